@@ -457,6 +457,19 @@ async def test_a_list_breaks_an_email_nowhere_but_before_its_at(desk: Desk, widt
             assert await page.locator(cells).evaluate_all(BROKEN) == [], path
 
 
+LINES = "times => times.map(time => time.getClientRects().length)"
+
+
+@pytest.mark.parametrize("width", [768, 1030, 1200])
+async def test_a_time_to_the_second_takes_two_lines_at_most(desk: Desk, width: int) -> None:
+    desk.person()
+    async with desk.looking(desk.admin, size=(width, 900)) as page:
+        for path in ("audit", "events"):
+            await page.goto(path)
+            lines = await page.locator("td time").evaluate_all(LINES)
+            assert 1 <= max(lines) <= 2, path
+
+
 @pytest.mark.parametrize("path", ["audit", "requests", "requests?status=429"])
 async def test_no_button_of_filters_stands_on_a_line_of_its_own(desk: Desk, path: str) -> None:
     async with desk.looking(desk.admin) as page:
