@@ -38,6 +38,9 @@ async def test_a_newcomer_copies_the_line_of_the_first_request(desk: Desk) -> No
         line = await page.evaluate("navigator.clipboard.readText()")
         assert line.startswith("curl ")
         assert line.endswith('/v1/users/me -H "Authorization: Bearer YOUR_API_KEY"')
+        await page.set_viewport_size({"width": 360, "height": 800})
+        shown = page.locator("pre")
+        assert await shown.evaluate("one => one.scrollWidth - one.clientWidth") == 0, "seen whole"
 
 
 async def test_a_key_is_shown_once_copied_and_works(desk: Desk, owner: Person) -> None:
