@@ -148,6 +148,23 @@ async def test_what_is_shown_is_read_from_the_replica_and_all_else_from_the_prim
     assert await database.shown.one(PORT) == here
 
 
+async def test_a_replica_of_another_database_is_not_read(
+    primary: PostgresServer, replica: PostgresServer
+) -> None:
+    ours, others = primary.fresh_database(), primary.fresh_database()
+    read_url = others.replace("127.0.0.1:", f"127.0.0.1:{replica.port},127.0.0.1:")
+    database = PostgresDatabase(ours, "public", read_url=read_url, positions=MemoryPositions())
+    await database.open()
+    try:
+        for server in (replica, primary):
+            await becomes(database, server, "foreign")
+        acting_for.set(1)
+        name = await database.shown.one("SELECT current_database()")
+        assert name == (ours.rpartition("/")[2],)
+    finally:
+        await database.close()
+
+
 @pytest.mark.usefixtures("patient")
 async def test_nobody_misses_their_own_writes_on_any_host(
     database: PostgresDatabase, another: Open, primary: PostgresServer, replica: PostgresServer

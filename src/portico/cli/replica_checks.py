@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Mapping
 
 from portico.cli.findings import Finding, notice, well, wrong
 from portico.domain.errors import Unavailable
-from portico.domain.health import BEHIND, OK, PRIMARY, SILENT
+from portico.domain.health import BEHIND, FOREIGN, OK, PRIMARY, SILENT
 from portico.engines import LIVE, database
 from portico.settings import Settings
 from portico.storage.database import Database, ReplicaState
@@ -13,11 +13,20 @@ from portico.storage.database import Database, ReplicaState
 LOOK_SECONDS = 0.1
 LOOKS = 30
 
+MESSAGES = {
+    SILENT: "does not answer",
+    BEHIND: "is behind",
+    FOREIGN: "leads to another database than the primary",
+}
+"""Why a standby is left out."""
+
 ADVICE = {
     SILENT: "see that it runs and lets this machine in, as the role and with the password of"
     " PORTICO_DATABASE_READ_URL",
     BEHIND: "see that it streams from the primary; after a failover it is read again from its next"
     " checkpoint on, or at once where the role has pg_read_all_stats",
+    FOREIGN: "name standbys of PORTICO_DATABASE_URL in PORTICO_DATABASE_READ_URL, and the same"
+    " database",
 }
 """What to do about a standby that is left out; until then the primary answers."""
 
@@ -56,6 +65,6 @@ def _finding(name: str, state: ReplicaState) -> Finding:
         return well(check, f"answers lists, {state.lag:.1f} s behind")
     if state.word == PRIMARY:
         return well(check, "is the primary for now, so it is passed over")
-    message = {SILENT: "does not answer", BEHIND: "is behind"}.get(state.word, state.word)
+    message = MESSAGES.get(state.word, state.word)
     advice = ADVICE.get(state.word, "look into its log")
     return wrong(check, f"{message}: the primary answers in its place", advice)

@@ -9,3 +9,6 @@ BEHIND = "behind"
 
 PRIMARY = "primary"
 """Of a host among the replicas that takes the writes for now."""
+
+FOREIGN = "foreign"
+"""Of a replica that leads to another database than the one that takes the writes."""

@@ -25,7 +25,7 @@ from portico.storage.notices import AGAIN_SECONDS, CHECK_SECONDS, NUMBER, Notice
 from portico.storage.parts import ListPart, Part, Version
 from portico.storage.positions import MemoryPositions, Positions
 from portico.storage.postgres_batches import Rows
-from portico.storage.postgres_hosts import CONNECT_SECONDS, CUT_OFF, Hosts, each_host
+from portico.storage.postgres_hosts import CONNECT_SECONDS, CUT_OFF, Hosts, each_host, identity
 from portico.storage.postgres_pool import Pool, PoolReads
 from portico.storage.postgres_replicas import POSITION, Replicas, ReplicatedReads
 from portico.storage.postgres_statements import (
@@ -194,7 +194,7 @@ class PostgresDatabase:
         try:
             if not self._direct.keeps_sessions:
                 return True
-            return await _identity(direct) == await _identity(connection)
+            return await identity(direct) == await identity(connection)
         finally:
             direct.terminate()
 
@@ -333,6 +333,9 @@ class PostgresDatabase:
         connection.add_termination_listener(lambda *_: gone.set())
         checks: asyncio.Task[None] | None = None
         try:
+            if self._replicas is not None:
+                async with asyncio.timeout(CONNECT_SECONDS):
+                    self._replicas.log.database = await identity(connection)
             if self._direct.keeps_sessions:  # else notices would come to nobody
                 async with asyncio.timeout(CONNECT_SECONDS):
                     await connection.add_listener(self._schema, self._heard)
@@ -362,19 +365,6 @@ class PostgresDatabase:
         else:
             asked = self._replicas.log.begin()
             self._replicas.log.note(asked, *await connection.fetchrow(POSITION))
-
-
-async def _identity(connection: Any) -> list[Any]:
-    """What tells a database from all others, of its server and, as far as this account may know
-    that, of other servers."""
-    known = [await connection.fetchval(_DATABASE)]
-    with suppress(asyncpg.InsufficientPrivilegeError):
-        known.append(await connection.fetchval(_SERVER))
-    return known
-
-
-_DATABASE = "SELECT oid FROM pg_database WHERE datname = current_database()"
-_SERVER = "SELECT system_identifier FROM pg_control_system()"
 
 
 def _place(url: str) -> str:

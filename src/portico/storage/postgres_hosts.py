@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -28,10 +29,23 @@ SELECT CASE WHEN pg_is_in_recovery() THEN 0
     current_setting('search_path')"""
 
 
+_DATABASE = "SELECT oid FROM pg_database WHERE datname = current_database()"
+_SERVER = "SELECT system_identifier FROM pg_control_system()"
+
+
 def each_host(url: str) -> list[str]:
     """The addresses of the hosts that stand in one, with commas between them."""
     given = read_store_url(url)
     return [given.naming(host) for host in given.hosts]
+
+
+async def identity(connection: Any) -> list[Any]:
+    """What tells a database from all others, of its server and, as far as this account may know
+    that, of other servers."""
+    known = [await connection.fetchval(_DATABASE)]
+    with suppress(asyncpg.InsufficientPrivilegeError):
+        known.append(await connection.fetchval(_SERVER))
+    return known
 
 
 class NotPrimary(OSError):

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import asyncpg
 
 from portico.domain.errors import Unavailable
-from portico.domain.health import BEHIND, FAILING, OK, PRIMARY, SILENT
+from portico.domain.health import BEHIND, FAILING, FOREIGN, OK, PRIMARY, SILENT
 from portico.storage.database import (
     NOTHING,
     Engine,
@@ -28,7 +28,7 @@ from portico.storage.database import (
     acting_for,
 )
 from portico.storage.positions import LAG_SECONDS, Positions
-from portico.storage.postgres_hosts import Hosts
+from portico.storage.postgres_hosts import Hosts, identity
 from portico.storage.postgres_pool import Pool, PoolReads
 from portico.storage.postgres_statements import OUTAGES
 
@@ -72,10 +72,12 @@ class Behind(Exception):
 
 
 class Log:
-    """How far the primary's log was, and when."""
+    """How far the primary's log was, and when, and of which database that is."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int, int]] = deque(maxlen=REMEMBERED)
+        self.database: list[Any] = []
+        """The `identity` of the primary's database; empty until it was asked."""
 
     def begin(self) -> float:
         """When the primary is asked, for `note`."""
@@ -177,17 +179,21 @@ class Replica:
     async def _follow(self, connection: Any) -> str:
         """Asks how far it is until it does not say so: a word for why."""
         try:
+            async with asyncio.timeout(SILENT_SECONDS):
+                database = await identity(connection)
             while True:
                 async with asyncio.timeout(SILENT_SECONDS):
                     timeline, self._position = await connection.fetchrow(_REPLAYED)
-                self._word = self._judge(timeline)
+                self._word = self._judge(database, timeline)
                 await asyncio.sleep(BEAT_SECONDS)
         except OUTAGES:
             return SILENT
         except asyncpg.PostgresError:
             return FAILING
 
-    def _judge(self, timeline: int) -> str:
+    def _judge(self, database: list[Any], timeline: int) -> str:
+        if self._log.database and database != self._log.database:
+            return FOREIGN
         if not timeline:
             return PRIMARY
         try:
