@@ -5,6 +5,7 @@ import json
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -12,7 +13,7 @@ import msgspec
 import pytest
 
 from driving import FakeClock
-from operating import eventually, until
+from operating import eventually, free_port, until
 from portico.domain.errors import Unavailable
 from portico.domain.search import tokens
 from portico.storage import postgres, postgres_replicas
@@ -472,6 +473,25 @@ def test_a_server_tells_of_its_replica_and_reads_without_it(
             write_and_list(6)
         until(lambda: word() == "ok", "the replica")
         assert "Traceback" not in service.text
+
+
+def test_the_doctor_says_why_a_replica_refuses(
+    primary: PostgresServer, replica: PostgresServer, tmp_path: Path
+) -> None:
+    url = primary.fresh_database()
+    nowhere = f"{replica.url.rpartition('/')[0]}/nowhere"
+    nothing = f"postgresql://127.0.0.1:{free_port()}/nowhere"
+    installation = boundless(tmp_path, database_url=url)
+    for read_url, why in (
+        (nowhere, 'database "nowhere" does not exist'),
+        (nothing, "nothing listens there"),
+    ):
+        ran = installation.having(database_read_url=read_url).run("doctor", "--json")
+        found = next(
+            one for one in json.loads(ran.stdout)["findings"] if one["check"].startswith("standby")
+        )
+        told = f"does not answer ({why}): the primary answers in its place"
+        assert (found["ok"], found["message"]) == (False, told)
 
 
 async def test_a_replica_that_was_promoted_is_left_out_and_one_that_follows_it_is_read(

@@ -65,6 +65,6 @@ def _finding(name: str, state: ReplicaState) -> Finding:
         return well(check, f"answers lists, {state.lag:.1f} s behind")
     if state.word == PRIMARY:
         return well(check, "is the primary for now, so it is passed over")
-    message = MESSAGES.get(state.word, state.word)
+    message = MESSAGES.get(state.word, state.word) + (f" ({state.reason})" if state.reason else "")
     advice = ADVICE.get(state.word, "look into its log")
     return wrong(check, f"{message}: the primary answers in its place", advice)

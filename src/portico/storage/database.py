@@ -125,14 +125,17 @@ class PoolUse(msgspec.Struct, frozen=True, array_like=True):
 
 class ReplicaState(msgspec.Struct, frozen=True, array_like=True):
     """Whether a replica answers reads: `ok`, `primary` where it is none for now, or a word for why
-    it is left out; and for how many seconds it has lacked what the primary has."""
+    it is left out; for how many seconds it has lacked what the primary has; and why it does not
+    answer, as far as that is known."""
 
     word: str
     lag: float
+    reason: str = ""
 
     def beside(self, other: "ReplicaState") -> "ReplicaState":
         """The worse of what two processes have found."""
-        return ReplicaState(other.word if self.word == OK else self.word, max(self.lag, other.lag))
+        worse = other if self.word == OK else self
+        return ReplicaState(worse.word, max(self.lag, other.lag), worse.reason)
 
 
 class Reader(Protocol):

@@ -25,7 +25,7 @@ from portico.storage.notices import AGAIN_SECONDS, CHECK_SECONDS, NUMBER, Notice
 from portico.storage.parts import ListPart, Part, Version
 from portico.storage.positions import MemoryPositions, Positions
 from portico.storage.postgres_batches import Rows
-from portico.storage.postgres_hosts import CONNECT_SECONDS, CUT_OFF, Hosts, each_host, identity
+from portico.storage.postgres_hosts import CONNECT_SECONDS, Hosts, each_host, identity, reason
 from portico.storage.postgres_pool import Pool, PoolReads
 from portico.storage.postgres_replicas import POSITION, Replicas, ReplicatedReads
 from portico.storage.postgres_statements import (
@@ -180,7 +180,7 @@ class PostgresDatabase:
         except REFUSED_PREPARED as error:
             raise Unavailable(NOT_PREPARED) from error
         except (*OUTAGES, asyncpg.PostgresError, ValueError) as error:
-            raise Unavailable(f"{self._place} cannot be used: {_reason(error)}.") from error
+            raise Unavailable(f"{self._place} cannot be used: {reason(error)}.") from error
         if int(version) < OLDEST_SERVER:
             raise Unavailable(f"{self._place} is too old: Portico needs version 14 or newer.")
         if self._direct is not self._hosts and not self._direct.keeps_sessions:
@@ -371,18 +371,3 @@ def _place(url: str) -> str:
     """The database of a URL as it may be shown; a password that is badly encoded hides it all."""
     address, _, query = url.partition("//")[2].partition("?")
     return "PostgreSQL" if "@" in query else f"PostgreSQL at {address.rpartition('@')[2]}"
-
-
-def _reason(error: Exception) -> str:
-    """Why a connection fails, in a few words: several addresses fail with one text for all."""
-    if isinstance(error, TimeoutError):
-        return f"no answer within {CONNECT_SECONDS:.0f} seconds"
-    if isinstance(error, ConnectionRefusedError):
-        return "nothing listens there"
-    if isinstance(error, ConnectionResetError) or str(error) == CUT_OFF:
-        return "whatever listens there ends the connection"
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    if isinstance(error, ValueError):  # whose text may quote a part of the address
-        return "its address cannot be understood"
-    return str(error).partition("\n")[0].rstrip(".")

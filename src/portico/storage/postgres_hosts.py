@@ -48,6 +48,21 @@ async def identity(connection: Any) -> list[Any]:
     return known
 
 
+def reason(error: Exception) -> str:
+    """Why a connection fails, in a few words: several addresses fail with one text for all."""
+    if isinstance(error, TimeoutError):
+        return f"no answer within {CONNECT_SECONDS:.0f} seconds"
+    if isinstance(error, ConnectionRefusedError):
+        return "nothing listens there"
+    if isinstance(error, ConnectionResetError) or str(error) == CUT_OFF:
+        return "whatever listens there ends the connection"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    if isinstance(error, ValueError):  # whose text may quote a part of the address
+        return "its address cannot be understood"
+    return str(error).partition("\n")[0].rstrip(".")
+
+
 class NotPrimary(OSError):
     """A server answers, and is not the one that takes writes."""
 

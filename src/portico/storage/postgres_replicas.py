@@ -28,7 +28,7 @@ from portico.storage.database import (
     acting_for,
 )
 from portico.storage.positions import LAG_SECONDS, Positions
-from portico.storage.postgres_hosts import Hosts, identity
+from portico.storage.postgres_hosts import Hosts, identity, reason
 from portico.storage.postgres_pool import Pool, PoolReads
 from portico.storage.postgres_statements import OUTAGES
 
@@ -124,6 +124,7 @@ class Replica:
         self._positions = positions
         self._position = 0
         self._word = SILENT
+        self._reason = ""
         self._watcher: asyncio.Task[None] | None = None
         self.short = Pool(self._hosts, settings, SHORT_CONNECTIONS, PATIENCE_SECONDS, self._check)
         self.slow = Pool(self._hosts, settings, SLOW_CONNECTIONS, PATIENCE_SECONDS, self._check)
@@ -137,7 +138,7 @@ class Replica:
     def state(self) -> ReplicaState:
         """How it was found last."""
         lag = 0.0 if self._word == PRIMARY else self._log.lag(self._position)
-        return ReplicaState(self._word, lag)
+        return ReplicaState(self._word, lag, self._reason)
 
     async def open(self) -> None:
         """Connects to nothing yet: a standby that is away keeps nobody from starting."""
@@ -169,9 +170,10 @@ class Replica:
         while True:
             try:
                 connection = await self._hosts.connect()
-            except (*OUTAGES, asyncpg.PostgresError, ValueError):
-                self._word = SILENT
+            except (*OUTAGES, asyncpg.PostgresError, ValueError) as error:
+                self._word, self._reason = SILENT, reason(error)
             else:
+                self._reason = ""
                 self._word = await self._follow(connection)
                 self._hosts.leave()  # who waits for an answer there reads it elsewhere
             await asyncio.sleep(BEAT_SECONDS)
