@@ -149,6 +149,25 @@ async def test_what_is_shown_is_read_from_the_replica_and_all_else_from_the_prim
     assert await database.shown.one(PORT) == here
 
 
+async def test_a_replica_is_read_by_an_account_that_may_know_less_of_its_server(
+    primary: PostgresServer, replica: PostgresServer
+) -> None:
+    url = primary.fresh_database()
+    name = url.rpartition("/")[2]
+    read_url = f"postgresql://narrow:word@127.0.0.1:{replica.port}/{name}"
+    database = PostgresDatabase(url, "public", read_url=read_url, positions=MemoryPositions())
+    administrator = await asyncpg.connect(url)
+    try:
+        await administrator.execute("REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC")
+        await administrator.execute("CREATE ROLE narrow LOGIN PASSWORD 'word'")
+        await database.open()
+        await becomes(database, replica, "ok")
+    finally:
+        await database.close()
+        await administrator.execute("DROP ROLE narrow")
+        await administrator.close()
+
+
 async def test_a_replica_of_another_database_is_not_read(
     primary: PostgresServer, replica: PostgresServer
 ) -> None:

@@ -25,7 +25,14 @@ from portico.storage.notices import AGAIN_SECONDS, CHECK_SECONDS, NUMBER, Notice
 from portico.storage.parts import ListPart, Part, Version
 from portico.storage.positions import MemoryPositions, Positions
 from portico.storage.postgres_batches import Rows
-from portico.storage.postgres_hosts import CONNECT_SECONDS, Hosts, each_host, identity, reason
+from portico.storage.postgres_hosts import (
+    CONNECT_SECONDS,
+    Hosts,
+    each_host,
+    identity,
+    is_same,
+    reason,
+)
 from portico.storage.postgres_pool import Pool, PoolReads
 from portico.storage.postgres_replicas import POSITION, Replicas, ReplicatedReads
 from portico.storage.postgres_statements import (
@@ -194,7 +201,7 @@ class PostgresDatabase:
         try:
             if not self._direct.keeps_sessions:
                 return True
-            return await identity(direct) == await identity(connection)
+            return is_same(await identity(direct), await identity(connection))
         finally:
             direct.terminate()
 

@@ -48,6 +48,11 @@ async def identity(connection: Any) -> list[Any]:
     return known
 
 
+def is_same(one: list[Any], other: list[Any]) -> bool:
+    """Whether two identities may be of one database, as far as the accounts know both."""
+    return all(mine == theirs for mine, theirs in zip(one, other, strict=False))
+
+
 def reason(error: Exception) -> str:
     """Why a connection fails, in a few words: several addresses fail with one text for all."""
     if isinstance(error, TimeoutError):

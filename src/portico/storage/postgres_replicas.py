@@ -28,7 +28,7 @@ from portico.storage.database import (
     acting_for,
 )
 from portico.storage.positions import LAG_SECONDS, Positions
-from portico.storage.postgres_hosts import Hosts, identity, reason
+from portico.storage.postgres_hosts import Hosts, identity, is_same, reason
 from portico.storage.postgres_pool import Pool, PoolReads
 from portico.storage.postgres_statements import OUTAGES
 
@@ -194,7 +194,7 @@ class Replica:
             return FAILING
 
     def _judge(self, database: list[Any], timeline: int) -> str:
-        if self._log.database and database != self._log.database:
+        if not is_same(database, self._log.database):
             return FOREIGN
         if not timeline:
             return PRIMARY
