@@ -1,5 +1,6 @@
 """A backup of a running server restores to one that serves with the old keys."""
 
+import shlex
 import shutil
 import stat
 import subprocess
@@ -230,6 +231,15 @@ def test_a_directory_in_use_is_not_restored_over(installation: Installation, arc
     code, line = installation.refused("restore", str(archive))
     assert (code, "is not empty" in line) == (1, True)
     assert (installation.data / "live.db").read_bytes() == before
+
+
+def test_a_restore_says_how_to_start_the_directory_that_it_has_made(
+    installation: Installation, archive: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "our restored data"
+    said = installation.run("restore", str(archive), "--data", str(target)).stdout
+    command = said.partition("Start it with: ")[2]
+    assert shlex.split(command) == ["portico", "serve", "--data", str(target)]
 
 
 def test_a_restore_that_fails_leaves_no_directory(

@@ -1,6 +1,7 @@
 """`portico backup` and `portico restore`: everything that cannot be made again, in one file."""
 
 import asyncio
+import shlex
 import shutil
 import tempfile
 from argparse import Namespace
@@ -117,7 +118,8 @@ def run_restore(settings: Settings, chosen: Namespace) -> None:
                 taken_back.pop_all()
     engine = "postgres" if settings.database_url else "sqlite"
     facts = {"data": str(data), "engine": engine, "created_at": manifest.created_at}
-    text = f"Restored the backup of {manifest.created_at} into {data}. Start it with portico serve."
+    start = shlex.join(["portico", "serve", "--data", str(data)])
+    text = f"Restored the backup of {manifest.created_at} into {data}. Start it with: {start}"
     answer(facts, text, as_json=chosen.json)
 
 
