@@ -41,9 +41,11 @@ SELECT w.id, (
         ORDER BY id DESC LIMIT 200
     ) AS latest WHERE status = 'delivered'
 ) FROM webhooks AS w"""
-# Whose host died while it sent them, they come back when the claim ends.
+# Whose host died while it sent them, they come back when the claim ends. Materialized, for else
+# PostgreSQL may look for them once for each row, and take more each time.
 _CLAIM = f"""
-UPDATE deliveries SET next_attempt_at = :until WHERE id IN (SELECT id FROM ({{each}}) AS due)
+WITH due AS MATERIALIZED ({{each}})
+UPDATE deliveries SET next_attempt_at = :until WHERE id IN (SELECT id FROM due)
 RETURNING {DELIVERIES.columns}"""
 _DUE = """
 SELECT id FROM (SELECT id FROM deliveries
@@ -78,11 +80,12 @@ WHERE id = :id AND status = 'pending'"""
 # By the index of what is due, which has nothing else: those that were noted before would be passed
 # each time.
 _DROP = """
-UPDATE deliveries SET status = 'failed', next_attempt_at = NULL, last_error = :reason
-WHERE id IN (
+WITH given_up AS MATERIALIZED (
     SELECT id FROM deliveries
     WHERE webhook_id = :webhook_id AND status = 'pending' AND next_attempt_at > 0 AND +id <= :up_to
     ORDER BY next_attempt_at LIMIT :limit{lock})
+UPDATE deliveries SET status = 'failed', next_attempt_at = NULL, last_error = :reason
+WHERE id IN (SELECT id FROM given_up)
 RETURNING 1"""
 _REMOVE = """
 DELETE FROM deliveries WHERE id IN (

@@ -30,11 +30,13 @@ class Queue(NamedTuple):
 
 MAILS = Table("mails", Mail)
 
-# Whose host died while it sent them, they come back when the claim ends.
+# Whose host died while it sent them, they come back when the claim ends. Materialized, for else
+# PostgreSQL may look for them once for each row, and take more each time.
 _CLAIM = f"""
-UPDATE mails SET next_attempt_at = :until, attempts = attempts + 1
-WHERE id IN (
+WITH due AS MATERIALIZED (
     SELECT id FROM mails WHERE next_attempt_at <= :now ORDER BY next_attempt_at LIMIT :room{{lock}})
+UPDATE mails SET next_attempt_at = :until, attempts = attempts + 1
+WHERE id IN (SELECT id FROM due)
 RETURNING {MAILS.columns}"""
 _QUEUE = """
 SELECT count(*), min(next_attempt_at), max(next_attempt_at), max(created_at) FROM mails"""
