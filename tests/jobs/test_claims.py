@@ -1,7 +1,7 @@
 """What is claimed of a queue: no more than there is room for, however the database plans it.
 
-PostgreSQL that takes a table for one of a single row, as its statistics have it after a quiet night,
-looks for what is claimed once for each row of the table.
+Where the statistics take a table for one of a single row, as after a quiet night, PostgreSQL would
+look for what is claimed once for each row of the table.
 """
 
 from collections.abc import AsyncIterator

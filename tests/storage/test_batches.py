@@ -79,6 +79,7 @@ async def test_a_row_that_was_told_takes_no_memory_while_others_wait_for_theirs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("portico.storage.postgres.POINT_ROWS", 2)
+    monkeypatch.setattr("portico.storage.postgres.CONNECT_SECONDS", 60.0)  # counting takes long
     few_at_once = PostgresDatabase(url, "public")
     there: list[int] = []
 
