@@ -51,6 +51,7 @@ async def noted_at(api: Api, *times: int) -> None:
         ("product.changed", "Product changed"),
         ("api_key.created", "API key created"),
         ("client.secret_renewed", "OAuth client secret renewed"),
+        ("email.verified", "E-mail verified"),
         ("recovery_codes.renewed", "Recovery codes renewed"),
         ("second_factor.asked", "Second factor asked for"),
         ("sign_in", "Sign-in"),

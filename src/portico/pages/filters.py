@@ -167,6 +167,7 @@ _NOUNS = {
     "api_key": "API key",
     "key": "API key",
     "client": "OAuth client",
+    "email": "E-mail",
     "factor": "Second factor",
     "factors": "Second factors",
     "sign_in": "Sign-in",
