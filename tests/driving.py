@@ -24,6 +24,8 @@ import msgspec
 from hypothesis import HealthCheck
 
 from first_start import prepare
+from operating import PATIENCE_SECONDS
+from portico import logs
 from portico.app import Portico, Server
 from portico.domain.api_keys import ApiKey, KeyType
 from portico.domain.audit import OPERATOR
@@ -350,6 +352,7 @@ class Api:
         await self.server.pipeline.streams.stop()
         await self.server.stop()
         await self.portico.close()
+        logs._writer.flush(PATIENCE_SECONDS)  # noqa: SLF001 - what the end of the process does
 
     async def __aenter__(self) -> Self:
         """Begins to serve."""
