@@ -12,6 +12,7 @@ import asyncpg
 import httpx
 import pytest
 
+from answering import answering
 from driving import Api, refused, settings_for
 from operating import eventually
 from servers import PostgresServer, redis_server
@@ -115,9 +116,9 @@ class Cut:
         """One connection."""
         server, to_server = await asyncio.open_connection("127.0.0.1", self._port)
         back = asyncio.create_task(self._pass(server, to_client))
-        self.connections += [back, asyncio.create_task(to_client.wait_closed())]
+        self.connections.append(back)
         has_word = False
-        with closing(to_client), closing(to_server), suppress(OSError):
+        with closing(to_server):
             while asked := await client.read(2**16):
                 has_word = has_word or self._word in asked
                 if has_word and self.whole and self._last in asked:
@@ -140,8 +141,7 @@ class Cut:
 async def beyond(cut: Cut, postgres: PostgresServer, tmp_path: Path) -> AsyncIterator[Api]:
     """The application that has this way to a database of its own."""
     url = postgres.fresh_database()
-    async with await asyncio.start_server(cut.between, "127.0.0.1") as way:
-        port = way.sockets[0].getsockname()[1]
+    async with answering(cut.between) as port:
         through = url.replace(f":{postgres.port}/", f":{port}/")
         api = Api(settings_for(tmp_path, {"PORTICO_DATABASE_URL": through}))
         await api.start()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from standardwebhooks import Webhook as Verifier
 
+from answering import answering
 from driving import Api, Caller, InProcess
 from operating import eventually, free_port, turns
 from portico.domain.audit import OPERATOR
@@ -543,15 +544,13 @@ async def test_deleting_stops_what_is_under_way(api: Api) -> None:
     admin = await api.caller("admin")
     came, ended = asyncio.Event(), asyncio.Event()
 
-    async def never(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def never(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         came.set()
         await reader.read()  # to its end
         ended.set()
-        writer.close()
 
-    async with await asyncio.start_server(never, "127.0.0.1") as server:
-        port = server.sockets[0].getsockname()[1]
+    async with answering(never) as port:
         body = {"url": f"http://127.0.0.1:{port}/", "types": ["*"]}
         made = (await admin.post("/webhooks", json=body)).json()["data"]["id"]
         await admin.post("/products", json=LAMP)

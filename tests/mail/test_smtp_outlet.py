@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from answering import answering
 from mail_server import (
     ELSEWHERE,
     LETTER,
@@ -164,10 +165,9 @@ async def test_of_a_refusal_only_its_codes_are_told(answer: str, lasting: bool, 
 async def test_what_a_server_refuses_before_it_hears_of_whom_is_no_fault_of_the_letter() -> None:
     async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"554 5.3.2 no mail today\r\n")
-        writer.close()
 
-    async with await asyncio.start_server(answer, "127.0.0.1", 0) as listener:
-        refused = await refusal(f"smtp://127.0.0.1:{listener.sockets[0].getsockname()[1]}")
+    async with answering(answer) as port:
+        refused = await refusal(f"smtp://127.0.0.1:{port}")
     assert not refused.lasting
     assert "554" in refused.reason
 
@@ -176,10 +176,9 @@ async def test_what_a_server_refuses_before_it_hears_of_whom_is_no_fault_of_the_
 async def test_a_port_of_something_else_is_told_as_that(line: str) -> None:
     async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(f"{line}\r\n".encode())
-        writer.close()
 
-    async with await asyncio.start_server(answer, "127.0.0.1", 0) as listener:
-        refused = await refusal(f"smtp://127.0.0.1:{listener.sockets[0].getsockname()[1]}")
+    async with answering(answer) as port:
+        refused = await refusal(f"smtp://127.0.0.1:{port}")
     assert not refused.lasting
     assert refused.reason == "what answers there speaks no SMTP"
 
@@ -228,11 +227,9 @@ def test_a_server_that_takes_its_time_at_every_step_is_given_up() -> None:
                 steps += 1
                 await passed(SECONDS * 0.75)
                 writer.write(b"250 OK\r\n")
-            writer.close()
             ended.set()
 
-        async with await asyncio.start_server(answer, "127.0.0.1", 0) as listener:
-            port = listener.sockets[0].getsockname()[1]
+        async with answering(answer) as port:
             refused = await refusal(f"smtp://127.0.0.1:{port}", seconds=SECONDS)
             await ended.wait()
         assert "in time" in refused.reason

@@ -21,6 +21,7 @@ import uvloop
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from answering import answering
 from portico.domain.networks import Destinations
 from portico.outbound.sender import Outcome, Sender, look_up
 from receiving import OK, Answer, Authority, Receiver, authority, receiving
@@ -272,11 +273,8 @@ async def test_a_certificate_for_another_name_is_refused(trusted: Authority) -> 
 async def test_what_speaks_no_tls_is_refused(trusted: Authority) -> None:
     async def talk(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"220 mail.example.com ESMTP\r\n")
-        writer.close()
 
-    listener = await asyncio.start_server(talk, "127.0.0.1", 0)
-    async with listener, sending(LOOPBACK, tls=trusted.senders) as sender:
-        port = listener.sockets[0].getsockname()[1]
+    async with answering(talk) as port, sending(LOOPBACK, tls=trusted.senders) as sender:
         reason = refused(await sender.send(f"https://127.0.0.1:{port}/", HEADERS, BODY))
     assert reason == "it speaks no TLS that can be agreed upon"
 
@@ -464,15 +462,13 @@ async def test_a_handshake_that_is_never_finished_is_a_failure(trusted: Authorit
 async def test_whoever_stops_waiting_stops_the_delivery() -> None:
     arrived, ended = asyncio.Event(), asyncio.Event()
 
-    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def talk(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
         arrived.set()
         await reader.read()  # to its end
         ended.set()
-        writer.close()
 
-    listener = await asyncio.start_server(listen, "127.0.0.1", 0)
-    async with listener, sending(LOOPBACK) as sender:
-        url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/"
+    async with answering(talk) as port, sending(LOOPBACK) as sender:
+        url = f"http://127.0.0.1:{port}/"
         delivery = asyncio.create_task(sender.send(url, HEADERS, BODY))
         await asyncio.wait_for(arrived.wait(), 20)
         delivery.cancel()

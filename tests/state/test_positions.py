@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
+from answering import answering
 from operating import eventually
 from portico.domain.errors import Unavailable
 from portico.state.valkey_positions import ValkeyPositions
@@ -70,10 +71,8 @@ async def test_what_is_no_store_of_positions_is_told(answer: bytes) -> None:
     async def say(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while request := await reader.read(65_536):
             writer.write(b"+OK\r\n" * request.count(b"CLIENT") or answer)
-        writer.close()
 
-    async with await asyncio.start_server(say, "127.0.0.1") as server:
-        port = server.sockets[0].getsockname()[1]
+    async with answering(say) as port:
         kept = ValkeyPositions(f"redis://127.0.0.1:{port}/0", "live", "p", LIFE_SECONDS, lag=0)
         with pytest.raises(Unavailable):
             await kept.of(1)

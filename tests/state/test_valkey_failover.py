@@ -15,6 +15,7 @@ from valkey import Valkey
 from valkey.crc import key_slot
 from valkey.exceptions import ValkeyError
 
+from answering import answering
 from busy_machine import added, leave_time
 from operating import PATIENCE_SECONDS, until
 from portico.domain.errors import Unavailable
@@ -215,14 +216,9 @@ async def test_a_node_that_another_has_left_out_meanwhile_is_asked_no_more() -> 
             places = "".join(f"*2\r\n$9\r\n127.0.0.1\r\n:{one}\r\n" for one in listed)
             slots = f"*1\r\n*{2 + len(listed)}\r\n:0\r\n:{SLOTS - 1}\r\n{places}"
             writer.write(slots.encode() if b"SLOTS" in words else b"+OK\r\n")
-        writer.close()
 
-    async with (
-        await asyncio.start_server(node, "127.0.0.1", 0) as answers,
-        await asyncio.start_server(node, "127.0.0.1", 0) as keeps_silent,
-    ):
-        listed = [one.sockets[0].getsockname()[1] for one in (answers, keeps_silent)]
-        listed.append(1)  # where nobody is
+    async with answering(node) as answers, answering(node) as keeps_silent:
+        listed = [answers, keeps_silent, 1]  # nobody is at the last
         known = InCluster([("127.0.0.1", listed[0])], {"socket_timeout": None})
         await known.recover()
         listed.pop()

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from valkey.asyncio import Valkey
 from valkey.crc import key_slot
 
+from answering import answering
 from busy_machine import leave_time, within
 from portico.domain.errors import Unavailable
 from portico.domain.guard import Patience
@@ -329,11 +330,9 @@ async def test_what_is_no_such_server_does_not_answer(answer: bytes, kind: str) 
         while request := await reader.read(65_536):
             greetings = request.count(b"CLIENT")
             writer.write(b"+OK\r\n" * greetings or answer)
-        writer.close()
 
     guards = [((GUARDED_ADDRESS, "192.0.2.1"), Patience(1, DAY))]
-    async with await asyncio.start_server(say, "127.0.0.1") as server:
-        port = server.sockets[0].getsockname()[1]
+    async with answering(say) as port:
         path = "/primary" if kind == "+sentinel" else ""
         limiter = ValkeyLimiter(f"valkey{kind}://127.0.0.1:{port}{path}", "live")
         asks = [

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing, suppress
 
 import asyncpg
 import pytest
 
+from answering import answering
 from operating import eventually
 from portico.cli.checks import CONNECTIONS
 from portico.domain.errors import Unavailable
@@ -225,21 +226,21 @@ class Refusing:
         server, to_server = await asyncio.open_connection("127.0.0.1", self._port)
         back = asyncio.create_task(self._pass(server, to_client))
         is_first = True
-        while asked := await client.read(2**16):
-            begins = b"BEGIN" in asked
-            if begins and self.refuses_next and not is_first:
-                self.refuses_next = False
-                to_client.write(REFUSED)
-            else:
-                to_server.write(asked)
-            is_first = is_first and not begins
-        to_server.close()
+        with closing(to_server), suppress(ConnectionError):
+            while asked := await client.read(2**16):
+                begins = b"BEGIN" in asked
+                if begins and self.refuses_next and not is_first:
+                    self.refuses_next = False
+                    to_client.write(REFUSED)
+                else:
+                    to_server.write(asked)
+                is_first = is_first and not begins
         await back
 
     async def _pass(self, server: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
-        while told := await server.read(2**16):
-            to_client.write(told)
-        to_client.close()
+        with closing(to_client), suppress(ConnectionError):
+            while told := await server.read(2**16):
+                to_client.write(told)
 
 
 @pytest.mark.parametrize("ask", [slow, write])
@@ -247,8 +248,7 @@ async def test_a_connection_on_which_no_transaction_began_is_not_used_again(
     ask: Ask, url: str, postgres: PostgresServer
 ) -> None:
     way = Refusing(postgres.port)
-    async with await asyncio.start_server(way.between, "127.0.0.1") as listener:
-        port = listener.sockets[0].getsockname()[1]
+    async with answering(way.between) as port:
         database = PostgresDatabase(url.replace(f":{postgres.port}/", f":{port}/"), "public")
         await database.open()
         await ask(database, "SELECT 1")

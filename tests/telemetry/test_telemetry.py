@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
+from answering import answering
 from collecting import Collector, collecting, exported, exporting, trace, values
 from driving import Api, InProcess, settings_for
 from operating import eventually, free_port
@@ -238,12 +239,11 @@ async def test_a_collector_that_says_nothing_delays_a_stop_by_seconds_at_most(
     async def say_nothing(*_connection: object) -> None:
         await asyncio.sleep(3600)
 
-    silent = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
-    telemetry = Telemetry(f"http://127.0.0.1:{silent.sockets[0].getsockname()[1]}", "two")
-    await telemetry.stop([])
-    assert exporting()
-    await asyncio.to_thread(exported)
-    silent.close()
+    async with answering(say_nothing) as port:
+        telemetry = Telemetry(f"http://127.0.0.1:{port}", "two")
+        await telemetry.stop([])
+        assert exporting()
+        await asyncio.to_thread(exported)
 
 
 async def test_a_stop_exports_what_has_gathered(
