@@ -67,6 +67,11 @@ def early_in_a_minute() -> None:
     until(lambda: time.time() % 60 < 50, "the next minute")
 
 
+def early_in_a_day() -> None:
+    """The same for what they count in one day."""
+    until(lambda: time.time() % 86_400 < 86_350, "the next day")
+
+
 class Turns:
     """How often whatever waits for the event loop has had its turn."""
 

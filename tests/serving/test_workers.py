@@ -16,7 +16,7 @@ import pytest
 
 from busy_machine import within
 from collecting import collecting
-from operating import Answer, Installation, Service, at_once, until
+from operating import Answer, Installation, Service, at_once, early_in_a_day, until
 from portico.cli import supervise
 from portico.settings import load
 from servers import PostgresServer, RedisServer
@@ -196,21 +196,23 @@ def test_what_the_command_line_changes_reaches_every_worker_within_a_second(
 def test_limits_are_exact_across_workers(shared: Installation) -> None:
     toml = f"[plans.enterprise]\nper_minute = 1000000\nper_day = {PER_DAY}\n"
     (shared.directory / "portico.toml").write_text(toml)
-    with several(shared) as service, service.connected(WORKERS, 5) as connections:
+    with several(shared) as service:
+        early_in_a_day()
+        with service.connected(WORKERS, 5) as connections:
 
-        def ask(number: int) -> list[Answer]:
-            return [
-                service.ask("/v1/users/me", key=shared.key, connection=connections[number])
-                for _ in range(PER_DAY // 5)
-            ]
+            def ask(number: int) -> list[Answer]:
+                return [
+                    service.ask("/v1/users/me", key=shared.key, connection=connections[number])
+                    for _ in range(PER_DAY // 5)
+                ]
 
-        answers = [answer for some in at_once(ask, len(connections)) for answer in some]
-        admitted = [answer for answer in answers if answer.status == 200]
-        assert len({answer.worker for answer in answers}) == WORKERS
-        assert len(admitted) == PER_DAY
-        assert {answer.status for answer in answers} == {200, 429}
-        left = sorted(int(answer.headers["x-ratelimit-remaining"]) for answer in admitted)
-        assert left == list(range(PER_DAY))
+            answers = [answer for some in at_once(ask, len(connections)) for answer in some]
+    admitted = [answer for answer in answers if answer.status == 200]
+    assert len({answer.worker for answer in answers}) == WORKERS
+    assert len(admitted) == PER_DAY
+    assert {answer.status for answer in answers} == {200, 429}
+    left = sorted(int(answer.headers["x-ratelimit-remaining"]) for answer in admitted)
+    assert left == list(range(PER_DAY))
 
 
 def test_workers_start_together_on_an_empty_database(
