@@ -123,9 +123,10 @@ def test_metrics_names_follow_the_conventions(installation: Installation) -> Non
 
 
 def test_a_refusal_of_the_limiter_is_counted(installation: Installation) -> None:
-    with installation.serving() as service:
+    with installation.serving() as service, service.connect() as connection:
         early_in_a_minute()
-        statuses = [service.ask("/v1/users/me").status for _ in range(40)]
+        asked = [service.ask("/v1/users/me", connection=connection) for _ in range(40)]
+        statuses = [answer.status for answer in asked]
         text = service.ask("/metrics").text
     assert statuses == [401] * 30 + [429] * 10
     assert 'portico_limiter_refusals_total{environment="live"} 10.0' in text
