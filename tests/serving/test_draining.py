@@ -5,13 +5,22 @@ import random
 import signal
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from multiplexed import Multiplexed
-from operating import Answer, Installation, Service, at_once, copy_of, until
+from operating import (
+    PATIENCE_SECONDS,
+    Answer,
+    Installation,
+    Service,
+    at_once,
+    copy_of,
+    until,
+)
 from servers import RedisServer
 
 CLIENTS = 4
@@ -96,12 +105,13 @@ def test_no_request_fails_while_one_of_two_servers_stops(
     installation: Installation, tmp_path: Path
 ) -> None:
     unbounded = "[plans.enterprise]\nper_minute = 1000000\nper_day = 1000000\n"
-    draining = installation.having(drain_seconds="1")
+    draining = installation.having(drain_seconds="600")  # the balancer may take its time
     pair = [copy_of(draining, tmp_path / name) for name in ("one", "other")]
     for one in pair:
         (one.directory / "portico.toml").write_text(unbounded)
     with pair[0].serving() as leaving, pair[1].serving() as staying:
         balancer, ended = Balancer([leaving, staying]), threading.Event()
+        turned = threading.Barrier(CLIENTS, timeout=PATIENCE_SECONDS)
 
         def has_ended(number: int) -> bool:
             if number == 0 and leaving.process.poll() is not None:  # which is for one thread
@@ -115,6 +125,9 @@ def test_no_request_fails_while_one_of_two_servers_stops(
             if number == 0:
                 leaving.process.send_signal(signal.SIGTERM)
             until(lambda: client.goes_on() and balancer.ready == [staying], "the balancer's turn")
+            turned.wait()
+            if number == 0:  # nobody asks it any more
+                leaving.process.send_signal(signal.SIGTERM)
             until(lambda: client.goes_on() and has_ended(number), "its end")
             for _ in range(REQUESTS):
                 client.ask()
@@ -124,6 +137,14 @@ def test_no_request_fails_while_one_of_two_servers_stops(
             at_once(drive, CLIENTS)
         assert balancer.failures == []
         assert leaving.process.poll() == 0
+
+
+def test_a_server_ends_once_its_balancers_had_their_time(installation: Installation) -> None:
+    with installation.having(drain_seconds="1").serving() as service:
+        told = time.monotonic()
+        code, _ = service.stop()
+        assert code == 0
+        assert time.monotonic() - told >= 1
 
 
 def connection_of(answer: Answer) -> str | None:
