@@ -3,30 +3,43 @@
 import asyncio
 from asyncio import StreamReader, StreamWriter
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import asynccontextmanager, suppress
+from ssl import SSLContext
 
 Talk = Callable[[StreamReader, StreamWriter], Awaitable[None]]
 
+TURNS = 3
+"""Of the event loop, from when a connection is accepted until it can be talked to."""
+
 
 @asynccontextmanager
-async def answering(talk: Talk) -> AsyncIterator[int]:
+async def answering(
+    talk: Talk, tls: SSLContext | None = None, *, host: str = "127.0.0.1", port: int = 0
+) -> AsyncIterator[int]:
     """Has each connection talked to, and tells the port. A connection is closed when its talk ends,
     by itself or since the other side has gone away, and all that are left are at the end."""
     talks: set[asyncio.Task[None]] = set()
 
     async def whole(reader: StreamReader, writer: StreamWriter) -> None:
-        with closing(writer), suppress(ConnectionError):
+        with suppress(ConnectionError):
             await talk(reader, writer)
 
     def accept(reader: StreamReader, writer: StreamWriter) -> None:
         task = asyncio.ensure_future(whole(reader, writer))
         talks.add(task)
         task.add_done_callback(talks.discard)
+        # Not by the task: one that is cancelled before its first turn does nothing at all.
+        task.add_done_callback(lambda _: writer.close())
 
-    listener = await asyncio.start_server(accept, "127.0.0.1")
+    listener = await asyncio.start_server(accept, host, port, ssl=tls, limit=2**20)
     try:
         yield listener.sockets[0].getsockname()[1]
     finally:
+        # What comes from here on is never accepted; what was is of a server that is not closed,
+        # else the loop would neither talk to it nor close it.
+        asyncio.get_running_loop().remove_reader(listener.sockets[0])
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
         listener.close()
         for task in talks:
             task.cancel()

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from answering import answering
 from portico.certificates import ensure
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -95,23 +96,8 @@ async def receiving(
     port: int = 0,
 ) -> AsyncIterator[Receiver]:
     """Runs a receiver, on a port of its own unless one is named."""
-    tasks: set[asyncio.Task[None]] = set()
-
-    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.ensure_future(receiver.serve(reader, writer))
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
-
-    listener = await asyncio.start_server(accept, host, port, ssl=tls, limit=2**20)
-    receiver.port = listener.sockets[0].getsockname()[1]
-    try:
+    async with answering(receiver.serve, tls, host=host, port=port) as receiver.port:
         yield receiver
-    finally:
-        listener.close()
-        for task in list(tasks):
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await listener.wait_closed()
 
 
 @contextmanager
