@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import resource
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -103,6 +104,30 @@ def test_the_end_waits_for_lines_but_not_for_ever(monkeypatch: pytest.MonkeyPatc
         assert b"".join(reader.read(PIPE_BUF) for _ in range(32)) == 32 * PAGE
         end.join(LONG_SECONDS / 2)
         assert not end.is_alive()
+
+
+ENDS = f"""
+from granian.log import LogLevels, configure_logging
+from portico import logs
+logs.LAST_SECONDS = {LONG_SECONDS}
+logs.configure("info")
+configure_logging(LogLevels.info, None, False)  # as each listener does, for the whole process
+for _ in range(32):  # twice as much as a pipe has room for
+    logs.write(b"x" * {PIPE_BUF - 1} + b"\\n")
+print("ends", flush=True)
+"""
+
+
+def test_the_end_of_a_process_that_has_served_waits_for_its_last_lines() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", ENDS], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"ends\n"
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1)
+        assert process.stderr.read() == 32 * PAGE
 
 
 def test_a_line_that_no_pipe_keeps_together_is_written_all_the_same(

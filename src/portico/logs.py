@@ -3,6 +3,7 @@
 A thread writes it, so that whoever reads it slowly, or not at all, holds up nobody else.
 """
 
+import atexit
 import logging
 import os
 import select
@@ -160,13 +161,11 @@ class _Lines(logging.Handler):
         except Exception:  # noqa: BLE001 - as the handlers of `logging` do
             self.handleError(record)
 
-    def flush(self) -> None:
-        """What `logging` calls as the process ends."""
-        _writer.flush(LAST_SECONDS)
-
 
 def configure(level: str) -> None:
     """Sends every logger's records of `level` and above to standard error."""
     handler = _Lines()
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    # Not by `logging`, which flushes at the end what it knows: each listener has it forget this.
+    atexit.register(_writer.flush, LAST_SECONDS)
