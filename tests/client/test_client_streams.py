@@ -307,6 +307,27 @@ def test_an_answer_that_is_no_stream_is_an_error() -> None:
     assert page.closed
 
 
+@pytest.mark.parametrize("before", [[], [stream(told(1))]])
+def test_an_answer_that_there_is_nothing_more_ends_a_stream(before: list[Any]) -> None:
+    over = Parts()
+    headers = {"content-type": "text/event-stream"}
+    stage = Stage(*before, lambda _: httpx.Response(204, headers=headers, stream=over))
+    with stage.client, stage.client.events.stream() as events:
+        assert [one.id for one in events] == [1][: len(before)]
+        assert over.closed
+        assert list(events) == []
+    assert len(stage.script.requests) == len(before) + 1
+
+
+async def test_an_answer_that_there_is_nothing_more_ends_an_asynchronous_stream() -> None:
+    script = Scripted(answer(204))
+    async with (
+        AsyncClient(KEY, base_url=PLACE, transport=script) as client,
+        client.events.stream() as events,
+    ):
+        assert [one async for one in events] == []
+
+
 @pytest.mark.parametrize("data", [b"{", b"[]", b"{}", b"1"])
 def test_what_is_no_event_is_an_error_and_the_next_one_is_told(data: bytes) -> None:
     stage = Stage(stream(told(1) + b"id: 2\ndata: " + data + b"\n\n" + told(3)))

@@ -3,7 +3,7 @@
  * A stream goes on after the last event that came whole: whatever ended the connection, the next one asks for what came after
  * it (`Last-Event-ID`), so that none is missed and none comes twice. The first connection is made like any call. Later ones
  * are tried for as long as it takes, with delays up to half a minute, unless the service refuses them for good: by a 4xx other
- * than 429, or by a `Retry-After` beyond the client's patience.
+ * than 429, or by a `Retry-After` beyond the client's patience. A 204 says that there is nothing more, and ends it.
  */
 
 import type { Access } from "./access.js";
@@ -71,7 +71,7 @@ export class EventStream implements AsyncIterableIterator<Event> {
     const { signal } = this.#closing;
     try {
       await this.open();
-      for (let opened = await this.#first; opened; opened = await this.#connectAgain()) {
+      for (let opened = await this.#first; opened && opened.status !== 204; opened = await this.#connectAgain()) {
         const parser = new Parser();
         for (let part = await this.#part(opened); part; part = await this.#part(opened)) {
           for (const { data, lastId } of parser.feed(part)) {
@@ -104,7 +104,8 @@ export class EventStream implements AsyncIterableIterator<Event> {
     const headers = { accept: EVENT_STREAM, ...last };
     const { signal } = this.#closing;
     const opened = await this.#access.success({ method: "GET", path: this.#path, headers, signal, streamed: true });
-    if (!opened.headers.get("content-type")?.startsWith(EVENT_STREAM)) {
+    // A 204 is the standard's way to tell clients not to come back.
+    if (opened.status !== 204 && !opened.headers.get("content-type")?.startsWith(EVENT_STREAM)) {
       this.close();
       throw unexpected(opened);
     }

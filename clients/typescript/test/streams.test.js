@@ -138,6 +138,16 @@ test("a wait beyond patience is left to the caller", async () => {
   assert.equal((await rejected(taken(stream, 2))).retryAfter, 61);
 });
 
+test("an answer that there is nothing more ends a stream", async () => {
+  for (const before of [[], [parts(message(1))]]) {
+    const over = () => new Response(null, { status: 204, headers: CONTENT });
+    const { stream, requests } = streamed({}, ...before, over);
+    await stream.open();
+    assert.deepEqual(await taken(stream), before.map(() => 1));
+    assert.equal(requests.length, before.length + 1);
+  }
+});
+
 test("what is no stream, and what is no event, is told as such", async () => {
   const none = streamed({}, { status: 200, data: {} });
   assert.ok((await rejected(none.stream.next())) instanceof UnexpectedAnswer);

@@ -4,7 +4,7 @@ A stream goes on after the last event that came whole: whatever ended the connec
 asks for what came after it (`Last-Event-ID`), so that none is missed and none comes twice. The
 first connection is made like any call. Later ones are tried for as long as it takes, with delays up
 to half a minute, unless the service refuses them for good: by a 4xx other than 429, or by a
-`Retry-After` beyond the client's patience.
+`Retry-After` beyond the client's patience. A 204 says that there is nothing more, and ends it.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ class Following:
         self.body: Any = None
         """Of the answer that is being read, if there is one."""
         self.closed = False
-        """Set by whoever wants no more events."""
+        """Set by whoever wants no more events, and where there are no more."""
 
     def begin(self) -> Flow[None]:
         """Begins, unless it has. Raises `APIError` where the service refuses the stream,
@@ -102,7 +102,9 @@ class Following:
             headers["last-event-id"] = self._last_id
         response = yield from self._access.open(self._path, headers)
         self.body, self._parser = response.body, Parser()
-        if not response.headers.get("content-type", "").startswith(EVENT_STREAM):
+        if response.status == 204:  # the standard's way to tell clients not to come back
+            self.closed = True
+        elif not response.headers.get("content-type", "").startswith(EVENT_STREAM):
             yield from self._end()
             raise unexpected(response)
 
