@@ -11,8 +11,8 @@ export interface Given {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** What every call takes: `signal` ends it at once, that of a list each of its pages, also while it waits to be repeated. Its
- * reason is thrown, such as an `AbortError`. What was sent by then may be carried out all the same. */
+/** What every call takes: `signal` ends it at once, that of a list each of its pages, that of a stream all of it, also while it
+ * waits to be repeated. Its reason is thrown, such as an `AbortError`. What was sent by then may be carried out all the same. */
 export type Calling = Pick<Given, "signal">;
 
 /** `idempotencyKey`: whoever gives one may repeat the call with it for 24 hours, also from another process: it is carried

@@ -22,7 +22,7 @@ export class Events {
   }
 
   /** Events as they happen: from its beginning on, or from the first `after` an id. */
-  stream(filters: StreamFilters = {}): EventStream {
-    return new EventStream(this.#access, filters);
+  stream(filters: StreamFilters = {}, calling: Calling = {}): EventStream {
+    return new EventStream(this.#access, filters, calling);
   }
 }

@@ -7,10 +7,11 @@
  */
 
 import type { Access } from "./access.js";
-import { query } from "./calls.js";
+import { type Calling, query } from "./calls.js";
 import { APIError, ConnectionFailed, UnexpectedAnswer, UntrustedCertificate } from "./errors.js";
 import type { Event, StreamFilters } from "./models.js";
 import { eventOf, unexpected } from "./reading.js";
+import { atEnd } from "./signals.js";
 import { Parser } from "./sse.js";
 import type { Answer } from "./transport.js";
 
@@ -23,6 +24,7 @@ const EVENT_STREAM = "text/event-stream";
 export class EventStream implements AsyncIterableIterator<Event> {
   readonly #access: Access;
   readonly #path: string;
+  readonly #given: AbortSignal | undefined;
   readonly #closing = new AbortController();
   readonly #events: AsyncGenerator<Event, undefined>;
   /** Before the next connections, until one of them tells something. */
@@ -31,8 +33,9 @@ export class EventStream implements AsyncIterableIterator<Event> {
   #first: Promise<Answer> | undefined;
 
   /** @internal Without `after`, it begins now. */
-  constructor(access: Access, { after, ...rest }: StreamFilters) {
+  constructor(access: Access, { after, ...rest }: StreamFilters, { signal }: Calling) {
     this.#access = access;
+    this.#given = signal;
     this.#path = "/events/stream" + query(rest);
     this.#lastId = after?.toString();
     this.#delays = access.requests.delays();
@@ -40,10 +43,9 @@ export class EventStream implements AsyncIterableIterator<Event> {
   }
 
   /** Begins it, unless it has: it tells of what happens from then on. Throws `Gone` where events after `after` are no longer
-   * kept, any other `APIError` where the service refuses it, and `ConnectionFailed`. */
+   * kept, any other `APIError` where the service refuses it, `ConnectionFailed`, and the reason of its signal. */
   async open(): Promise<this> {
-    this.#first ??= this.#connect();
-    await this.#first;
+    await this.#opened();
     return this;
   }
 
@@ -62,20 +64,36 @@ export class EventStream implements AsyncIterableIterator<Event> {
     return this.#events.return(undefined);
   }
 
-  /** Ends the stream, also for whoever waits for its next event. */
+  /** Ends the stream, also for whoever waits for its next event: without an error, unlike its signal. */
   close(): void {
     this.#closing.abort();
+  }
+
+  #opened(): Promise<Answer> {
+    return (this.#first ??= this.#begin());
+  }
+
+  async #begin(): Promise<Answer> {
+    const given = this.#given;
+    given?.throwIfAborted();
+    const forget = atEnd(given, () => this.#closing.abort(given?.reason));
+    this.#closing.signal.addEventListener("abort", forget);
+    try {
+      return await this.#connect();
+    } catch (error) {
+      forget();
+      throw error;
+    }
   }
 
   async *#follow(): AsyncGenerator<Event, undefined> {
     const { signal } = this.#closing;
     try {
-      await this.open();
-      for (let opened = await this.#first; opened && opened.status !== 204; opened = await this.#connectAgain()) {
+      for (let opened = await this.#opened(); opened.status !== 204; opened = await this.#connectAgain()) {
         const parser = new Parser();
         for (let part = await this.#part(opened); part; part = await this.#part(opened)) {
           for (const { data, lastId } of parser.feed(part)) {
-            if (signal.aborted) return;
+            signal.throwIfAborted();
             this.#lastId = lastId || this.#lastId;
             if (data) yield read(data);
           }
@@ -83,6 +101,7 @@ export class EventStream implements AsyncIterableIterator<Event> {
       }
     } catch (error) {
       if (!signal.aborted || error instanceof UnexpectedAnswer) throw error;
+      if (signal.reason === this.#given?.reason) throw signal.reason;
     } finally {
       this.close();
     }
@@ -112,12 +131,12 @@ export class EventStream implements AsyncIterableIterator<Event> {
     return opened;
   }
 
-  async #connectAgain(): Promise<Answer | undefined> {
+  async #connectAgain(): Promise<Answer> {
     const { requests } = this.#access;
     const { signal } = this.#closing;
     for (let asked = 0; ; ) {
       await requests.sleep(asked + (this.#delays.next().value ?? 0), signal);
-      if (signal.aborted) return undefined;
+      signal.throwIfAborted();
       try {
         return await this.#connect();
       } catch (error) {

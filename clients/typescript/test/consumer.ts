@@ -20,7 +20,7 @@ export async function left(text: string | undefined, count: number | undefined, 
   new TokenVerifier("issuer", "audience", options);
   client.products.list({ search: text, limit: count }, { signal });
   client.products.list({ search: new URLSearchParams().get("search") });
-  client.events.stream({ after: count, type: text });
+  client.events.stream({ after: count, type: text }, { signal });
   const lamp = { name: "Lamp", category: "lighting", price: 1, description: text };
   await client.products.create(lamp, { idempotencyKey: text, signal });
   await client.products.update(1, { name: text }, { ifMatch: text, signal });

@@ -42,6 +42,8 @@ const CALLS = {
   "apiKeys.rotate": (client, options) => client.apiKeys.rotate({ switch: true, ...options }),
   "events.page": (client, options) => client.events.list({}, options).page(),
   "events.list": (client, options) => first(client.events.list({}, options)),
+  "events.stream": (client, options) => client.events.stream({}, options).next(),
+  "events.stream.open": (client, options) => client.events.stream({}, options).open(),
   "webhooks.list": (client, options) => client.webhooks.list(options),
   "webhooks.get": (client, options) => client.webhooks.get(1, options),
   "webhooks.create": (client, options) => client.webhooks.create({ url: "https://shop.example" }, options),
@@ -100,6 +102,64 @@ test("a signal that has ended lets nothing be sent, and signs nobody in", async 
     assert.equal(await rejected(client.me({ signal })), signal.reason);
   }
   assert.deepEqual(requests, []);
+});
+
+/** A stream of one event, which stays open until it is ended; a `busy` one says later to come back in an hour. */
+const EVENT = { id: 1, type: "product.created", timestamp: "2026-03-15T12:00:00.000Z", data: {} };
+const telling = (busy) => ({ signal }) => {
+  const start = (controller) => {
+    controller.enqueue(new TextEncoder().encode(`data: ${JSON.stringify(EVENT)}\n\n`));
+    if (busy) controller.close();
+    else signal.addEventListener("abort", () => controller.error(signal.reason));
+  };
+  return new Response(new ReadableStream({ start }), { headers: { "content-type": "text/event-stream" } });
+};
+
+for (const busy of [false, true]) {
+  test(`a signal ends a stream that waits ${busy ? "to connect again" : "for its next event"}, with its reason`, async () => {
+    const stop = new AbortController();
+    const { fetch, requests } = scripted(telling(busy));
+    const sleep = async () => void stop.abort();
+    const client = made(fetch, busy ? { sleep } : {});
+    const stream = client.events.stream({}, { signal: stop.signal });
+    assert.equal((await stream.next()).value.id, 1);
+    const waiting = rejected(stream.next());
+    if (!busy) setImmediate(() => stop.abort());
+    assert.equal(await waiting, stop.signal.reason);
+    assert.deepEqual(await stream.next(), { value: undefined, done: true });
+    assert.equal(requests.length, 1);
+    assert.equal(requests[0].signal.aborted, true);
+  });
+}
+
+test("a signal that has ended begins no stream", async () => {
+  const { fetch, requests } = scripted();
+  const signal = AbortSignal.abort();
+  assert.equal(await rejected(made(fetch).events.stream({}, { signal }).next()), signal.reason);
+  assert.deepEqual(requests, []);
+});
+
+test("a stream that is closed or left ends quietly, and keeps nothing of its signal", async () => {
+  const stop = new AbortController();
+  const { signal } = stop;
+  const { fetch } = scripted(telling(), telling(), { status: 403, code: "PERMISSION_DENIED" });
+  const client = made(fetch);
+  client.events.stream({}, { signal }); // never begun
+  for await (const { id } of client.events.stream({}, { signal })) {
+    assert.equal(id, 1);
+    assert.equal(getEventListeners(signal, "abort").length, 1);
+    break;
+  }
+  const stream = client.events.stream({}, { signal });
+  await stream.next();
+  const waiting = stream.next();
+  const refused = client.events.stream({}, { signal });
+  assert.equal((await rejected(refused.open())).status, 403);
+  stream.close();
+  assert.deepEqual(getEventListeners(signal, "abort"), []);
+  stop.abort();
+  assert.deepEqual(await waiting, { value: undefined, done: true });
+  assert.equal((await rejected(refused.next())).status, 403);
 });
 
 test("a signal between two pages ends the list", async () => {
