@@ -307,6 +307,25 @@ def test_an_answer_that_is_no_stream_is_an_error() -> None:
     assert page.closed
 
 
+@pytest.mark.parametrize("repeated", [b"x" * 2**20, b"data: " + b"x" * 2**20 + b"\n"])
+def test_a_message_without_an_end_is_an_error_before_it_fills_the_memory(repeated: bytes) -> None:
+    endless = Parts(told(1) + b"data: ", *[repeated] * 1000)
+    headers = {"content-type": "text/event-stream"}
+    stage = Stage(lambda _: httpx.Response(200, headers=headers, stream=endless), stream(told(2)))
+    with stage.client, stage.client.events.stream() as events:
+        assert next(events).id == 1
+        with pytest.raises(UnexpectedAnswer, match="larger than 16 MiB"):
+            next(events)
+        assert endless.closed
+        assert next(events).id == 2
+    assert ids_asked(stage.script) == [None, "1"]
+
+
+def test_lines_that_tell_nothing_may_be_any_number() -> None:
+    comment = b": still here " + b"x" * 2**20 + b"\n"
+    assert parsed(comment * 20 + told(1), [])[0].last_id == "1"
+
+
 @pytest.mark.parametrize("before", [[], [stream(told(1))]])
 def test_an_answer_that_there_is_nothing_more_ends_a_stream(before: list[Any]) -> None:
     over = Parts()

@@ -184,7 +184,7 @@ export class ConnectionFailed extends PorticoError {
 /** The server's certificate comes from an authority that is not trusted here. */
 export class UntrustedCertificate extends ConnectionFailed {}
 
-/** A success that this version of the library cannot understand. */
+/** A success that this version of the library cannot understand, or a message of a stream of more than 16 MiB. */
 export class UnexpectedAnswer extends PorticoError {}
 
 /** The answer that held a new secret was lost on the way. The service shows a secret once.

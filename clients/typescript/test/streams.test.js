@@ -138,6 +138,22 @@ test("a wait beyond patience is left to the caller", async () => {
   assert.equal((await rejected(taken(stream, 2))).retryAfter, 61);
 });
 
+test("a message without an end is an error before it fills the memory, and lines that tell nothing may be any number", async () => {
+  const long = "x".repeat(2 ** 20);
+  for (const repeated of [long, `data: ${long}\n`]) {
+    const begun = message(1) + "data: ";
+    const { stream, requests } = streamed({}, parts(begun, ...Array(20).fill(repeated), "wait"));
+    assert.equal((await stream.next()).value.id, 1);
+    const error = await rejected(stream.next());
+    assert.ok(error instanceof UnexpectedAnswer, String(error));
+    assert.match(error.message, /larger than 16 MiB/);
+    assert.equal(requests[0].signal.aborted, true);
+  }
+  const { stream } = streamed({}, parts(...Array(20).fill(`: ${long}\n`), message(1), "wait"));
+  assert.equal((await stream.next()).value.id, 1);
+  stream.close();
+});
+
 test("an answer that there is nothing more ends a stream", async () => {
   for (const before of [[], [parts(message(1))]]) {
     const over = () => new Response(null, { status: 204, headers: CONTENT });

@@ -201,8 +201,8 @@ class UntrustedCertificate(ConnectionFailed):
 
 
 class UnexpectedAnswer(PorticoError):
-    """A success that this version of the library cannot understand, or an answer of more than 256
-    MiB."""
+    """A success that this version of the library cannot understand, an answer of more than 256 MiB,
+    or a message of a stream of more than 16."""
 
 
 class SecretLost(PorticoError):

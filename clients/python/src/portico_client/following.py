@@ -87,7 +87,11 @@ class Following:
             part = yield Part(self.body)
         if part:
             self._delays = self._retries.endless_delays()
-            self._messages.extend(self._parser.feed(part))
+            try:
+                self._messages.extend(self._parser.feed(part))
+            except UnexpectedAnswer:
+                yield from self._end()
+                raise
         else:
             yield from self._end()
 

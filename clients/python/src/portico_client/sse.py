@@ -4,10 +4,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from portico_client.errors import UnexpectedAnswer
+
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _UNSENDABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 """What no header can carry: an id with one is passed over, as the standard has it for NUL."""
+
+LARGEST = 2**24
+"""In bytes: of a message. An event has far less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +32,13 @@ class Parser:
         self._after_return = False
         self._first = True
         self._data: list[str] = []
+        self._size = 0
+        """Of the lines of data."""
         self._last_id: str | None = None
 
     def feed(self, part: bytes) -> Iterator[Message]:
-        """The messages that end in this part, which is not empty."""
+        """The messages that end in this part, which is not empty. Raises `UnexpectedAnswer` where
+        one becomes too large."""
         if self._after_return:
             part = part.removeprefix(b"\n")
         self._after_return = part.endswith(b"\r")
@@ -43,12 +51,15 @@ class Parser:
                 self._field(line.decode("utf-8", "replace"))
             else:
                 yield Message("\n".join(self._data), self._last_id)
-                self._data = []
+                self._data, self._size = [], 0
+        if self._size + len(self._rest) > LARGEST:
+            raise UnexpectedAnswer("a message of the stream is larger than 16 MiB")
 
     def _field(self, line: str) -> None:
         name, _, value = line.partition(":")
         value = value.removeprefix(" ")
         if name == "data":
             self._data.append(value)
+            self._size += len(line)
         elif name == "id" and not _UNSENDABLE.search(value):
             self._last_id = value.strip(" \t")
