@@ -160,6 +160,15 @@ def test_a_success_that_cannot_be_understood_is_an_error(content: bytes) -> None
         client.products.get(1)
 
 
+def test_a_success_of_something_else_is_told_as_such() -> None:
+    script = Scripted(Response(200, {}, b"<html>"))
+    with (
+        Client(KEY, base_url=PLACE, transport=script) as client,
+        pytest.raises(UnexpectedAnswer, match=r"^the answer 200 is not one of Portico's$"),
+    ):
+        client.products.get(1)
+
+
 @CASES
 @given(st.integers(300, 599), st.binary() | json_values.map(lambda value: encode(value).encode()))
 def test_any_refusal_is_an_error_of_the_tree(status: int, content: bytes) -> None:

@@ -1,6 +1,6 @@
 import { type Calling, type Calls, query } from "./calls.js";
 import type { Event, EventFilters, EventPage, Page } from "./models.js";
-import { decoded, unexpected } from "./reading.js";
+import { listOf, unexpected } from "./reading.js";
 import type { Answer } from "./transport.js";
 
 const WHOLE_PAGE = 100; // The most, which takes the fewest requests.
@@ -91,7 +91,7 @@ function nextOf({ headers }: Answer): string | undefined {
 }
 
 function pageOf<P extends Page<unknown> | EventPage>(answer: Answer): P {
-  const { data, pagination } = decoded<Partial<P> | null>(answer) ?? {};
-  if (!Array.isArray(data) || typeof pagination !== "object" || pagination === null) throw unexpected(answer);
+  const { data, pagination } = listOf<P>(answer);
+  if (!Number.isSafeInteger(pagination?.limit)) throw unexpected(answer);
   return { data, pagination } as P;
 }

@@ -24,11 +24,23 @@ export function decoded<T>(answer: Answer): T {
   }
 }
 
-/** The `data` of a success. Throws `UnexpectedAnswer`. */
+/** The `data` of a success: one resource. Throws `UnexpectedAnswer`. */
 export function dataOf<T>(answer: Answer): T {
   const data = decoded<{ data?: T } | null>(answer)?.data;
-  if (typeof data !== "object" || data === null) throw unexpected(answer);
-  return data;
+  if (!isResource(data)) throw unexpected(answer);
+  return data as T;
+}
+
+/** A success whose `data` are resources. Throws `UnexpectedAnswer`. */
+export function listOf<List extends { data: unknown[] }>(answer: Answer): List {
+  const list = decoded<Partial<List> | null>(answer);
+  if (!Array.isArray(list?.data) || !list.data.every(isResource)) throw unexpected(answer);
+  return list as List;
+}
+
+/** What has an id is taken for what was asked for: a page of something in between, or of another service, has none. */
+function isResource(one: unknown): boolean {
+  return Number.isSafeInteger((one as { id?: unknown } | null | undefined)?.id);
 }
 
 /** The resource of an answer, with the entity tag that it has now. */
@@ -53,7 +65,8 @@ export function eventOf(text: string): Event {
 
 /** What is thrown for a success that cannot be understood. */
 export function unexpected({ status, headers }: Answer): UnexpectedAnswer {
-  return new UnexpectedAnswer(`the answer ${status} cannot be understood [${headers.get("x-request-id")}]`);
+  const id = headers.get("x-request-id");
+  return new UnexpectedAnswer(`the answer ${status} ${id ? `cannot be understood [${id}]` : "is not one of Portico's"}`);
 }
 
 /** The error that an answer tells of, whoever gave it. */

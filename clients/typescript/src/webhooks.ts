@@ -1,7 +1,7 @@
 import { at, type Calling, type Calls, type Changing, type Creating } from "./calls.js";
 import { Listing } from "./listing.js";
 import type { Delivery, DeliveryFilters, NewWebhook, Webhook, WebhookChanges, WebhookWithSecret } from "./models.js";
-import { tagged, taggedOf } from "./reading.js";
+import { listOf, tagged, taggedOf } from "./reading.js";
 import { read } from "./resources.js";
 
 const PATH = "/webhooks";
@@ -16,8 +16,8 @@ export class Webhooks {
   }
 
   /** All webhooks, the newest first. */
-  list(calling?: Calling): Promise<Webhook[]> {
-    return this.#calls.data("GET", PATH, calling);
+  async list(calling?: Calling): Promise<Webhook[]> {
+    return listOf<{ data: Webhook[] }>(await this.#calls.make("GET", PATH, calling)).data;
   }
 
   /** One webhook. Throws `NotFound`. */

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { Client, UnexpectedAnswer } from "@portico/client";
 import { KEY, PLACE, rejected, scripted } from "./scripted.js";
 
-const PAGE = { status: 200, body: { data: [], pagination: { has_more: false } } };
+const PAGE = { status: 200, body: { data: [], pagination: { limit: 100, has_more: false } } };
 
 /** Where a call goes with filters, and what it carries. */
 async function sent(call) {
@@ -18,7 +18,7 @@ const first = (list) => list[Symbol.asyncIterator]().next();
 
 for (const [after, last_id] of [[undefined, 0], [7, 7]]) {
   test(`a list of events after ${after} that does not go on is not read for ever`, async () => {
-    const page = { status: 200, body: { data: [], pagination: { has_more: true, last_id } } };
+    const page = { status: 200, body: { data: [], pagination: { limit: 100, has_more: true, last_id } } };
     const { events } = new Client({ apiKey: KEY, baseUrl: PLACE, ...scripted(page) });
     assert.ok((await rejected(first(events.list({ after })))) instanceof UnexpectedAnswer);
   });

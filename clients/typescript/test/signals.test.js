@@ -6,7 +6,7 @@ import { Client, Login } from "@portico/client";
 import { AUTH, KEY, PLACE, rejected, scripted, still } from "./scripted.js";
 
 const MADE = { id: 1, name: "Lamp" };
-const PAGE = { status: 200, body: { data: [MADE], pagination: {} }, headers: { link: '<?cursor=next>; rel="next"' } };
+const PAGE = { status: 200, body: { data: [MADE], pagination: { limit: 25 } }, headers: { link: '<?cursor=next>; rel="next"' } };
 const BOUGHT = { access_token: "a", refresh_token: "r", token_type: "Bearer", expires_in: 3600 };
 
 const made = (fetch, options = still()) => new Client({ apiKey: KEY, baseUrl: PLACE, fetch, ...options });

@@ -136,7 +136,8 @@ def data_of(response: Response, kind: Any, **extra: Any) -> Any:
 def unexpected(response: Response) -> UnexpectedAnswer:
     """What is raised for a success that cannot be understood."""
     request_id = response.headers.get("x-request-id")
-    return UnexpectedAnswer(f"the answer {response.status} cannot be understood [{request_id}]")
+    said = f"cannot be understood [{request_id}]" if request_id else "is not one of Portico's"
+    return UnexpectedAnswer(f"the answer {response.status} {said}")
 
 
 def error_of(response: Response) -> APIError:
