@@ -1,6 +1,7 @@
 """`portico doctor`: what is wrong with this installation, and what to do about it."""
 
 import asyncio
+import logging
 from argparse import Namespace
 from collections.abc import AsyncIterator, Iterator
 
@@ -16,6 +17,7 @@ from portico.settings import Settings
 
 def run(settings: Settings, chosen: Namespace) -> int:
     """Prints every finding; returns 1 if one of them is a problem."""
+    logging.getLogger("portico").addHandler(logging.NullHandler())  # the findings tell it all
     findings = asyncio.run(_examine(settings))
     problems = sum(not finding.ok for finding in findings)
     lines = [_line(finding) for finding in findings]
