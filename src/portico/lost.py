@@ -47,6 +47,19 @@ def _has_file_with_tables(settings: Settings, environment: str) -> bool:
         return True
 
 
+def how_to_move(settings: Settings) -> str:
+    """What to do about an installation on SQLite that an empty PostgreSQL database would leave
+    behind; empty where there is none."""
+    if settings.database_url is None or not _has_file_with_tables(settings, LIVE):
+        return ""
+    return (
+        f"The data directory holds an installation on SQLite, {database_file(settings, LIVE)}, and"
+        " the PostgreSQL database is empty. To move it there, back it up without database_url and"
+        " restore that with database_url and a new data directory; to begin anew, take a new data"
+        " directory too."
+    )
+
+
 async def require_both(settings: Settings, live: Database, sandbox: Database) -> None:
     """Raises `Unavailable` where one of the two has no tables any more, or both have none on
     PostgreSQL and an installation on SQLite is here: it would be left behind."""
@@ -55,14 +68,8 @@ async def require_both(settings: Settings, live: Database, sandbox: Database) ->
     if not await has_tables(sandbox):
         if lives:
             raise _lost(settings, SANDBOX)
-        file = database_file(settings, LIVE)
-        if settings.database_url and _has_file_with_tables(settings, LIVE):
-            raise Unavailable(
-                f"The data directory holds an installation on SQLite, {file}, and the PostgreSQL"
-                " database is empty. To move it there, back it up without database_url and restore"
-                " that with database_url and a new data directory; to begin anew, take a new data"
-                " directory too."
-            )
+        if left_behind := how_to_move(settings):
+            raise Unavailable(left_behind)
     elif not await has_tables(live):
         raise _lost(settings, LIVE)
 

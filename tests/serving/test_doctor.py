@@ -640,6 +640,7 @@ def test_stores_that_answer_are_well(
     given.told("init")
     empty = examined(given.having(database_url=postgres.fresh_database()))
     assert set(empty) == {"live database", "sandbox database"}
+    assert not any("SQLite" in one["advice"] for one in empty.values())
     assert examined(given) == {}
     with given.serving():
         assert examined(given) == {}

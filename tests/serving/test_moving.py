@@ -202,3 +202,16 @@ def test_nothing_is_begun_on_postgresql_beside_an_installation_on_sqlite(
     code, line = both.refused(*command)
     assert (code, "holds an installation on SQLite" in line) == (1, True)
     assert installation.run("users", "list").returncode == 0
+
+
+def test_doctor_says_how_an_installation_on_sqlite_comes_into_an_empty_database(
+    installation: Installation, target: Installation
+) -> None:
+    both = Installation(installation.directory, target.variables, target.facts, free_port())
+    found = both.run("doctor", "--json")
+    assert found.returncode == 1
+    empty = {one["check"]: one for one in json.loads(found.stdout)["findings"] if not one["ok"]}
+    assert set(empty) == {"live database", "sandbox database"}
+    for finding in empty.values():
+        assert f"on SQLite, {installation.data / 'live.db'}" in finding["advice"]
+        assert "restore that with database_url and a new data directory" in finding["advice"]

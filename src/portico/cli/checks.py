@@ -14,7 +14,7 @@ from portico.cli.initialise import restore_fault
 from portico.cli.secret_checks import secret
 from portico.domain.errors import Unavailable, Unusable
 from portico.engines import LIVE, SANDBOX, database, database_file
-from portico.lost import is_prepared
+from portico.lost import how_to_move, is_prepared
 from portico.secret_file import NAME as SECRET
 from portico.secret_file import has_own
 from portico.settings import Settings
@@ -158,6 +158,8 @@ def _in(directory: Path, pattern: str) -> list[Path]:
 
 def _unprepared(settings: Settings) -> str:
     """What to do where there is no database: a second one is not made beside what is left."""
+    if told := how_to_move(settings):
+        return told.rstrip(".")
     if has_own(settings) or (settings.database_url is None and is_prepared(settings)):
         return "run this with the server's settings, put the database back, or restore a backup"
     return "run this with the server's settings, or portico init, or restore a backup"
