@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,11 @@ import pytest
 
 from busy_machine import within
 from driving import Api, InProcess, settings_for
+from operating import eventually
 from portico.app import Portico, Server
 from portico.domain.errors import Unavailable
 from portico.http.readiness import PROBE_PERIOD, PROBE_SECONDS, Probe
+from portico.storage.postgres import FULL_SECONDS
 from servers import PostgresServer, RedisServer, redis_server
 
 WELL = {"ready": True, "stores": {"database": "ok", "limiter": "ok"}}
@@ -130,6 +133,41 @@ async def test_stores_that_answer_and_take_no_writes_are_told(
         assert answer.json()["stores"] == {"database": "read_only", "limiter": "read_only"}
         replicating(redis, "NO", "ONE")
         await portico.close()
+
+
+HAS_NO_ROOM = """
+CREATE FUNCTION has_no_room() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full';
+END $$;
+CREATE TRIGGER has_no_room BEFORE INSERT ON products FOR EACH ROW EXECUTE FUNCTION has_no_room()"""
+
+
+async def test_a_full_disk_of_postgresql_is_told_though_small_writes_find_room(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    url = postgres.fresh_database()
+    async with Api(settings_for(tmp_path, {"PORTICO_DATABASE_URL": url})) as api:
+        now = 1000.0
+        database: Any = api.live.db
+        database._clock = lambda: now  # noqa: SLF001 - those of real servers are nobody's to move
+        client = await api.caller()
+        product = {"name": "Lamp", "category": "light", "price": 1}
+        assert (await client.post("/products", json=product)).status_code == 201
+        assert (await readiness(api)).json() == WELL
+        async with database.transaction() as tx:
+            await tx.script(HAS_NO_ROOM)
+        assert (await client.post("/products", json=product)).status_code == 503
+        told = await eventually(partial(told_otherwise, api, WELL), "another answer")
+        assert told == {"ready": True, "stores": {"database": "full", "limiter": "ok"}}
+        now += FULL_SECONDS
+        assert await eventually(partial(told_otherwise, api, told), "another answer") == WELL
+
+
+async def told_otherwise(api: Api, before: Any) -> Any:
+    """What `/readyz` tells, once it is not the same any more."""
+    answer = await readiness(api)
+    assert answer.status_code == 200
+    return answer.json() if answer.json() != before else None
 
 
 @pytest.mark.parametrize("times", [3])

@@ -1,5 +1,6 @@
 """`portico doctor` finds what is wrong, says what to do, and changes nothing."""
 
+import asyncio
 import datetime
 import json
 import os
@@ -15,6 +16,7 @@ from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
+import asyncpg
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -648,6 +650,38 @@ def test_stores_that_answer_are_well(
             away = examined(given)
     assert set(away) == {"Valkey", "server"}
     assert away["server"]["message"].endswith("of its stores, limiter silent")
+
+
+HAS_NO_ROOM = """
+CREATE FUNCTION has_no_room() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full';
+END $$;
+CREATE TRIGGER has_no_room BEFORE INSERT ON portico_live.products
+FOR EACH ROW EXECUTE FUNCTION has_no_room()"""
+
+
+async def run(url: str, sql: str) -> None:
+    """Runs statements in a PostgreSQL database."""
+    connection = await asyncpg.connect(url)
+    await connection.execute(sql)
+    await connection.close()
+
+
+def test_a_full_disk_of_postgresql_is_found_beside_a_server(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
+    url = postgres.fresh_database()
+    given = Installation(tmp_path).having(database_url=url)
+    given = replace(given, facts=given.told("init"))
+    asyncio.run(run(url, HAS_NO_ROOM))
+    with given.serving() as service:
+        assert examined(given) == {}
+        lamp = {"name": "Lamp", "category": "light", "price": 1}
+        assert service.ask("/v1/products", method="POST", key=given.key, body=lamp).status == 503
+        found = until(lambda: examined(given), "another answer of `/readyz`")
+    assert set(found) == {"server"}
+    assert found["server"]["message"].endswith("of its stores, database full")
+    assert found["server"]["advice"] == "make room there; it recovers by itself then"
 
 
 def test_a_server_without_a_place_for_each_connection_is_told(

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from portico.cli.findings import Finding, well, wrong
 from portico.cli.lock import holder
 from portico.cli.ports import ANOTHER_PORT, port_fault
-from portico.domain.health import BEHIND, OK
+from portico.domain.health import BEHIND, FULL, OK
 from portico.settings import Settings
 
 ANSWER_SECONDS = 3.0
@@ -53,6 +53,8 @@ def server(settings: Settings) -> Iterator[Finding]:
         yield wrong("server", f"{where}: it is stopping", "wait, or start it again")
     elif away:
         advice = "the other findings say why; it recovers by itself"
+        if FULL in told.stores.values():
+            advice = "make room there; it recovers by itself then"
         yield wrong("server", f"{where}: of its stores, {away}", advice)
     else:
         yield well("server", f"answers on {where}" + f", process {held.process}")

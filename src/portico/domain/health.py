@@ -3,6 +3,7 @@
 OK = "ok"
 SILENT = "silent"
 FAILING = "failing"
+FULL = "full"
 
 BEHIND = "behind"
 """Of a database that waits for migrations, and of a replica that lacks what must be shown."""

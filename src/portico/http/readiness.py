@@ -12,7 +12,7 @@ from functools import partial
 
 from portico.contract.envelope import encode
 from portico.domain.errors import Unavailable
-from portico.domain.health import BEHIND, FAILING, OK, PRIMARY, SILENT
+from portico.domain.health import BEHIND, FAILING, FULL, OK, PRIMARY, SILENT
 from portico.domain.times import MINUTE
 from portico.http.messages import JSON, Reply, Request
 from portico.services.environment import Environment
@@ -100,6 +100,9 @@ async def _worst(probes: Sequence[Probe]) -> str:
 
 
 async def _write(env: Environment, process: str) -> None:
-    """Stores a row of this process's own. Raises `Unavailable` where none can be written."""
+    """Stores a row of this process's own. Raises `Unavailable` where none can be written, or where
+    others cannot that need more room."""
     now = env.clock()
     await env.leases.prove(f"readiness:{process}", process, now=now, until=now + MINUTE)
+    if env.db.is_full():
+        raise Unavailable("The database's disk is full.", why=FULL)

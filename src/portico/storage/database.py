@@ -260,6 +260,10 @@ class Database(Reads, Protocol):
         """How each group of connections is used, by its name, for the metrics."""
         ...
 
+    def is_full(self) -> bool:
+        """Whether a write has lately met a full disk, though another may be stored."""
+        ...
+
     def listening(self) -> bool:
         """Whether what other processes commit is heard of now, for the metrics."""
         ...

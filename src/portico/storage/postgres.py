@@ -1,6 +1,7 @@
 """PostgreSQL 14 and newer: pools of prepared connections, one schema for each environment."""
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -9,6 +10,7 @@ from typing import Any
 import asyncpg
 
 from portico.domain.errors import Unavailable, Unknown
+from portico.domain.health import FULL
 from portico.storage.bell import Bell
 from portico.storage.database import (
     AdvisoryLock,
@@ -67,6 +69,10 @@ them before `STATEMENT_SECONDS` are over."""
 LISTEN_RETRY_SECONDS = 1.0
 BEAT_SECONDS = 0.5
 """How often a server is asked whether it is there."""
+
+FULL_SECONDS = 60.0
+"""How long a disk counts as full of which a write was told so: those that need no more room than
+PostgreSQL has taken go on, so that one that is stored says nothing."""
 
 SILENT_SECONDS = 0.75
 """How long it may take to say so, before another is looked for."""
@@ -137,6 +143,8 @@ class PostgresDatabase:
         self._direct = Hosts(listen_url, settings, options) if listen_url else self._hosts
         self._place = _place(url)
         self._schema = schema
+        self._clock = clock
+        self._full_until = -math.inf
         self._notices = Notices(clock)
         self._listener: asyncio.Task[None] | None = None
         self.bell = Bell()
@@ -256,6 +264,8 @@ class PostgresDatabase:
         except Unavailable as error:
             if tx and tx.committing and isinstance(error.__cause__, LOST):
                 raise Unknown from error
+            if error.why == FULL:
+                self._full_until = self._clock() + FULL_SECONDS
             if error.why == "read_only":
                 for pool in self._pools.values():  # another server may take writes by now
                     await pool.expire()
@@ -289,6 +299,9 @@ class PostgresDatabase:
 
     def replicas(self) -> Mapping[str, ReplicaState]:
         return {} if self._replicas is None else self._replicas.states()
+
+    def is_full(self) -> bool:
+        return self._clock() < self._full_until
 
     def listening(self) -> bool:
         return self._notices.complete

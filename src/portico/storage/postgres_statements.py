@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 
 from portico.domain.errors import Unavailable, Unusable
-from portico.domain.health import FAILING, SILENT
+from portico.domain.health import FAILING, FULL, SILENT
 from portico.storage.database import NOTHING, Contended, Params, Row, UniqueViolation
 from portico.storage.parts import Part
 
@@ -92,7 +92,7 @@ def faults() -> Iterator[None]:
         raise Contended from error
     except asyncpg.DiskFullError as error:
         raise Unavailable(
-            "The database's disk is full; nothing was changed.", retry_after=30, why="full"
+            "The database's disk is full; nothing was changed.", retry_after=30, why=FULL
         ) from error
     except asyncpg.ReadOnlySQLTransactionError as error:
         raise Unavailable(_NO_WRITES, retry_after=2, why="read_only") from error
