@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from documents import ROOT
 from operating import Installation, until
+from portico.jobs.tidy import TIDY_PERIOD
 from servers import PostgresServer
 
 METRIC = re.compile(r"\b(portico_\w+|up)(?:\{([^}]*)\})?")
@@ -50,6 +51,23 @@ def told_by(installation: Installation) -> dict[str, set[tuple[str, str]]]:
             for sample in family.samples:
                 told[sample.name] |= set(sample.labels.items())
     return told
+
+
+def seconds_until_it_fires(alert: str, succeeded_at: float) -> float:
+    """How long after the start of a server whose job last did what it is for `succeeded_at` seconds
+    after that, by a clock that was set long ago, an alert of its silence fires."""
+    groups = yaml.safe_load((ROOT / "deploy" / "alerts.yml").read_text())["groups"]
+    (rule,) = (rule for group in groups for rule in group["rules"] if rule["alert"] == alert)
+    silent = re.fullmatch(r"time\(\) - portico_job_last_success\S+ > (\d+)", rule["expr"])
+    assert silent is not None
+    return max(succeeded_at + int(silent[1]), 0) + int(rule["for"].removesuffix("m")) * 60
+
+
+def test_a_first_tidy_may_take_an_hour_and_none_for_two_hours_is_told() -> None:
+    never = -1e9  # no success is 0 in Unix time
+    assert seconds_until_it_fires("PorticoNotTidied", never) > TIDY_PERIOD
+    after_the_last = seconds_until_it_fires("PorticoNotTidied", 0.0)
+    assert 2 * TIDY_PERIOD < after_the_last < 2.2 * TIDY_PERIOD
 
 
 def test_every_metric_and_label_that_is_asked_for_exists(
