@@ -172,19 +172,20 @@ class Rows:
 
 
 def add_requests(database: apsw.Connection, owner: int, now: int) -> None:
-    """What it has asked for in 29 days, more on each before."""
-    whose = (owner, "/v1/products", 200, 0)
-    for day in range(1, 30):
+    """What it has asked for in 29 days, more on each before, some of it failed or refused."""
+    for status in (200, 404, 429):
+        whose = (owner, "/v1/products", status, 0)
+        for day in range(1, 30):
+            database.execute(
+                "INSERT INTO request_days (user_id, route, status, key_id, day, requests)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                (*whose, now // 86_400_000 - day, day * day),
+            )
         database.execute(
-            "INSERT INTO request_days (user_id, route, status, key_id, day, requests)"
-            " VALUES (?, ?, ?, ?, ?, ?)",
-            (*whose, now // 86_400_000 - day, day * day),
+            "INSERT INTO request_totals (unit, user_id, route, status, key_id, requests)"
+            " VALUES ('day', ?, ?, ?, ?, ?)",
+            (*whose, sum(day * day for day in range(1, 30))),
         )
-    database.execute(
-        "INSERT INTO request_totals (unit, user_id, route, status, key_id, requests)"
-        " VALUES ('day', ?, ?, ?, ?, ?)",
-        (*whose, sum(day * day for day in range(1, 30))),
-    )
 
 
 def add_webhooks(rows: Rows, now: int) -> dict[str, int]:
@@ -435,6 +436,23 @@ async def test_latest_events_stand_in_line_whichever_way_their_names_run(desk: D
         names = page.locator(".lines span")
         assert await names.count() > 1
         assert len(set(await names.evaluate_all(BEGINNINGS))) == 1
+
+
+@pytest.mark.usefixtures("lived")
+@pytest.mark.parametrize("part", [".chart path.%s", ".legend .%s"])
+async def test_a_chart_tells_what_failed_and_what_was_refused_without_colours(
+    desk: Desk, part: str
+) -> None:
+    of_kind = """one => [
+        getComputedStyle(one).strokeDasharray, getComputedStyle(one, "::before").backgroundImage
+    ].join().replace(/(rgba?|color)\\([^)]*\\)/g, "")"""
+    async with desk.looking(desk.admin) as page:
+        await page.goto(f"requests?span=days&account={desk.admin.id}")
+        shown = [
+            await page.locator(part % kind).first.evaluate(of_kind)
+            for kind in ("answered", "failed", "refused")
+        ]
+        assert len(set(shown)) == 3, shown
 
 
 BROKEN = """(cells) => cells.map(cell => {

@@ -108,9 +108,7 @@ def test_a_chart_has_a_bar_for_each_unit_and_loses_no_request(span: Span) -> Non
         kind: sum(kind in bar for bar in heights) for kind in ("answered", "failed", "refused")
     }
     last = drawn.bars[-1]
-    assert drawn.shapes["answered"].endswith(
-        f"M{last.x} {HEIGHT - 2}h{last.width}v2h-{last.width}z"
-    )
+    assert drawn.shapes["answered"].endswith(f"M{last.x + last.width // 2} {HEIGHT - 2}v2")
 
 
 def test_a_chart_of_nothing_is_empty() -> None:
