@@ -251,6 +251,23 @@ async def test_what_is_found_while_one_types_is_counted_and_has_its_pages(desk: 
         await expect(page.locator("#count")).to_have_text("26 products, page 2 of 2")
 
 
+@pytest.mark.parametrize("path", ["products", "users", "keys/all"])
+async def test_a_list_that_is_searched_while_one_types_can_be_cleared(
+    desk: Desk, path: str
+) -> None:
+    async with desk.looking(desk.admin) as page:
+        await page.goto(path)
+        await htmx_there(page)
+        clear = page.get_by_role("link", name="Clear")
+        await expect(clear).to_have_count(0)
+        for word, count in (("ada", 1), ("", 0), ("nobody has this", 1)):
+            await page.locator("#search").fill(word)
+            await expect(clear).to_have_count(count)
+        await clear.click()
+        await expect(page).to_have_url(f"{desk.dashboard}/{path}")
+        await expect(page.locator("#search")).to_have_value("")
+
+
 async def test_what_is_typed_before_htmx_is_there_is_looked_for_once_it_is(desk: Desk) -> None:
     word = f"w{secrets.token_hex(4)}"
     with desk.client(headers={"authorization": f"Bearer {desk.installation.key}"}) as caller:

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 import pytest
 
 from driving import Api
-from pages.visiting import Visitor, rows, signed_in
+from pages.visiting import PASSWORD, Visitor, rows, signed_in
 from portico.domain.audit import OPERATOR
 from portico.services.clients import Registration, register_client
 from portico.services.invitations import invite
@@ -140,11 +140,32 @@ async def test_a_list_that_shows_nothing_of_what_there_is_leads_to_all(
     assert "Show all" not in (await admin.get(path)).text
 
 
-async def test_the_page_of_one_key_leads_to_all(api: Api) -> None:
-    boss, admin = await signed_in(api, "admin")
-    for _ in range(2):
-        await api.caller(user=boss)
-    page = await admin.get("/keys/all?id=1")
-    assert len(rows(page)) == 1
-    assert '<a href="/dashboard/keys/all">Show all</a>' in page.text
-    assert "Show all" not in (await admin.get("/keys/all")).text
+@pytest.mark.parametrize(
+    ("path", "query"),
+    [
+        ("/users", "search=grace"),
+        ("/users", "role=admin"),
+        ("/users", "state=active"),
+        ("/keys/all", "search=grace"),
+        ("/keys/all", "unused=ever"),
+        ("/keys/all", "id=1"),
+        ("/audit", "action=user.created"),
+        ("/events", "type=user.created"),
+        ("/products", "search=lamp"),
+        ("/products", "stock=no"),
+    ],
+)
+async def test_a_list_that_shows_some_of_what_there_is_leads_to_all(
+    api: Api, path: str, query: str
+) -> None:
+    boss, admin = await signed_in(api, "admin", name="Grace Hopper")
+    client = await api.caller(user=boss)
+    lamp = {"name": "Lamp", "category": "light", "price": 1}
+    person = {"name": "Alan Turing", "email": "alan@example.com", "password": PASSWORD}
+    assert (await client.post("/products", json=lamp)).status_code == 201
+    assert (await client.post("/users", json={**person, "role": "admin"})).status_code == 201
+    clear = f'<a class="button" id="clear" href="/dashboard{path}"'
+    page = await admin.get(f"{path}?{query}")
+    assert rows(page)
+    assert f"{clear}>Clear</a>" in page.text
+    assert f"{clear} hidden>Clear</a>" in (await admin.get(path)).text
