@@ -1,6 +1,7 @@
 """The catalogue in a browser: by keyboard alone, and without JavaScript."""
 
 import asyncio
+import re
 import secrets
 
 import pytest
@@ -252,7 +253,7 @@ async def test_what_is_found_while_one_types_is_counted_and_has_its_pages(desk: 
 
 
 @pytest.mark.parametrize("path", ["products", "users", "keys/all"])
-async def test_a_list_that_is_searched_while_one_types_can_be_cleared(
+async def test_a_list_that_is_searched_while_one_types_says_so_and_can_be_cleared(
     desk: Desk, path: str
 ) -> None:
     async with desk.looking(desk.admin) as page:
@@ -260,9 +261,11 @@ async def test_a_list_that_is_searched_while_one_types_can_be_cleared(
         await htmx_there(page)
         clear = page.get_by_role("link", name="Clear")
         await expect(clear).to_have_count(0)
+        name = f"^{re.escape(await page.title())}$"
         for word, count in (("ada", 1), ("", 0), ("nobody has this", 1)):
             await page.locator("#search").fill(word)
             await expect(clear).to_have_count(count)
+            await expect(page).to_have_title(re.compile(f": {word} . Portico$" if word else name))
         await clear.click()
         await expect(page).to_have_url(f"{desk.dashboard}/{path}")
         await expect(page.locator("#search")).to_have_value("")

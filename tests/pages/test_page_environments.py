@@ -15,6 +15,8 @@ from portico.services.accounts import give_key
 
 SANDBOX = "/dashboard/sandbox"
 OF_ACCOUNTS = ("/profile", "/security", "/devices", "/users", "/users/new", "/password")
+PRODUCT = " \N{EN DASH} Portico"
+"""What every title ends with."""
 
 
 def hrefs(text: str) -> list[str]:
@@ -119,8 +121,44 @@ async def test_a_page_of_the_account_leads_back_to_where_one_came_from(api: Api,
 async def test_a_title_tells_the_sandboxs_pages_from_those_of_live(api: Api, path: str) -> None:
     _, admin = await signed_in(api, "admin")
     live = title(await admin.get(path))
-    assert live.endswith(" Portico")
-    assert title(await admin.get(f"/sandbox{path}")) == f"{live} (Sandbox)"
+    assert live.endswith(PRODUCT)
+    name = live.removesuffix(PRODUCT)
+    assert title(await admin.get(f"/sandbox{path}")) == f"{name} (Sandbox){PRODUCT}"
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("/products?search=a%26b&status=active&category=light", "a&amp;b, active, light"),
+        ("/products?min_price=1&max_price=2.50&stock=no", "from 1, to 2.50, out of stock"),
+        ("/users?search=grace&role=viewer&state=active", "grace, viewer, active"),
+        ("/keys/all?search=till&unused=30", "till, not for 30 days"),
+        ("/events?type=product.created", "product.created"),
+        ("/events?type=product.created&before=9", "product.created, older"),
+        ("/audit?user=ada&action=sign_in&target=user+7", "ada, sign_in, user 7"),
+        ("/audit?from=2026-01-31&to=2026-02-01&before=9", "from 2026-01-31, to 2026-02-01, older"),
+        ("/requests?span=days&status=429&account=7&key=3", "90 days, 7, 429, key 3"),
+    ],
+)
+async def test_a_title_tells_what_a_list_was_narrowed_to(api: Api, path: str, words: str) -> None:
+    _, admin = await signed_in(api, "admin")
+    for base, marked in (("", ""), ("/sandbox", " (Sandbox)")):
+        if base and path.startswith("/users"):
+            continue
+        name = title(await admin.get(base + path.partition("?")[0])).removesuffix(PRODUCT)
+        assert name.endswith(marked)
+        assert title(await admin.get(base + path)) == f"{name}: {words}{PRODUCT}"
+
+
+async def test_a_title_tells_which_page_of_a_list_it_is(api: Api) -> None:
+    boss, admin = await signed_in(api, "admin")
+    for _ in range(PER_PAGE + 1):
+        await api.caller(user=boss)
+    assert title(await admin.get("/keys?page=1")) == f"API keys{PRODUCT}"
+    assert title(await admin.get("/keys?page=2")) == f"API keys: page 2{PRODUCT}"
+    assert title(await admin.get("/keys/all?unused=ever&page=9")) == (
+        f"All API keys: never used, page 2{PRODUCT}"
+    )
 
 
 async def test_a_title_of_the_accounts_pages_names_no_environment(api: Api) -> None:

@@ -273,7 +273,7 @@ async def show_all(visit: Visit) -> Reply:
         search=search,
         by_id=key_id is not None,
         unused=unused,
-        unused_choices=[(name, words) for name, (words, _) in _UNUSED.items()],
+        unused_choices={name: words for name, (words, _) in _UNUSED.items()},
     )
 
 
