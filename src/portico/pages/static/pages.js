@@ -24,8 +24,8 @@ if (address) {
   addEventListener("load", () => oncePainted(fetchHtmx));
 }
 
-// The reference, where it is on this host, shows itself in the theme that was seen here last: once the page has been painted,
-// or is left before that.
+// What a browser remembers is asked for once the page has been painted: it takes a while. The reference, where it is on this
+// host, shows itself in the theme that was seen here last, also where the page is left before that.
 function rememberTheme() {
   removeEventListener("pagehide", rememberTheme);
   try {
@@ -35,7 +35,7 @@ function rememberTheme() {
   }
 }
 addEventListener("pagehide", rememberTheme);
-addEventListener("load", () => oncePainted(rememberTheme));
+addEventListener("load", () => oncePainted(() => (rememberTheme(), recallLocal())));
 
 // A secret is copied by a button that shows only where that can work. What came of it is announced as well: new words of a
 // button that has the focus are not.
@@ -143,14 +143,48 @@ for (const begins of ["pointerdown", "focusin"]) {
   });
 }
 
-// Times are shown in UTC, as the API and its filters have them. Where the mouse rests on one, it says what the clock is here.
+// Times are shown in UTC, as the API and its filters have them; to whoever asks for it, as the clock is here. Where the
+// mouse rests on one, it says so anyway.
+const LOCAL = "portico.local";
+const asksLocal = document.querySelector("[data-local]");
 let clock;
+function here({ dateTime }) {
+  clock ??= new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "long" }); // 15 Mar 2026, 13:00:07 CET
+  return clock.format(new Date(dateTime));
+}
+function tellTimes() {
+  const isLocal = asksLocal.ariaPressed === "true";
+  for (const time of document.querySelectorAll(isLocal ? "time" : "time[data-told]")) {
+    time.dataset.told ??= time.textContent;
+    time.textContent = isLocal ? here(time) : time.dataset.told;
+  }
+}
+function chooseLocal(isLocal) {
+  asksLocal.ariaPressed = isLocal;
+  tellTimes();
+}
+function recallLocal() {
+  try {
+    if (localStorage.getItem(LOCAL) === "true") chooseLocal(true);
+  } catch {
+    // In a browser that keeps nothing they are in UTC.
+  }
+}
+asksLocal.addEventListener("click", () => {
+  const isLocal = asksLocal.ariaPressed !== "true";
+  chooseLocal(isLocal);
+  try {
+    localStorage.setItem(LOCAL, isLocal);
+  } catch {
+    // It holds for this page.
+  }
+});
+asksLocal.hidden = false;
+document.addEventListener("htmx:afterSwap", tellTimes);
 document.addEventListener("pointerover", ({ target }) => {
   const time = target.closest("time");
-  const at = time && new Date(time.dateTime);
-  if (!at?.getTimezoneOffset() || time.dataset.here) return;
-  clock ??= new Intl.DateTimeFormat("sv", { dateStyle: "short", timeStyle: "medium" }); // 2026-03-15 13:00:07
-  time.dataset.here = clock.format(at);
+  if (!time || time.dataset.here || !new Date(time.dateTime).getTimezoneOffset()) return;
+  time.dataset.here = here(time);
   time.title += `; here ${time.dataset.here}`;
 });
 
