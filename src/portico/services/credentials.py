@@ -42,12 +42,6 @@ class Uses(msgspec.Struct):
     def __bool__(self) -> bool:
         return bool(self.keys or self.grants or self.sessions)
 
-    def update(self, later: "Uses") -> None:
-        """Adds later uses."""
-        self.keys.update(later.keys)
-        self.grants.update(later.grants)
-        self.sessions.update(later.sessions)
-
 
 class _Kept(NamedTuple):
     """Whose a credential is, for as long as these parts of the data have this version."""
