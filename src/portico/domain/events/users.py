@@ -1,6 +1,6 @@
 """What happens to accounts."""
 
-from portico.domain.events.base import Details, Event
+from portico.domain.events.base import Details, Event, moved
 from portico.domain.users import User
 
 
@@ -41,17 +41,10 @@ class UserChanged(OfUser, frozen=True):
     @property
     def details(self) -> Details:
         """The fields; of those that decide on access, the old value and the new one."""
-        fields = self.fields
-        moved: Details = {
-            field: {"from": getattr(self.before, field), "to": getattr(self.user, field)}
-            for field in _TOLD_WHOLE
-            if field in fields
-        }
-        return {"fields": fields, **moved}
+        return {"fields": self.fields, **moved(self.before, self.user, _TOLD_WHOLE)}
 
 
-_TOLD_WHOLE: tuple[str, ...] = ("email", "role", "plan")
-
+_TOLD_WHOLE = ("email", "role", "plan")
 
 _NAMED = (
     *("name", "email", "role", "plan", "avatar_url"),
