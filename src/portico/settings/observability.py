@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Annotated
 
 from portico.domain.networks import Network
+from portico.domain.rules import OneOf
 from portico.settings.declaring import Group, SettingError, Sources, declared, named
-from portico.settings.values import collector, networks, one_of, switch, whole
+from portico.settings.values import collector, networks, switch, whole
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -45,7 +46,7 @@ class Observability(Group):
         str,
         declared(
             "info",
-            one_of("debug", "info", "warning", "error"),
+            OneOf(("debug", "info", "warning", "error")),
             "the least that is logged: `debug`, `info`, `warning` or `error`",
         ),
     ]

@@ -6,8 +6,8 @@ from typing import Any
 
 from portico.domain.errors import BrokenRule
 from portico.domain.providers import Provider, is_address
-from portico.domain.users import ROLES
-from portico.settings.values import domain, one_of, suggestion
+from portico.domain.users import role
+from portico.settings.values import domain, suggestion
 
 _NEEDED = ("issuer", "client_id", "client_secret")
 
@@ -80,7 +80,7 @@ def _switch(value: object) -> bool:
 
 
 def _role(value: object) -> str:
-    return one_of(*ROLES)(_text(value))
+    return role(_text(value))
 
 
 _RULES: dict[str, Callable[[object], object]] = {

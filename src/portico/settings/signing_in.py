@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from portico.domain.providers import Provider
+from portico.domain.rules import OneOf
 from portico.settings.declaring import Group, declared
-from portico.settings.values import domains, one_of, switch, whole
+from portico.settings.values import domains, switch, whole
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -44,7 +45,7 @@ class SigningIn(Group):
         str,
         declared(
             "off",
-            one_of("off", "admins", "all"),
+            OneOf(("off", "admins", "all")),
             "who must have a second factor, and sets one up at the next sign-in",
         ),
     ]

@@ -16,6 +16,7 @@ from portico.domain.errors import BrokenRule
 from portico.domain.limits import DEFAULT_PLANS, Plan
 from portico.domain.networks import Network
 from portico.domain.origins import ANY, origin
+from portico.domain.rules import OneOf
 from portico.domain.store_urls import read_store_url
 
 
@@ -30,20 +31,12 @@ def whole(low: int, high: int) -> Callable[[str], int]:
     return parse
 
 
-def one_of(*words: str) -> Callable[[str], str]:
-    """Makes a parser that accepts `words` alone."""
-
-    def parse(text: str) -> str:
-        if text not in words:
-            raise BrokenRule(f"must be one of {', '.join(words)}")
-        return text
-
-    return parse
+_on_or_off = OneOf(("on", "off"))
 
 
 def switch(text: str) -> bool:
     """`on` or `off`."""
-    return one_of("on", "off")(text) == "on"
+    return _on_or_off(text) == "on"
 
 
 def listening_address(text: str) -> str:
