@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from portico.contract import patterns
 from portico.contract.facts import facts
 from portico.contract.reading import Faults, Kind, printable, read_object, required
 from portico.contract.reading import fields as fields_of
@@ -45,6 +46,11 @@ class Text:
     def schema(self) -> dict[str, Any]:
         """See `Kind.schema`."""
         return {"type": "string", **facts(self._rule), **self._schema}
+
+
+def any_text(**schema: Any) -> Text:
+    """A JSON string that keeps no rule, but that it can be stored; `schema` as in `Text`."""
+    return Text(str, pattern=patterns.TEXT, **schema)
 
 
 class Integer:

@@ -5,17 +5,13 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from portico.contract import patterns
-from portico.contract.kinds import Text
+from portico.contract.kinds import Text, any_text
 from portico.domain.oauth import GRANT_TYPES
-
-
-def _any_text(text: str) -> str:
-    return text
+from portico.domain.rules import OneOf
 
 
 def _parameter(description: str) -> Text:
-    return Text(_any_text, pattern=patterns.TEXT, description=description)
+    return any_text(description=description)
 
 
 class ClientForm(msgspec.Struct, kw_only=True):
@@ -25,9 +21,7 @@ class ClientForm(msgspec.Struct, kw_only=True):
     client_secret: (
         Annotated[
             str,
-            Text(
-                _any_text,
-                pattern=patterns.TEXT,
+            any_text(
                 writeOnly=True,
                 description="Of a confidential client that does not use HTTP Basic.",
             ),
@@ -48,7 +42,7 @@ class TokenForm(ClientForm, kw_only=True):
         "client_secret": "ocs_…",
     }
 
-    grant_type: Annotated[str, Text(_any_text, enum=[*GRANT_TYPES])]
+    grant_type: Annotated[str, Text(OneOf(GRANT_TYPES))]
     code: Annotated[str, _parameter("With `authorization_code`.")] | UnsetType = UNSET
     redirect_uri: (
         Annotated[str, _parameter("With `authorization_code`: the one that the code went to.")]

@@ -5,9 +5,8 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from portico.contract import patterns
 from portico.contract.envelope import Timestamp, timestamp
-from portico.contract.kinds import Text
+from portico.contract.kinds import any_text
 from portico.contract.users import UserItem, user_item
 from portico.domain.oauth import ACCESS_SECONDS
 from portico.domain.sessions import Session, idle_end
@@ -16,23 +15,17 @@ from portico.domain.users import User
 _EXAMPLE = {"email": "ada@example.com", "password": "Analytical1"}
 
 
-def _any_text(text: str) -> str:
-    return text
-
-
 class SignIn(msgspec.Struct):
     """The body of POST /sessions and POST /login."""
 
     EXAMPLE: ClassVar = _EXAMPLE
 
-    email: Annotated[str, Text(_any_text, pattern=patterns.TEXT)]
-    password: Annotated[str, Text(_any_text, pattern=patterns.TEXT, writeOnly=True)]
+    email: Annotated[str, any_text()]
+    password: Annotated[str, any_text(writeOnly=True)]
     otp: (
         Annotated[
             str,
-            Text(
-                _any_text,
-                pattern=patterns.TEXT,
+            any_text(
                 writeOnly=True,
                 description="The code that the authenticator app shows, or a recovery code: for"
                 " accounts that have a second factor.",
@@ -47,7 +40,7 @@ class Refresh(msgspec.Struct):
 
     EXAMPLE: ClassVar = {"refresh_token": "ort_…"}
 
-    refresh_token: Annotated[str, Text(_any_text, pattern=patterns.TEXT, writeOnly=True)]
+    refresh_token: Annotated[str, any_text(writeOnly=True)]
 
 
 class LogOut(msgspec.Struct):
@@ -55,7 +48,7 @@ class LogOut(msgspec.Struct):
 
     EXAMPLE: ClassVar = {"refresh_token": "ort_…"}
 
-    refresh_token: Annotated[str, Text(_any_text, pattern=patterns.TEXT, writeOnly=True)]
+    refresh_token: Annotated[str, any_text(writeOnly=True)]
 
 
 class SessionBody(msgspec.Struct, frozen=True):

@@ -5,9 +5,8 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from portico.contract import patterns
 from portico.contract.envelope import Identifier, Timestamp, timestamp
-from portico.contract.kinds import Boolean, Nullable, Object, Text
+from portico.contract.kinds import Boolean, Nullable, Object, Text, any_text
 from portico.contract.paging import ListQuery, choice
 from portico.domain import users
 from portico.domain.users import User
@@ -127,9 +126,7 @@ class ChangeUser(msgspec.Struct):
     current_password: (
         Annotated[
             str,
-            Text(
-                lambda text: text,
-                pattern=patterns.TEXT,
+            any_text(
                 writeOnly=True,
                 description="The password so far, where callers change their own.",
             ),
