@@ -32,7 +32,13 @@ from portico.domain.events.users import (
 )
 from portico.domain.events.webhooks import WebhookTested
 from portico.domain.ids import MAX_ID
-from portico.domain.published import EVENT_TYPES, Published, StoredEvent, event_types
+from portico.domain.published import (
+    EVENT_NOUNS,
+    EVENT_TYPES,
+    Published,
+    StoredEvent,
+    event_types,
+)
 from portico.domain.resources import RESOURCES
 from portico.domain.webhooks import PING
 
@@ -152,10 +158,7 @@ def _after(text: str) -> int:
     return int(text)
 
 
-_NAMES = "|".join(
-    re.escape(name)
-    for name in (*EVENT_TYPES, *sorted({f"{name.partition('.')[0]}.*" for name in EVENT_TYPES}))
-)
+_NAMES = "|".join(map(re.escape, (*EVENT_TYPES, *EVENT_NOUNS)))
 _TYPES = f"^({_NAMES})(,({_NAMES}))*$"
 
 _Types = Annotated[

@@ -23,6 +23,9 @@ EVENT_SCOPES: dict[str, str] = {
 
 EVENT_TYPES = tuple(EVENT_SCOPES)
 
+EVENT_NOUNS = tuple(dict.fromkeys(f"{name.partition('.')[0]}.*" for name in EVENT_TYPES))
+"""What stands for all types of a noun."""
+
 
 def covered_by(scopes: Collection[str]) -> tuple[str, ...]:
     """The types of events that these scopes let their bearer see."""
