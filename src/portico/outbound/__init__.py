@@ -1,1 +1,1 @@
-"""How deliveries of webhooks leave."""
+"""HTTP requests to others: deliveries of webhooks, and what other providers are asked."""

@@ -1,7 +1,7 @@
 """What storage asks of a database engine: reads, write transactions, and a version of the data.
 
 SQL is literal and written once for both engines, with `:name` parameters. The engines themselves
-are `sqlite` and `postgres`; only `app` chooses between them.
+are `sqlite` and `postgres`; only `portico.engines` chooses between them.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
