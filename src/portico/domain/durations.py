@@ -3,12 +3,12 @@
 import re
 
 from portico.domain.errors import BrokenRule
-from portico.domain.times import DAY, MINUTE, SECOND
+from portico.domain.times import DAY, HOUR, MINUTE, SECOND
 
 MAX_DURATION = 36_500 * DAY
 
 _DURATION = re.compile(r"([0-9]{1,10})([smhd])")
-_UNITS = {"s": SECOND, "m": MINUTE, "h": 60 * MINUTE, "d": DAY}
+_UNITS = {"s": SECOND, "m": MINUTE, "h": HOUR, "d": DAY}
 
 
 def parse_duration(text: str) -> int:
