@@ -46,7 +46,7 @@ async def _serving(trust: Authority) -> AsyncIterator[str]:
 
 
 async def test_answers_are_fetched_over_tls_and_bounded(trust: Authority) -> None:
-    fetcher = Fetcher(trust.senders, seconds=5)
+    fetcher = Fetcher(trust.senders, seconds=20)
     async with _serving(trust) as at:
         assert await fetcher.post(f"{at}/echo", {}, {"a": "b c"}) == Fetched(200, b"a=b+c")
         assert await fetcher.get(f"{at}/", {}) == Fetched(200, b""), "no cookie is kept"
@@ -60,7 +60,7 @@ async def test_answers_are_fetched_over_tls_and_bounded(trust: Authority) -> Non
 
 
 async def test_a_certificate_of_nobody_who_is_believed_is_refused(trust: Authority) -> None:
-    fetcher = Fetcher(seconds=5)
+    fetcher = Fetcher(seconds=20)
     async with _serving(trust) as at:
         with pytest.raises(Unfetched, match="its certificate cannot be verified"):
             await fetcher.get(f"{at}/", {})
@@ -103,7 +103,7 @@ async def test_provisional_answers_without_end_are_given_up() -> None:
             writer.write(b"HTTP/1.1 100 Continue\r\n\r\n" * 10_000)
             await writer.drain()
 
-    fetcher = Fetcher(seconds=5)
+    fetcher = Fetcher(seconds=20)
     async with receiving(Receiver(provisional)) as there:
         with pytest.raises(Unfetched, match="something else than HTTP"):
             await fetcher.post(f"http://127.0.0.1:{there.port}/", {}, {"a": "b"})
@@ -140,7 +140,7 @@ async def test_what_is_told_of_an_answer_that_is_broken_holds_nothing_of_it(
         writer.write(raw.encode())
         writer.close()
 
-    fetcher = Fetcher(seconds=5)
+    fetcher = Fetcher(seconds=20)
     async with receiving(Receiver(answer)) as there:
         url = f"http://127.0.0.1:{there.port}/token"
         with pytest.raises(Unfetched) as caught:

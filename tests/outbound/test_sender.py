@@ -717,7 +717,7 @@ def test_it_is_the_same_on_the_loop_that_serves(trusted: Authority) -> None:
 
     async def main() -> list[str | int | None]:
         async with (
-            sending("127.0.0.1", tls=trusted.senders, seconds=2) as sender,
+            sending("127.0.0.1", tls=trusted.senders, seconds=20) as sender,
             receiving(Receiver(answer), trusted.receivers) as there,
             receiving(Receiver(), trusted.receivers, host="127.0.0.2", port=there.port) as inner,
         ):
