@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import multiprocessing
+import time
 import traceback
 import uuid
 from collections import Counter
@@ -25,6 +26,7 @@ from portico.domain.limits import Plan
 from portico.state.callers import ACCOUNT, ADDRESS, GUARDED_ADDRESS, NETWORK, Caller
 from portico.state.memory import MemoryLimiter
 from portico.state.valkey import SENT_AT_ONCE, ValkeyLimiter
+from portico.state.valkey_client import ANSWER_SECONDS
 from servers import RedisServer, redis_server
 
 MINUTE, DAY = 60_000, 86_400_000
@@ -135,6 +137,29 @@ async def test_a_server_that_is_gone_is_unavailable_and_back_without_a_restart(
         # The server kept nothing; the counters are forgotten and start anew.
         assert (await limiter.take((ACCOUNT, 1), PLAN, MIDNIGHT)).remaining == PLAN.per_minute - 1
     await limiter.close()
+
+
+@pytest.mark.parametrize("before", [0, 1], ids=["anew", "connected"])
+def test_a_process_that_stands_still_hears_what_was_answered_meanwhile(
+    redis: RedisServer, before: int
+) -> None:
+    async def stand_still() -> None:
+        await asyncio.sleep(0)  # until all have asked
+        time.sleep(ANSWER_SECONDS + 0.5)  # noqa: ASYNC251 - nothing else goes on either
+
+    async def ask() -> None:
+        limiter = ValkeyLimiter(redis.url, uuid.uuid4().hex)
+        for _ in range(before):
+            await limiter.take((ACCOUNT, 1), PLAN, MIDNIGHT)
+        await asyncio.gather(
+            limiter.take((ACCOUNT, 2), PLAN, MIDNIGHT),
+            limiter.used((ACCOUNT, 2), MIDNIGHT),
+            limiter.probe(),
+            stand_still(),
+        )
+        await limiter.close()
+
+    uvloop.run(ask())
 
 
 async def test_a_server_that_hangs_is_unavailable_to_all_within_two_seconds(

@@ -26,6 +26,7 @@ from portico.state import valkey_guard
 from portico.state.callers import Caller, network_of, spelled
 from portico.state.protocol import Claims, Guards
 from portico.state.valkey_client import ANSWER_SECONDS, PASSING, answer_of, readable, recover, store
+from portico.state.waiting import in_time
 
 SENT_AT_ONCE = 256
 """Bounds the time in which one exchange's answers are read and the event loop does nothing else."""
@@ -210,7 +211,7 @@ class ValkeyLimiter:
     async def probe(self) -> None:
         """See `protocol.Limiter`."""
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
+            async with in_time(ANSWER_SECONDS):
                 samples = await self._store.samples(map(self._probe, range(10_000)))
         except (ValkeyError, OSError) as error:
             raise _unavailable(error) from error
@@ -295,7 +296,7 @@ class ValkeyLimiter:
             asked, line.asked = line.asked[:SENT_AT_ONCE], line.asked[SENT_AT_ONCE:]
             answers: list[Sequence[int] | Exception]
             try:
-                async with asyncio.timeout(ANSWER_SECONDS):
+                async with in_time(ANSWER_SECONDS):
                     answers = await self._exchange([question for _, question in asked])
             except Exception as error:  # noqa: BLE001 — whatever it is, those who wait must be told
                 # Who came in the meantime has no better prospects, and has waited as well.

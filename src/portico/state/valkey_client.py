@@ -1,6 +1,5 @@
 """Ways to a Valkey or Redis server: by its address, by Sentinels that know it, or by a cluster."""
 
-import asyncio
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -14,6 +13,7 @@ from valkey.crc import key_slot
 from valkey.exceptions import InvalidResponse, ReadOnlyError, ResponseError, ValkeyError
 
 from portico.domain.store_urls import read_store_url
+from portico.state.waiting import in_time
 
 ANSWER_SECONDS = 1.0
 """How long the server may take for one exchange, a new connection included."""
@@ -192,7 +192,7 @@ class InCluster:
                 continue
             try:
                 with readable():
-                    async with asyncio.timeout(NODE_SECONDS):
+                    async with in_time(NODE_SECONDS):
                         told = await node.client.execute_command("CLUSTER SLOTS")
                     await self._follow(place, told)
             except (ValkeyError, OSError) as silent:  # TimeoutError is an OSError
@@ -251,7 +251,7 @@ async def answer_of(store: Store, key: str, command: Command) -> Any:
     """What is answered to one command for a key, in time. Raises `ValkeyError` or `OSError`, ready
     for the next."""
     try:
-        async with asyncio.timeout(ANSWER_SECONDS):
+        async with in_time(ANSWER_SECONDS):
             (answer,) = await store.send(key, [command])
         if isinstance(answer, Exception):
             raise answer
@@ -267,7 +267,7 @@ async def recover(store: Store, answers: Iterable[object]) -> None:
     if not any(map(_has_failed, answers)):
         return
     with suppress(ValkeyError, OSError):
-        async with asyncio.timeout(ANSWER_SECONDS):
+        async with in_time(ANSWER_SECONDS):
             await store.recover()
 
 
