@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import valkey
 
+from busy_machine import leave_time
 from driving import Api, refused, settings_for
 from portico.domain.limits import Plan
 
@@ -17,10 +18,13 @@ LAMP = {"name": "Lamp", "description": "A lamp", "category": "light", "price": 1
 
 
 @pytest.fixture(params=["sqlite+memory", "postgres+redis"])
-async def api(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Api]:
+async def api(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Api]:
     """The running application, with a plan that is soon exhausted."""
     environ = {}
     if request.param != "sqlite+memory":
+        leave_time(monkeypatch)
         environ = {
             "PORTICO_DATABASE_URL": request.getfixturevalue("postgres").fresh_database(),
             "PORTICO_VALKEY_URL": request.getfixturevalue("redis").url.removesuffix("0") + "9",

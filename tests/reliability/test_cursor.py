@@ -21,7 +21,7 @@ from portico.storage.events import Events
 from portico.storage.postgres import PostgresDatabase
 from portico.storage.sqlite import SqliteDatabase
 from reliability.boundless import beside, boundless
-from servers import PostgresServer, RedisServer
+from servers import PostgresServer
 from serving.test_event_stream import LAMP, following, make, next_event
 
 WRITERS = 16
@@ -68,14 +68,13 @@ def one_on_sqlite(directory: Path, _request: pytest.FixtureRequest) -> Iterator[
 
 @contextmanager
 def three_on_postgres(directory: Path, request: pytest.FixtureRequest) -> Iterator[Servers]:
-    """Three servers of one database."""
+    """Three servers of one database; their limits, which bind nobody here, they do not share."""
     postgres: PostgresServer = request.getfixturevalue("postgres")
-    redis: RedisServer = request.getfixturevalue("redis")
     url = postgres.fresh_database()
     places = [directory / name for name in ("first", "second", "third")]
     for place in places:
         place.mkdir()
-    first = boundless(places[0], database_url=url, valkey_url=redis.url.removesuffix("0") + "6")
+    first = boundless(places[0], database_url=url)
     hosts = [first, *(beside(first, place) for place in places[1:])]
     with ExitStack() as stack:
         services = [stack.enter_context(host.serving()) for host in hosts]

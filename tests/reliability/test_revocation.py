@@ -15,7 +15,7 @@ import pytest
 from operating import Service, lateness, until
 from reliability.boundless import beside, boundless
 from reliability.crash.truth import of_postgres
-from servers import PostgresServer, RedisServer
+from servers import PostgresServer
 
 SOON_SECONDS = 1.0
 ALLOWED = 404
@@ -29,7 +29,7 @@ END_LISTENERS = LISTENERS.replace("pid", "count(pg_terminate_backend(pid))")
 
 @dataclass
 class Pair:
-    """Two servers on the same stores."""
+    """Two servers of one database."""
 
     here: Service
     there: Service
@@ -56,15 +56,13 @@ class Pair:
 
 
 @pytest.fixture(scope="module")
-def pair(
-    postgres: PostgresServer, redis: RedisServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Pair]:
-    """Two servers of one PostgreSQL database, each hearing of the other's changes."""
+def pair(postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """Two servers of one PostgreSQL database, each hearing of the other's changes; their limits,
+    which bind nobody here, they do not share."""
     url = postgres.fresh_database()
-    stores = {"database_url": url, "valkey_url": redis.url.removesuffix("0") + "8"}
     # What one of them signs, the other takes: to their callers they are one.
     shared = {f"{name}_url": f"https://localhost/{path}" for name, path in PATHS.items()}
-    first = boundless(tmp_path_factory.mktemp("first"), **stores, **shared)
+    first = boundless(tmp_path_factory.mktemp("first"), database_url=url, **shared)
     second = beside(first, tmp_path_factory.mktemp("second"))
     with first.serving() as here, second.serving() as there:
         until(lambda: len(of_postgres(url).read(LISTENERS)) == 4)  # each in two environments

@@ -37,17 +37,12 @@ class Cluster:
         self, browsers: "list[Browser]", path: str, won: Callable[[Answer], bool], **form: str
     ) -> Answer:
         """The one answer that `won`, of fifty to the same request from these browsers at once, on
-        all servers; none of the others may be a failure of the service's. Whoever is told that too
-        many wait before them asks again."""
+        all servers; none of the others may be a failure of the service's."""
 
         def send(number: int) -> Answer:
             service, connection = self.connections[number]
             browser = browsers[number % len(browsers)]
-            answer = browser.send(service, path, form, connection)
-            while answer.status == 503:
-                time.sleep(int(answer.headers["retry-after"]))
-                answer = browser.send(service, path, form, connection)
-            return answer
+            return browser.send(service, path, form, connection)
 
         answers: list[Answer] = at_once(send, TIMES)
         assert len({answer.worker for answer in answers}) == len(self.services)
@@ -71,14 +66,23 @@ class Browser:
         form: dict[str, str],
         connection: socket.socket | None = None,
     ) -> Answer:
-        """A page, or what comes of a form, at this server."""
-        return service.ask(
-            path,
-            method="POST" if form else "GET",
-            headers={"cookie": "; ".join("=".join(cookie) for cookie in self.cookies.items())},
-            form=form or None,
-            connection=connection,
-        )
+        """A page, or what comes of a form, at this server. Whoever is told that too many wait
+        before them, or that the store of limits is silent, asks again."""
+
+        def send() -> Answer:
+            return service.ask(
+                path,
+                method="POST" if form else "GET",
+                headers={"cookie": "; ".join("=".join(cookie) for cookie in self.cookies.items())},
+                form=form or None,
+                connection=connection,
+            )
+
+        answer = send()
+        while answer.status == 503:
+            time.sleep(int(answer.headers["retry-after"]))
+            answer = send()
+        return answer
 
     def ask(self, path: str, **form: str) -> Answer:
         """The same at the next one; the cookies of the answer are kept."""
