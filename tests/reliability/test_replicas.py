@@ -17,7 +17,7 @@ from operating import eventually, free_port, until
 from portico.domain.errors import Unavailable
 from portico.domain.search import tokens
 from portico.storage import postgres, postgres_replicas
-from portico.storage.database import ReplicaState, acting_for
+from portico.storage.database import ReplicaState, Row, acting_for
 from portico.storage.migrate import migrate
 from portico.storage.positions import MemoryPositions
 from portico.storage.postgres import PostgresDatabase
@@ -80,9 +80,11 @@ async def database(another: Open) -> PostgresDatabase:
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No replica is too far behind, but for those who must see what they have written; and a commit
-    that waits for one does so for as long as a busy machine needs."""
+    """No replica is too far behind, but for those who must see what they have written, nor silent;
+    and a commit that waits for one does so for as long as a busy machine needs."""
     monkeypatch.setattr(postgres_replicas, "LAG_SECONDS", 1_000.0)
+    monkeypatch.setattr(postgres_replicas, "PATIENCE_SECONDS", 60.0)
+    monkeypatch.setattr(postgres_replicas, "SILENT_SECONDS", 60.0)
     monkeypatch.setitem(postgres._OPTIONS, "command_timeout", 60.0)  # noqa: SLF001 - no setting
 
 
@@ -132,6 +134,7 @@ async def paused(replica: PostgresServer) -> AsyncIterator[None]:
         await connection.close()
 
 
+@pytest.mark.usefixtures("patient")
 async def test_what_is_shown_is_read_from_the_replica_and_all_else_from_the_primary(
     database: PostgresDatabase, primary: PostgresServer, replica: PostgresServer
 ) -> None:
@@ -421,9 +424,19 @@ async def test_a_replica_in_trouble_costs_nobody_an_error(
 ) -> None:
     acting_for.set(1)
     await moves(database, replica.port)
-    slow = "SELECT inet_server_port() FROM pg_sleep(1)"
-    amid = [asyncio.create_task(database.shown.slow.one(slow)) for _ in range(3)]
-    await eventually(lambda: database.pools()["replica_slow"].busy == len(amid), "the readers")
+    name = (await database.all("SELECT current_database()"))[0][0]
+    holder = await asyncpg.connect(replica.url.removesuffix("postgres") + name)
+    await holder.execute("SELECT pg_advisory_lock(1)")  # which nobody has on the primary
+    slow = "SELECT inet_server_port() FROM pg_advisory_xact_lock(1)"
+    amid: list[asyncio.Task[Row | None]] = []
+
+    def three_wait() -> bool:
+        """One that the replica did not answer in time does not: it was answered by the primary."""
+        if sum(not one.done() for one in amid) < 3:
+            amid.append(asyncio.create_task(database.shown.slow.one(slow)))
+        return database.pools()["replica_slow"].busy == 3
+
+    await eventually(three_wait, "the readers")
     with ExitStack() as stack:
         if trouble == "freezes":
             stack.enter_context(replica.frozen())
@@ -435,6 +448,7 @@ async def test_a_replica_in_trouble_costs_nobody_an_error(
             assert (
                 await asyncio.gather(*(asked(database) for _ in range(20))) == [primary.port] * 20
             )
+        holder.terminate()
         await becomes(database, replica, "silent")
         async with asyncio.timeout(PROMPT_SECONDS):
             await add(database, 1)
