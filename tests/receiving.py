@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from answering import answering
+from operating import PATIENCE_SECONDS
 from portico.certificates import ensure
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-
-START_SECONDS = 20.0
 
 Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
@@ -41,7 +40,7 @@ class Receiver:
 
     async def got(self, count: int) -> list[Received]:
         """The requests, once there are so many."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while len(self.requests) < count:
                 self._arrived.clear()
                 await self._arrived.wait()
@@ -115,7 +114,7 @@ def received(answer: bytes | Answer = OK, port: int = 0) -> Iterator[Receiver]:
     thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
     thread.start()
     try:
-        assert ready.wait(START_SECONDS)
+        assert ready.wait(PATIENCE_SECONDS)
         yield receiver
     finally:
         loop.call_soon_threadsafe(over.set)
