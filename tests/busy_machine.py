@@ -73,6 +73,13 @@ def leave_time(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(f"portico.state.{name}_SECONDS", 60.0)
 
 
+def leave_versions_time(patch: pytest.MonkeyPatch) -> None:
+    """The same for the versions of PostgreSQL's lists: what they stand on is kept only where they
+    are told in time."""
+    for name in ("postgres", "postgres_versions"):
+        patch.setattr(f"portico.storage.{name}.VERSION_SECONDS", 60.0)
+
+
 @contextmanager
 def added() -> Iterator[Added]:
     """Tells what a busy machine adds to what happens meanwhile. Of what keeps the machine busy

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import pytest
+
+from busy_machine import leave_versions_time
 from portico.engines import database_schema
 from portico.settings import Settings
 from portico.storage.postgres import PostgresDatabase
@@ -33,7 +36,9 @@ class Kept(PostgresDatabase):
     """Stays connected when a test closes it, for the next one that opens it."""
 
     def __init__(self, url: str, schema: str, idle: "list[Kept]") -> None:
-        super().__init__(url, schema)
+        with pytest.MonkeyPatch.context() as patch:
+            leave_versions_time(patch)
+            super().__init__(url, schema)
         self._idle = idle
 
     async def open(self) -> None:

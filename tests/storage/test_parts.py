@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from busy_machine import leave_versions_time
 from portico.domain.products import STATUSES, Product
 from portico.storage.database import Database, Transaction, Undo
 from portico.storage.parts import Part, PartVersions, Version
@@ -25,6 +26,11 @@ ONE: Part = (1,)
 OTHER: Part = (2,)
 ADD = "INSERT INTO numbers VALUES (:number)"
 COUNT = "SELECT count(*) FROM numbers"
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    leave_versions_time(monkeypatch)
 
 
 @pytest.fixture
