@@ -640,6 +640,14 @@ def test_stores_that_answer_are_well(
         database_url=postgres.fresh_database(), valkey_url=redis.url
     )
     given.told("init")
+    further = replace(given, directory=tmp_path / "further")
+    further.directory.mkdir()
+    further = further.having(secret_key_file=str(given.data / "secret.key"))
+    beside = examined(further)
+    assert set(beside) == {"data directory"}
+    assert "portico serve makes it" in beside["data directory"]["advice"]
+    with further.serving():
+        assert examined(further) == {}
     empty = examined(given.having(database_url=postgres.fresh_database()))
     assert set(empty) == {"live database", "sandbox database"}
     assert not any("SQLite" in one["advice"] for one in empty.values())

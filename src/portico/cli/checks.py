@@ -87,7 +87,10 @@ def data_directory(settings: Settings) -> Iterator[Finding]:
     """Who may read the directory and the secret files, and how much space is left."""
     check, data = "data directory", settings.data
     if not data.is_dir():
-        yield wrong(check, f"{data} does not exist", _unprepared(settings))
+        # That of a further host, whose database is there, is not made by portico init.
+        further = "where another host has prepared the database, portico serve makes it; else "
+        advice = (further if settings.database_url else "") + _unprepared(settings)
+        yield wrong(check, f"{data} does not exist", advice)
         return
     if not os.access(data, os.W_OK | os.X_OK):
         found = data.stat()
