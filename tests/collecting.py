@@ -17,7 +17,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from driving import Api
 from portico.app import Server
-from portico.telemetry.sdk import THREAD, Telemetry
+from portico.telemetry.exporting import THREAD
+from portico.telemetry.sdk import Telemetry
 
 WAIT_SECONDS = 20.0
 

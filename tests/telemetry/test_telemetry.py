@@ -3,6 +3,7 @@ away."""
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,7 +15,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from answering import answering
 from collecting import Collector, collecting, exported, exporting, trace, values
 from driving import Api, InProcess, settings_for
-from operating import eventually, free_port
+from operating import PATIENCE_SECONDS, eventually, free_port
 from pages.visiting import signed_in
 from portico.domain.errors import Unavailable
 from portico.telemetry.sdk import Telemetry
@@ -244,6 +245,39 @@ async def test_a_collector_that_says_nothing_delays_a_stop_by_seconds_at_most(
         await telemetry.stop([])
         assert exporting()
         await asyncio.to_thread(exported)
+
+
+async def test_an_answer_that_comes_a_byte_at_a_time_is_given_up_and_holds_one_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.5")
+    begun, is_well = 0, asyncio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal begun
+        begun += 1
+        head = await reader.readuntil(b"\r\n\r\n")
+        (length,) = re.findall(rb"(?i)^content-length: (\d+)", head, re.MULTILINE)
+        await reader.readexactly(int(length))
+        writer.write(b"HTTP/1.1 200 OK\r\nconnection: close\r\nx: ")
+        while not is_well.is_set():
+            writer.write(b"y")
+            await writer.drain()
+            await asyncio.sleep(0.05)
+        writer.write(b"\r\n\r\n")
+
+    async with answering(answer) as port:
+        telemetry = Telemetry(f"http://127.0.0.1:{port}", "three")
+        for _ in range(3):
+            with pytest.raises(Unavailable):
+                async with asyncio.timeout(PATIENCE_SECONDS):
+                    await telemetry.export([])
+        assert begun == 1
+        is_well.set()
+        await asyncio.to_thread(exported)
+        await telemetry.export([])
+        await telemetry.stop([])
+    await asyncio.to_thread(exported)
 
 
 async def test_a_stop_exports_what_has_gathered(

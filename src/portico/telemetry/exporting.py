@@ -3,7 +3,11 @@
 import logging
 import os
 import re
-from typing import Any
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from functools import partial
+from threading import Thread
+from typing import Any, TypeVar
 
 import requests
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
@@ -15,6 +19,26 @@ from portico.telemetry.variables import require_headers, traces_wanted
 
 TRACES, METRICS = "/v1/traces", "/v1/metrics"
 
+THREAD = "telemetry"
+"""The name of what exports beside the SDK's own thread."""
+
+T = TypeVar("T")
+
+
+def apart(work: Callable[[], T]) -> "Future[T]":
+    """Does what may take long in a thread that no stop waits for."""
+    done: Future[T] = Future()
+    done.set_running_or_notify_cancel()
+    Thread(target=_settle, args=(done, work), name=THREAD, daemon=True).start()
+    return done
+
+
+def _settle(done: "Future[T]", work: Callable[[], T]) -> None:
+    try:
+        done.set_result(work())
+    except Exception as error:  # noqa: BLE001 - whoever waits for the future raises it
+        done.set_exception(error)
+
 
 class BriefSession(requests.Session):
     """Reads next to nothing of an answer's body, of which nobody wants to know: the SDK would read
@@ -22,9 +46,19 @@ class BriefSession(requests.Session):
 
     outcome = ""
     """What came of the last request, where it was not taken."""
+    _asking: "Future[requests.Response] | None" = None
 
     def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
-        """See `requests.Session`."""
+        """See `requests.Session`, whose timeout is for each piece of an answer: here it is for the
+        whole. One that still comes is waited for before anything else is sent."""
+        if self._asking is None or self._asking.done():
+            asking = self._asking = apart(partial(self._ask, request, **options))
+            if wait([asking], options.get("timeout")).done:
+                return asking.result()
+        self.outcome = "it does not answer in time"
+        raise requests.Timeout(self.outcome)
+
+    def _ask(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
         try:
             response = super().send(request, **{**options, "stream": True})
             # A connection on which the whole body has come is used again, any other is closed.

@@ -7,9 +7,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
-from threading import Thread
+from collections.abc import Iterable, Sequence
 
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -24,7 +22,7 @@ from portico.domain.errors import Unavailable
 from portico.http.inside import Application
 from portico.jobs.sending import Sends
 from portico.settings import SettingError
-from portico.telemetry.exporting import METRICS, TRACES, brief_session
+from portico.telemetry.exporting import METRICS, TRACES, apart, brief_session
 from portico.telemetry.metrics import metrics_data
 from portico.telemetry.tracing import Spans, TracedApplication, TracedSender
 from portico.telemetry.variables import metrics_period, require_headers, traces_wanted
@@ -32,9 +30,6 @@ from portico.version import version
 
 FLUSH_SECONDS = 2.0
 """How long a stop waits for what has not been exported yet."""
-
-THREAD = "telemetry"
-"""The name of what exports beside the SDK's own thread."""
 
 SILENCE_SECONDS = 300.0
 """Between two lines of the SDK's in the log."""
@@ -91,7 +86,7 @@ class Telemetry:
     async def export(self, families: Iterable[Metric]) -> None:
         """Sends metrics. Raises `Unavailable` where the collector takes none."""
         data = self._data(families)
-        await asyncio.wrap_future(_apart(lambda: self._send(data)))
+        await asyncio.wrap_future(apart(lambda: self._send(data)))
         if not self._metrics_arrive:
             raise Unavailable("The OpenTelemetry collector took no metrics.")
 
@@ -106,7 +101,7 @@ class Telemetry:
             self._provider.shutdown()
 
         arrives = self._spans.arrive and self._metrics_arrive
-        flushing = _apart(flush)
+        flushing = apart(flush)
         if arrives:
             await asyncio.wait([asyncio.wrap_future(flushing)], timeout=FLUSH_SECONDS)
 
@@ -152,19 +147,3 @@ def _speak_seldom(logger: logging.Logger) -> None:
     logger.handlers = [_Seldom()]
     for what_callers_send in ("span", "propagation"):
         logger.getChild(f"trace.{what_callers_send}").setLevel(logging.ERROR)
-
-
-def _apart(work: Callable[[], None]) -> "Future[None]":
-    """Does what may take long in a thread that no stop waits for."""
-    done: Future[None] = Future()
-    done.set_running_or_notify_cancel()
-    Thread(target=_settle, args=(done, work), name=THREAD, daemon=True).start()
-    return done
-
-
-def _settle(done: "Future[None]", work: Callable[[], None]) -> None:
-    try:
-        work()
-        done.set_result(None)
-    except Exception as error:  # noqa: BLE001 - whoever waits for the future raises it
-        done.set_exception(error)
