@@ -106,3 +106,27 @@ async def test_a_place_whose_commit_was_lost_sight_of_comes_back(
             await eventually(is_back, "the place")
             for _ in range(MOST):
                 await stack.enter_async_context(streaming(editor))
+
+
+async def test_a_place_that_is_given_back_with_an_unknown_end_is_not_taken_from_a_newer_stream(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    cut = Cut(postgres.port, b'["stream 2 0"]', b"COMMIT", arrives=True)
+    cut.hears_of_it.clear()
+    async with beyond(cut, postgres, tmp_path) as api:
+        await api.caller("viewer")
+        editor = await api.caller("editor")
+
+        async def is_free() -> bool:
+            return await api.live.db.one(_PLACES) == (0, None)
+
+        async with streaming(editor):
+            assert (await api.live.db.one(_PLACES) or ())[0] == 1
+        await eventually(lambda: not cut.whole, "the return of the place")
+        await eventually(is_free, "its commit, of which nobody has heard")
+        async with streaming(editor):
+            cut.hears_of_it.set()
+            giving = api.live.subscriptions._giving  # noqa: SLF001 - nobody else hears of it
+            await eventually(lambda: not giving, "the unknown end")
+            async with streaming(editor):  # before which places are given back
+                assert (await api.live.db.one(_PLACES) or ())[0] == 2

@@ -110,6 +110,9 @@ class Cut:
         self._last = last
         self._arrives = arrives
         self.whole = True
+        self.hears_of_it = asyncio.Event()
+        self.hears_of_it.set()
+        """Whoever commits hears of the break no sooner."""
         self.connections: list[asyncio.Task[None]] = []
 
     async def between(self, client: StreamReader, to_client: StreamWriter) -> None:
@@ -128,13 +131,15 @@ class Cut:
                     if self._arrives:
                         to_server.write(asked)
                         await server.read(1)
+                    await self.hears_of_it.wait()
                     break
                 to_server.write(asked)
 
     async def _pass(self, reader: StreamReader, writer: StreamWriter) -> None:
-        with closing(writer), suppress(OSError):
+        with suppress(OSError):
             while told := await reader.read(2**16):
                 writer.write(told)
+        writer.close()
 
 
 @asynccontextmanager

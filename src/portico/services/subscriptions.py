@@ -81,7 +81,9 @@ class Subscriptions:
 
     async def _take(self, principal: Principal) -> str:
         now = self._clock()
-        places = [f"stream {principal.user_id} {number}" for number in range(MOST)]
+        # A return whose end is not known yet may be repeated, and would free what is taken now.
+        names = (f"stream {principal.user_id} {number}" for number in range(MOST))
+        places = [name for name in names if name not in self._left | self._giving]
         until = now + LEASE_SECONDS * SECOND
         place = await self._stores.leases.take_one(places, self._holder, now=now, until=until)
         if place is None:
