@@ -479,10 +479,12 @@ LINES = "times => times.map(time => time.getClientRects().length)"
 
 
 @pytest.mark.parametrize("width", [768, 1030, 1200])
-async def test_a_time_to_the_second_takes_two_lines_at_most(desk: Desk, width: int) -> None:
+async def test_a_time_to_the_second_takes_two_lines_at_most(
+    desk: Desk, lived: dict[str, int | str], width: int
+) -> None:
     desk.person()
     async with desk.looking(desk.admin, size=(width, 900)) as page:
-        for path in ("audit", "events"):
+        for path in ("audit", "events", f"webhooks/{lived['webhook']}"):
             await page.goto(path)
             lines = await page.locator("td time").evaluate_all(LINES)
             assert 1 <= max(lines) <= 2, path
