@@ -455,6 +455,33 @@ async def test_a_chart_tells_what_failed_and_what_was_refused_without_colours(
         assert len(set(shown)) == 3, shown
 
 
+EDGE_CONTRAST = """one => {
+    const light = (colour) => {
+        const canvas = new OffscreenCanvas(1, 1).getContext("2d");
+        canvas.fillStyle = colour;
+        canvas.fillRect(0, 0, 1, 1);
+        const [red, green, blue] = [...canvas.getImageData(0, 0, 1, 1).data].map(part => {
+            const share = part / 255;
+            return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+        });
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05;
+    };
+    const edge = light(getComputedStyle(one).boxShadow.match(/^[a-z]+\\([^)]*\\)/)[0]);
+    const ground = light(getComputedStyle(one.parentElement).backgroundColor);
+    return Math.max(edge, ground) / Math.min(edge, ground);
+}"""
+"""How well the edge of something stands out from what is around it, as WCAG 2.2 counts it."""
+
+
+@pytest.mark.parametrize("path", ["products", "sandbox/products", "/v1/docs"])
+async def test_which_environment_is_shown_can_be_told_without_shades(desk: Desk, path: str) -> None:
+    for dark in (False, True):
+        async with desk.looking(desk.admin, dark=dark) as page:
+            await page.goto(path)
+            chosen = page.locator(".switch [aria-current]")
+            assert await chosen.evaluate(EDGE_CONTRAST) >= 3
+
+
 BROKEN = """(cells) => cells.map(cell => {
     const range = document.createRange(), isBroken = (text) => {
         range.selectNode(text);
