@@ -15,6 +15,21 @@ def me(desk: Desk, secret: str) -> int:
         return client.get("/v1/users/me").status_code
 
 
+@pytest.mark.parametrize("script", [True, False])
+async def test_what_was_done_has_the_focus_before_what_comes_next(
+    desk: Desk, *, script: bool
+) -> None:
+    async with desk.looking(desk.person(), script=script) as page:
+        await page.goto("profile")
+        await page.get_by_label("Name").fill("Hedy Lamarr")
+        await page.get_by_role("button", name="Save").click()
+        told = page.get_by_role("status")
+        await expect(told).to_have_text("Your profile was saved.")
+        await expect(told).to_be_focused()
+        await page.keyboard.press("Tab")
+        await expect(page.get_by_label("Name")).to_be_focused()
+
+
 async def test_a_profile_is_saved_and_the_theme_holds_at_once(desk: Desk) -> None:
     person = desk.person(name="Grace Hoper")
     async with desk.looking(person, expected=("status of 422",)) as page:
