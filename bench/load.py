@@ -40,10 +40,9 @@ _DONE = """
 function done(summary, latency, requests)
   local errors = summary.errors
   io.stderr:write(string.format(
-    '{{"requests": %d, "microseconds": %d, "p50": %d, "p99": %d, "longest": %d, '
-      .. '"refused": %d, "broken": %d}}',
+    '{{"requests": %d, "microseconds": %d, "p50": %d, "p99": %d, "refused": %d, "broken": %d}}',
     summary.requests, summary.duration, latency:percentile(50), latency:percentile(99),
-    latency.max, errors.status, errors.connect + errors.read + errors.write + errors.timeout))
+    errors.status, errors.connect + errors.read + errors.write + errors.timeout))
 end
 """
 
@@ -83,7 +82,6 @@ class Sample:
     per_second: float
     p50_ms: float
     p99_ms: float
-    longest_ms: float
     refused: int
     """Answers that were not a success."""
     broken: int
@@ -151,7 +149,6 @@ def wrk(address: Address, request: Request, seconds: int, *, seed: int) -> Sampl
         per_second=seen["requests"] / (seen["microseconds"] / 1e6),
         p50_ms=seen["p50"] / 1000,
         p99_ms=seen["p99"] / 1000,
-        longest_ms=seen["longest"] / 1000,
         refused=seen["refused"],
         broken=seen["broken"],
     )
