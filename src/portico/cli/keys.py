@@ -6,7 +6,7 @@ from typing import Any
 from portico.cli.output import CommandError, answer, minute, named, plain, table
 from portico.cli.prepared import done
 from portico.contract.api_keys import in_order
-from portico.contract.envelope import timestamp
+from portico.contract.envelope import optional_timestamp, timestamp
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Invalid
 from portico.domain.oauth import spelled
@@ -60,7 +60,7 @@ async def _give(env: Environment, chosen: Namespace) -> dict[str, Any]:
         "key": secret,
         "hint": key.hint,
         "owner": owner.email,
-        "expires_at": _moment(key.expires_at),
+        "expires_at": optional_timestamp(key.expires_at),
         **({"scopes": in_order(key.scopes)} if key.scopes else {}),
         **({"networks": key.networks} if key.networks else {}),
     }
@@ -89,10 +89,10 @@ def _entry(owned: OwnedKey) -> dict[str, Any]:
         "owner_suspended": owned.suspended_at is not None,
         "scopes": in_order(key.scopes),
         "networks": key.networks,
-        "created_at": _moment(key.created_at),
-        "last_used_at": _moment(key.last_used_at),
-        "expires_at": _moment(key.expires_at),
-        "revoked_at": _moment(key.revoked_at),
+        "created_at": timestamp(key.created_at),
+        "last_used_at": optional_timestamp(key.last_used_at),
+        "expires_at": optional_timestamp(key.expires_at),
+        "revoked_at": optional_timestamp(key.revoked_at),
     }
 
 
@@ -136,12 +136,9 @@ def _state(owned: OwnedKey, now: int) -> str:
 
 def run_revoke(settings: Settings, chosen: Namespace) -> None:
     key = done(settings, chosen, lambda env: revoke_key(env, chosen.id, OPERATOR))
+    revoked_at = optional_timestamp(key.revoked_at)
     answer(
-        {"id": key.id, "name": key.name, "hint": key.hint, "revoked_at": _moment(key.revoked_at)},
+        {"id": key.id, "name": key.name, "hint": key.hint, "revoked_at": revoked_at},
         f"Key {key.id} ({plain(key.name)}, {key.hint}) is revoked.",
         as_json=chosen.json,
     )
-
-
-def _moment(milliseconds: int | None) -> str | None:
-    return None if milliseconds is None else timestamp(milliseconds)

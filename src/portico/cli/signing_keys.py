@@ -6,7 +6,7 @@ from typing import Any
 
 from portico.cli.output import answer, table
 from portico.cli.prepared import done
-from portico.contract.envelope import timestamp
+from portico.contract.envelope import optional_timestamp, timestamp
 from portico.domain.audit import OPERATOR
 from portico.settings import Settings
 from portico.storage.signing_keys import SigningKey
@@ -52,5 +52,5 @@ def _entry(row: SigningKey, rows: Sequence[SigningKey]) -> dict[str, Any]:
         "kid": row.kid,
         "created_at": timestamp(row.created_at),
         "signs_at": timestamp(row.signs_at),
-        "retires_at": None if retires_at is None else timestamp(retires_at),
+        "retires_at": optional_timestamp(retires_at),
     }

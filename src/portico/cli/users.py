@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from portico.cli.output import CommandError, answer, mention, minute, named, plain, table
 from portico.cli.prepared import done
-from portico.contract.envelope import timestamp
+from portico.contract.envelope import optional_timestamp, timestamp
 from portico.contract.reading import Faults, read_object
 from portico.contract.users import CreateUser
 from portico.domain.audit import OPERATOR, By
@@ -196,7 +196,7 @@ def _entry(user: User) -> dict[str, Any]:
         "plan": user.plan,
         "suspended": user.suspended_at is not None,
         "created_at": timestamp(user.created_at),
-        "last_login_at": None if user.last_login_at is None else timestamp(user.last_login_at),
+        "last_login_at": optional_timestamp(user.last_login_at),
     }
 
 

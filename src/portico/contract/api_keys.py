@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from portico.contract.envelope import Identifier, Timestamp, timestamp
+from portico.contract.envelope import Identifier, Timestamp, optional_timestamp, timestamp
 from portico.contract.kinds import Integer, Items, Nullable, Text, Unjudged
 from portico.contract.paging import ListQuery, UserId
 from portico.domain.api_keys import ApiKey, KeyType, Status, key_name, key_type, status
@@ -85,8 +85,8 @@ def _facts(key: ApiKey, now: int) -> dict[str, Any]:
         "scopes": in_order(key.scopes),
         "networks": None if key.networks is None else list(key.networks),
         "created_at": timestamp(key.created_at),
-        "expires_at": _time(key.expires_at),
-        "last_used_at": _time(key.last_used_at),
+        "expires_at": optional_timestamp(key.expires_at),
+        "last_used_at": optional_timestamp(key.last_used_at),
         "status": status(key, now),
     }
 
@@ -99,10 +99,6 @@ def in_order(scopes: frozenset[str] | None) -> list[str] | None:
 def successor_key(key: ApiKey, previous: PreviousKey, now: int) -> SuccessorKey:
     """The successor of a rotated key as it stands at `now`."""
     return SuccessorKey(**_facts(key, now), previous_key=previous)
-
-
-def _time(at: int | None) -> str | None:
-    return None if at is None else timestamp(at)
 
 
 class RotatedKey(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,7 +125,7 @@ def rotated_key(
         key=key,
         hint=successor.hint,
         created_at=timestamp(successor.created_at),
-        expires_at=_time(successor.expires_at),
+        expires_at=optional_timestamp(successor.expires_at),
         previous_key=PreviousKey(previous_id, timestamp(previous_end)),
     )
 

@@ -102,6 +102,11 @@ def timestamp(milliseconds: int) -> str:
     return _to_the_second(seconds) + _FRACTIONS[rest]
 
 
+def optional_timestamp(milliseconds: int | None) -> str | None:
+    """The same of a time that may not be there."""
+    return None if milliseconds is None else timestamp(milliseconds)
+
+
 def error_body(code: str, message: str, details: Any) -> bytes:
     """The error body of specification §7, encoded."""
     return encode(ErrorBody(ErrorFacts(code, message, list(details))))

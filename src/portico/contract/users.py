@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from portico.contract.envelope import Identifier, Timestamp, timestamp
+from portico.contract.envelope import Identifier, Timestamp, optional_timestamp, timestamp
 from portico.contract.kinds import Boolean, Nullable, Object, Text, any_text
 from portico.contract.paging import ListQuery, choice
 from portico.domain import users
@@ -73,7 +73,7 @@ def user_body(user: User) -> UserBody:
         timestamp(user.created_at),
         timestamp(user.updated_at),
         user.avatar_url,
-        None if user.last_login_at is None else timestamp(user.last_login_at),
+        optional_timestamp(user.last_login_at),
         PreferencesBody(
             user.theme,  # type: ignore[arg-type]  # the database holds no other
             user.language,

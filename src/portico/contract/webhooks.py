@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from portico.contract.envelope import Identifier, Timestamp, timestamp
+from portico.contract.envelope import Identifier, Timestamp, optional_timestamp, timestamp
 from portico.contract.kinds import Items, Text
 from portico.contract.paging import ListQuery
 from portico.domain.published import EVENT_TYPES
@@ -115,14 +115,13 @@ def new_webhook(webhook: Webhook, secret: str | UnsetType) -> NewWebhook:
 def delivery_item(delivery: Delivery, webhook: Webhook) -> DeliveryItem:
     """A delivery as it shows."""
     delivery = as_it_stands(delivery, webhook)
-    due = delivery.next_attempt_at
     return DeliveryItem(
         id=delivery.id,
         event_id=delivery.event_id,
         type=delivery.type,
         status=delivery.status,  # type: ignore[arg-type]  # of three
         attempts=delivery.attempts,
-        next_attempt_at=None if due is None else timestamp(due),
+        next_attempt_at=optional_timestamp(delivery.next_attempt_at),
         last_status=delivery.last_status,
         last_error=delivery.last_error,
         last_milliseconds=delivery.last_milliseconds,
