@@ -12,10 +12,9 @@ from portico.settings import Settings
 
 def run(settings: Settings, chosen: Namespace) -> None:
     """Indented for people; one line with --json."""
-    addresses = (settings.base_url, settings.auth_url)
+    base, auth = settings.base_url, settings.auth_url
     if chosen.sandbox:
-        addresses = (settings.sandbox_url, settings.sandbox_auth_url)
-    base, auth = addresses
+        base, auth = settings.sandbox_url, settings.sandbox_auth_url
     if chosen.auth:
         described = auth_document(Part(auth, AUTH), base, settings.plans)
     else:

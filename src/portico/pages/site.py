@@ -159,11 +159,17 @@ def sender_of(form: Form, accounts: Accounts) -> int | None:
     """The account whose session a form is from, ended or not; None where it is from no page of
     ours."""
     session, _, named = form.text("csrf").partition("_")
-    user_id, _, code = named.partition("_")
-    if not (user_id.isascii() and user_id.isdigit() and len(user_id) < 19):
+    number, _, code = named.partition("_")
+    user_id = _number(number)
+    if user_id is None:
         return None
-    known = _code(accounts, session, int(user_id))
-    return int(user_id) if compare_digest(code.encode(), known.encode()) else None
+    known = _code(accounts, session, user_id)
+    return user_id if compare_digest(code.encode(), known.encode()) else None
+
+
+def _number(text: str) -> int | None:
+    """A number as forms and addresses have it; None for what is none, or too large for any id."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
 def _code(accounts: Accounts, session: str, user_id: int) -> str:
@@ -243,8 +249,7 @@ class Visit:
 
     def sent_number(self, name: str) -> int | None:
         """A number from the form or the address; None where there is none."""
-        text = self.sent(name)
-        return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
+        return _number(self.sent(name))
 
     def sent_id(self) -> int:
         """The `id` from the form or the address. Raises `NotFound`."""
