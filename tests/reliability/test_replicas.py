@@ -12,6 +12,7 @@ import asyncpg
 import msgspec
 import pytest
 
+from busy_machine import within
 from driving import FakeClock
 from operating import eventually, free_port, until
 from portico.domain.errors import Unavailable
@@ -413,7 +414,7 @@ async def test_nobody_waits_for_a_lock_that_a_replica_alone_holds_on_to(
                 pass
         acting_for.set(2)
         assert await asked(database) == replica.port
-        async with asyncio.timeout(PROMPT_SECONDS):
+        with within(PROMPT_SECONDS):
             assert await listed(database) == set()
     await reader.close()
 
@@ -443,14 +444,14 @@ async def test_a_replica_in_trouble_costs_nobody_an_error(
         else:
             replica.stop(signal.SIGKILL)
             stack.callback(replica.start)
-        async with asyncio.timeout(PROMPT_SECONDS):
+        with within(PROMPT_SECONDS):
             assert {await one for one in amid} == {(primary.port,)}
             assert (
                 await asyncio.gather(*(asked(database) for _ in range(20))) == [primary.port] * 20
             )
         holder.terminate()
         await becomes(database, replica, "silent")
-        async with asyncio.timeout(PROMPT_SECONDS):
+        with within(PROMPT_SECONDS):
             await add(database, 1)
             assert await listed(database) == {1}
     await becomes(database, replica, "ok")

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import asyncpg
 import pytest
 
+from busy_machine import within
 from operating import eventually
 from portico.domain.errors import Unavailable
 from portico.storage.database import Row
@@ -87,7 +88,7 @@ async def test_a_read_that_is_in_the_way_of_what_a_standby_replays_is_refused(
 
     reading = asyncio.ensure_future(READS[read](database))
     await eventually(busy, "the read")
-    async with asyncio.timeout(PROMPT_SECONDS):
+    with within(PROMPT_SECONDS):
         await writer.execute("DROP TABLE numbers")
         with pytest.raises(Unavailable) as refusal:
             await reading

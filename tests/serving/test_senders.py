@@ -10,9 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from busy_machine import added
 from multiplexed import DATA, END_STREAM, RESET, Multiplexed, frame
-from operating import Installation, Service, copy_of, read_answer, until
+from operating import Installation, Service, copy_of, lateness, read_answer, until
 
 MIB = 2**20
 IDLE_CONNECTIONS = 2000
@@ -50,12 +49,12 @@ def others(service: Service) -> Iterator[None]:
                 ended = over.wait(0.05)
 
     thread = threading.Thread(target=ask)
-    with added() as more:
+    with lateness() as late:
         thread.start()
         yield
         over.set()
         thread.join()
-        assert 0 < slowest < 5 + more.seconds
+    assert 0 < slowest < 5 + late.seconds
     listed = service.ask("/v1/products?status=draft", key=key)
     assert listed.json["pagination"]["total_items"] == 0
 
