@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from answering import answering
+from busy_machine import leave_time
 from operating import eventually
 from portico.domain.errors import Unavailable
 from portico.state.valkey_positions import ValkeyPositions
@@ -22,6 +23,7 @@ async def keeping(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Keep]:
     """Makes a store that keeps positions for so many seconds."""
+    leave_time(monkeypatch)
     opened: list[Positions] = []
 
     def keep(life: float) -> Positions:

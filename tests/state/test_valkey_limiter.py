@@ -47,7 +47,8 @@ async def limiter(
 
 
 @pytest.fixture
-def own_server() -> Iterator[RedisServer]:
+def own_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[RedisServer]:
+    leave_time(monkeypatch)
     with redis_server() as server:
         yield server
 
@@ -163,10 +164,11 @@ def test_a_process_that_stands_still_hears_what_was_answered_meanwhile(
 
 
 async def test_a_server_that_hangs_is_unavailable_to_all_within_two_seconds(
-    own_server: RedisServer,
+    own_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limiter = ValkeyLimiter(own_server.url, "live")
     await limiter.probe()
+    monkeypatch.undo()
     many = 4 * SENT_AT_ONCE
     with own_server.frozen(), within(2):
         refused = await asyncio.gather(
@@ -174,6 +176,7 @@ async def test_a_server_that_hangs_is_unavailable_to_all_within_two_seconds(
             return_exceptions=True,
         )
     assert [type(refusal) for refusal in refused] == [Unavailable] * many
+    leave_time(monkeypatch)
     verdict = await limiter.take((ACCOUNT, 2), PLAN, MIDNIGHT)
     assert verdict.remaining == PLAN.per_minute - 1
     await limiter.close()
