@@ -4,7 +4,7 @@ import asyncio
 import json
 import ssl
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import httpx
@@ -450,6 +450,93 @@ async def test_who_is_cancelled_while_a_stream_closes_is_cancelled() -> None:
     await events.close()
     with pytest.raises(asyncio.CancelledError):
         await following
+
+
+class Told(httpx.AsyncByteStream):
+    """A stream that tells what it is given, and stays open."""
+
+    def __init__(self) -> None:
+        self.parts: asyncio.Queue[bytes] = asyncio.Queue()
+        self.closed = asyncio.Event()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """See `httpx.AsyncByteStream`. Where it breaks off it closes, as httpx's own do."""
+        try:
+            while True:
+                yield await self.parts.get()
+        finally:
+            await self.aclose()
+
+    async def aclose(self) -> None:
+        """See `httpx.AsyncByteStream`."""
+        self.closed.set()
+
+    def answer(self, _: httpx.Request) -> httpx.Response:
+        """To whoever asks for it."""
+        return httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=self)
+
+
+async def test_who_waits_with_a_deadline_may_do_so_again_over_the_same_connection() -> None:
+    body = Told()
+    script = Scripted(body.answer)
+    async with (
+        AsyncClient(KEY, base_url=PLACE, transport=script) as client,
+        client.events.stream(after=0) as events,
+    ):
+        for id_ in range(1, 4):
+            for _ in range(3):
+                with pytest.raises(TimeoutError):
+                    async with asyncio.timeout(0.001):
+                        await anext(events)
+            body.parts.put_nowait(told(id_))
+            assert (await anext(events)).id == id_
+        assert not body.closed.is_set()
+    assert body.closed.is_set()
+    assert len(script.requests) == 1
+
+
+async def test_an_event_that_comes_as_its_task_is_cancelled_is_the_next_ones() -> None:
+    body = Told()
+    turns = 0
+    while True:  # until it comes before the task is cancelled
+        async with (
+            AsyncClient(KEY, base_url=PLACE, transport=Scripted(body.answer)) as client,
+            client.events.stream(after=0) as events,
+        ):
+            waiting = asyncio.ensure_future(anext(events))
+            for _ in range(10):
+                await asyncio.sleep(0)
+            body.parts.put_nowait(told(1))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            if waiting.done():
+                assert waiting.result().id == 1
+                break
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            assert (await anext(events)).id == 1
+        turns += 1
+    assert turns > 1
+
+
+async def test_what_a_stream_waits_for_ends_where_nobody_keeps_it() -> None:
+    for enter in (True, False):
+        body = Told()
+        script = Scripted(LONG if enter else body.answer)
+        async with AsyncClient(KEY, base_url=PLACE, transport=script, patience=3600) as client:
+            events, others = client.events.stream(after=0), asyncio.all_tasks()
+            waiting = asyncio.ensure_future(events.__aenter__() if enter else anext(events))
+            for _ in range(20):
+                await asyncio.sleep(0)
+            (running,) = asyncio.all_tasks() - others - {waiting}
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            del waiting, events
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await asyncio.wait([running])
+            assert body.closed.is_set() != enter
 
 
 async def test_the_asynchronous_face_goes_on_likewise() -> None:

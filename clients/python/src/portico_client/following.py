@@ -68,10 +68,18 @@ class Following:
 
     def next(self) -> Flow[Event | None]:
         """The next event, waited for; None once this is closed. Raises as `begin` does."""
-        while not self.closed:
+        while (yield from self.more()):
             event = self.received()
             if event is not None:
                 return event
+        return None
+
+    def more(self) -> Flow[bool]:
+        """Waits until something is `received`; whether it is, for not once this is closed. Raises
+        as `begin` does."""
+        while not self.closed:
+            if self._messages:
+                return True
             if self.body is not None:
                 yield from self._take()
             elif self._begun:
@@ -79,7 +87,7 @@ class Following:
             else:
                 yield from self.begin()
         yield from self._end()
-        return None
+        return False
 
     def _take(self) -> Flow[None]:
         part = b""

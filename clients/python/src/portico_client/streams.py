@@ -1,6 +1,7 @@
 """Streams of events, for callers that block and for asyncio."""
 
 import asyncio
+import contextlib
 import threading
 from typing import Any, Self, TypeVar
 
@@ -69,7 +70,8 @@ class AsyncEventStream(AsyncClosing):
     """Events as they happen: an iterator, to be used by `with`, which begins and closes it.
 
     A connection that breaks is made again by itself. It goes on where it was: no event is missed,
-    and none comes twice. Tasks may share it; each event goes to one of them.
+    and none comes twice. Tasks may share it; each event goes to one of them. Who waits with a
+    deadline (`asyncio.timeout`) may do so again: the connection stays.
     """
 
     def __init__(self, driver: AsyncDriver, following: Following) -> None:
@@ -77,11 +79,21 @@ class AsyncEventStream(AsyncClosing):
         self._following = following
         self._lock = asyncio.Lock()
         self._running: asyncio.Future[Any] | None = None
+        """What is waited for; also while nobody does, after whoever did was cancelled."""
+
+    def __del__(self) -> None:
+        if self._running is not None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and all that ran in it
+                self._running.get_loop().call_soon_threadsafe(self._running.cancel)
 
     async def __aenter__(self) -> Self:
         """Begins it. Raises `Gone` where events after `after` are no longer kept, any other
         `APIError` where the service refuses it, and `ConnectionFailed`."""
-        await self._until_closed(self._following.begin())
+        try:
+            await self._until_closed(self._following.begin())
+        except asyncio.CancelledError:
+            await self._stop()  # nobody will close it
+            raise
         return self
 
     def __aiter__(self) -> Self:
@@ -89,32 +101,40 @@ class AsyncEventStream(AsyncClosing):
         return self
 
     async def __anext__(self) -> Event:
-        event = self._following.received()
-        if event is None:
-            event = await self._until_closed(self._following.next())
-        if event is None:
-            raise StopAsyncIteration
+        # An event is taken when nothing can come between: what a cancelled task took would be lost.
+        while (event := self._following.received()) is None:
+            if not await self._until_closed(self._following.more()):
+                raise StopAsyncIteration
         return event
 
     async def close(self) -> None:
         """Ends the stream, also for whoever waits for its next event."""
-        if self._running is not None and not self._following.closed:
-            self._running.cancel()
         self._following.closed = True
-        await self._until_closed(self._following.next())
+        await self._stop()
+        await self._until_closed(self._following.more())
+
+    async def _stop(self) -> None:
+        running, self._running = self._running, None
+        if running is not None:
+            running.cancel()
+            await asyncio.wait([running])
 
     async def _until_closed(self, flow: Flow[T]) -> T | None:
         async with self._lock:
             before = _cancellations()
-            self._running = running = asyncio.ensure_future(self._driver.run(flow))
+            if self._running is None:
+                self._running = asyncio.ensure_future(self._driver.run(flow))
+            running = self._running
             try:
-                return await running
+                returned: T = await asyncio.shield(running)
             except (asyncio.CancelledError, PorticoError):
                 if not self._following.closed or _cancellations() > before:
                     raise  # whoever waits was cancelled, not this
                 return None
             finally:
-                self._running = None
+                if running.done():
+                    self._running = None
+            return returned
 
 
 def _cancellations() -> int:
