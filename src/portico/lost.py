@@ -5,7 +5,7 @@ live, those of the sandbox, and then the first account.
 """
 
 from portico.domain.errors import Unavailable
-from portico.engines import LIVE, SANDBOX, database_file, database_schema
+from portico.engines import LIVE, SANDBOX, database, database_file, database_schema
 from portico.settings import Settings
 from portico.storage.database import Database
 from portico.storage.migrate import LEDGER_COLUMNS
@@ -92,5 +92,25 @@ def _lost(settings: Settings, environment: str) -> Unavailable:
     )
     return Unavailable(
         f"The {environment} database, {place}, is lost, and the other is there; nothing was"
-        f" changed. Put it back, restore a backup into a new place, or {_INSTEAD[environment]}."
+        f" changed. P{how_to_go_on(environment)[1:]}."
     )
+
+
+def how_to_go_on(environment: str) -> str:
+    """What to do where this one is lost and the other is there."""
+    return f"put it back, restore a backup into a new place, or {_INSTEAD[environment]}"
+
+
+async def is_lost(settings: Settings, environment: str) -> bool:
+    """Whether one that has nothing in it had more: the other is there. Raises `Unavailable`."""
+    other = SANDBOX if environment == LIVE else LIVE
+    if settings.database_url is None:
+        there = _has_file_with_tables(settings, other)
+        if not there or is_empty(database_file(settings, environment)):
+            return there
+    db = database(settings, other)
+    await db.open()
+    try:
+        return await (is_used(db) if other == LIVE else has_tables(db))
+    finally:
+        await db.close()

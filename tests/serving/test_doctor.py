@@ -254,8 +254,33 @@ def test_a_database_that_was_never_migrated_is_found(installation: Installation)
     in_database(sandbox, "PRAGMA journal_mode=WAL")
     problems = examined(installation)
     assert set(problems) == {"sandbox database"}
+    assert "sandbox reset" not in problems["sandbox database"]["advice"]
     assert installation.told("migrate")["applied"]
     assert examined(installation) == {}
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+@pytest.mark.parametrize(
+    ("lost", "advice"),
+    [("sandbox", "have portico sandbox reset make a new one"), ("live", "begin anew elsewhere")],
+)
+def test_the_loss_of_one_database_is_told_with_what_a_start_advises(
+    tmp_path: Path, postgres: PostgresServer, engine: str, lost: str, advice: str
+) -> None:
+    given = Installation(tmp_path)
+    if engine == "postgres":
+        given = given.having(database_url=postgres.fresh_database())
+    given.told("init")
+    if engine == "postgres":
+        drop = f"DROP SCHEMA portico_{lost} CASCADE"
+        asyncio.run(run(given.variables["database_url"], drop))
+    else:
+        (given.data / f"{lost}.db").unlink()
+    problems = examined(given)
+    assert set(problems) == {f"{lost} database"}
+    assert advice in problems[f"{lost} database"]["advice"]
+    code, line = given.refused("serve")
+    assert (code, problems[f"{lost} database"]["advice"][1:] in line) == (1, True)
 
 
 def test_a_clock_behind_the_newest_data_is_found(installation: Installation) -> None:

@@ -14,7 +14,7 @@ from portico.cli.initialise import restore_fault
 from portico.cli.secret_checks import secret
 from portico.domain.errors import Unavailable, Unusable
 from portico.engines import LIVE, SANDBOX, database, database_file
-from portico.lost import how_to_move, is_prepared
+from portico.lost import how_to_go_on, how_to_move, is_lost, is_prepared
 from portico.secret_file import NAME as SECRET
 from portico.secret_file import has_own
 from portico.settings import Settings
@@ -168,6 +168,13 @@ def _unprepared(settings: Settings) -> str:
     return "run this with the server's settings, or portico init, or restore a backup"
 
 
+async def _without(settings: Settings, environment: str) -> str:
+    """What to do about a database that has nothing in it."""
+    if await is_lost(settings, environment):
+        return how_to_go_on(environment)
+    return _unprepared(settings)
+
+
 async def databases(settings: Settings) -> AsyncIterator[Finding]:
     """Both databases: there, sound, of this program's version, and in step with the clock."""
     for environment in (LIVE, SANDBOX):
@@ -180,7 +187,7 @@ async def _one_of_both(settings: Settings, environment: str, check: str) -> Asyn
     file = None if settings.database_url else database_file(settings, environment)
     if file is not None and is_empty(file):
         what = f"there is nothing in {file}" if file.exists() else f"there is no {file}"
-        yield wrong(check, what, _unprepared(settings))
+        yield wrong(check, what, await _without(settings, environment))
         return
     # To open one that can only be read leaves files beside it that can only be read, too.
     if file is not None and (closed := _closed(file)):
@@ -221,7 +228,7 @@ async def _database(
         yield wrong(check, str(error).rstrip("."), "start the Portico that wrote it")
         return
     if len(due) == len(shipped(db.engine)):
-        yield wrong(check, f"{engine} is empty", _unprepared(settings))
+        yield wrong(check, f"{engine} is empty", await _without(settings, environment))
         return
     if due:
         names = ", ".join(f"{one.number:04d} {one.name}" for one in due)
