@@ -28,7 +28,6 @@ from portico.http.representations import Representations
 from portico.http.router import Router
 from portico.http.routing import Mount
 from portico.http.shared_metrics import SharedMetrics
-from portico.http.throttle import Throttle
 from portico.jobs.audit import MakeAuditRanges, RemoveAudit
 from portico.jobs.deliveries import AT_ONCE, Deliver
 from portico.jobs.flush import FLUSH_PERIOD, Flush
@@ -253,7 +252,6 @@ class Server:
             settings,
             portico.environments,
             credentials,
-            Throttle(),
             kept,
             inside,
             open_responder,

@@ -15,7 +15,6 @@ from portico.http.inside import Inside
 from portico.http.oauth_responder import OAuthResponder
 from portico.http.representations import Representations
 from portico.http.routing import AnyRoute, Mount, Responder
-from portico.http.throttle import Throttle
 from portico.pages.authorize import authorize_mount
 from portico.pages.dashboard import dashboard_mounts
 from portico.pages.docs import docs_mounts, trying_in
@@ -42,7 +41,6 @@ def mounts(
     settings: Settings,
     environments: Sequence[Environment],
     credentials: Mapping[str, Credentials],
-    throttle: Throttle,
     kept: Representations,
     inside: Inside,
     files: Responder,
@@ -55,8 +53,8 @@ def mounts(
     origins = Origins(settings.addresses, home)
     cookie = session_cookie(settings.cookie_domain)
     authenticators = Authenticators(credentials, cookie, origins)
-    api = ApiResponder(authenticators, origins, throttle, kept, body_limit=settings.body_limit)
-    oauth_responder = OAuthResponder(throttle)
+    api = ApiResponder(authenticators, origins, kept, body_limit=settings.body_limit)
+    oauth_responder = OAuthResponder()
     live, sandbox = (Accounts(env, credentials[env.name], cookie, origins) for env in environments)
     cors = {env.name: sharings(settings.cors_origins, PageOrigins(env)) for env in environments}
     bases = [_base(env, api, cors[env.name]) for env in environments]
@@ -65,9 +63,9 @@ def mounts(
         yield from _auth(env, api, oauth_responder, cors[env.name])
     trying = trying_in(sandbox, bases[1], settings.plans, inside)
     pages = [
-        *dashboard_mounts(live, home, throttle, trying),
-        authorize_mount(live, home, home, throttle),
-        authorize_mount(sandbox, f"{home}/{SANDBOX}", "", throttle),
+        *dashboard_mounts(live, home, trying),
+        authorize_mount(live, home, home),
+        authorize_mount(sandbox, f"{home}/{SANDBOX}", ""),
     ]
     yield from pages
     yield from _files(bases, pages, settings, files)

@@ -23,7 +23,6 @@ from portico.http.pipeline import Pipeline
 from portico.http.representations import Representations
 from portico.http.router import Router
 from portico.http.routing import Mount, Route
-from portico.http.throttle import Throttle
 from portico.services.credentials import Credentials
 from portico.services.products import create_product
 
@@ -78,7 +77,6 @@ async def caller(api: Api, measure: Measure) -> Caller:
     responder = ApiResponder(
         Authenticators({"live": Credentials(api.live)}, session_cookie(None), Origins((), "")),
         Origins((), ""),
-        Throttle(),
         Representations(0),
         body_limit=api.settings.body_limit,
     )

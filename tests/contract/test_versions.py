@@ -19,7 +19,6 @@ from portico.http.pipeline import Pipeline
 from portico.http.representations import Representations
 from portico.http.router import Router
 from portico.http.routing import Access, Mount, Route
-from portico.http.throttle import Throttle
 from portico.http.versions import KEPT, superseded
 from portico.mounts import V1
 from portico.services.credentials import Credentials
@@ -59,7 +58,6 @@ class BothVersions:
         way = ApiResponder(
             Authenticators({"live": Credentials(api.live)}, session_cookie(None), Origins((), "")),
             Origins((), ""),
-            Throttle(),
             Representations(0),
             body_limit=api.settings.body_limit,
         )

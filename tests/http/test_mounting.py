@@ -13,7 +13,6 @@ from portico.domain.errors import Unreadable
 from portico.http.oauth_responder import OAuthResponder
 from portico.http.router import Router
 from portico.http.routing import Access, AnyRoute, Mount
-from portico.http.throttle import Throttle
 
 LIVE = SimpleNamespace(name="live")
 
@@ -26,7 +25,7 @@ def asked(*hosts: str, authority: str | None = None) -> Any:
 
 def mounted(*routes: AnyRoute) -> Router:
     """AnyRoutes on the way of clients."""
-    way = OAuthResponder(Throttle())
+    way = OAuthResponder()
     return Router([Mount("localhost", "/auth", LIVE, routes, "auth", way)])
 
 
@@ -48,7 +47,7 @@ def test_no_route_permits_something_that_nothing_asks_about(change: dict[str, An
 
 
 def test_a_request_to_two_hosts_is_refused_where_they_matter() -> None:
-    responder = OAuthResponder(Throttle())
+    responder = OAuthResponder()
     router = Router(
         [Mount(f"{name}.example", "", LIVE, oauth.ROUTES, "auth", responder) for name in "ab"]
     )
@@ -61,7 +60,7 @@ def test_a_request_to_two_hosts_is_refused_where_they_matter() -> None:
 @pytest.mark.parametrize("host", ["a.example", ""])
 def test_a_target_that_names_its_host_comes_before_the_header(host: str) -> None:
     """RFC 9112 §3.2.2 of an absolute form, RFC 9113 §8.3.1 of HTTP/2."""
-    responder = OAuthResponder(Throttle())
+    responder = OAuthResponder()
     router = Router(
         [
             Mount(f"{name}.example", f"/{name}", LIVE, oauth.ROUTES, "auth", responder)
@@ -76,7 +75,7 @@ def test_a_target_that_names_its_host_comes_before_the_header(host: str) -> None
 
 
 def test_what_is_too_long_to_be_a_host_is_none_and_is_not_remembered() -> None:
-    responder = OAuthResponder(Throttle())
+    responder = OAuthResponder()
     router = Router(
         [Mount(f"{name}.example", "", LIVE, oauth.ROUTES, "auth", responder) for name in "ab"]
     )

@@ -16,6 +16,7 @@ from portico.domain.errors import (
     PorticoError,
 )
 from portico.domain.networks import Admits
+from portico.http import throttle
 from portico.http.authenticate import Authenticators, bearer
 from portico.http.content import check_accept, check_content
 from portico.http.cookies import Origins
@@ -24,7 +25,6 @@ from portico.http.messages import NoBody, NoQuery, Origin, Reply, Request
 from portico.http.problems import problem
 from portico.http.representations import Representations, tagged
 from portico.http.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, Place
-from portico.http.throttle import Throttle
 from portico.storage.database import acting_for
 
 
@@ -35,7 +35,6 @@ class ApiResponder:
         self,
         authenticators: Authenticators,
         origins: Origins,
-        throttle: Throttle,
         kept: Representations,
         *,
         body_limit: int,
@@ -43,7 +42,6 @@ class ApiResponder:
         """`body_limit` is in bytes, for those who have a credential."""
         self._authenticators = authenticators
         self._origins = origins
-        self._throttle = throttle
         self._kept = kept
         self._body_limit = body_limit
         self._repeats = Repeats()
@@ -61,11 +59,11 @@ class ApiResponder:
     ) -> Reply:
         """Everything between the route and the reply."""
         if endpoint is not None and endpoint.public:
-            await self._throttle.address(request, never_refused=endpoint.never_refused)
+            await throttle.address(request, never_refused=endpoint.never_refused)
             if endpoint.route.same_origin:
                 self._origins.check(request.headers)
         elif endpoint is None and place.is_public:
-            await self._throttle.address(request)
+            await throttle.address(request)
             raise nowhere(request, place)
         else:
             await self._admit(request, endpoint)
@@ -118,16 +116,14 @@ class ApiResponder:
             if not isinstance(caller, Principal):
                 caller = await caller
         except (AuthenticationRequired, PermissionDenied):
-            await self._throttle.address(request)
+            await throttle.address(request)
             raise
         request.caller = caller
         acting_for.set(caller.account_id or caller.user_id)  # as on the pages of a mirror
         never_refused = (
             endpoint is not None and endpoint.never_refused and caller.credential == "session"
         )
-        await self._throttle.account(
-            request, caller.user_id, caller.plan, never_refused=never_refused
-        )
+        await throttle.account(request, caller.user_id, caller.plan, never_refused=never_refused)
         if caller.admits is not None:
             _check_place(caller.admits, request.origin)
 

@@ -20,11 +20,11 @@ from portico.domain.errors import (
 )
 from portico.domain.oauth import Client, Refused
 from portico.domain.text import text_fault
+from portico.http import throttle
 from portico.http.api_responder import nowhere
 from portico.http.messages import FORM, JSON, Reply, Request
 from portico.http.problems import problem, status_of
 from portico.http.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, Place
-from portico.http.throttle import Throttle
 from portico.services.clients import Unproven, authenticate_client, note_refusal
 
 MAX_PARAMETERS = 50
@@ -36,9 +36,6 @@ NO_STORE = (("cache-control", "no-store"), ("pragma", "no-cache"))
 class OAuthResponder:
     """The way of requests that clients make for themselves."""
 
-    def __init__(self, throttle: Throttle) -> None:
-        self._throttle = throttle
-
     def serves(self, access: str | Access) -> bool:
         """Clients alone."""
         return access is Access.CLIENT
@@ -48,13 +45,13 @@ class OAuthResponder:
     ) -> Reply:
         """Everything between the route and the reply. `request.body` is the form."""
         if endpoint is None:
-            await self._throttle.address(request)
+            await throttle.address(request)
             raise nowhere(request, place)
         # Whoever cannot be counted as a client by now must have something left as an address,
         # before anything is read.
         named = await self._of_header(request)
         if named is None:
-            await self._throttle.check_address(request)
+            await throttle.check_address(request)
         else:
             await self._count(request, named)
         try:
@@ -98,7 +95,7 @@ class OAuthResponder:
         """Counts a request that no client makes against its address. Who poses as one is noted, as
         often as that count allows."""
         request.now = request.environment.clock()  # its body may have taken long
-        await self._throttle.address(request)
+        await throttle.address(request)
         if isinstance(error, Unproven):
             await note_refusal(request.environment, error.client, request.by)
 
@@ -123,13 +120,13 @@ class OAuthResponder:
         env = request.environment
         request.now = env.clock()  # as in `_charge`
         if client.public:
-            await self._throttle.address(request)
+            await throttle.address(request)
             return
         owner = await env.users.get(client.user_id) if client.user_id else None
         if owner is not None:
-            await self._throttle.account(request, owner.id, owner.plan)
+            await throttle.account(request, owner.id, owner.plan)
             return
-        await self._throttle.client(request, client.id)
+        await throttle.client(request, client.id)
 
 
 def left_out(name: str) -> Refused:

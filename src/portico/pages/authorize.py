@@ -9,9 +9,9 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from portico.domain.errors import AuthenticationRequired
 from portico.domain.oauth import Refused, implied, narrowed
 from portico.domain.scopes import ROLE_SCOPES
+from portico.http import throttle
 from portico.http.messages import Reply, Request
 from portico.http.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, Mount, Place
-from portico.http.throttle import Throttle
 from portico.pages import once, sign_in
 from portico.pages.consent import SHOWN, consent_page, refusal_page
 from portico.pages.forms import read_form
@@ -149,13 +149,13 @@ class AuthorizationResponder(PageResponder):
         is_asked = request.method == "POST" and not request.query_string
         if not is_asked or endpoint is None or endpoint.route.path != AUTHORIZE:
             return await super().answer(request, place, endpoint, id_texts)
-        await self._throttle.address(request)
+        await throttle.address(request)
         body = await request.read_body(PUBLIC_BODY_LIMIT)
         form = read_form(request.header("content-type"), body)
         return see_other(f"{request.path}?{urlencode(form.pairs(but=()))}")
 
 
-def authorize_mount(accounts: Accounts, home: str, desk: str, throttle: Throttle) -> Mount:
+def authorize_mount(accounts: Accounts, home: str, desk: str) -> Mount:
     """The pages of an environment's authorization server, where its own accounts sign in. `home` is
     where those go who want nothing in particular; below `desk`, if there is such a place, are the
     pages for those who cannot sign in."""
@@ -173,5 +173,5 @@ def authorize_mount(accounts: Accounts, home: str, desk: str, throttle: Throttle
         dashboards=(),
     )
     pages = (*PAGES, *sign_in.PAGES, *once.PAGES, *provider_pages(env))
-    responder = AuthorizationResponder(site, throttle)
+    responder = AuthorizationResponder(site)
     return Mount(at.netloc, at.path, env, routes(site, pages), "auth", responder)

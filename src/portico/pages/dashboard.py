@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
 
 from portico.http.routing import Access, Mount
-from portico.http.throttle import Throttle
 from portico.pages import (
     applications,
     audit,
@@ -67,9 +66,7 @@ ACCOUNT: tuple[PageRoute, ...] = (
 """What belongs to accounts themselves."""
 
 
-def dashboard_mounts(
-    accounts: Accounts, address: str, throttle: Throttle, trying: Trying
-) -> Iterator[Mount]:
+def dashboard_mounts(accounts: Accounts, address: str, trying: Trying) -> Iterator[Mount]:
     """The dashboard at `address`, and below it the one of the environment in which the accounts
     have mirror users, whose API is tried there. Both have the pages of whoever is signed in, so
     that the way on from there stays in the environment that it came from."""
@@ -93,11 +90,11 @@ def dashboard_mounts(
             sign_up=f"{at.path}/sign-up" if live.sign_up else "",
             dashboards=dashboards,
         )
-        yield _mount(site, env, pages, throttle)
-        yield _mount(site._replace(of_accounts=True), live, account_pages, throttle)
+        yield _mount(site, env, pages)
+        yield _mount(site._replace(of_accounts=True), live, account_pages)
 
 
-def _mount(site: Site, env: Environment, pages: Sequence[PageRoute], throttle: Throttle) -> Mount:
-    responder = PageResponder(site, throttle)
+def _mount(site: Site, env: Environment, pages: Sequence[PageRoute]) -> Mount:
+    responder = PageResponder(site)
     host = urlsplit(site.origin).netloc
     return Mount(host, site.base, env, routes(site, pages), "dashboard", responder)

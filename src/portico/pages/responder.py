@@ -23,11 +23,11 @@ from portico.domain.errors import (
 from portico.domain.limits import Plan
 from portico.domain.scopes import ROLE_SCOPES
 from portico.domain.users import User
+from portico.http import throttle
 from portico.http.api_responder import nowhere
 from portico.http.messages import BodyRequest, Reply, Request
 from portico.http.problems import problem
 from portico.http.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, Place
-from portico.http.throttle import Throttle
 from portico.pages.forms import BODY_LIMIT, Form, read_form
 from portico.pages.kept_forms import come_back, keep, shown_again
 from portico.pages.multipart import AROUND_BYTES, read_file_form
@@ -81,10 +81,9 @@ _AGAIN = """<!doctype html>
 class PageResponder:
     """The way of every request for a page of one site."""
 
-    def __init__(self, site: Site, throttle: Throttle) -> None:
+    def __init__(self, site: Site) -> None:
         self._site = site
         self._accounts = site.accounts
-        self._throttle = throttle
 
     def serves(self, access: str | Access) -> bool:
         """Everybody but clients of OAuth as such."""
@@ -194,15 +193,15 @@ class PageResponder:
         self, request: Request, caller: Principal | None, endpoint: Endpoint | None
     ) -> None:
         if endpoint is not None and endpoint.route.on_address:
-            await self._throttle.address(request)
+            await throttle.address(request)
             return
         never_refused = endpoint is not None and endpoint.never_refused
         if caller is None:
-            await self._throttle.visitor(request, LOOKING, never_refused=never_refused)
+            await throttle.visitor(request, LOOKING, never_refused=never_refused)
         else:
             # Where the account is: pages may show another environment, with accounts of its own.
             env, who = self._accounts.environment, (ACCOUNT_PAGES, caller.user_id)
-            await self._throttle.caller(request, env, who, LOOKING, never_refused=never_refused)
+            await throttle.caller(request, env, who, LOOKING, never_refused=never_refused)
 
     async def _sign_in_first(
         self,
