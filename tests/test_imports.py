@@ -1,15 +1,20 @@
-"""What is loaded when: the command line answers before anything that takes time is loaded."""
+"""What is loaded when: the command line answers before anything that takes time is loaded. And that
+whoever installs the wheel is given all that it imports."""
 
 import ast
 import re
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from itertools import chain
 from pathlib import Path
 from pkgutil import resolve_name
 
 import pytest
 
-SOURCE = Path(__file__).parents[1] / "src" / "portico"
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "portico"
 
 RUN = """
 import sys
@@ -97,3 +102,34 @@ def test_at_most_three_imports_are_deferred() -> None:
         if isinstance(inner, ast.Import | ast.ImportFrom)
     ]
     assert len(deferred) <= 3, deferred
+
+
+def normalised(distribution: str) -> str:
+    """The name of a distribution, as the Python Packaging User Guide compares names."""
+    return re.sub(r"[-_.]+", "-", distribution).lower()
+
+
+def imported(source: Path) -> set[str]:
+    """The packages that the modules of a directory import, but for what Python has."""
+    found: set[str] = set()
+    for file in source.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Import):
+                found |= {one.name.partition(".")[0] for one in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                found.add(node.module.partition(".")[0])
+    return found - sys.stdlib_module_names - {"portico", "portico_client"}
+
+
+@pytest.mark.parametrize(
+    ("source", "project"),
+    [(SOURCE, ROOT), (ROOT / "clients/python/src", ROOT / "clients/python")],
+    ids=["portico", "portico-client"],
+)
+def test_all_that_is_imported_is_declared(source: Path, project: Path) -> None:
+    told = tomllib.loads((project / "pyproject.toml").read_text())["project"]
+    declared = chain(told["dependencies"], *told["optional-dependencies"].values())
+    names = {normalised(re.split(r"[^\w.-]", one)[0]) for one in declared}
+    having = packages_distributions()
+    lacking = {one for one in imported(source) if not names & {*map(normalised, having[one])}}
+    assert lacking == set()
