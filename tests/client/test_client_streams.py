@@ -1,6 +1,7 @@
 """Streams of events: read as the standard has them, and gone on with, whatever breaks."""
 
 import asyncio
+import gc
 import json
 import ssl
 import threading
@@ -537,6 +538,26 @@ async def test_what_a_stream_waits_for_ends_where_nobody_keeps_it() -> None:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await asyncio.wait([running])
             assert body.closed.is_set() != enter
+
+
+def test_a_stream_that_is_left_open_ends_quietly_with_its_client(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    client = AsyncClient(KEY, base_url=PLACE, transport=Scripted(LONG), patience=3600)
+    kept = [client.events.stream(after=0)]
+
+    async def leave() -> None:
+        waiting = asyncio.ensure_future(anext(kept[0]))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        waiting.cancel()
+        await client.close()
+        await asyncio.wait(asyncio.all_tasks() - {asyncio.current_task()})
+
+    asyncio.run(leave())
+    kept.clear()
+    gc.collect()
+    assert caplog.records == []
 
 
 async def test_the_asynchronous_face_goes_on_likewise() -> None:

@@ -124,6 +124,7 @@ class AsyncEventStream(AsyncClosing):
             before = _cancellations()
             if self._running is None:
                 self._running = asyncio.ensure_future(self._driver.run(flow))
+                self._running.add_done_callback(_seen)
             running = self._running
             try:
                 returned: T = await asyncio.shield(running)
@@ -135,6 +136,12 @@ class AsyncEventStream(AsyncClosing):
                 if running.done():
                     self._running = None
             return returned
+
+
+def _seen(running: asyncio.Future[Any]) -> None:
+    """Has asyncio not complain where nobody waits any more."""
+    if not running.cancelled():
+        running.exception()
 
 
 def _cancellations() -> int:
