@@ -717,6 +717,19 @@ def test_a_full_disk_of_postgresql_is_found_beside_a_server(
     assert found["server"]["advice"] == "make room there; it recovers by itself then"
 
 
+def test_a_postgresql_that_takes_no_writes_is_found_while_nothing_serves(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
+    given = Installation(tmp_path).having(database_url=postgres.fresh_database())
+    given.told("init")
+    url = given.variables["database_url"]
+    problems = examined(given.having(database_url=f"{url}?default_transaction_read_only=on"))
+    assert set(problems) == {"live database", "sandbox database"}
+    assert "takes no writes" in problems["live database"]["message"]
+    assert "primary" in problems["live database"]["advice"]
+    assert examined(given) == {}
+
+
 def test_a_server_without_a_place_for_each_connection_is_told(
     tmp_path: Path, postgres: PostgresServer, redis: RedisServer
 ) -> None:

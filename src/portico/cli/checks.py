@@ -63,6 +63,9 @@ _NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 _PLACES = """
 SELECT sum(setting::int * CASE name WHEN 'max_connections' THEN 1 ELSE -1 END) FROM pg_settings
 WHERE name IN ('max_connections', 'superuser_reserved_connections', 'reserved_connections')"""
+_READ_ONLY = "SHOW transaction_read_only"
+"""A standby says `on` too."""
+
 _VERSION = {"sqlite": "SELECT sqlite_version()", "postgres": "SHOW server_version"}
 _NAMED = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
 
@@ -234,7 +237,11 @@ async def _database(
         names = ", ".join(f"{one.number:04d} {one.name}" for one in due)
         yield wrong(check, f"{engine}: migrations are pending: {names}", "run portico migrate")
         return
-    yield well(check, f"{engine}, up to date" + (", sound" if db.engine == "sqlite" else ""))
+    if db.engine == "postgres" and await db.slow.one(_READ_ONLY) == ("on",):
+        advice = "lead database_url to the primary, or take default_transaction_read_only away"
+        yield wrong(check, f"{engine} takes no writes there", advice)
+    else:
+        yield well(check, f"{engine}, up to date" + (", sound" if db.engine == "sqlite" else ""))
     if environment == LIVE and settings.database_url and not settings.database_listen_url:
         yield await _places(settings, db)
     async for finding in secret(settings, environment, db):
