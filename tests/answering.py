@@ -35,13 +35,20 @@ async def answering(
     try:
         yield listener.sockets[0].getsockname()[1]
     finally:
-        # What comes from here on is never accepted; what was is of a server that is not closed,
-        # else the loop would neither talk to it nor close it.
-        asyncio.get_running_loop().remove_reader(listener.sockets[0])
-        for _ in range(TURNS):
-            await asyncio.sleep(0)
-        listener.close()
+        await close(listener)
         for task in talks:
             task.cancel()
         await asyncio.gather(*talks, return_exceptions=True)
         await listener.wait_closed()
+
+
+async def close(listener: asyncio.Server) -> None:
+    """Has a listener take nobody any more. Whom it is just taking, asyncio would neither talk to
+    nor close, were the listener closed by then; uvloop takes everybody at once."""
+    loop = asyncio.get_running_loop()
+    if isinstance(loop, asyncio.SelectorEventLoop):
+        for one in listener.sockets:
+            loop.remove_reader(one)
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+    listener.close()

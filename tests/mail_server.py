@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
+from answering import close
 from portico.certificates import ensure
 from portico.mail.protocol import Letter
 
@@ -157,5 +158,5 @@ async def serving(
     try:
         yield server
     finally:
-        listener.close()
+        await close(listener)
         await listener.wait_closed()
