@@ -249,6 +249,8 @@ class Desk:
             with contextlib.suppress(Exception):
                 await context.close()
             raise
+        kept = {"origin": self.origin, "storageTypes": "local_storage"}  # such as a language
+        await (await context.new_cdp_session(page)).send("Storage.clearDataForOrigin", kept)
         await page.close()
         await context.clear_cookies()
         await context.clear_permissions()

@@ -156,6 +156,15 @@ async def test_what_is_searched_is_found_and_copied_by_keyboard_alone(desk: Desk
         await expect(page.get_by_role("heading", name="Rate limits")).to_be_in_viewport()
 
 
+async def test_what_one_has_chosen_is_unknown_to_whoever_looks_next(desk: Desk) -> None:
+    for _ in range(2):
+        async with desk.looking() as page:
+            await page.goto(f"{desk.origin}/v1/docs/create_product")
+            await expect(page.locator(".curl pre")).to_be_visible()
+            await page.get_by_role("tab", name="Python").click()
+            await expect(page.locator(".curl pre")).to_be_hidden()
+
+
 async def test_an_address_from_when_all_was_on_one_page_leads_on(desk: Desk) -> None:
     async with desk.looking() as page:
         await page.goto(f"{desk.origin}/v1/docs#create_product")
