@@ -21,6 +21,7 @@ from urllib.parse import unquote
 import httpx
 import hypothesis
 import msgspec
+import pytest
 from hypothesis import HealthCheck
 
 from first_start import prepare
@@ -42,6 +43,7 @@ from portico.services.environment import Environment
 from portico.services.passwords import Passwords
 from portico.settings import Settings, load
 from portico.storage.database import Row
+from portico.storage.postgres import PostgresDatabase
 
 NOON = 1_773_576_000_000
 """2026-03-15T12:00:00.000Z, the first moment of a minute."""
@@ -371,6 +373,14 @@ class Api:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.portico.close()
+
+    def leave_turns(self, patch: pytest.MonkeyPatch) -> None:
+        """Has many at once wait for their turns at PostgreSQL for as long as a busy machine takes
+        for those before them."""
+        for env in self.portico.environments:
+            if isinstance(env.db, PostgresDatabase):
+                for pool in env.db._pools.values():  # noqa: SLF001 - no setting
+                    patch.setattr(pool, "_patience", 60.0)
 
     async def mailed(self) -> None:
         """Returns once no mail waits any more."""

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 import httpx
+import pytest
 
 from driving import UNMETERED, Api
 from signing_in import (
@@ -20,6 +21,11 @@ from signing_in import (
 AT_ONCE = 50
 TIMES = 20
 """Together a thousand tries."""
+
+
+@pytest.fixture(autouse=True)
+def _in_turns(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    api.leave_turns(monkeypatch)
 
 
 async def all_at_once(one: Callable[[], Awaitable[httpx.Response]]) -> list[httpx.Response]:

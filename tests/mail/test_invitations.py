@@ -113,7 +113,10 @@ async def test_without_a_mail_server_no_link_lies_about(api: Api, post: Post) ->
     assert await post.new() == []
 
 
-async def test_an_invitation_works_once_also_of_fifty_at_a_time(api: Api) -> None:
+async def test_an_invitation_works_once_also_of_fifty_at_a_time(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.leave_turns(monkeypatch)
     token = token_of(await invited(api))
     results = await asyncio.gather(
         *(accepted(api, token, password=f"Chang3dWord{n}") for n in range(50)),

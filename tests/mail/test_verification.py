@@ -75,7 +75,10 @@ async def test_the_link_holds_for_a_day_and_not_longer(api: Api, post: Post) -> 
     assert await verified_at(api, other.id) is None
 
 
-async def test_of_fifty_uses_at_once_one_verifies(api: Api, post: Post) -> None:
+async def test_of_fifty_uses_at_once_one_verifies(
+    api: Api, post: Post, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.leave_turns(monkeypatch)
     user = await api.account()
     await ask_verification(api.live, user, BY)
     token = await post.token()
