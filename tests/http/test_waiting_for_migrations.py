@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from driving import Api, FakeClock, InProcess, settings_for
+from operating import eventually
 from portico.app import Portico, Server
 from portico.storage.migrate import MigrationError
 from servers import PostgresServer
@@ -84,8 +85,13 @@ async def test_until_somebody_migrates_it_is_healthy_not_ready_and_answers_503(a
     await migrated(api)
     waiting.looks.release()
     await starting
-    ready = await asked(api, "/readyz")
-    assert (ready.status_code, ready.json()["stores"]["database"]) == (200, "ok")
+
+    async def is_well() -> bool:
+        ready = await asked(api, "/readyz")
+        assert ready.status_code == 200
+        return bool(ready.json()["stores"]["database"] == "ok")
+
+    await eventually(is_well, "the database's word")
     assert (await asked(api, "/v1/products")).status_code == 401
     published = (await asked(api, "/auth/.well-known/jwks.json")).json()["keys"]
     assert len(published) == 1, "it has a key to sign with"
