@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from documents import ROOT, Document, document, settled
-from operating import SERVES, free_port, until
+from operating import PATIENCE_SECONDS, SERVES, free_port, until
 
 README = document("README.md")
 API = document("docs/api.md")
@@ -51,7 +51,7 @@ class Start:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=PATIENCE_SECONDS * 5,  # there are many commands
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
