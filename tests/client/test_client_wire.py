@@ -3,6 +3,7 @@
 import json
 import math
 import threading
+import uuid
 from decimal import Decimal
 from typing import Any
 from urllib.parse import parse_qsl
@@ -123,10 +124,25 @@ def test_a_price_keeps_every_digit_both_ways(price: Decimal) -> None:
         assert client.products.get(1).price == price
 
 
-@pytest.mark.parametrize("wrong", [1.5, math.nan, b"1", {1}, object()])
-def test_what_json_does_not_have_exactly_is_not_sent(wrong: Any) -> None:
-    with pytest.raises(TypeError):
+@pytest.mark.parametrize("wrong", [1.5, math.nan])
+def test_what_json_does_not_have_exactly_is_not_sent(wrong: float) -> None:
+    with pytest.raises(TypeError, match=r"^send a Decimal or an int, not a float$"):
         encode({"price": wrong})
+
+
+@pytest.mark.parametrize("wrong", [b"1", {1}, object()])
+def test_what_json_does_not_have_at_all_is_told_by_its_type(wrong: object) -> None:
+    with pytest.raises(TypeError, match=f"^JSON has nothing for a {type(wrong).__name__}$"):
+        encode({"price": wrong})
+
+
+def test_what_is_no_text_is_no_key_and_no_tag() -> None:
+    products: Any = Client(KEY, base_url=PLACE, transport=Scripted()).products
+    key = uuid.uuid4()
+    with pytest.raises(TypeError, match=r"^idempotency_key must be a text, not a UUID$"):
+        products.create(name="Lamp", category="light", price=1, idempotency_key=key)
+    with pytest.raises(TypeError, match=r"^if_match must be a text, not a int$"):
+        products.delete(1, if_match=3)
 
 
 def test_a_number_is_written_without_an_exponent() -> None:

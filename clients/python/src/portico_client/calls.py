@@ -199,7 +199,9 @@ def condition(if_match: str | None) -> dict[str, str]:
     return {} if if_match is None else {"if-match": _sendable("if_match", if_match)}
 
 
-def _sendable(name: str, value: str) -> str:
+def _sendable(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a text, not a {type(value).__name__}")
     if not value.isascii() or not value.isprintable() or not value or value != value.strip():
         raise ValueError(f"{name} must be ASCII characters, without spaces around them")
     return value

@@ -66,7 +66,9 @@ def encode(value: Any) -> str:
         return "{" + ",".join(f"{json.dumps(k)}:{encode(v)}" for k, v in value.items()) + "}"
     if isinstance(value, Sequence) and not isinstance(value, bytes):
         return "[" + ",".join(map(encode, value)) + "]"
-    raise TypeError(f"send a Decimal or an int, not a {type(value).__name__}")
+    if isinstance(value, float):
+        raise TypeError("send a Decimal or an int, not a float")
+    raise TypeError(f"JSON has nothing for a {type(value).__name__}")
 
 
 @cache
