@@ -371,8 +371,10 @@ def _signing_key(authority: Path, key_file: Path) -> ec.EllipticCurvePrivateKey:
         check_pair(authority, key_file)
         key = _private_key(key_file)
     except CertificateError as error:
+        is_refused = isinstance(error.__cause__, PermissionError)
+        advice = "give it to the account that serves" if is_refused else without_key(authority)
         raise CertificateError(
-            f"the server certificate must be renewed, but {error}: {without_key(authority)}"
+            f"the server certificate must be renewed, but {error}: {advice}"
         ) from None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise CertificateError(f"{key_file} is not an elliptic-curve key, as Portico makes them")

@@ -118,3 +118,16 @@ def test_a_directory_whose_owner_may_not_write_is_found_with_the_command_that_he
     assert problem["advice"] == f"chmod 700 {installation.data}"
     installation.data.chmod(0o700)
     assert examined(installation) == {}
+
+
+def test_a_start_that_may_not_read_the_authoritys_key_does_not_tell_to_make_another(
+    installation: Installation,
+) -> None:
+    (installation.data / "tls" / "ca.key").chmod(0)
+    elsewhere = "https://api.example.com"
+    renewing = installation.having(base_url=f"{elsewhere}/v1", sandbox_url=f"{elsewhere}/sandbox")
+    refused = as_owner(renewing, "serve")
+    assert refused.returncode == 1
+    assert refused.stderr.endswith(
+        b"ca.key cannot be read: Permission denied: give it to the account that serves\n"
+    )
