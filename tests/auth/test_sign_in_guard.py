@@ -190,8 +190,9 @@ async def test_right_passwords_count_nowhere(api: Api, url: str) -> None:
 
 @WAYS
 async def test_guesses_at_once_are_no_more_than_one_by_one(
-    api: Api, hashes: Hashes, url: str
+    api: Api, hashes: Hashes, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    api.leave_turns(monkeypatch)
     ada = await api.account(password=PASSWORD)
     answers = await asyncio.gather(
         *(guess(at(api, number), url, ada.email) for number in range(40))

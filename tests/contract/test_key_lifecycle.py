@@ -179,7 +179,10 @@ async def test_a_second_rotation_of_the_same_key_is_a_conflict(api: Api) -> None
     assert await says(caller) == 200
 
 
-async def test_of_concurrent_rotations_of_one_key_one_makes_a_successor(api: Api) -> None:
+async def test_of_concurrent_rotations_of_one_key_one_makes_a_successor(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.leave_turns(monkeypatch)
     caller = await api.caller("viewer")
     answers = await asyncio.gather(*(caller.post("/api-keys/rotate") for _ in range(20)))
     assert sorted(answer.status_code for answer in answers) == [201] + [409] * 19
