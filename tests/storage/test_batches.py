@@ -83,10 +83,16 @@ async def test_a_row_that_was_told_takes_no_memory_while_others_wait_for_theirs(
     few_at_once = PostgresDatabase(url, "public")
     there: list[int] = []
 
+    def records() -> int:
+        return sum(isinstance(one, asyncpg.Record) for one in gc.get_objects())
+
     async def ask(number: int) -> None:
         await few_at_once.row(NUMBERS, number)
         if number % 10 == 0:
-            there.append(sum(isinstance(one, asyncpg.Record) for one in gc.get_objects()))
+            there.append(records() - before)
+
+    gc.collect()
+    before = records()  # of other tests
 
     await asyncio.gather(*map(ask, range(1, 101)))
     await few_at_once.close()
