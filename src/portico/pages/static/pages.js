@@ -146,40 +146,39 @@ for (const begins of ["pointerdown", "focusin"]) {
 // Times are shown in UTC, as the API and its filters have them; to whoever asks for it, as the clock is here. Where the
 // mouse rests on one, it says so anyway.
 const LOCAL = "portico.local";
-const asksLocal = document.querySelector("[data-local]");
-let clock;
+let clock, isLocal = false;
 function here({ dateTime }) {
   clock ??= new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "long" }); // 15 Mar 2026, 13:00:07 CET
   return clock.format(new Date(dateTime));
 }
 function tellTimes() {
-  const isLocal = asksLocal.ariaPressed === "true";
+  for (const button of document.querySelectorAll("[data-local]")) {
+    button.ariaPressed = isLocal;
+    button.hidden = false;
+  }
   for (const time of document.querySelectorAll(isLocal ? "time" : "time[data-told]")) {
     time.dataset.told ??= time.textContent;
     time.textContent = isLocal ? here(time) : time.dataset.told;
   }
 }
-function chooseLocal(isLocal) {
-  asksLocal.ariaPressed = isLocal;
-  tellTimes();
-}
 function recallLocal() {
   try {
-    if (localStorage.getItem(LOCAL) === "true") chooseLocal(true);
+    isLocal = localStorage.getItem(LOCAL) === "true";
   } catch {
     // In a browser that keeps nothing they are in UTC.
   }
+  if (isLocal) tellTimes();
 }
-asksLocal.addEventListener("click", () => {
-  const isLocal = asksLocal.ariaPressed !== "true";
-  chooseLocal(isLocal);
+document.addEventListener("click", ({ target }) => {
+  if (!target.closest("[data-local]")) return;
+  isLocal = !isLocal;
+  tellTimes();
   try {
     localStorage.setItem(LOCAL, isLocal);
   } catch {
     // It holds for this page.
   }
 });
-asksLocal.hidden = false;
 document.addEventListener("htmx:afterSwap", tellTimes);
 document.addEventListener("pointerover", ({ target }) => {
   const time = target.closest("time");
@@ -190,6 +189,7 @@ document.addEventListener("pointerover", ({ target }) => {
 
 offerCopies();
 offerAll();
+tellTimes();
 
 // What was done is told once, not again where the page is loaded again.
 const shown = new URL(location);
