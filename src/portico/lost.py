@@ -90,9 +90,10 @@ def _lost(settings: Settings, environment: str) -> Unavailable:
         if settings.database_url
         else database_file(settings, environment)
     )
+    advice = how_to_go_on(environment)
     return Unavailable(
         f"The {environment} database, {place}, is lost, and the other is there; nothing was"
-        f" changed. P{how_to_go_on(environment)[1:]}."
+        f" changed. {advice[0].upper()}{advice[1:]}."
     )
 
 
