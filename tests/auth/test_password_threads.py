@@ -74,12 +74,20 @@ async def test_more_than_the_queue_holds_are_refused(passwords: Passwords) -> No
     assert sum(isinstance(one, str) for one in outcomes) == QUEUE
 
 
-async def test_they_hash_while_nobody_else_wants_the_processor() -> None:
+async def test_beside_requests_they_hash_while_nobody_else_wants_the_processor() -> None:
     begun = Begun()
-    passwords = Passwords(memory_kib=TINY_KIB, iterations=1, patience=60.0)
+    passwords = Passwords(memory_kib=TINY_KIB, iterations=1, patience=60.0, beside_requests=True)
     await passwords.hash("word")
     assert begun.policies("password") == {taken(os.SCHED_IDLE)}
     assert begun.policies("overdue-password") == set()
+    passwords.close()
+
+
+async def test_with_nothing_beside_it_they_hash_in_their_turn() -> None:
+    begun = Begun()
+    passwords = Passwords(memory_kib=TINY_KIB, iterations=1, patience=60.0)
+    await passwords.hash("word")
+    assert begun.policies("password") == {os.sched_getscheduler(0)}
     passwords.close()
 
 

@@ -115,6 +115,13 @@ def test_the_threads_of_a_server_take_turns(installation: Installation) -> None:
         assert policies(service.process.pid) == {expected}
 
 
+def test_a_server_hashes_while_nobody_else_wants_the_processor(installation: Installation) -> None:
+    login = {"email": "admin@example.com", "password": "none of theirs"}
+    with installation.serving() as service:
+        assert service.ask("/v1/sessions", method="POST", body=login).status == 401
+        assert taken(os.SCHED_IDLE) in policies(service.process.pid)
+
+
 def test_a_second_server_is_kept_out_of_a_data_directory(installation: Installation) -> None:
     with installation.serving() as service:
         code, line = installation.having(port=str(free_port())).refused("serve")

@@ -30,6 +30,7 @@ from portico.cli.trial import Untried, require_taken
 from portico.domain.webhooks import MOST_WEBHOOKS
 from portico.http.shared_metrics import SharedMetrics
 from portico.jobs.deliveries import AT_ONCE
+from portico.services.passwords import Passwords
 from portico.settings import SettingError, Settings
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ async def serve(
     take_turns()
     files = _file_limit()
     files.set(pressed=False)
-    portico = Portico(settings)
+    portico = Portico(settings, passwords=Passwords(beside_requests=True))
     await (portico.open() if migrates else portico.connect())
     try:
         telemetry = None

@@ -1,7 +1,7 @@
 """Password hashing: argon2id, off the event loop, a bounded number at a time.
 
-Hashing takes 12 ms of a core, so its threads take what nobody else wants and the queue before them
-is short: a flood of logins gets 503 and never slows a request that needs no password.
+Hashing takes 12 ms of a core, so a server's threads take what nobody else wants and the queue
+before them is short: a flood of logins gets 503 and never slows a request that needs no password.
 """
 
 import asyncio
@@ -45,6 +45,10 @@ def _only_when_idle() -> None:
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     except (AttributeError, OSError):
         _lowest_priority()
+
+
+def _as_they_are() -> None:
+    """Leaves threads their turn among all others."""
 
 
 class Job(Generic[T]):
@@ -114,11 +118,14 @@ class Passwords:
         memory_kib: int = MEMORY_KIB,
         iterations: int = ITERATIONS,
         patience: float = PATIENCE,
+        beside_requests: bool = False,
     ) -> None:
+        """`beside_requests`, hashing gives way to all else; a command has nothing else to do."""
         self._memory_kib = memory_kib
         self._iterations = iterations
         self._patience = patience
-        self._idle = Threads(THREADS, "password", _only_when_idle)
+        prepare = _only_when_idle if beside_requests else _as_they_are
+        self._idle = Threads(THREADS, "password", prepare)
         self._overdue = Threads(1, "overdue-password", _lowest_priority)
         self.nobodys = (
             f"$argon2id$v=19$m={memory_kib},t={iterations},p={LANES}"
