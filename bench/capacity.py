@@ -17,7 +17,7 @@ FIGURES = Path(__file__).with_name("figures.json")
 BUSY = 0.6
 """How much of a core may be used: above it requests queue for one another."""
 CONNECTIONS = 32
-"""Of each worker to PostgreSQL (docs/operations.md)."""
+"""Of each worker to PostgreSQL (docs/operations/postgresql.md)."""
 LIST = "list made anew"
 """One that is kept costs less than a GET."""
 DAY = 86_400

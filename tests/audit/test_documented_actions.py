@@ -10,7 +10,7 @@ from portico.domain import events
 def test_the_table_of_actions_is_complete() -> None:
     documented = [
         action
-        for actions, _ in document("docs/operations.md").rows("audit actions")
+        for actions, _ in document("docs/operations/audit-log.md").rows("audit actions")
         for action in actions.split(", ")
     ]
     modules = (import_module(f"{events.__name__}.{m.name}") for m in iter_modules(events.__path__))

@@ -1,4 +1,4 @@
-"""What stays of a deleted user is what the operator's guide says (docs/operations.md)."""
+"""What stays of a deleted user is what the operator's guide says (docs/operations/data.md)."""
 
 from collections.abc import AsyncIterator
 
@@ -94,7 +94,7 @@ async def test_what_stays_of_a_deleted_user_stands_in_the_guide(api: Api) -> Non
 
     assert (await admin.delete(f"/users/{user_id}")).status_code == 204
 
-    told = {table for table, *_ in document("docs/operations.md").rows("left")}
+    told = {table for table, *_ in document("docs/operations/data.md").rows("left")}
     if api.settings.valkey_url is not None:
         told.remove("rate_counters")
 

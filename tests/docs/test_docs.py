@@ -17,7 +17,7 @@ from portico.http.problems import STATUS
 from portico.settings import CLIENTS_VARIABLES, CONFIG_VARIABLE, SETTINGS, load, markdown_table
 from portico.storage.postgres import POINT_CONNECTIONS, SLOW_CONNECTIONS, WRITE_CONNECTIONS
 
-OPERATIONS = document("docs/operations.md")
+SETTINGS_GUIDE = document("docs/operations/settings.md")
 API = document("docs/api.md")
 DOCUMENTS = every_document()
 INTERRUPTED = 130
@@ -27,7 +27,7 @@ ALL = pytest.mark.parametrize("doc", DOCUMENTS, ids=lambda doc: doc.name)
 
 
 def test_the_table_of_settings_is_the_one_that_the_settings_make() -> None:
-    assert OPERATIONS.marked("settings") == markdown_table()
+    assert SETTINGS_GUIDE.marked("settings") == markdown_table()
 
 
 def test_every_error_is_in_the_table_with_its_status_and_code() -> None:
@@ -59,7 +59,7 @@ def test_the_table_of_permissions_is_that_of_the_roles() -> None:
 def test_the_connections_that_a_process_keeps_are_those_that_it_may_have() -> None:
     ((all_of_them, *groups),) = re.findall(
         r"keeps up to (\d+) connections.+?(\d+) for point reads, (\d+) for writes, (\d+) for reads",
-        OPERATIONS.text,
+        document("docs/operations/postgresql.md").text,
         re.DOTALL,
     )
     assert int(all_of_them) == CONNECTIONS
@@ -68,7 +68,8 @@ def test_the_connections_that_a_process_keeps_are_those_that_it_may_have() -> No
 
 
 def test_what_one_may_see_when_something_is_wrong_is_what_is_told() -> None:
-    table = OPERATIONS.text.partition("| What you see | What it is |")[2]
+    text = document("docs/operations/troubleshooting.md").text
+    table = text.partition("| What you see | What it is |")[2]
     messages = re.findall(r'^\| \d{3} and "(.+?)"', table, re.MULTILINE)
     source = "\n".join(path.read_text("utf-8") for path in (ROOT / "src/portico").rglob("*.py"))
     assert {message for message in messages if message not in source} == set()
@@ -76,7 +77,7 @@ def test_what_one_may_see_when_something_is_wrong_is_what_is_told() -> None:
 
 
 def test_the_table_of_exit_codes_is_complete() -> None:
-    codes = [int(code) for code, _ in OPERATIONS.rows("exit codes")]
+    codes = [int(code) for code, _ in document("docs/operations/running.md").rows("exit codes")]
     assert codes == [WELL, WRONG, MISUSED, INTERRUPTED]
 
 
@@ -124,7 +125,7 @@ def test_every_variable_that_is_named_exists() -> None:
         if path.is_file()
     }
     assert {name: found for name, text in texts.items() if (found := variables(text) - known)} == {}
-    assert CONFIG_VARIABLE in variables(OPERATIONS.text), "the pattern finds what is there"
+    assert CONFIG_VARIABLE in variables(SETTINGS_GUIDE.text), "the pattern finds what is there"
 
 
 FLOORS = "|".join(path.stem for path in (ROOT / "src/portico").iterdir() if path.stem[0] != "_")
@@ -200,7 +201,8 @@ def test_every_command_is_in_a_document(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_every_sample_of_settings_loads(tmp_path: Path) -> None:
-    samples = [block.text for block in OPERATIONS.blocks if block.language == "toml"]
+    guides = [doc for doc in DOCUMENTS if doc.name.startswith("docs/operations/")]
+    samples = [block.text for doc in guides for block in doc.blocks if block.language == "toml"]
     assert len(samples) == 3
     for sample in samples:
         (tmp_path / "portico.toml").write_text(sample)

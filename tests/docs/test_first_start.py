@@ -16,7 +16,7 @@ from operating import PATIENCE_SECONDS, SERVES, free_port, until
 
 README = document("README.md")
 API = document("docs/api.md")
-OPERATIONS = document("docs/operations.md")
+MONITORING = document("docs/operations/monitoring.md")
 
 pytestmark = pytest.mark.xdist_group("first start")
 
@@ -153,7 +153,7 @@ def test_every_metric_is_in_the_table_with_its_type_and_labels(start: Start) -> 
         exported[name] = (kind, set(re.findall(r"(\w+)=", sample[1] or "")))
     documented = {
         name: (kind, set(filter(None, labels.split(", "))))
-        for name, kind, labels, _ in OPERATIONS.rows("metrics")
+        for name, kind, labels, _ in MONITORING.rows("metrics")
     }
     assert documented == exported
 
@@ -161,7 +161,7 @@ def test_every_metric_is_in_the_table_with_its_type_and_labels(start: Start) -> 
 def test_every_job_is_named_beside_its_metric(start: Start) -> None:
     text = fetched(start, "/metrics")
     run = set(re.findall(r'^portico_job_failures_total.*\bjob="(\w+)"', text, re.MULTILINE))
-    meanings = {row[0]: row[-1] for row in OPERATIONS.rows("metrics")}
+    meanings = {row[0]: row[-1] for row in MONITORING.rows("metrics")}
     meaning = meanings["portico_job_last_success_timestamp_seconds"]
     named = meaning.partition("Jobs are ")[2].partition(".")[0].split(", ")
     assert named == sorted(run | {"telemetry"}), "that runs with otlp_endpoint alone"
@@ -177,7 +177,7 @@ def test_every_field_of_a_request_in_the_log_is_in_the_table(start: Start) -> No
 
     until(requests, "a line in the log")
     documented = {
-        field for names, _ in OPERATIONS.rows("log fields") for field in names.split(", ")
+        field for names, _ in MONITORING.rows("log fields") for field in names.split(", ")
     }
     assert all(documented == line.keys() for line in requests())
 

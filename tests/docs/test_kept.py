@@ -14,7 +14,7 @@ from portico.storage.requests import DAYS, FAILED_DAYS, HOURS
 
 ROWS = {
     what: (how_long, setting)
-    for what, how_long, setting in document("docs/operations.md").rows("kept")
+    for what, how_long, setting in document("docs/operations/data.md").rows("kept")
 }
 
 

@@ -14,7 +14,7 @@ from portico.contract.envelope import timestamp
 
 INSTALLING = (
     "install the wheel with its extra [otel], or in a checkout requirements/otel.txt"
-    " (docs/operations.md)"
+    " (docs/operations/opentelemetry.md)"
 )
 """What to do where OpenTelemetry is not there; an index may have another package of that name."""
 

@@ -251,6 +251,6 @@ def suggestion(name: str, known: Collection[str], prefix: str = "") -> str:
     `prefix` begins all of them, and is not what makes two of them alike.
     """
     close = get_close_matches(name.removeprefix(prefix), [n.removeprefix(prefix) for n in known], 1)
-    return (
-        f": did you mean {prefix}{close[0]}?" if close else ": remove it, or see docs/operations.md"
-    )
+    if close:
+        return f": did you mean {prefix}{close[0]}?"
+    return ": remove it, or see docs/operations/settings.md"
