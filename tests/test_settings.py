@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from portico.domain.limits import DEFAULT_PLANS, Plan
+from portico.secret_file import found_secrets
 from portico.settings import SETTINGS, SettingError, Settings, load, markdown_table
 from portico.settings.declaring import Setting
 from portico.settings.values import redacted
@@ -540,15 +541,33 @@ def test_a_secret_in_the_wrong_setting_does_not_show(tmp_path: Path) -> None:
 
 
 SECRET = "0123456789abcdef" * 4
+OTHER = "ab" * 32
 
 
 def test_the_installations_secret_is_64_hexadecimal_digits(tmp_path: Path) -> None:
-    assert read(tmp_path, secret_key=SECRET.upper()).secret_key == SECRET
+    assert read(tmp_path, secret_key=SECRET.upper()).secret_key == (SECRET,)
     assert SECRET not in repr(read(tmp_path, secret_key=SECRET))
-    for wrong in (SECRET[:-1], SECRET + "0", f"g{SECRET[1:]}"):
+    for wrong in (SECRET[:-1], SECRET + "0", f"g{SECRET[1:]}", f"{OTHER},{SECRET[1:]}"):
         said = refusal(tmp_path, secret_key=wrong)
         assert "PORTICO_SECRET_KEY) must be 64 hexadecimal digits" in said
         assert wrong[1:-1] not in said
+
+
+def test_a_secret_that_replaces_another_stands_before_it(tmp_path: Path) -> None:
+    for between in (",", ", ", " "):
+        both = read(tmp_path, secret_key=f"{SECRET}{between}{OTHER.upper()}").secret_key
+        assert both == (SECRET, OTHER)
+    said = refusal(tmp_path, secret_key=f"{SECRET},{SECRET.upper()}")
+    assert "must not hold the same secret twice" in said
+    assert SECRET not in said
+    file = tmp_path / "secret"
+    file.write_text(f"{SECRET}\n{OTHER}\n")
+    assert found_secrets(read(tmp_path, secret_key_file="secret")) == (
+        SECRET.encode(),
+        OTHER.encode(),
+    )
+    file.write_text(f"{SECRET}\n{OTHER[1:]}\n")
+    assert "must be 64 hexadecimal digits" in refusal(tmp_path, secret_key_file="secret")
 
 
 def test_the_secrets_file_is_read_and_one_source_alone_gives_it(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ from portico.lost import require_both
 from portico.mounts import mounts
 from portico.outbound.fetching import Fetcher
 from portico.outbound.sender import Sender
-from portico.secret_file import found_secret, installation_secret, is_given
+from portico.secret_file import Secrets, found_secrets, installation_secrets, is_given
 from portico.services.credentials import Credentials
 from portico.services.environment import Environment
 from portico.services.imports import IDLE_PERIOD, tell_of_idle
@@ -84,12 +84,12 @@ class Portico:
         passwords: Passwords | None = None,
         sender: Sender | None = None,
         fetcher: Fetcher | None = None,
-        secret: Callable[[], bytes] | None = None,
+        secrets: Callable[[], Secrets] | None = None,
         makes: bool = False,
     ) -> None:
         """`passwords` hashes them; None: as strongly as is recommended. `sender` sends deliveries;
-        `fetcher` asks other providers; None: ones that believe the system's authorities. `secret`
-        gives the installation's; None: that of the settings, made where there is none. It `makes`
+        `fetcher` asks other providers; None: ones that believe the system's authorities. `secrets`
+        gives the installation's; None: those of the settings, made where there is none. It `makes`
         SQLite's files where there are none, which only who prepares may: where one was moved under
         a server, nobody else is to put an empty one there."""
         self.settings = settings
@@ -97,7 +97,7 @@ class Portico:
         self.clock = clock
         self.random = random
         self.passwords = passwords or Passwords()
-        self.vault = Vault(secret or partial(installation_secret, settings, random), random)
+        self.vault = Vault(secrets or partial(installation_secrets, settings, random), random)
         self.destinations = Destinations(settings.webhooks_allow)
         self.sender = sender or Sender(self.destinations, clock)
         self.fetcher = fetcher or Fetcher()
@@ -194,7 +194,7 @@ class Portico:
         """Sees that both environments have a key to sign with. Raises `Unavailable` where this
         installation's secret is not that of the database."""
         for environment in self.environments:
-            is_here = not self.settings.database_url or found_secret(self.settings) is not None
+            is_here = not self.settings.database_url or found_secrets(self.settings) is not None
             if not is_here and await environment.signing_keys.all():
                 raise another_secret()  # before one is made, which would stay
             await environment.signer.ready()

@@ -1,7 +1,8 @@
 """The installation's secret: what encrypts the private signing keys in the database.
 
 It is given by a setting, so that all hosts of a database have the same, or made in the data
-directory: never in the database, so that a copy of that alone signs nothing.
+directory: never in the database, so that a copy of that alone signs nothing. While it is being
+replaced there are several: the first one encrypts, and each opens what it has encrypted.
 """
 
 import os
@@ -10,20 +11,23 @@ from pathlib import Path
 from portico.domain.secrets import Random
 from portico.durable import store_names
 from portico.settings import Settings
-from portico.settings.values import secret_key
+from portico.settings.values import secret_keys
 
 NAME = "secret.key"
 _SHORTEST = 32
+
+Secrets = tuple[bytes, ...]
+"""The present secret, and then those that it replaces."""
 
 
 class SecretError(Exception):
     """The secret cannot be used: one line for the operator, without the secret."""
 
 
-def installation_secret(settings: Settings, random: Random) -> bytes:
-    """The secret that is given, else that of the data directory, made where there is none. Raises
-    `SecretError`."""
-    found = found_secret(settings)
+def installation_secrets(settings: Settings, random: Random) -> Secrets:
+    """The secrets that are given, else those of the data directory, where one is made if there is
+    none. Raises `SecretError`."""
+    found = found_secrets(settings)
     if found is not None:
         return found
     file = settings.data / NAME
@@ -31,17 +35,18 @@ def installation_secret(settings: Settings, random: Random) -> bytes:
         _make(file, random(32).hex())
     except OSError as error:
         raise _unusable(file, error) from error
-    return read_secret(file)
+    return read_secrets(file)
 
 
-def found_secret(settings: Settings) -> bytes | None:
-    """The same, None where it would be made. Raises `SecretError`."""
+def found_secrets(settings: Settings) -> Secrets | None:
+    """The same, None where one would be made. Raises `SecretError`."""
     if settings.secret_key is not None:
-        return settings.secret_key.encode()
+        return tuple(key.encode() for key in settings.secret_key)
     if settings.secret_key_file is not None:
-        return secret_key(read_secret(settings.secret_key_file).decode()).encode()
+        held = b"\n".join(read_secrets(settings.secret_key_file))
+        return tuple(key.encode() for key in secret_keys(held.decode()))
     file = settings.data / NAME
-    return read_secret(file) if file.exists() else None
+    return read_secrets(file) if file.exists() else None
 
 
 def is_given(settings: Settings) -> bool:
@@ -54,15 +59,15 @@ def has_own(settings: Settings) -> bool:
     return (settings.data / NAME).exists() and not is_given(settings)
 
 
-def read_secret(file: Path) -> bytes:
-    """The secret that a file holds. Raises `SecretError`."""
+def read_secrets(file: Path) -> Secrets:
+    """The secrets that a file holds, one on each line. Raises `SecretError`."""
     try:
-        secret = file.read_bytes().strip()
+        secrets = tuple(file.read_bytes().split())
     except OSError as error:
         raise _unusable(file, error) from error
-    if len(secret) < _SHORTEST:
+    if not secrets or any(len(secret) < _SHORTEST for secret in secrets):
         raise SecretError(f"{file} is damaged: restore it from a copy, or remove it.")
-    return secret
+    return secrets
 
 
 def _unusable(file: Path, error: OSError) -> SecretError:

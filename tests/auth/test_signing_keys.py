@@ -206,7 +206,7 @@ async def test_a_host_that_is_given_another_secret_refuses_to_start(
     api: Api, visitor: Visitor
 ) -> None:
     before = await published(visitor)
-    await refused_host(replace(api.settings, secret_key="ab" * 32), api.clock)
+    await refused_host(replace(api.settings, secret_key=("ab" * 32,)), api.clock)
     assert await published(visitor) == before
 
 

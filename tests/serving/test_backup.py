@@ -451,6 +451,11 @@ def test_a_backup_holds_the_secret_that_a_setting_gives_or_is_not_made(tmp_path:
     code, line = elsewhere.having(secret_key="cd" * 32).refused("restore", str(archive))
     assert (code, "another secret" in line, "cdcd" in line) == (1, True, False)
     assert "secret_key_file (PORTICO_SECRET_KEY_FILE) or PORTICO_SECRET_KEY" in line
+    third = Installation(tmp_path / "third")
+    third.directory.mkdir()
+    third = third.having(secret_key=f"{'cd' * 32},{'ab' * 32}")
+    third.told("restore", str(archive))
+    assert third.told("doctor")["ok"] is True
     elsewhere.told("restore", str(archive))
     restored = elsewhere.data / "secret.key"
     assert restored.read_text() == "ab" * 32 + "\n"

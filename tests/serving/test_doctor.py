@@ -28,7 +28,7 @@ from collecting import collecting
 from operating import Installation, contents, copy_of, damage, free_port, in_database, until
 from portico.certificates import ensure
 from portico.cli.checks import data_directory
-from portico.secret_file import read_secret
+from portico.secret_file import read_secrets
 from portico.services.vault import Vault
 from portico.settings import load
 from servers import PostgresServer, RedisServer, redis_servers
@@ -135,7 +135,7 @@ def test_a_lost_secret_is_a_problem_until_what_it_opens_is_opened_or_gone(
 ) -> None:
     installation.told("webhooks", "create", "--url", "https://example.com/a", "--types", "*")
     secret, kept = installation.data / "secret.key", installation.directory / "kept"
-    vault = Vault(lambda: read_secret(secret), os.urandom)
+    vault = Vault(lambda: read_secrets(secret), os.urandom)
     live = installation.data / "live.db"
     in_database(
         live,

@@ -22,7 +22,7 @@ from operating import (
     in_database,
     until,
 )
-from portico.secret_file import NAME, SecretError, installation_secret
+from portico.secret_file import NAME, SecretError, Secrets, installation_secrets
 from portico.settings import load
 from scheduling import taken
 from servers import PostgresServer
@@ -43,16 +43,16 @@ def test_a_fresh_directory_is_prepared_and_its_secrets_are_shown_once(tmp_path: 
 
 def test_many_starts_at_once_make_one_secret(tmp_path: Path) -> None:
     settings = load({"data": str(tmp_path)}, {}, tmp_path)
-    made: list[bytes] = []
+    made: list[Secrets] = []
 
     def while_others_start(size: int) -> bytes:
         if len(made) < 3:
-            made.append(b"")
-            made.append(installation_secret(settings, while_others_start))
+            made.append(())
+            made.append(installation_secrets(settings, while_others_start))
         return os.urandom(size)
 
-    made.append(installation_secret(settings, while_others_start))
-    assert {one for one in made if one} == {(tmp_path / NAME).read_bytes().strip()}
+    made.append(installation_secrets(settings, while_others_start))
+    assert {one for one in made if one} == {((tmp_path / NAME).read_bytes().strip(),)}
 
 
 def test_a_secret_is_on_disk_under_its_name_before_anything_is_encrypted_with_it(
@@ -68,7 +68,7 @@ def test_a_secret_is_on_disk_under_its_name_before_anything_is_encrypted_with_it
         store(descriptor)
 
     monkeypatch.setattr(os, "fsync", seen)
-    installation_secret(settings, os.urandom)
+    installation_secrets(settings, os.urandom)
     assert stored
 
 
@@ -82,7 +82,7 @@ def test_a_secret_that_finds_no_room_leaves_nothing(
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(SecretError, match=r"secret\.key cannot be used: No space left on device"):
-        installation_secret(settings, os.urandom)
+        installation_secrets(settings, os.urandom)
 
     assert list(tmp_path.iterdir()) == []
 

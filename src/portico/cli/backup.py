@@ -27,7 +27,7 @@ from portico.durable import put_in_place
 from portico.engines import LIVE, SANDBOX, database, database_file, database_schema
 from portico.lost import is_prepared, require_files
 from portico.secret_file import NAME as SECRET
-from portico.secret_file import SecretError, found_secret, is_given, read_secret
+from portico.secret_file import SecretError, Secrets, found_secrets, is_given, read_secrets
 from portico.services.signing import another_secret, opens
 from portico.settings import Settings
 from portico.storage.database import Engine
@@ -162,15 +162,15 @@ def _gather(settings: Settings, work: Path) -> Manifest:
             shutil.copy2(path, work / "tls" / path.name)
     if settings.database_url is not None:
         _check_pg_dump(settings)
-    secret = found_secret(settings)
-    if secret is None:
+    secrets = found_secrets(settings)
+    if secrets is None:
         raise CommandError(
             "The installation's secret is not here, and without it a backup is not whole: give it"
             " by secret_key_file (PORTICO_SECRET_KEY_FILE) or PORTICO_SECRET_KEY."
         )
-    _check_opens(settings, secret)
+    _check_opens(settings, secrets)
     (work / SECRET).touch(mode=0o600)
-    (work / SECRET).write_bytes(secret + b"\n")
+    (work / SECRET).write_bytes(b"\n".join((*secrets, b"")))
     if settings.database_url is None:
         for environment in ENVIRONMENTS:
             copy(database_file(settings, environment), work / f"{environment}.db")
@@ -187,10 +187,10 @@ def _gather(settings: Settings, work: Path) -> Manifest:
     )
 
 
-def _check_opens(settings: Settings, secret: bytes) -> None:
-    """That the secret is that of the database."""
+def _check_opens(settings: Settings, secrets: Secrets) -> None:
+    """That they are the secrets of the database."""
     keys = asyncio.run(_signing_keys(settings))
-    if keys and not opens(secret, keys):
+    if keys and not opens(secrets, keys):
         raise another_secret()
 
 
@@ -317,12 +317,12 @@ def _check_secrets(settings: Settings, work: Path) -> None:
     """That the secret, and the authority where it is whole, are what a server takes."""
     try:
         if (work / SECRET).exists():
-            secret = read_secret(work / SECRET)
-            if is_given(settings) and found_secret(settings) != secret:
+            needed, given = read_secrets(work / SECRET), found_secrets(settings) or ()
+            if is_given(settings) and not set(needed) <= set(given):
                 raise CommandError(
                     "The backup was made with another secret than secret_key_file"
-                    " (PORTICO_SECRET_KEY_FILE) or PORTICO_SECRET_KEY gives: give that one, or"
-                    " none, which takes the backup's."
+                    " (PORTICO_SECRET_KEY_FILE) or PORTICO_SECRET_KEY gives: give that one, alone"
+                    " or after the present one, or none, which takes the backup's."
                 )
         # The server's own pair is renewed where it does not fit; clients trust the authority.
         authority, key = work / "tls" / "ca.pem", work / "tls" / "ca.key"

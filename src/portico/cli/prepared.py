@@ -15,7 +15,7 @@ from portico.cli.stopping import ENDING_SECONDS, whole
 from portico.domain.errors import Unavailable
 from portico.jobs.mails import SendMails
 from portico.lost import is_prepared
-from portico.secret_file import found_secret, has_own, installation_secret
+from portico.secret_file import Secrets, found_secrets, has_own, installation_secrets
 from portico.services.environment import Environment
 from portico.services.signing import another_secret, opens
 from portico.settings import Settings
@@ -34,7 +34,7 @@ async def prepared(settings: Settings) -> AsyncIterator[Portico]:
     if not is_prepared(settings):
         raise unprepared(settings)
     keys: list[SigningKey] = []
-    portico = Portico(settings, secret=partial(_secret, settings, keys))
+    portico = Portico(settings, secrets=partial(_secrets, settings, keys))
     await portico.connect()
     try:
         for env in portico.environments:
@@ -90,18 +90,18 @@ def done(
     return made[0]
 
 
-def _secret(settings: Settings, keys: list[SigningKey]) -> bytes:
-    """The installation's secret. Raises `Unavailable` where it is not the one that the private keys
-    are under: no server could read what a command seals by another. Raises `CommandError` where
+def _secrets(settings: Settings, keys: list[SigningKey]) -> Secrets:
+    """The installation's secrets. Raises `Unavailable` where the private keys are under none of
+    them: no server could read what a command seals by another. Raises `CommandError` where
     hosts that share a database may have another, and none of them has made a key yet."""
-    secret = found_secret(settings)
+    secrets = found_secrets(settings)
     if not keys:
-        if secret is None and settings.database_url is not None:
+        if secrets is None and settings.database_url is not None:
             raise unprepared(settings)
-        return installation_secret(settings, os.urandom)
-    if secret is None or not opens(secret, keys):
+        return installation_secrets(settings, os.urandom)
+    if secrets is None or not opens(secrets, keys):
         raise another_secret()
-    return secret
+    return secrets
 
 
 def unprepared(settings: Settings) -> CommandError:

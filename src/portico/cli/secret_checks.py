@@ -1,27 +1,29 @@
 """Whether this host's secret opens what the database keeps under one, for `portico doctor`."""
 
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator
 
-from portico.cli.findings import Finding, advised, well, wrong
+from portico.cli.findings import Finding, advised, notice, well, wrong
 from portico.secret_file import NAME as SECRET
-from portico.secret_file import SecretError, found_secret, is_given
-from portico.services import post, second_factor, webhooks
+from portico.secret_file import SecretError, Secrets, found_secrets, is_given
+from portico.services.sealing import sealed_in
 from portico.services.signing import opens
 from portico.services.vault import Vault
 from portico.settings import Settings
 from portico.storage.database import Database
+from portico.storage.sealed import COLUMNS
 from portico.storage.signing_keys import SigningKeys
 
 _TRIED = 1000
-"""So many of a kind are tried, from the oldest on: some may have been made anew since."""
+"""So many of a column are tried where there is one secret, from the oldest on: some may have been
+made anew since. Where one secret replaces another, all are."""
 
-_KINDS: Mapping[str, tuple[str, Callable[[int], str]]] = {
-    "webhooks": ("id, secret FROM webhooks", lambda _: webhooks.SEALED_AS),
-    "authenticator apps": ("user_id, secret FROM authenticators", second_factor.sealed_as),
-    "mails that wait": ("id, content FROM mails", lambda _: post.SEALED_AS),
+_KINDS = {
+    "webhooks": "webhooks",
+    "authenticators": "authenticator apps",
+    "mails": "mails that wait",
 }
-"""What is read of each kind, and the name under which it is sealed."""
+"""What the rows of tables are called; signing keys have a check of their own."""
 
 
 async def secret(settings: Settings, environment: str, db: Database) -> AsyncIterator[Finding]:
@@ -29,7 +31,7 @@ async def secret(settings: Settings, environment: str, db: Database) -> AsyncIte
     check = f"{environment} signing keys"
     rows = [row for row in await SigningKeys(db).all() if row.retires_at is None]
     try:
-        found = found_secret(settings)  # which makes none
+        found = found_secrets(settings)  # which makes none
     except SecretError as error:
         yield wrong(check, str(error).rstrip("."), advised(error, "restore it from a backup"))
         return
@@ -49,7 +51,20 @@ async def secret(settings: Settings, environment: str, db: Database) -> AsyncIte
         )
         advice = "put the old file back before a start, which makes a new signing key"
         yield wrong(check, message, advice)
-    if closed := await _closed(found, db):
+    closed, behind = await _sealed(found or (b"",), db)
+    if behind:
+        yield notice(
+            f"{environment} secrets",
+            f"{behind} values are still under a former secret of the installation",
+            "once every server has the new one first: portico secret reencrypt",
+        )
+    elif found is not None and len(found) > 1 and not closed:
+        yield notice(
+            f"{environment} secrets",
+            "all is under the first of the secrets that are given",
+            "take the others away, once they have opened the mails and cookies of the last hour",
+        )
+    if closed:
         place = "by secret_key_file" if is_given(settings) else f"as {file}"
         advice = (
             f"give the server the old one {place}; if that is lost, give webhooks new secrets, and"
@@ -59,12 +74,19 @@ async def secret(settings: Settings, environment: str, db: Database) -> AsyncIte
         yield wrong(f"{environment} secrets", message, advice)
 
 
-async def _closed(secret: bytes | None, db: Database) -> Sequence[str]:
-    """The kinds of which something is not under this secret."""
-    vault = Vault(lambda: secret or b"", os.urandom)
-    closed = []
-    for kind, (read, sealed_as) in _KINDS.items():
-        rows = await db.slow.all(f"SELECT {read} ORDER BY id LIMIT {_TRIED}")
-        if any(vault.open(sealed, sealed_as(number)) is None for number, sealed in rows):
-            closed.append(kind)
-    return closed
+async def _sealed(secrets: Secrets, db: Database) -> tuple[list[str], int]:
+    """The kinds of which something is under none of these secrets, and how many values are under
+    another than the first."""
+    vault = Vault(lambda: secrets, os.urandom)
+    closed = dict[str, None]()
+    behind = 0
+    for where in COLUMNS:
+        tried = 0
+        async for found in sealed_in(db, vault, where):
+            behind += sum(one.is_behind for one in found)
+            if where.table in _KINDS and any(one.sealed is None for one in found):
+                closed[_KINDS[where.table]] = None
+            tried += len(found)
+            if len(secrets) == 1 and tried >= _TRIED:
+                break
+    return [*closed], behind

@@ -135,7 +135,7 @@ async def _opened(
 
 
 def _vault(env: Environment, token: str) -> Vault:
-    return Vault(token.encode, env.random)
+    return Vault(lambda: [token.encode()], env.random)
 
 
 def _page_of(user_id: int) -> str:

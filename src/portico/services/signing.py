@@ -7,7 +7,7 @@ fetch it, and the keys before it stay published until the last token that they s
 import logging
 import os
 from base64 import urlsafe_b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -214,9 +214,9 @@ class Signer:
         return self._private[row.kid]
 
 
-def opens(secret: bytes, keys: Iterable[SigningKey]) -> bool:
-    """Whether a published one of these keys is under this secret of an installation."""
-    vault = Vault(lambda: secret, os.urandom)
+def opens(secrets: Sequence[bytes], keys: Iterable[SigningKey]) -> bool:
+    """Whether a published one of these keys is under one of these secrets."""
+    vault = Vault(lambda: secrets, os.urandom)
     return any(vault.open(key.private_key, key.kid) for key in keys if key.retires_at is None)
 
 

@@ -3,7 +3,8 @@ read again (private signing keys, secrets of webhooks and of authenticators, mai
 somebody brings back, and codes that prove that a text came from here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache, cached_property
 from hmac import digest
 
@@ -19,54 +20,71 @@ _NONCE_BYTES = 12
 
 class Vault:
     """Encrypts with AES-256-GCM or AES-SIV, and authenticates with HMAC-SHA256, under keys derived
-    from a secret: the installation's, or one that stands nowhere else."""
+    from a secret: the installation's, or one that stands nowhere else. While a secret is being
+    replaced, what was made by a former one still opens and counts."""
 
-    def __init__(self, secret: Callable[[], bytes], random: Random) -> None:
-        """`secret` gives 256 bits of entropy or more; it is asked once, when the first need
-        arises."""
-        self._secret = cache(secret)
+    def __init__(self, secrets: Callable[[], Sequence[bytes]], random: Random) -> None:
+        """`secrets` gives the present one and then former ones, each of 256 bits of entropy or
+        more; it is asked once, when the first need arises."""
+        self._secrets = cache(secrets)
         self._random = random
 
     @cached_property
-    def _cipher(self) -> AESGCM:
-        return AESGCM(self._derived(b"portico signing keys"))
+    def _ciphers(self) -> list[AESGCM]:
+        return [AESGCM(key) for key in self._derived(b"portico signing keys")]
 
     @cached_property
-    def _veiling_cipher(self) -> AESSIV:
-        return AESSIV(self._derived(b"portico veils"))
+    def _veiling_ciphers(self) -> list[AESSIV]:
+        return [AESSIV(key) for key in self._derived(b"portico veils")]
 
     @cached_property
-    def _code_key(self) -> bytes:
+    def _code_keys(self) -> list[bytes]:
         return self._derived(b"portico codes")
 
-    def _derived(self, purpose: bytes) -> bytes:
-        return HKDF(SHA256(), 32, salt=None, info=purpose).derive(self._secret())
+    def _derived(self, purpose: bytes) -> list[bytes]:
+        return [HKDF(SHA256(), 32, None, purpose).derive(secret) for secret in self._secrets()]
 
     def authenticate(self, text: bytes) -> bytes:
         """The code (HMAC-SHA256) that nobody without the secret can make for `text`."""
-        return digest(self._code_key, text, "sha256")
+        return self.codes(text)[0]
+
+    def codes(self, text: bytes) -> list[bytes]:
+        """The codes of `text` that count: by the present secret, and by former ones."""
+        return [digest(key, text, "sha256") for key in self._code_keys]
 
     def seal(self, text: bytes, name: str) -> bytes:
         """Encrypts `text`, bound to its name."""
         nonce = self._random(_NONCE_BYTES)
-        return nonce + self._cipher.encrypt(nonce, text, name.encode())
+        return nonce + self._ciphers[0].encrypt(nonce, text, name.encode())
 
     def veil(self, text: bytes, name: str) -> bytes:
         """Encrypts `text`, bound to its name, for whoever brings it back: the same text in the same
         way (AES-SIV, RFC 5297), so that it may be done without end."""
-        return self._veiling_cipher.encrypt(text, [name.encode()])
+        return self._veiling_ciphers[0].encrypt(text, [name.encode()])
 
     def unveil(self, veiled: bytes, name: str) -> bytes | None:
         """What was veiled under this name; None for anything else."""
-        try:
-            return self._veiling_cipher.decrypt(veiled, [name.encode()])
-        except InvalidTag:
-            return None
+        for cipher in self._veiling_ciphers:
+            with suppress(InvalidTag):
+                return cipher.decrypt(veiled, [name.encode()])
+        return None
 
     def open(self, sealed: bytes, name: str) -> bytes | None:
         """What was sealed under this name; None where another secret sealed it."""
-        nonce, text = sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:]
-        try:
-            return self._cipher.decrypt(nonce, text, name.encode())
-        except InvalidTag:
-            return None
+        return _opened(self._ciphers, sealed, name)
+
+    def reseal(self, sealed: bytes, name: str) -> bytes | None:
+        """What was sealed under this name, sealed by the present secret: `sealed` itself where
+        that has sealed it. None where another secret sealed it."""
+        if _opened(self._ciphers[:1], sealed, name) is not None:
+            return sealed
+        text = _opened(self._ciphers[1:], sealed, name)
+        return None if text is None else self.seal(text, name)
+
+
+def _opened(ciphers: Sequence[AESGCM], sealed: bytes, name: str) -> bytes | None:
+    nonce, text = sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:]
+    for cipher in ciphers:
+        with suppress(InvalidTag):
+            return cipher.decrypt(nonce, text, name.encode())
+    return None

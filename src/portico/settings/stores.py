@@ -7,7 +7,7 @@ from typing import Annotated
 
 from portico.domain.errors import BrokenRule
 from portico.settings.declaring import Group, SettingError, Sources, content, declared, named
-from portico.settings.values import key_prefix, secret_key, store_url, switch
+from portico.settings.values import key_prefix, secret_keys, store_url, switch
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -22,16 +22,17 @@ class Stores(Group):
         declared(
             None,
             Path,
-            "file of the installation's secret, the same on all hosts; unset: `secret.key` in"
-            " `data`, made at the first start",
+            "file of the installation's secret, the same on all hosts, and below it former ones"
+            " that are being replaced; unset: `secret.key` in `data`, made at the first start",
         ),
     ]
     secret_key: Annotated[
-        str | None,
+        tuple[str, ...] | None,
         declared(
             None,
-            secret_key,
-            "the secret itself, 64 hexadecimal digits, in place of `secret_key_file`",
+            secret_keys,
+            "the secret itself, 64 hexadecimal digits, in place of `secret_key_file`, and after a"
+            " comma a former one that is being replaced",
             secret=True,
         ),
     ]
@@ -120,6 +121,6 @@ class Stores(Group):
             )
         held = content("secret_key_file", file, sources)
         try:
-            secret_key(held.strip().decode("ascii", "replace"))
+            secret_keys(held.strip().decode("ascii", "replace"))
         except BrokenRule as rule:
             raise SettingError(f"{name}: what {str(file)!r} holds {rule}") from None

@@ -140,7 +140,15 @@ def collector(text: str) -> str:
     return address
 
 
-def secret_key(text: str) -> str:
+def secret_keys(text: str) -> tuple[str, ...]:
+    """Secrets between spaces, line ends or commas, the present one first."""
+    keys = tuple(_secret_key(part) for part in re.split(r"[\s,]+", text.strip()))
+    if len(set(keys)) < len(keys):
+        raise BrokenRule("must not hold the same secret twice")
+    return keys
+
+
+def _secret_key(text: str) -> str:
     """32 random bytes: as 64 hexadecimal digits, or as Portico once wrote them."""
     if re.fullmatch(r"[0-9A-Fa-f]{64}", text):
         return text.lower()

@@ -16,6 +16,7 @@ from portico.cli.parsers import (
     openapi,
     products,
     sandbox,
+    secret,
     sessions,
     signing_keys,
     trust,
@@ -24,7 +25,7 @@ from portico.cli.parsers import (
 )
 
 _NOUNS = (
-    *(users, keys, sessions, clients, signing_keys, products, events),
+    *(users, keys, sessions, clients, signing_keys, secret, products, events),
     *(webhooks, sandbox, audit, openapi, trust),
 )
 

@@ -135,3 +135,16 @@ class SigningKeyCreated(Event, frozen=True):
     def details(self) -> Details:
         """Whether it signs from now on, and not only once others know it."""
         return {"at_once": self.at_once}
+
+
+class Reencrypted(Event, frozen=True):
+    """What former secrets of the installation had encrypted is under the present one."""
+
+    action = "secret.reencrypted"
+
+    counts: dict[str, int]
+
+    @property
+    def details(self) -> Details:
+        """How many values of which tables."""
+        return dict(self.counts)

@@ -1,0 +1,69 @@
+"""All that the database keeps under the installation's secret, and how it comes under another."""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, NamedTuple
+
+from portico.domain.audit import By
+from portico.domain.events.signing_in import Reencrypted
+from portico.services import post, second_factor, webhooks
+from portico.services.change import Change
+from portico.services.environment import Environment
+from portico.services.vault import Vault
+from portico.storage.database import Database
+from portico.storage.sealed import COLUMNS, Column, batches, replace
+
+_SEALED_AS: Mapping[str, Callable[[Any], str]] = {
+    "signing_keys": str,
+    "webhooks": lambda _: webhooks.SEALED_AS,
+    "authenticators": second_factor.sealed_as,
+    "mails": lambda _: post.SEALED_AS,
+}
+"""The names of seals, by table."""
+
+
+class Sealed(NamedTuple):
+    """What is sealed in a row, and the same under the present secret: None where no secret that is
+    here has sealed it."""
+
+    id: int
+    before: bytes
+    sealed: bytes | None
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether a former secret has sealed it."""
+        return self.sealed not in (None, self.before)
+
+
+async def sealed_in(db: Database, vault: Vault, where: Column) -> AsyncIterator[list[Sealed]]:
+    """All that a column holds, the oldest first, by the batch."""
+    sealed_as = _SEALED_AS[where.table]
+    async for rows in batches(db, where):
+        yield [
+            Sealed(row_id, sealed, vault.reseal(sealed, sealed_as(named_by)))
+            for row_id, named_by, sealed in rows
+        ]
+
+
+async def reencrypt(env: Environment, by: By) -> tuple[dict[str, int], int]:
+    """Encrypts by the present secret what a former one has encrypted, while servers go on; may be
+    ended at any time, and done again. Returns how many values of each table it was, and how many
+    there are that no secret here opens. Raises `Unavailable`."""
+    done = dict.fromkeys(_SEALED_AS, 0)
+    closed = 0
+    for where in COLUMNS:
+        async for found in sealed_in(env.db, env.vault, where):
+            behind = [one._asdict() for one in found if one.is_behind]
+            if behind:
+                await _store(env, by, where, behind)
+            done[where.table] += len(behind)
+            closed += sum(one.sealed is None for one in found)
+    return done, closed
+
+
+async def _store(env: Environment, by: By, where: Column, behind: list[dict[str, Any]]) -> None:
+    async def work(change: Change) -> None:
+        await replace(change.tx, where, behind)
+        change.note(Reencrypted({where.table: len(behind)}))
+
+    await env.change(by, work)

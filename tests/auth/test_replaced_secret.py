@@ -1,0 +1,149 @@
+"""The installation's secret is replaced, and everything that it encrypts goes on."""
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from auth.test_passkeys import Authenticator, owner
+from auth.test_second_factor import HERE, Way, code_of, factored
+from auth.test_signing_keys import forget_keys, published
+from driving import Api
+from portico.app import Portico
+from portico.domain.audit import OPERATOR
+from portico.domain.times import HOUR
+from portico.pages.forms import Form
+from portico.pages.site import Accounts, form_token, sender_of
+from portico.secret_file import NAME
+from portico.services import passkeys, post, webhooks
+from portico.services.environment import Environment
+from portico.services.sealing import reencrypt
+from portico.storage import sealed
+from portico.storage.sealed import COLUMNS, Column
+from signing_in import Visitor, login_of
+
+NEW = "5e" * 32
+HOOK = {"url": "https://hooks.example.com/in", "types": ("*",), "description": ""}
+
+
+class Given:
+    """The secrets of a server, which are read when it starts."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._file = api.settings.data / NAME
+        self.old = self._file.read_text().strip()
+
+    async def restart(self, *secrets: str) -> None:
+        """Stops the server, and starts one with these."""
+        await self._api.stop()
+        self.set(*secrets)
+        await self._api.start()
+
+    def set(self, *secrets: str) -> None:
+        """Gives these to the next server."""
+        self._file.write_text("".join(f"{secret}\n" for secret in secrets))
+
+
+@pytest.fixture
+async def given(api: Api) -> AsyncIterator[Given]:
+    """One secret, and one signing key in each environment; no key is left at the end, though tests
+    may share a database."""
+    given = Given(api)
+    await forget_keys(api)
+    await given.restart(given.old)
+    yield given
+    await forget_keys(api)
+    given.set(given.old)
+
+
+async def hold_a_mail(api: Api) -> None:
+    """Stores a mail that is due in an hour."""
+    content = api.live.vault.seal(msgspec.json.encode(post.Waiting("test")), post.SEALED_AS)
+    async with api.live.db.transaction() as tx:
+        await api.live.mails.add(tx, content, api.clock() + HOUR)
+
+
+async def test_a_secret_is_replaced_and_nothing_that_it_encrypted_is_lost(
+    api: Api, visitor: Visitor, given: Given
+) -> None:
+    ada = await factored(api)
+    token = (await login_of(api.live, ada)).access_token
+    first = await webhooks.create_webhook(api.live, HOOK, OPERATOR)
+    second = await webhooks.rotate_secret(api.live, first.webhook.id, OPERATOR)
+    await hold_a_mail(api)
+    keys = await published(visitor)
+
+    await given.restart(NEW, given.old)
+    assert (await visitor.me(token)).status_code == 200
+    counts = {"signing_keys": 1, "webhooks": 2, "authenticators": 1, "mails": 1}
+    assert await reencrypt(api.live, OPERATOR) == (counts, 0)
+    entries = await api.live.audit.page(limit=5)
+    assert {entry.action for entry in entries} == {"secret.reencrypted"}
+    assert {table for entry in entries for table in json.loads(entry.details)} == {*counts}
+    assert await reencrypt(api.live, OPERATOR) == (dict.fromkeys(counts, 0), 0)
+    assert (await reencrypt(api.sandbox, OPERATOR))[0]["signing_keys"] == 1
+
+    await given.restart(NEW)
+    assert (await visitor.me(token)).status_code == 200
+    assert await published(visitor) == keys
+    answer = await Way(api, "/auth/login").send(ada, code_of(api))
+    assert answer.status_code == 200, answer.text
+    row = await api.live.webhooks.get(first.webhook.id)
+    assert row is not None
+    assert row.former_secret is not None
+    assert webhooks.opened(api.live, row.secret) == second.secret
+    assert webhooks.opened(api.live, row.former_secret) == first.secret
+    assert (await api.live.mails.queue()).length == 1
+
+
+async def test_what_no_secret_opens_is_counted_and_left(api: Api, given: Given) -> None:
+    await webhooks.create_webhook(api.live, HOOK, OPERATOR)
+    await forget_keys(api)
+    await given.restart(NEW)
+    before = [row async for rows in sealed.batches(api.live.db, COLUMNS[1]) for row in rows]
+    counts, closed = await reencrypt(api.live, OPERATOR)
+    assert (sum(counts.values()), closed) == (0, 1)
+    assert before == [row async for rows in sealed.batches(api.live.db, COLUMNS[1]) for row in rows]
+
+
+async def test_what_was_sealed_anew_meanwhile_stays(api: Api) -> None:
+    made = await webhooks.create_webhook(api.live, HOOK, OPERATOR)
+    where = Column("webhooks", "secret")
+    values = {"id": made.webhook.id, "before": b"another", "sealed": b"what is stale"}
+    async with api.live.db.transaction() as tx:
+        await sealed.replace(tx, where, [values])
+    row = await api.live.webhooks.get(made.webhook.id)
+    assert row is not None
+    assert webhooks.opened(api.live, row.secret) == made.secret
+
+
+async def test_hosts_with_the_secrets_in_another_order_take_what_each_other_has_made(
+    api: Api, given: Given
+) -> None:
+    """As while one host after the other is started again."""
+    device = Authenticator()
+    ada = (await owner(api, device))[0]
+    hosts = [
+        Portico(replace(api.settings, secret_key=secrets), clock=api.clock)
+        for secrets in ((given.old, NEW), (NEW, given.old))
+    ]
+    for host in hosts:
+        await host.open()
+    for one, other in ((hosts[0].live, hosts[1].live), (hosts[1].live, hosts[0].live)):
+        assert other.vault.open(one.vault.seal(b"a secret", "x"), "x") == b"a secret"
+        assert other.vault.unveil(one.vault.veil(b"a cursor", "x"), "x") == b"a cursor"
+        token = form_token(accounts(one), "cookie", ada)
+        assert sender_of(Form({"csrf": [token]}), accounts(other)) == ada.id
+        answer = device.get(json.loads(passkeys.request_options(one, HERE)))
+        assert (await passkeys.check_assertion(other, answer, OPERATOR))[0].id == ada.id
+    for host in hosts:
+        await host.close()
+
+
+def accounts(env: Environment) -> Accounts:
+    """Of whom the codes in forms tell nothing but their environment."""
+    return Accounts(env, *[cast(Any, None)] * 3)

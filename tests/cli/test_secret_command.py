@@ -1,0 +1,92 @@
+"""`portico secret`: the installation's secret is replaced, as the operator's guide says."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beside import prepared
+from operating import Installation
+from servers import PostgresServer
+
+OLD, NEW = "ab" * 32, "cd" * 32
+HOOK = ("webhooks", "create", "--url", "https://example.com/a", "--types", "*")
+NOTHING = {"signing_keys": 0, "webhooks": 0, "authenticators": 0, "mails": 0, "unreadable": 0}
+
+Given = Callable[..., Installation]
+"""The installation with these secrets."""
+
+
+@pytest.fixture(params=["a file", "a variable"])
+def given(
+    installation: Installation, postgres: PostgresServer, tmp_path: Path, request: Any
+) -> Given:
+    """One on SQLite, whose data directory has the secrets, or on PostgreSQL, where a variable
+    gives them."""
+    if request.param == "a file":
+        file = installation.data / "secret.key"
+        own = {OLD: file.read_text().strip()}
+
+        def in_file(*secrets: str) -> Installation:
+            file.write_text("".join(f"{own.get(secret, secret)}\n" for secret in secrets))
+            return installation
+
+        return in_file
+    directory = tmp_path / "postgres"
+    directory.mkdir()
+    url = postgres.fresh_database()
+    shared = prepared(directory, database_url=url, secret_key=OLD)
+    return lambda *secrets: shared.having(secret_key=",".join(secrets))
+
+
+def notices(installation: Installation) -> dict[str, tuple[str, str]]:
+    """What doctor says of secrets: message and advice, by environment."""
+    findings: list[dict[str, Any]] = installation.told("doctor")["findings"]
+    return {
+        one["check"]: (one["message"], one["advice"])
+        for one in findings
+        if one["check"].endswith(" secrets")
+    }
+
+
+def test_a_secret_is_replaced_step_by_step(given: Given) -> None:
+    with given(OLD).serving():
+        given(OLD).told(*HOOK)
+        assert notices(given(OLD)) == {}
+    with given(OLD, NEW).serving():
+        assert "all is under the first" in notices(given(OLD, NEW))["live secrets"][0]
+    replacing = given(NEW, OLD)
+    with replacing.serving():
+        message, advice = notices(replacing)["live secrets"]
+        assert message.startswith("2 values are still under a former secret")
+        assert advice.endswith("portico secret reencrypt")
+        assert replacing.told("secret", "reencrypt") == {
+            "live": {**NOTHING, "signing_keys": 1, "webhooks": 1},
+            "sandbox": {**NOTHING, "signing_keys": 1},
+        }
+        again = replacing.run("secret", "reencrypt")
+        assert (again.returncode, again.stderr) == (0, "")
+        assert again.stdout.endswith(
+            "All is under the first secret: give servers that one alone, and restart them.\n"
+        )
+        assert set(notices(replacing)) == {"live secrets", "sandbox secrets"}
+    alone = given(NEW)
+    with alone.serving():
+        assert notices(alone) == {}
+        assert alone.told("secret", "reencrypt") == {"live": NOTHING, "sandbox": NOTHING}
+        assert alone.run("secret", "reencrypt").stdout.endswith(
+            "There is one secret alone here, and all is under it.\n"
+        )
+
+
+def test_what_no_secret_opens_is_told_and_ends_with_1(installation: Installation) -> None:
+    with installation.serving():
+        installation.told(*HOOK)
+    (installation.data / "secret.key").write_text(f"{NEW}\n")
+    with installation.serving():  # on its own files, it makes a new signing key
+        done = installation.run("secret", "reencrypt")
+    assert done.returncode == 1
+    assert done.stdout.endswith(
+        "What is unreadable is under a secret that is not here: see portico doctor.\n"
+    )
