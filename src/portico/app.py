@@ -5,6 +5,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -167,10 +168,14 @@ class Portico:
         return Environment(wiring, engines, mirror)
 
     async def connect(self) -> None:
-        """Connects to both databases as they are. Raises `Unavailable`, also where one is lost."""
-        for environment in self.environments:
-            await environment.db.open()
-        await require_both(self.settings, self.live.db, self.sandbox.db)
+        """Connects to both databases as they are, or to neither. Raises `Unavailable`, also where
+        one is lost."""
+        async with AsyncExitStack() as opened:
+            for environment in self.environments:
+                await environment.db.open()
+                opened.push_async_callback(environment.db.close)
+            await require_both(self.settings, self.live.db, self.sandbox.db)
+            opened.pop_all()
 
     async def open(self) -> list[Migration]:
         """Connects to both databases and brings them up to date; returns what was applied."""

@@ -138,8 +138,10 @@ async def serve(
     files = _file_limit()
     files.set(pressed=False)
     portico = Portico(settings, passwords=Passwords(beside_requests=True))
-    await (portico.open() if migrates else portico.connect())
+    await portico.connect()
     try:
+        if migrates:
+            await portico.migrate()
         telemetry = None
         if settings.otlp_endpoint:
             telemetry = _telemetry()(settings.otlp_endpoint, portico.random(16).hex())
