@@ -166,8 +166,11 @@ def test_a_body_that_was_read_as_text_is_told() -> None:
 @pytest.mark.parametrize(
     "secret",
     [
+        None,
         "",
         [],
+        [None],
+        SECRET.encode(),
         "whsec_",
         SECRET.removeprefix("whsec_"),
         SECRET[:-1],

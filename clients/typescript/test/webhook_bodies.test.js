@@ -1,4 +1,5 @@
-// What frameworks make of a body that they have read already is told apart from a delivery that must not be believed.
+// What a receiver does wrong itself (a body that was parsed, a secret that is missing) is told apart from a delivery that must not
+// be believed.
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { test } from "node:test";
@@ -23,5 +24,11 @@ test("a body is taken as a text and as bytes", async () => {
 test("a body that was parsed, or read by somebody else, is a mistake of the receiver's own", async () => {
   for (const body of [JSON.parse(BODY), undefined, null, {}]) {
     await assert.rejects(verified(body), { name: "TypeError", message: "give the body as it came" });
+  }
+});
+
+test("a secret that is missing, as a variable that is not set, is said to be", async () => {
+  for (const secret of [undefined, null, "", [], [undefined], Buffer.from(SECRET)]) {
+    await assert.rejects(verifyWebhook(BODY, HEADERS, secret, { clock: () => NOW }), { name: "TypeError", message: /a webhook's secret/ });
   }
 });

@@ -49,7 +49,7 @@ def verify_webhook(
     """
     if not isinstance(body, bytes):
         raise TypeError(f"give the body's bytes as they came, not a {type(body).__name__}")
-    keys = [_key(one) for one in ([secret] if isinstance(secret, str) else secret)]
+    keys = [_key(one) for one in ([secret] if isinstance(secret, str | bytes) else secret or ())]
     if not keys:
         raise ValueError("give a webhook's secret")
     found = {name.lower(): value for name, value in headers.items()}
@@ -71,6 +71,9 @@ def verify_webhook(
 
 
 def _key(secret: str) -> bytes:
+    if not isinstance(secret, str):
+        wrong = f"a webhook's secret is text, not of the type {type(secret).__name__}"
+        raise ValueError(wrong)  # noqa: TRY004 - as for any other that is no secret
     try:
         key = b64decode(secret.removeprefix(SECRET), validate=True)
     except ValueError:
