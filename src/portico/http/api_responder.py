@@ -24,7 +24,7 @@ from portico.http.idempotency import Repeats, keyed_request
 from portico.http.messages import NoBody, NoQuery, Origin, Reply, Request
 from portico.http.problems import problem
 from portico.http.representations import Representations, tagged
-from portico.http.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, Place
+from portico.http.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, PathMatch
 from portico.storage.database import acting_for
 
 
@@ -55,21 +55,21 @@ class ApiResponder:
         return problem(error)
 
     async def answer(
-        self, request: Request, place: Place, endpoint: Endpoint | None, id_texts: Sequence[str]
+        self, request: Request, match: PathMatch, endpoint: Endpoint | None, id_texts: Sequence[str]
     ) -> Reply:
         """Everything between the route and the reply."""
         if endpoint is not None and endpoint.public:
             await throttle.address(request, never_refused=endpoint.never_refused)
             if endpoint.route.same_origin:
                 self._origins.check(request.headers)
-        elif endpoint is None and place.is_public:
+        elif endpoint is None and match.is_public:
             await throttle.address(request)
-            raise nowhere(request, place)
+            raise nowhere(request, match)
         else:
             await self._admit(request, endpoint)
         if endpoint is None:
             require_method(request.caller, request.method)
-            raise nowhere(request, place)
+            raise nowhere(request, match)
         if not endpoint.public:
             require(request.caller, endpoint.scope, request.method)
             if endpoint.whole:
@@ -150,10 +150,10 @@ def _decoded(
     return decode(shape, body)
 
 
-def nowhere(request: Request, place: Place) -> PorticoError:
+def nowhere(request: Request, match: PathMatch) -> PorticoError:
     """Why a path or its method leads nowhere."""
-    if place.methods:
-        allowed = sorted(place.methods)
+    if match.methods:
+        allowed = sorted(match.methods)
         return MethodNotAllowed(
             f"{request.method} is not possible here; use {', '.join(allowed)}.", allowed
         )

@@ -24,7 +24,7 @@ from portico.http import throttle
 from portico.http.api_responder import nowhere
 from portico.http.messages import FORM, JSON, Reply, Request
 from portico.http.problems import problem, status_of
-from portico.http.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, Place
+from portico.http.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, PathMatch
 from portico.services.clients import Unproven, authenticate_client, note_refusal
 
 MAX_PARAMETERS = 50
@@ -41,12 +41,16 @@ class OAuthResponder:
         return access is Access.CLIENT
 
     async def answer(
-        self, request: Request, place: Place, endpoint: Endpoint | None, _id_texts: Sequence[str]
+        self,
+        request: Request,
+        match: PathMatch,
+        endpoint: Endpoint | None,
+        _id_texts: Sequence[str],
     ) -> Reply:
         """Everything between the route and the reply. `request.body` is the form."""
         if endpoint is None:
             await throttle.address(request)
-            raise nowhere(request, place)
+            raise nowhere(request, match)
         # Whoever cannot be counted as a client by now must have something left as an address,
         # before anything is read.
         named = await self._of_header(request)

@@ -10,7 +10,7 @@ from portico.http.api_responder import nowhere
 from portico.http.messages import Reply, Request
 from portico.http.peers import FORWARDED_FOR
 from portico.http.problems import problem
-from portico.http.routing import Access, Endpoint, Place
+from portico.http.routing import Access, Endpoint, PathMatch
 
 
 class OpenResponder:
@@ -26,11 +26,15 @@ class OpenResponder:
         return access in (Access.ANYONE, Access.OPERATOR)
 
     async def answer(
-        self, request: Request, place: Place, endpoint: Endpoint | None, _id_texts: Sequence[str]
+        self,
+        request: Request,
+        match: PathMatch,
+        endpoint: Endpoint | None,
+        _id_texts: Sequence[str],
     ) -> Reply:
         """Everything between the route and the reply."""
         if endpoint is None:
-            raise nowhere(request, place)
+            raise nowhere(request, match)
         if endpoint.route.access is Access.OPERATOR:
             self._check_operator(request)
         return await endpoint.handler(request)
@@ -61,7 +65,11 @@ class PlainHttpResponder:
         return False
 
     async def answer(
-        self, _request: Request, _place: Place, _endpoint: Endpoint | None, _id_texts: Sequence[str]
+        self,
+        _request: Request,
+        _match: PathMatch,
+        _endpoint: Endpoint | None,
+        _id_texts: Sequence[str],
     ) -> Reply:
         """Raises `PermissionDenied`."""
         raise PermissionDenied(

@@ -84,20 +84,20 @@ class Pipeline:
                 security = origin.headers
                 request.address = limited_as(origin.address)
                 router = self._secure if origin.secure else self._plain
-                place, id_texts = router.find(request.path, scope)
-                responder = place.responder
-                request.environment = place.environment
-                extra_headers = place.extra_headers
-                cors = settled(place.cors) if self.is_behind else place.cors
+                match, id_texts = router.find(request.path, scope)
+                responder = match.responder
+                request.environment = match.environment
+                extra_headers = match.extra_headers
+                cors = settled(match.cors) if self.is_behind else match.cors
                 if cors is not None and is_preflight(request):
-                    reply = await cors.preflight(request, place.methods, place.taken_headers)
+                    reply = await cors.preflight(request, match.methods, match.taken_headers)
                 else:
                     if cors is not None:
                         extra_headers = (*extra_headers, *await cors.headers(request))
                     if self.is_behind:
-                        _require_none(place.environment)
-                    endpoint = place.methods.get(request.method)
-                    reply = await responder.answer(request, place, endpoint, id_texts)
+                        _require_none(match.environment)
+                    endpoint = match.methods.get(request.method)
+                    reply = await responder.answer(request, match, endpoint, id_texts)
             except Exception as error:  # noqa: BLE001 - this is the one boundary
                 reply = _refusal(request, responder, error)
             headers = reply.headers

@@ -1,4 +1,4 @@
-"""Where the path of a request leads."""
+"""Finds the routes at the path of a request, by dictionary look-ups alone."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -6,7 +6,7 @@ from functools import lru_cache
 from portico.domain.errors import Unreadable
 from portico.http.cors import Sharing
 from portico.http.messages import Scope
-from portico.http.routing import ID, ID_PART, AnyRoute, Endpoint, Mount, Place
+from portico.http.routing import ID, ID_PART, AnyRoute, Endpoint, Mount, PathMatch
 
 LONGEST_HOST = 261
 """The longest name of a host (RFC 1035 §2.3.4), with a port, in characters. Nothing longer is
@@ -25,18 +25,18 @@ def host_name(host: str) -> str:
 
 
 class _Branch:
-    """Where paths with ids inside lead that begin alike, and what may follow: their next parts, an
-    id's being None."""
+    """A node of the tree of paths that have an id before their end. `next` has the nodes below it
+    by path segment, None standing for an id; `match` is what a path that ends here leads to."""
 
-    __slots__ = ("next", "place")
+    __slots__ = ("match", "next")
 
     def __init__(self) -> None:
         self.next: dict[str | None, _Branch] = {}
-        self.place: Place | None = None
+        self.match: PathMatch | None = None
 
 
 class Router:
-    """Finds the route of a path by dictionary look-ups alone."""
+    """The routing table of all mounts."""
 
     def __init__(self, mounts: Sequence[Mount]) -> None:
         """The first mount's environment answers for paths that belong to none."""
@@ -44,9 +44,9 @@ class Router:
         hosts = {host_name(mount.host) for mount in mounts if mount.host}
         # One host for all: its name is not looked at, so that any address of the server works.
         self._by_host = len(hosts) > 1
-        self._exact: dict[str, Place] = {}
-        self._everywhere: dict[str, Place] = {}
-        self._with_id: dict[str, Place] = {}
+        self._exact: dict[str, PathMatch] = {}
+        self._everywhere: dict[str, PathMatch] = {}
+        self._with_id: dict[str, PathMatch] = {}
         self._inside = _Branch()
         for mount in mounts:
             self._add(mount)
@@ -58,19 +58,19 @@ class Router:
                 raise ValueError(
                     f"{route.method} {route.path}: its responder cannot tell who calls."
                 )
-            place = self._place(host, mount, route)
+            match = self._match_at(host, mount, route)
             environment = mount.environment.name if mount.environment else ""
             name = f"/{mount.name}" if mount.name else ""
             endpoint = Endpoint(route, environment, name + route.path)
-            place.methods[route.method] = endpoint
+            match.methods[route.method] = endpoint
             if route.method == "GET":
-                place.methods["HEAD"] = endpoint
+                match.methods["HEAD"] = endpoint
 
-    def _place(self, host: str, mount: Mount, route: AnyRoute) -> Place:
-        """Where a route's path leads, made by the first route there."""
+    def _match_at(self, host: str, mount: Mount, route: AnyRoute) -> PathMatch:
+        """The match of a route's path, made by the first route at that path."""
         key = host + mount.prefix + route.path
         cors = mount.cors.get(route.sharing)
-        made = Place(mount.environment, mount.responder, {}, cors, mount.extra_headers)
+        made = PathMatch(mount.environment, mount.responder, {}, cors, mount.extra_headers)
         if not route.ids:
             table = self._exact if mount.host else self._everywhere
             return table.setdefault(key, made)
@@ -80,13 +80,14 @@ class Router:
         branch = self._inside
         for part in key.split("/"):
             branch = branch.next.setdefault(None if ID_PART.fullmatch(part) else part, _Branch())
-        branch.place = branch.place or made
-        return branch.place
+        branch.match = branch.match or made
+        return branch.match
 
-    def find(self, path: str, scope: Scope) -> tuple[Place, Sequence[str]]:
-        """Where a path leads, and the texts of the ids in it. Where hosts matter, the target's own
-        comes before the header's (RFC 9112 §3.2.2, RFC 9113 §8.3.1). Raises `Unreadable` for two
-        (RFC 9112 §3.2)."""
+    def find(self, path: str, scope: Scope) -> tuple[PathMatch, Sequence[str]]:
+        """The match of a path, and the ids in it as they were sent. A path that leads nowhere gets
+        a match without methods. Where several hosts are served, the authority of the request target
+        takes precedence over the Host header (RFC 9112 §3.2.2, RFC 9113 §8.3.1). Raises
+        `Unreadable` for two Host headers (RFC 9112 §3.2)."""
         where = path
         if self._by_host:
             hosts = scope.headers.get_all("host")
@@ -94,20 +95,20 @@ class Router:
                 raise Unreadable("Send the Host header once.")
             host = scope.authority or "".join(hosts)
             where = (host_name(host) if len(host) <= LONGEST_HOST else host) + path
-        place = self._exact.get(where)
-        if place is not None:
-            return place, ()
+        match = self._exact.get(where)
+        if match is not None:
+            return match, ()
         parent, _, last = where.rpartition("/")
-        place = self._with_id.get(parent)
-        if place is not None and last:
-            return place, (last,)
-        place = self._everywhere.get(path)
-        if place is not None:
-            return place, ()
+        match = self._with_id.get(parent)
+        if match is not None and last:
+            return match, (last,)
+        match = self._everywhere.get(path)
+        if match is not None:
+            return match, ()
         return self._find_inside(where) or (self._nowhere(where), ())
 
-    def _find_inside(self, where: str) -> tuple[Place, Sequence[str]] | None:
-        """Where a path leads that has ids elsewhere than at its end alone."""
+    def _find_inside(self, where: str) -> tuple[PathMatch, Sequence[str]] | None:
+        """The match of a path that has an id before its end, if any."""
         branch = self._inside
         ids: list[str] = []
         for part in where.split("/"):
@@ -118,10 +119,10 @@ class Router:
                     return None
                 ids.append(part)
             branch = following
-        return None if branch.place is None else (branch.place, ids)
+        return None if branch.match is None else (branch.match, ids)
 
-    def _nowhere(self, where: str) -> Place:
-        """The innermost mount around a path that leads nowhere."""
+    def _nowhere(self, where: str) -> PathMatch:
+        """The match of a path that leads nowhere: it belongs to the innermost mount around it."""
         best = self._mounts[0]
         longest = -1
         for mount in filter(lambda mount: mount.host, self._mounts):
@@ -130,4 +131,4 @@ class Router:
                 best, longest = mount, len(base)
         extra_headers = best.extra_headers if longest >= 0 else ()
         cors = best.cors.get(Sharing.LISTED)
-        return Place(best.environment, best.responder, {}, cors, extra_headers)
+        return PathMatch(best.environment, best.responder, {}, cors, extra_headers)

@@ -252,11 +252,13 @@ class Endpoint:
 Methods = dict[str, Endpoint]
 
 
-class Place(msgspec.Struct, frozen=True):
-    """Where a path leads: an environment, what answers its requests, the methods there, whose pages
-    may read the answers, and the headers of every response.
+class PathMatch(msgspec.Struct, frozen=True):
+    """What the path of a request leads to, whatever its method. One is made for each path when the
+    server starts, and serves every request to it.
 
-    `methods` is empty where there is nothing, `cors` is None where no other origin's page may.
+    `methods` are the endpoints by HTTP method, and empty where the path leads nowhere. `cors` says
+    which origins may read the answers: None where no other origin may. `extra_headers` are on
+    every response.
     """
 
     environment: Any
@@ -286,7 +288,7 @@ class Responder(Protocol):
         ...
 
     async def answer(
-        self, request: Request, place: Place, endpoint: Endpoint | None, id_texts: Sequence[str]
+        self, request: Request, match: PathMatch, endpoint: Endpoint | None, id_texts: Sequence[str]
     ) -> Reply:
         """The reply to a request that was routed; `id_texts` are the ids in its path, unread.
         Raises `PorticoError`."""

@@ -11,7 +11,7 @@ from portico.domain.oauth import Refused, implied, narrowed
 from portico.domain.scopes import ROLE_SCOPES
 from portico.http import throttle
 from portico.http.messages import Reply, Request
-from portico.http.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, Mount, Place
+from portico.http.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, Mount, PathMatch
 from portico.pages import once, sign_in
 from portico.pages.consent import SHOWN, consent_page, refusal_page
 from portico.pages.forms import read_form
@@ -143,12 +143,12 @@ class AuthorizationResponder(PageResponder):
     request in its address, so a POST without a query is no decision."""
 
     async def answer(
-        self, request: Request, place: Place, endpoint: Endpoint | None, id_texts: Sequence[str]
+        self, request: Request, match: PathMatch, endpoint: Endpoint | None, id_texts: Sequence[str]
     ) -> Reply:
         """See `PageResponder`."""
         is_asked = request.method == "POST" and not request.query_string
         if not is_asked or endpoint is None or endpoint.route.path != AUTHORIZE:
-            return await super().answer(request, place, endpoint, id_texts)
+            return await super().answer(request, match, endpoint, id_texts)
         await throttle.address(request)
         body = await request.read_body(PUBLIC_BODY_LIMIT)
         form = read_form(request.header("content-type"), body)

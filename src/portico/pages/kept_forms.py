@@ -18,7 +18,7 @@ from portico.domain.errors import (
     UnsupportedMediaType,
 )
 from portico.http.messages import Request
-from portico.http.routing import Endpoint, Place
+from portico.http.routing import Endpoint, PathMatch
 from portico.pages.forms import PASSWORDS, Form, read_form
 from portico.pages.site import Site, sender_of
 from portico.pages.step_up import PASSKEY, TOKEN
@@ -44,12 +44,12 @@ class _Kept(msgspec.Struct):
 
 
 async def keep(
-    site: Site, request: Request, place: Place, endpoint: Endpoint, form: Form | None = None
+    site: Site, request: Request, match: PathMatch, endpoint: Endpoint, form: Form | None = None
 ) -> str | None:
     """Keeps the form of a request without a session, as far as it was read; returns the address
     that it comes back to, or None where it does not: no page shows it, it holds a file, it is too
     large, or it is from none of our pages."""
-    if "GET" not in place.methods or endpoint.route.file_bytes or not site.dashboards:
+    if "GET" not in match.methods or endpoint.route.file_bytes or not site.dashboards:
         return None
     accounts = site.accounts
     try:

@@ -27,7 +27,7 @@ from portico.http import throttle
 from portico.http.api_responder import nowhere
 from portico.http.messages import BodyRequest, Reply, Request
 from portico.http.problems import problem
-from portico.http.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, Place
+from portico.http.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, PathMatch
 from portico.pages.forms import BODY_LIMIT, Form, read_form
 from portico.pages.kept_forms import come_back, keep, shown_again
 from portico.pages.multipart import AROUND_BYTES, read_file_form
@@ -90,12 +90,12 @@ class PageResponder:
         return access is not Access.CLIENT
 
     async def answer(
-        self, request: Request, place: Place, endpoint: Endpoint | None, id_texts: Sequence[str]
+        self, request: Request, match: PathMatch, endpoint: Endpoint | None, id_texts: Sequence[str]
     ) -> Reply:
         """Everything between the route and the reply; a refusal in the frame of the pages around it
         for whoever is signed in, unless the store does not answer."""
         try:
-            return await self._answer(request, place, endpoint, id_texts)
+            return await self._answer(request, match, endpoint, id_texts)
         except PorticoError as error:
             caller = request.caller
             if caller is None or not self._site.dashboards or isinstance(error, Unavailable):
@@ -105,7 +105,7 @@ class PageResponder:
             return self._problem(request, error, user)
 
     async def _answer(
-        self, request: Request, place: Place, endpoint: Endpoint | None, id_texts: Sequence[str]
+        self, request: Request, match: PathMatch, endpoint: Endpoint | None, id_texts: Sequence[str]
     ) -> Reply:
         cookie = self._accounts.cookie.read(request.headers)
         caller = await self._caller(cookie, request.now)
@@ -114,10 +114,10 @@ class PageResponder:
             request.caller = caller
             acting_for.set(caller.user_id)
         if endpoint is None:
-            raise nowhere(request, place)
+            raise nowhere(request, match)
         if not endpoint.public:
             if caller is None:
-                return await self._sign_in_first(request, place, endpoint, cookie)
+                return await self._sign_in_first(request, match, endpoint, cookie)
             require(caller, endpoint.scope, request.method)
         if id_texts:
             request.identify(id_texts)
@@ -128,18 +128,18 @@ class PageResponder:
             try:
                 return await endpoint.handler(request)
             except AuthenticationRequired:
-                return self._to_sign_in(request, place, cookie)
+                return self._to_sign_in(request, match, cookie)
         self._accounts.origins.check(request.headers)
         form = await _form(request, endpoint)
         if not endpoint.public:
             # While the form came in, the session may have ended, or the role have changed.
             caller = await self._caller(cookie, self._accounts.environment.clock())
             if caller is None:
-                return await self._sign_in_first(request, place, endpoint, cookie, form)
+                return await self._sign_in_first(request, match, endpoint, cookie, form)
             require(caller, endpoint.scope, request.method)
             request.caller = caller
             acting_for.set(caller.user_id)
-            page = place.methods.get("GET")
+            page = match.methods.get("GET")
             is_own = sender_of(form, self._accounts) == caller.user_id
             if page is not None and is_own and not is_of_session(form, cookie):
                 # Its sender has signed in again meanwhile, in another window.
@@ -149,7 +149,7 @@ class PageResponder:
                 return reply
             check_token(form, cookie)
         request.body = form
-        return await self._submit(request, place, endpoint, form)
+        return await self._submit(request, match, endpoint, form)
 
     def problem(self, request: Request, error: PorticoError) -> Reply:
         """An error as a page, which needs no store to be shown."""
@@ -206,24 +206,24 @@ class PageResponder:
     async def _sign_in_first(
         self,
         request: Request,
-        place: Place,
+        match: PathMatch,
         endpoint: Endpoint,
         cookie: str | None,
         form: Form | None = None,
     ) -> Reply:
         """Sends the browser to sign in, and keeps the form that it has sent until it is back."""
         if request.method != "POST" or cookie_kept_back(request, cookie):
-            return self._to_sign_in(request, place, cookie)
+            return self._to_sign_in(request, match, cookie)
         self._accounts.origins.check(request.headers)
-        kept = await keep(self._site, request, place, endpoint, form)
+        kept = await keep(self._site, request, match, endpoint, form)
         lost = "form-lost" if self._site.dashboards else "not-decided"
         told = "form-kept" if kept else lost
-        return self._to_sign_in(request, place, cookie, kept, told)
+        return self._to_sign_in(request, match, cookie, kept, told)
 
     def _to_sign_in(
         self,
         request: Request,
-        place: Place,
+        match: PathMatch,
         cookie: str | None,
         target: str | None = None,
         told: str = "",
@@ -233,7 +233,7 @@ class PageResponder:
             return html(_AGAIN, 200)  # a page that loads itself again is no other site
         if target is None:
             target = self._site.beginning
-            if "GET" in place.methods:
+            if "GET" in match.methods:
                 target = request.path
                 if request.query_string:
                     target += f"?{request.query_string}"
@@ -244,13 +244,13 @@ class PageResponder:
         return see_other(where)
 
     async def _submit(
-        self, request: Request, place: Place, endpoint: Endpoint, form: Form
+        self, request: Request, match: PathMatch, endpoint: Endpoint, form: Form
     ) -> Reply:
         """What a form does; where it is refused, the page that it is on says why."""
         try:
             return await endpoint.handler(request)
         except _REFUSALS as error:
-            page = place.methods.get("GET")
+            page = match.methods.get("GET")
             if page is None:
                 raise
             form.refuse(error)
