@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from portico.domain.errors import Unavailable
-from portico.storage.sqlite_connection import Place, connect
+from portico.storage.sqlite_connection import OpenedFile, connect
 from portico.storage.sqlite_reads import READ_SECONDS, SlowReads
 
 FOR_EVER = """
@@ -19,7 +19,7 @@ def reads(tmp_path: Path) -> Iterator[SlowReads]:
     """Readers with little patience."""
     assert READ_SECONDS == 10
     connect(tmp_path / "test.db", makes=True).close()
-    made = SlowReads(Place(tmp_path / "test.db"), seconds=0.05)
+    made = SlowReads(OpenedFile(tmp_path / "test.db"), seconds=0.05)
     yield made
     made.close()
 

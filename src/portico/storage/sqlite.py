@@ -35,7 +35,7 @@ from portico.storage.parts import Part, PartVersions, Version
 from portico.storage.sqlite_connection import (
     BUSY_SECONDS,
     OUTAGES,
-    Place,
+    OpenedFile,
     opened,
     translated,
 )
@@ -79,11 +79,11 @@ class SqliteDatabase:
     async def open(self) -> None:
         self._call_soon = asyncio.get_running_loop().call_soon
         self._reader, self._writer = opened(self._path, makes=self._makes)
-        self._place = Place(self._path)
+        self._file = OpenedFile(self._path)
         self._writes = Writes(self._writer, self._parts)
         self._read = self._reader.execute
         self._committer = ThreadPoolExecutor(1, thread_name_prefix="sqlite-commit")
-        self.slow = self._slow = SlowReads(self._place)
+        self.slow = self._slow = SlowReads(self._file)
         self._watch = asyncio.ensure_future(self._hear_others())
 
     async def prepare(self) -> None:
@@ -161,7 +161,7 @@ class SqliteDatabase:
         seen = 0
         while True:
             await asyncio.sleep(WATCH_SECONDS)
-            self._place.look()
+            self._file.look()
             with contextlib.suppress(Unavailable):
                 seen, before = self.version(), seen
                 if seen != before:
@@ -259,7 +259,7 @@ class SqliteDatabase:
         # Another process may hold the write lock. SQLite's own busy handler would block the event
         # loop, so the waiting is done here.
         while True:
-            self._place.require()
+            self._file.require()
             try:
                 self._writer.execute("BEGIN IMMEDIATE")
             except apsw.BusyError as error:
@@ -327,7 +327,7 @@ class SqliteDatabase:
             failure = translated(error, self._path) if isinstance(error, OUTAGES) else error
             self._fail(group, failure)
         else:
-            if not self._place.look():
+            if not self._file.look():
                 self._fail(group, Unknown())  # the file may have been there until the commit
             elif not group.committed.done():
                 group.committed.set_result(None)

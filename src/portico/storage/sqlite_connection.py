@@ -73,7 +73,7 @@ def is_empty(path: Path) -> bool:
     return True
 
 
-class Place:
+class OpenedFile:
     """Where a file is that was opened, and whether it is still found there, with its log: what is
     written to one that is not will be lost, of which SQLite says nothing.
 

@@ -10,7 +10,7 @@ from threading import Lock
 import apsw
 
 from portico.storage.database import NOTHING, Params, PoolUse, Row
-from portico.storage.sqlite_connection import OUTAGES, Place, translated
+from portico.storage.sqlite_connection import OUTAGES, OpenedFile, translated
 
 READER_THREADS = 2
 READ_SECONDS = 10.0
@@ -22,8 +22,8 @@ STEPS = 100_000
 class SlowReads:
     """Reads in a few threads, on connections of their own."""
 
-    def __init__(self, place: Place, seconds: float = READ_SECONDS) -> None:
-        self._place = place
+    def __init__(self, file: OpenedFile, seconds: float = READ_SECONDS) -> None:
+        self._file = file
         self._seconds = seconds
         self._idle: list[apsw.Connection] = []
         self._connections: list[apsw.Connection] = []
@@ -38,7 +38,7 @@ class SlowReads:
         try:
             return self._idle.pop()
         except IndexError:
-            connection = self._place.connect()
+            connection = self._file.connect()
             self._connections.append(connection)
             return connection
 
@@ -52,7 +52,7 @@ class SlowReads:
         try:
             return await asyncio.wrap_future(job)
         except OUTAGES as error:
-            raise translated(error, self._place.path) from error
+            raise translated(error, self._file.path) from error
         finally:
             self._unfinished -= 1
 
