@@ -38,7 +38,7 @@ _PORTS = {"": 6379, "sentinel": 26379, "cluster": 6379}
 
 # Any, here and below: valkey-py's types are those of its synchronous twin.
 Options = dict[str, Any]
-Place = tuple[str, int]
+HostPort = tuple[str, int]
 Command = tuple[int | str, ...]
 
 
@@ -111,7 +111,7 @@ class OneServer:
 class BySentinel(OneServer):
     """The server that Sentinels name as the primary, asked at every new connection."""
 
-    def __init__(self, sentinels: list[Place], name: str, options: Options) -> None:
+    def __init__(self, sentinels: list[HostPort], name: str, options: Options) -> None:
         """A Sentinel's user and password are options of their own."""
         own = {key: options.pop(f"sentinel_{key}", None) for key in ("username", "password")}
         own |= {key: value for key, value in options.items() if key.startswith("ssl")}
@@ -135,11 +135,11 @@ class InCluster:
     takes_any_keys = False
     """See `OneServer`."""
 
-    def __init__(self, nodes: list[Place], options: Options) -> None:
+    def __init__(self, nodes: list[HostPort], options: Options) -> None:
         self._options = {**options, "socket_timeout": NODE_SECONDS}
         self._named = nodes
-        self._nodes = {place: self._node(place) for place in nodes}
-        self._primaries: list[Place] = []
+        self._nodes = {address: self._node(address) for address in nodes}
+        self._primaries: list[HostPort] = []
         self._turn = 0
 
     @property
@@ -181,41 +181,41 @@ class InCluster:
     async def recover(self) -> None:
         """Asks the nodes, each time another one first, whose slots are whose by now. Raises
         `ValkeyError` or `OSError` where none tells."""
-        places = list(dict.fromkeys((*self._nodes, *self._named)))
+        addresses = list(dict.fromkeys((*self._nodes, *self._named)))
         self._turn += 1
         first = self._turn  # others may take their turns meanwhile
         error: Exception = ValkeyError("no slots")
-        for i in range(len(places)):
-            place = places[(i + first) % len(places)]
-            node = self._nodes.get(place)
+        for i in range(len(addresses)):
+            address = addresses[(i + first) % len(addresses)]
+            node = self._nodes.get(address)
             if node is None:  # as another has learned who asked meanwhile
                 continue
             try:
                 with readable():
                     async with in_time(NODE_SECONDS):
                         told = await node.client.execute_command("CLUSTER SLOTS")
-                    await self._follow(place, told)
+                    await self._follow(address, told)
             except (ValkeyError, OSError) as silent:  # TimeoutError is an OSError
                 error = silent
             else:
                 return
         raise error
 
-    async def _follow(self, asked: Place, told: Iterable[Sequence[Any]]) -> None:
+    async def _follow(self, asked: HostPort, told: Iterable[Sequence[Any]]) -> None:
         """Takes over who has which slots (CLUSTER SLOTS); who is not listed is asked no more."""
-        nobody: Place = ("", 0)
+        nobody: HostPort = ("", 0)
         primaries = [nobody] * SLOTS
         listed = dict.fromkeys(self._named)
         for first, last, *nodes in told:
             # One that does not know its own address has that by which it was asked.
-            places = [(host.decode() if host else asked[0], port) for host, port, *_ in nodes]
-            primaries[first : last + 1] = places[:1] * (last + 1 - first)
-            listed.update(dict.fromkeys(places))
+            addresses = [(host.decode() if host else asked[0], port) for host, port, *_ in nodes]
+            primaries[first : last + 1] = addresses[:1] * (last + 1 - first)
+            listed.update(dict.fromkeys(addresses))
         before = self._nodes
-        self._nodes = {place: before.get(place) or self._node(place) for place in listed}
+        self._nodes = {address: before.get(address) or self._node(address) for address in listed}
         self._primaries = primaries
-        for place, node in before.items():
-            if place not in listed:
+        for address, node in before.items():
+            if address not in listed:
                 await node.close()
 
     def _of_slot(self, slot: int) -> OneServer:
@@ -224,8 +224,8 @@ class InCluster:
             raise ValkeyError(f"no node of the cluster has slot {slot}")
         return node
 
-    def _node(self, place: Place) -> OneServer:
-        host, port = place
+    def _node(self, address: HostPort) -> OneServer:
+        host, port = address
         return OneServer({"host": host, "port": port, **self._options})
 
     async def close(self) -> None:
@@ -275,7 +275,7 @@ class _Address(NamedTuple):
     """What a URL says: how the hosts are meant, which, their path, and options."""
 
     kind: str
-    hosts: list[Place]
+    hosts: list[HostPort]
     path: str
     options: Options
 
@@ -308,8 +308,8 @@ def _read(url: str) -> _Address:
     given = read_store_url(url)
     scheme, _, kind = given.rest.scheme.partition("+")
     hosts = []
-    for place in given.hosts:
-        host = urlsplit(f"//{place}")
+    for named in given.hosts:
+        host = urlsplit(f"//{named}")
         if not host.hostname and (kind or len(given.hosts) > 1):
             raise ValueError(UNUSABLE)
         hosts.append((host.hostname or "localhost", host.port or _PORTS[kind]))
