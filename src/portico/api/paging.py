@@ -15,7 +15,7 @@ from portico.contract.paging import ListQuery
 from portico.domain.base64url import base64url, from_base64url
 from portico.domain.errors import Fault, unreadable
 from portico.http.messages import QueryRequest, Reply, TypedRequest, json_reply
-from portico.storage.listing import Page, Place
+from portico.storage.listing import Keyset, Page
 
 Q = TypeVar("Q", bound=ListQuery)
 T = TypeVar("T")
@@ -23,11 +23,11 @@ R = TypeVar("R", bound=msgspec.Struct)
 
 
 class Start(NamedTuple):
-    """Where a page begins: `behind` a place if there is one, else after `offset` rows."""
+    """Where a page begins: `behind` a keyset if there is one, else after `offset` rows."""
 
     page: int
     offset: int
-    behind: Place | None
+    behind: Keyset | None
 
 
 def start_of(request: QueryRequest[Q]) -> Start:
@@ -40,8 +40,8 @@ def start_of(request: QueryRequest[Q]) -> Start:
     if not text:
         message = "must be from the Link header of a page of this list, by the same filters"
         raise unreadable(Fault("cursor", message))
-    page, *place = msgspec.json.decode(text)
-    return Start(page, 0, tuple(place))
+    page, *keyset = msgspec.json.decode(text)
+    return Start(page, 0, tuple(keyset))
 
 
 def list_reply(

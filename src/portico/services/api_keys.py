@@ -17,7 +17,7 @@ from portico.domain.users import User
 from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.letters import tell
-from portico.storage.listing import Page, Place
+from portico.storage.listing import Keyset, Page
 
 Check = Callable[[ApiKey], None]
 """Raises where the caller expected a different key."""
@@ -180,7 +180,7 @@ async def list_keys(
     *,
     offset: int,
     limit: int,
-    behind: Place | None = None,
+    behind: Keyset | None = None,
 ) -> Page[ApiKey]:
     """One page of a user's keys, the newest first. It begins `behind` a place, if one is given,
     else at `offset`. Raises `PermissionDenied`."""

@@ -5,7 +5,7 @@ from portico.domain.oauth import spelled
 from portico.domain.times import AHEAD
 from portico.domain.users import Owner
 from portico.storage.database import Database, Rank, Reader, Row, Transaction
-from portico.storage.listing import FARTHEST, NEWEST, Page, Place, counted_page, page_by_id
+from portico.storage.listing import FARTHEST, NEWEST, Keyset, Page, counted_page, page_by_id
 from portico.storage.sqlite_connection import CASE_KEY
 from portico.storage.table import Form, Table, cuts
 from portico.storage.users import OWNERS, anywhere, pattern
@@ -134,9 +134,9 @@ class ApiKeys:
         return row[0] if row else 0
 
     async def page(
-        self, user_id: int, *, offset: int, limit: int, behind: Place | None = None
+        self, user_id: int, *, offset: int, limit: int, behind: Keyset | None = None
     ) -> Page[ApiKey]:
-        """One page of a user's keys, the newest first. It begins `behind` a place, if one is
+        """One page of a user's keys, the newest first. It begins `behind` a keyset, if one is
         given, else at `offset`."""
         values = {
             "user_id": user_id,

@@ -16,7 +16,7 @@ from portico.domain.webhooks import (
 )
 from portico.storage.database import SKIP_LOCKED, Database, Reader, Transaction
 from portico.storage.expiry import BATCH, Bound, last_expired
-from portico.storage.listing import FARTHEST, NEWEST, Page, Place, page_by_id
+from portico.storage.listing import FARTHEST, NEWEST, Keyset, Page, page_by_id
 from portico.storage.table import Table
 
 DELIVERIES = Table("deliveries", Delivery)
@@ -134,9 +134,9 @@ class Deliveries:
         return await DELIVERIES.one(self._db, _ONE, {"id": delivery_id, "webhook_id": webhook_id})
 
     async def page(
-        self, webhook_id: int, *, offset: int, limit: int, behind: Place | None = None
+        self, webhook_id: int, *, offset: int, limit: int, behind: Keyset | None = None
     ) -> Page[Delivery]:
-        """A page of a webhook's deliveries, the newest first. It begins `behind` a place, if one
+        """A page of a webhook's deliveries, the newest first. It begins `behind` a keyset, if one
         is given, else at `offset`."""
         values = {
             "webhook_id": webhook_id,

@@ -42,8 +42,9 @@ CACHED_BLOCKS = 200_000
 """The totals of filters that are kept, and those of their blocks, of some 100 bytes each."""
 
 
-Place = tuple[str | int, ...]
-"""Behind which row a page begins: what the list is sorted by, and the row's id."""
+Keyset = tuple[str | int, ...]
+"""After which row a page begins (keyset pagination): that row's values of what the list is sorted
+by, the id last."""
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
@@ -54,7 +55,7 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
 
     rows: list[T]
     total: int
-    next: Place | None = None
+    next: Keyset | None = None
     exact: bool = True
 
 
@@ -81,24 +82,24 @@ class Order(msgspec.Struct, frozen=True):
         return f"{table}{self.column} {way}, {table}id {way}"
 
     def behind(self, table: str, where: str, engine: Engine) -> tuple[str, str]:
-        """From where the rows that come after the place of `bounds` are taken, and the condition
+        """From where the rows that come after the keyset of `bounds` are taken, and the condition
         on them."""
         way = "<" if self.descending else ">"
         if self.column == "id":
-            return table, f"{where} AND id {way} :place_id"
+            return table, f"{where} AND id {way} :after_id"
         if engine == "postgres":
-            return table, f"{where} AND ({self.column}, id) {way} (:place_value, :place_id)"
+            return table, f"{where} AND ({self.column}, id) {way} (:after_value, :after_id)"
         # SQLite would find them by the column alone, and pass all that are equal in it. It merges
         # the two without sorting, since both are ordered here.
         rows = f"SELECT {self.column}, id FROM {table} WHERE {where} AND {self.column}"
-        both = f"{rows} = :place_value AND id {way} :place_id UNION ALL {rows} {way} :place_value"
+        both = f"{rows} = :after_value AND id {way} :after_id UNION ALL {rows} {way} :after_value"
         return f"({both} ORDER BY {self.clause()} LIMIT :limit)", "TRUE"
 
-    def bounds(self, place: Place) -> Params:
+    def bounds(self, keyset: Keyset) -> Params:
         """The values of `behind`."""
         if self.column == "id":
-            return {"place_id": place[0]}
-        return {"place_value": place[0], "place_id": place[1]}
+            return {"after_id": keyset[0]}
+        return {"after_value": keyset[0], "after_id": keyset[1]}
 
 
 # Near the start of a list.
@@ -132,7 +133,7 @@ _BLOCK_OFFSET = "coalesce(:offset - (SELECT passed FROM start), 0)"
 # all that fits.
 _PLAIN = {"sqlite": "{table} NOT INDEXED", "postgres": "{table}"}
 _RECENT_WHERE = "{where} AND id > (SELECT max(id) FROM {table}) - {recent}"
-_SOON_WHERE = "{where} AND id > CAST(:place_id AS BIGINT) - {recent}"
+_SOON_WHERE = "{where} AND id > CAST(:after_id AS BIGINT) - {recent}"
 
 # The mirror image of a page in the far half of a list, so that no page skips more than half of it.
 _FAR_LIMIT = """
@@ -221,12 +222,12 @@ class Listing(Generic[R]):
         params: Params,
         *,
         order: Order,
-        place: Place,
+        keyset: Keyset,
         limit: int,
         kept: str | None,
     ) -> Page[R]:
-        """The page that begins behind a place, quick at any depth; else as `page`."""
-        bounds = {**params, **order.bounds(place), "limit": limit + 1, "offset": 0}
+        """The page that begins behind a keyset, quick at any depth; else as `page`."""
+        bounds = {**params, **order.bounds(keyset), "limit": limit + 1, "offset": 0}
         if kept is None:
             page = await self._filtered(where, params, order, bounds, behind=True)
         else:

@@ -14,7 +14,7 @@ from portico.domain.products import Product
 from portico.domain.search import tokens
 from portico.storage.database import NOTHING, Params, Reader, Reads, Row, Transaction
 from portico.storage.filtered_totals import VERSION, BlockTotals, Total, counting
-from portico.storage.listing import CACHED_BLOCKS, NEWEST, Beginning, Page, Place, remember
+from portico.storage.listing import CACHED_BLOCKS, NEWEST, Beginning, Keyset, Page, remember
 from portico.storage.parts import Version
 from portico.storage.table import Table
 
@@ -154,10 +154,10 @@ class ProductSearch:
         *,
         offset: int,
         limit: int,
-        behind: Place | None = None,
+        behind: Keyset | None = None,
     ) -> Page[Product]:
         """One page of the products of this status, or of every one, that have all `words`. It
-        begins `behind` a place, the tier and id of a product, if one is given, else at `offset`.
+        begins `behind` a keyset, the tier and id of a product, if one is given, else at `offset`.
 
         `further` is a condition on `products` with its values in `params`, or None.
         """
@@ -199,8 +199,8 @@ class ProductSearch:
             products = self._listed.read_all(rows[:limit])
             more = len(rows) > limit or (rows and wanted == limit and offset + limit < total)
             last = len(products) - 1
-            place = (found_in[last], products[last].id) if more else None
-            return Page(products, total, place, exact)
+            keyset = (found_in[last], products[last].id) if more else None
+            return Page(products, total, keyset, exact)
 
         return await self._db.snapshot(read)
 

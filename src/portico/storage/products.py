@@ -26,7 +26,7 @@ from portico.storage.database import (
     among,
     keep_unwritten,
 )
-from portico.storage.listing import Beginning, Listing, Order, Page, Place
+from portico.storage.listing import Beginning, Keyset, Listing, Order, Page
 from portico.storage.parts import ListPart, Part
 from portico.storage.product_search import ProductSearch
 from portico.storage.table import Table
@@ -206,10 +206,10 @@ class Products:
         words: list[str],
         offset: int,
         limit: int,
-        behind: Place | None = None,
+        behind: Keyset | None = None,
     ) -> Page[Product]:
         """One page, newest first; with `words` (`domain.search`), most relevant first. It begins
-        `behind` a place, if one is given, else at `offset`.
+        `behind` a keyset, if one is given, else at `offset`.
 
         Its products come without images and metadata.
         """
@@ -224,7 +224,7 @@ class Products:
         kept = every if chosen.by_status_alone else None
         if behind is not None:
             return await self._listing.page_behind(
-                where, params, order=_NEWEST_FIRST, place=behind, limit=limit, kept=kept
+                where, params, order=_NEWEST_FIRST, keyset=behind, limit=limit, kept=kept
             )
         return await self._listing.page(
             where, params, order=_NEWEST_FIRST, offset=offset, limit=limit, kept=kept

@@ -15,7 +15,7 @@ from portico.storage.database import (
     among,
     keep_unwritten,
 )
-from portico.storage.listing import Listing, Order, Page, Place, counted_page
+from portico.storage.listing import Keyset, Listing, Order, Page, counted_page
 from portico.storage.table import BOOLEAN, Table
 
 USERS = Table(
@@ -133,15 +133,15 @@ class Users:
         order: Order,
         offset: int,
         limit: int,
-        behind: Place | None = None,
+        behind: Keyset | None = None,
     ) -> Page[User]:
-        """One page of the users with this role, or of all. It begins `behind` a place, if one is
+        """One page of the users with this role, or of all. It begins `behind` a keyset, if one is
         given, else at `offset`."""
         where, kept = ("role = :role", "key = :role") if role else ("TRUE", "TRUE")
         params = {"role": role} if role else NOTHING
         if behind is not None:
             return await self._listing.page_behind(
-                where, params, order=order, place=behind, limit=limit, kept=kept
+                where, params, order=order, keyset=behind, limit=limit, kept=kept
             )
         return await self._listing.page(
             where, params, order=order, offset=offset, limit=limit, kept=kept
