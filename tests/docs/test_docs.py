@@ -128,7 +128,7 @@ def test_every_variable_that_is_named_exists() -> None:
     assert CONFIG_VARIABLE in variables(SETTINGS_GUIDE.text), "the pattern finds what is there"
 
 
-FLOORS = "|".join(path.stem for path in (ROOT / "src/portico").iterdir() if path.stem[0] != "_")
+LAYERS = "|".join(path.stem for path in (ROOT / "src/portico").iterdir() if path.stem[0] != "_")
 TOP = "bench|clients|deploy|docs|requirements|script|src|tests"
 
 
@@ -151,9 +151,9 @@ def test_every_file_and_name_of_the_program_exists(doc: Document) -> None:
             continue
         if re.match(rf"(?:{TOP})/", word):
             assert (ROOT / word).exists(), word
-        elif re.match(rf"(?:{FLOORS})/[\w/]+\.py$", word):
+        elif re.match(rf"(?:{LAYERS})/[\w/]+\.py$", word):
             assert (ROOT / "src/portico" / word).exists(), word
-        elif re.match(rf"(?:{FLOORS})\.\w+(?:\.\w+)*$", word) and not word.endswith(".py"):
+        elif re.match(rf"(?:{LAYERS})\.\w+(?:\.\w+)*$", word) and not word.endswith(".py"):
             assert resolve(word) is not None
     for block in doc.blocks:
         for script in re.findall(r"\bscript/\w+", block.text):

@@ -1,4 +1,4 @@
-"""The exceptions that every floor raises."""
+"""The exceptions that every layer raises."""
 
 import pytest
 

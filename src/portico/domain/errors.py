@@ -22,7 +22,7 @@
         └── Unusable             503  SERVICE_UNAVAILABLE
     BrokenRule (ValueError)      one value breaks one rule; becomes a Fault of Invalid
 
-The statuses are drawn here for the reader; the http floor owns the table that applies them.
+The statuses are drawn here for the reader; the http layer owns the table that applies them.
 """
 
 from collections.abc import Sequence
