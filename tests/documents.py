@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
@@ -13,7 +14,8 @@ SECRETS = (
 )
 """How secrets, and names of clients, begin; documents show an ellipsis behind that."""
 
-_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+"""One within a list is indented."""
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _SPAN = re.compile(r"`([^`\n]+)`")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -45,7 +47,7 @@ class Document:
     @cached_property
     def blocks(self) -> list[Block]:
         """Its fenced blocks, in order."""
-        return [Block(*match) for match in _FENCE.findall(self.text)]
+        return [Block(language, dedent(text)) for _, language, text in _FENCE.findall(self.text)]
 
     @cached_property
     def prose(self) -> str:
