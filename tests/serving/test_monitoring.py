@@ -5,11 +5,12 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import yaml  # type: ignore[import-untyped] # it ships none
 from prometheus_client.parser import text_string_to_metric_families
 
-from documents import ROOT
+from documents import ROOT, document
 from operating import Installation, until
 from portico.jobs.tidy import TIDY_PERIOD
 from servers import PostgresServer
@@ -23,6 +24,12 @@ GROUPED = re.compile(r"\bby \(([^)]*)\)")
 SHOWN = re.compile(r"\{\{\s*(?:\$labels\.)?(\w+)\s*\}\}")
 
 
+def rules() -> list[dict[str, Any]]:
+    """The alert rules."""
+    groups = yaml.safe_load((ROOT / "deploy" / "alerts.yml").read_text())["groups"]
+    return [rule for group in groups for rule in group["rules"]]
+
+
 def asked() -> Iterator[tuple[str, str]]:
     """Each expression, with the text that shows its labels."""
     dashboard = json.loads((ROOT / "deploy" / "grafana.json").read_text())
@@ -32,9 +39,8 @@ def asked() -> Iterator[tuple[str, str]]:
     for variable in dashboard["templating"]["list"][1:]:
         name, label = variable["definition"].removeprefix("label_values(")[:-1].split(", ")
         yield f"sum by ({label}) ({name})", ""
-    for group in yaml.safe_load((ROOT / "deploy" / "alerts.yml").read_text())["groups"]:
-        for rule in group["rules"]:
-            yield rule["expr"], json.dumps(rule["annotations"])
+    for rule in rules():
+        yield rule["expr"], json.dumps(rule["annotations"])
 
 
 def told_by(installation: Installation) -> dict[str, set[tuple[str, str]]]:
@@ -56,11 +62,33 @@ def told_by(installation: Installation) -> dict[str, set[tuple[str, str]]]:
 def seconds_until_it_fires(alert: str, succeeded_at: float) -> float:
     """How long after the start of a server whose job last did what it is for `succeeded_at` seconds
     after that, by a clock that was set long ago, an alert of its silence fires."""
-    groups = yaml.safe_load((ROOT / "deploy" / "alerts.yml").read_text())["groups"]
-    (rule,) = (rule for group in groups for rule in group["rules"] if rule["alert"] == alert)
+    (rule,) = (rule for rule in rules() if rule["alert"] == alert)
     silent = re.fullmatch(r"time\(\) - portico_job_last_success\S+ > (\d+)", rule["expr"])
     assert silent is not None
     return max(succeeded_at + int(silent[1]), 0) + int(rule["for"].removesuffix("m")) * 60
+
+
+def test_every_alert_leads_to_its_section_of_the_runbook_and_none_is_without() -> None:
+    runbook = document("docs/operations/alerts.md")
+    sections = re.findall(r"^## (\w+)$", runbook.text, re.MULTILINE)
+    assert sorted(sections) == sorted(rule["alert"] for rule in rules())
+    severities = dict(re.findall(r"^\| \[(\w+)\]\(#\w+\) \| (\w+) \|", runbook.text, re.MULTILINE))
+    assert severities == {rule["alert"]: rule["labels"]["severity"] for rule in rules()}
+    for rule in rules():
+        page, _, anchor = rule["annotations"]["runbook"].partition("#")
+        assert document(page) == runbook
+        assert anchor == rule["alert"].lower()
+        assert anchor in runbook.anchors
+
+
+def test_every_job_is_in_the_runbook_as_in_the_table_of_metrics() -> None:
+    jobs = re.findall(r"^\| `(\w+)` \|", document("docs/operations/alerts.md").text, re.MULTILINE)
+    meanings = {
+        row[0]: row[-1] for row in document("docs/operations/monitoring.md").rows("metrics")
+    }
+    meaning = meanings["portico_job_last_success_timestamp_seconds"]
+    told = meaning.partition("Jobs are ")[2].partition(".")[0].split(", ")
+    assert [job for job in jobs if job in told] == told
 
 
 def test_a_first_tidy_may_take_an_hour_and_none_for_two_hours_is_told() -> None:
