@@ -169,7 +169,7 @@ def test_compose_sets_what_haproxy_and_patroni_read() -> None:
 
 def test_the_hosts_of_compose_serve_only_what_init_has_prepared() -> None:
     head = COMPOSE[: COMPOSE.index("name: portico-hosts")]
-    steps = re.findall(r"^#   docker compose (.+)$", head, re.MULTILINE)
+    steps = re.findall(r"^# {4,}docker compose (.+)$", head, re.MULTILINE)
     up = [step for step in steps if "--profile host up" in step]
     assert ["--scale portico=0" in step for step in up] == [True, False]
     prepared = steps.index("--profile host run --rm portico init --admin-email you@example.com")
