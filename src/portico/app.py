@@ -1,4 +1,8 @@
-"""The only place that wires: engines, environments, routes, and where time and chance come from."""
+"""Wires Portico together: engines, both environments, routes and jobs. Nowhere else are the clock
+and randomness chosen.
+
+`Portico` is what commands and servers share; `Server` is that as a web application.
+"""
 
 import asyncio
 import logging
@@ -65,16 +69,17 @@ log = logging.getLogger(__name__)
 
 
 LOOK_SECONDS = 1.0
-"""How long a server that waits for migrations rests between two looks."""
+"""How long a server that waits for migrations pauses before it looks again."""
 
 
 def system_clock() -> int:
-    """The present time in milliseconds since the epoch."""
+    """The current time in epoch milliseconds."""
     return time.time_ns() // 1_000_000
 
 
 class Portico:
-    """Both environments, ready to be opened, used and closed."""
+    """Both environments of one installation. Call `open` or `connect` before use, and `close`
+    after."""
 
     def __init__(
         self,
@@ -88,11 +93,17 @@ class Portico:
         secrets: Callable[[], Secrets] | None = None,
         makes: bool = False,
     ) -> None:
-        """`passwords` hashes them; None: as strongly as is recommended. `sender` sends deliveries;
-        `fetcher` asks other providers; None: ones that believe the system's authorities. `secrets`
-        gives the installation's; None: those of the settings, made where there is none. It `makes`
-        SQLite's files where there are none, which only who prepares may: where one was moved under
-        a server, nobody else is to put an empty one there."""
+        """Every keyword replaces a default.
+
+        `passwords` hashes passwords; by default at the recommended strength. `sender` sends webhook
+        deliveries, `fetcher` asks identity providers; by default both trust the system's
+        certificate authorities. `secrets` returns the installation's secrets; by default those of
+        the settings, where one is created if there is none.
+
+        `makes` says whether to create SQLite's files where they are missing. Only what prepares an
+        installation may: where a file was moved away under a running server, an empty one must not
+        take its place.
+        """
         self.settings = settings
         self._makes = makes
         self.clock = clock
@@ -178,13 +189,13 @@ class Portico:
             opened.pop_all()
 
     async def open(self) -> list[Migration]:
-        """Connects to both databases and brings them up to date; returns what was applied."""
+        """Connects to both databases, then does as `migrate`."""
         await self.connect()
         return await self.migrate()
 
     async def migrate(self) -> list[Migration]:
-        """Brings both databases up to date, each with a key to sign with; returns what was
-        applied."""
+        """Applies pending migrations to both databases, and makes missing signing keys. Returns the
+        migrations that were applied. Raises `MigrationError` and `Unavailable`."""
         applied: list[Migration] = []
         for environment in self.environments:
             applied += await migrate(environment.db, self.clock)
@@ -196,16 +207,16 @@ class Portico:
         return any([await pending(environment.db) for environment in self.environments])
 
     async def ready(self) -> None:
-        """Sees that both environments have a key to sign with. Raises `Unavailable` where this
-        installation's secret is not that of the database."""
+        """Makes a signing key for each environment that has none. Raises `Unavailable` where the
+        keys in the database are encrypted under another secret than this installation's."""
         for environment in self.environments:
-            is_here = not self.settings.database_url or found_secrets(self.settings) is not None
-            if not is_here and await environment.signing_keys.all():
-                raise another_secret()  # before one is made, which would stay
+            has_secret = not self.settings.database_url or found_secrets(self.settings) is not None
+            if not has_secret and await environment.signing_keys.all():
+                raise another_secret()  # before a secret is made here, which would stay
             await environment.signer.ready()
 
     async def close(self) -> None:
-        """Closes every connection and thread."""
+        """Closes every connection, and ends every thread."""
         for environment in self.environments:
             await environment.limiter.close()
             await environment.db.close()
@@ -225,9 +236,9 @@ class Server:
         *,
         at_once: int = AT_ONCE,
     ) -> None:
-        """`shared` are those of the server's workers, None where this process is the only one;
-        `telemetry` is None where none is exported; `at_once` is how many deliveries go to one
-        webhook."""
+        """`shared` are the metrics of all workers of this server, None where there is one process.
+        `telemetry` exports spans and metrics, None where there is no collector. `at_once` is how
+        many deliveries may be under way to one webhook."""
         settings = portico.settings
         logged = settings.log_requests and settings.log_level in ("debug", "info")
         self._log = RequestLog(logs.write) if logged else None
@@ -274,11 +285,12 @@ class Server:
         self.application: Application = (
             telemetry.application(self.pipeline) if telemetry else self.pipeline
         )
-        """What answers requests: the pipeline, traced or not."""
-        self.plain = pipeline(Router([refusal]), Router([refusal]))  # there is nothing else
+        """The RSGI application: the pipeline, with tracing around it where `telemetry` is given."""
+        self.plain = pipeline(Router([refusal]), Router([refusal]))
+        """What answers on `http_port`: it refuses everything."""
 
     async def start(self) -> None:
-        """Takes up what the last run left, and begins to keep it."""
+        """Restores the counters that the last run stored, and starts the jobs."""
         try:
             await self._portico.live.limiter.probe()
         except Unavailable as error:
@@ -288,8 +300,8 @@ class Server:
         self._runner.start(self._jobs())
 
     async def start_once_migrated(self, wait: Wait = asyncio.sleep) -> None:
-        """The same once nothing is pending, which others see to. Until then requests for an
-        environment get 503. Raises `MigrationError` as `migrate` does."""
+        """Waits until somebody else has applied all migrations, then does as `start`. Meanwhile
+        requests for an environment get 503. Raises `MigrationError` as `migrate` does."""
         portico = self._portico
         self._behind(is_behind=True)
         told = False
@@ -306,7 +318,7 @@ class Server:
         self.pipeline.is_behind = self._operations.readiness.is_behind = is_behind
 
     def _jobs(self) -> Iterator[Job]:
-        """What runs beside requests."""
+        """The jobs of this process; docs/architecture.md has them as a table."""
         environments = self._portico.environments
         each = zip(environments, self._flushes, self._delivers, self._mails, strict=True)
         for env, flush, deliver, mails in each:
@@ -339,15 +351,17 @@ class Server:
         await telemetry.export(self._operations.of_process())
 
     def serves_certificate_until(self, expires_at: int) -> None:
-        """Notes for the metrics when the certificate ends that is served, in milliseconds."""
+        """Tells the metrics when the served certificate expires, in epoch milliseconds."""
         self._operations.certificate_expires_at = expires_at
 
     def leave(self) -> None:
-        """Tells balancers to send nothing more, and clients to connect anew."""
+        """Lets `/readyz` fail, so that load balancers send nothing more, and asks clients to
+        reconnect."""
         self._operations.readiness.leaving = self.pipeline.leaving = True
 
     async def stop(self) -> None:
-        """Writes what has gathered, after the last request."""
+        """Stops the jobs and stores what has gathered in memory. To be called after the last
+        request."""
         await self._runner.stop()
         for deliver, mails in zip(self._delivers, self._mails, strict=True):
             await deliver.close()
@@ -357,12 +371,13 @@ class Server:
 
 
 def _flush(env: Environment, credentials: Credentials) -> Flush:
-    """What keeps an environment's counts, also those that are in memory alone."""
+    """The job that stores an environment's counters; rate counters too, where they are in
+    memory."""
     return Flush(env, credentials, env.limiter if isinstance(env.limiter, MemoryLimiter) else None)
 
 
 async def _is_behind(portico: Portico) -> bool:
-    """Whether migrations are pending, or it cannot be known."""
+    """Whether migrations are pending; True while the databases do not answer."""
     try:
         return await portico.is_behind()
     except Unavailable:
