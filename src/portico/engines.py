@@ -1,4 +1,4 @@
-"""Which engines the settings mean, and where they keep what."""
+"""Builds the engines that the settings name: database, limiter and mail of an environment."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,8 +22,8 @@ SANDBOX = "sandbox"
 def database(
     settings: Settings, environment: str, *, makes: bool = False, schema: str | None = None
 ) -> Database:
-    """The database of one environment; it `makes` SQLite's file where there is none. `schema` is
-    where PostgreSQL has it, in the place of the usual one."""
+    """The database of one environment, not opened yet. `makes` says whether to create SQLite's file
+    where it is missing; `schema` replaces the usual schema of PostgreSQL. Raises `SettingError`."""
     if settings.database_url:
         engines = _shared()(settings, environment)
         return engines.database(settings.database_url, schema or database_schema(environment))
@@ -31,30 +31,31 @@ def database(
 
 
 def database_file(settings: Settings, environment: str) -> Path:
-    """Where SQLite keeps one environment."""
+    """The SQLite file of one environment."""
     return settings.data / f"{environment}.db"
 
 
 def database_schema(environment: str) -> str:
-    """Where PostgreSQL keeps one environment."""
+    """The PostgreSQL schema of one environment."""
     return f"portico_{environment}"
 
 
 def limiter(settings: Settings, environment: str) -> Limiter:
-    """What counts the requests of one environment. Raises `SettingError`."""
+    """The rate counters of one environment. Raises `SettingError`."""
     if settings.valkey_url is None:
         return MemoryLimiter()
     return _shared()(settings, environment).limiter(settings.valkey_url)
 
 
 def _shared() -> "type[SharedEngines]":
+    """`SharedEngines`, imported late: its drivers take 50 ms each to load."""
     from portico.shared_engines import SharedEngines
 
     return SharedEngines
 
 
 def outlet(settings: Settings) -> Outlet:
-    """Where mail goes."""
+    """What sends mail: a mail server, or without one files in the data directory."""
     if settings.smtp_url and settings.mail_from:
         return SmtpOutlet(settings.smtp_url, settings.mail_from)
     return FileOutlet(settings.data / "log", settings.mail_from or "portico@localhost")
