@@ -1,4 +1,8 @@
-"""What is mounted where: the APIs, the authorization servers, pages and files."""
+"""Which routes are mounted at which address: the APIs, the authorization servers, pages and files.
+
+`mounts` is the table of contents of the server; operators' routes (`/metrics`, …) are added in
+`app`.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import urlsplit
@@ -45,9 +49,10 @@ def mounts(
     inside: Inside,
     files: Responder,
 ) -> Iterator[Mount]:
-    """Everything but operations: of the environments, the live one first, and what `files` answers.
+    """Every mount but that of the operators' routes.
 
-    `credentials` are by environment; `inside` takes requests through the pipeline once more.
+    `environments` are live and sandbox, in this order; `credentials` are by the environment's name.
+    `files` answers files. `inside` sends a request through the pipeline from within the process.
     """
     home = settings.dashboard_url
     origins = Origins(settings.addresses, home)
@@ -74,7 +79,7 @@ def mounts(
 def _files(
     bases: Sequence[Mount], pages: Sequence[Mount], settings: Settings, responder: Responder
 ) -> Iterator[Mount]:
-    """The reference of each version, and what pages need."""
+    """The reference of each API version, the assets of pages, and the entrance at `/`."""
     for mount in bases:
         yield from docs_mounts(mount, bases, AUTH, settings.plans, responder)
     for mount in pages:
@@ -84,6 +89,7 @@ def _files(
 
 
 def _base(environment: Environment, responder: Responder, cors: Sharings) -> Mount:
+    """The API of an environment, at its base address."""
     base = urlsplit(environment.addresses.base)
     return Mount(base.netloc, base.path, environment, V1, "v1", responder, cors=cors)
 
