@@ -1,7 +1,7 @@
-"""The way of every request, in order.
+"""The steps that every request takes, in this order.
 
-request id → error boundary → route, by HTTPS or without → its responder (`api_responder`,
-`oauth_responder`, `open_responder`, `pages/responder.py`) → encode → measure
+request id → error boundary → route, from the table for HTTPS or for plain HTTP → CORS → responder
+(`api_responder`, `oauth_responder`, `open_responder`, `pages/responder.py`) → encode → measure
 """
 
 import asyncio
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class Pipeline:
-    """Walks a request through every step and sends its reply: an application as RSGI has it."""
+    """An RSGI application: takes a request through every step, and sends the reply."""
 
     def __init__(
         self,
@@ -42,7 +42,8 @@ class Pipeline:
         clock: Clock,
         random: Random,
     ) -> None:
-        """`secure` finds the routes of what came over HTTPS, `plain` of what did not."""
+        """`secure` is the routing table of requests that came over HTTPS, `plain` of all others.
+        `random` makes the part of request ids that is this process's own."""
         self._secure = secure
         self._plain = plain
         self._peers = peers
@@ -52,11 +53,11 @@ class Pipeline:
         self._count = itertools.count(1)
         self._quiet: asyncio.Event | None = None
         self.leaving = False
-        """Whether clients are asked to connect anew, elsewhere."""
+        """Whether to ask clients to reconnect, which a load balancer then sends elsewhere."""
         self.is_behind = False
-        """Whether the databases wait for migrations, so that no environment can be asked."""
+        """Whether the databases wait for migrations: requests for an environment then get 503."""
         self.under_way = 0
-        """Requests that have no answer yet; one whose answer goes on is among `streams`."""
+        """How many requests have no answer yet. Open streams are in `streams` and do not count."""
         self.streams = Streams()
         self.connections = connections
 
@@ -67,7 +68,7 @@ class Pipeline:
             await self._quiet.wait()
 
     async def __rsgi__(self, scope: Scope, proto: Any) -> None:
-        """Answers one request of the server's."""
+        """Answers one request (the entry point of RSGI)."""
         started = time.perf_counter()
         request: Request = TypedRequest(scope, proto, f"{self._id_prefix}{next(self._count):08x}")
         endpoint: Endpoint | None = None
@@ -76,7 +77,7 @@ class Pipeline:
         security: Sequence[tuple[str, str]] = UNSECURED
         request.now = self._clock()
         self.under_way += 1
-        client = scope.client  # asked for once: the server makes a new text each time
+        client = scope.client  # read once: granian makes a new str each time
         carried = self.connections.begin(client, scope)
         try:
             try:
@@ -98,11 +99,11 @@ class Pipeline:
                         _require_none(match.environment)
                     endpoint = match.methods.get(request.method)
                     reply = await responder.answer(request, match, endpoint, id_texts)
-            except Exception as error:  # noqa: BLE001 - this is the one boundary
+            except Exception as error:  # noqa: BLE001 - the one error boundary
                 reply = _refusal(request, responder, error)
             headers = reply.headers
             headers += *security, ("x-request-id", request.id), *extra_headers
-            if self.leaving and scope.http_version != "2":  # which has no such header
+            if self.leaving and scope.http_version != "2":  # HTTP/2 has no such header
                 headers.append(("connection", "close"))
             verdict = request.verdict
             if verdict is not None:
@@ -123,18 +124,18 @@ class Pipeline:
                 carried.end()
             if self._quiet is not None and not self.under_way:
                 self._quiet.set()
-        if reply.status >= 300:  # else it was read, or there was none
+        if reply.status >= 300:  # on success the body was read, or there was none
             await request.discard_body()
 
 
 def _require_none(environment: Environment | None) -> None:
-    """Raises `Unavailable` where an environment would be asked."""
+    """Raises `Unavailable` for a request to an environment, whose database is not migrated yet."""
     if environment is not None:
         raise Unavailable("The database waits for migrations.", retry_after=5)
 
 
 def _refusal(request: Request, responder: Responder | None, error: Exception) -> Reply:
-    """An error as a reply; a plain one where even that fails."""
+    """The reply to an error; a bare 500 where making it fails too."""
     try:
         if not isinstance(error, PorticoError):
             log.error("unexpected error", exc_info=error, extra={"request_id": request.id})
