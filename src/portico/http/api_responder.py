@@ -1,5 +1,7 @@
-"""How the JSON API answers: authenticate → throttle → permission → (kept?) → Accept → query → body
-→ idempotency → endpoint → entity tag, and errors as specification §7 has them.
+"""How the JSON API answers, step by step:
+
+authenticate → throttle → permission → kept answer, if any → id → permit → Accept → query → body →
+idempotency → handler → entity tag. Errors have the body of specification §7.
 """
 
 from collections.abc import Sequence
@@ -29,7 +31,7 @@ from portico.storage.database import acting_for
 
 
 class ApiResponder:
-    """The way of every request of the JSON API."""
+    """Answers the requests of the JSON API."""
 
     def __init__(
         self,
@@ -39,7 +41,8 @@ class ApiResponder:
         *,
         body_limit: int,
     ) -> None:
-        """`body_limit` is in bytes, for those who have a credential."""
+        """`body_limit` is in bytes, and applies to callers with a credential. `kept` holds the
+        answers that may be sent again."""
         self._authenticators = authenticators
         self._origins = origins
         self._kept = kept
@@ -47,7 +50,7 @@ class ApiResponder:
         self._repeats = Repeats()
 
     def serves(self, access: str | Access) -> bool:
-        """Everybody but clients of OAuth as such."""
+        """Every access but that of OAuth clients themselves."""
         return access is not Access.CLIENT
 
     def problem(self, _request: Request, error: PorticoError) -> Reply:
@@ -57,7 +60,7 @@ class ApiResponder:
     async def answer(
         self, request: Request, match: PathMatch, endpoint: Endpoint | None, id_texts: Sequence[str]
     ) -> Reply:
-        """Everything between the route and the reply."""
+        """Takes the request through all steps of the module's docstring. Raises `PorticoError`."""
         if endpoint is not None and endpoint.public:
             await throttle.address(request, never_refused=endpoint.never_refused)
             if endpoint.route.same_origin:
@@ -93,7 +96,7 @@ class ApiResponder:
             most = min(self._body_limit, PUBLIC_BODY_LIMIT) if endpoint.public else self._body_limit
             body = await request.read_body(most)
             request.body = _decoded(request, endpoint, endpoint.body, body)
-            if endpoint.route.permit_body is not None:  # also of who asks for a kept answer
+            if endpoint.route.permit_body is not None:  # also before a kept answer is replayed
                 endpoint.route.permit_body(request.caller, request.body)
         elif endpoint.route.repeatable:
             body = await request.read_body(self._body_limit)
@@ -110,7 +113,9 @@ class ApiResponder:
         return _for_caches(request, endpoint, reply)
 
     async def _admit(self, request: Request, endpoint: Endpoint | None) -> None:
-        """Authenticates and counts the request, against its account or else its address."""
+        """Authenticates the request and counts it: against its account, or where its credential is
+        not valid, against its address. Raises `AuthenticationRequired`, `RateLimited` and
+        `PermissionDenied`."""
         try:
             caller = self._authenticators.caller(request)
             if not isinstance(caller, Principal):
@@ -119,18 +124,18 @@ class ApiResponder:
             await throttle.address(request)
             raise
         request.caller = caller
-        acting_for.set(caller.account_id or caller.user_id)  # as on the pages of a mirror
+        acting_for.set(caller.account_id or caller.user_id)  # the same on the pages of a mirror
         never_refused = (
             endpoint is not None and endpoint.never_refused and caller.credential == "session"
         )
         await throttle.account(request, caller.user_id, caller.plan, never_refused=never_refused)
         if caller.admits is not None:
-            _check_place(caller.admits, request.origin)
+            _check_network(caller.admits, request.origin)
 
 
-def _check_place(admits: Admits, origin: Origin) -> None:
-    """Raises `PermissionDenied` where a credential may not be used. Where a proxy has not told
-    where that is, it may not."""
+def _check_network(admits: Admits, origin: Origin) -> None:
+    """Raises `PermissionDenied` where a credential may not be used from the request's address, or
+    where no proxy has said what that is."""
     if not origin.known or not admits(origin.address):
         raise PermissionDenied(
             f"This API key may not be used from {origin.address}: use it in one of its networks."
@@ -140,7 +145,7 @@ def _check_place(admits: Admits, origin: Origin) -> None:
 def _decoded(
     request: Request, endpoint: Endpoint, shape: type[Struct], body: bytes
 ) -> Struct | None:
-    """The body in its shape; None where a bearer credential came instead."""
+    """The body, read by its shape; None where a bearer credential came in its place."""
     if endpoint.route.bearer_instead:
         if not body:
             if bearer(request.headers) is None:
@@ -151,7 +156,7 @@ def _decoded(
 
 
 def nowhere(request: Request, match: PathMatch) -> PorticoError:
-    """Why a path or its method leads nowhere."""
+    """The error for a path without routes, or for a method that the path does not have."""
     if match.methods:
         allowed = sorted(match.methods)
         return MethodNotAllowed(
@@ -161,10 +166,9 @@ def nowhere(request: Request, match: PathMatch) -> PorticoError:
 
 
 def _for_caches(request: Request, endpoint: Endpoint, reply: Reply) -> Reply:
-    """The reply with what its route declares for caches, or else, to a read, with its entity
-    tag."""
+    """Adds what the route declares for caches; or, to the answer of a read, its entity tag."""
     if endpoint.cache_control:
-        # Not a refusal, given again; nor an answer that a release before has kept with it.
+        # Not to a replayed refusal, nor to a kept answer of an older release, which has it already.
         if reply.status < 400 and "cache-control" not in dict(reply.headers):
             reply.headers.append(("cache-control", endpoint.cache_control))
     elif reply.status == 200 and request.method in READING_METHODS:
