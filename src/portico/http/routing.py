@@ -1,6 +1,8 @@
-"""Routes are data: one declaration an endpoint says everything that the pipeline must know.
+"""Routes are data: one declaration per endpoint says everything that the pipeline must know.
 
-Dispatch, access, validation and the OpenAPI document all come from it.
+Dispatch, access, validation and the OpenAPI document all come from it. In the order in which they
+come to be: a `Route` is declared in `api` or `pages`, a `Mount` puts routes at an address, `Router`
+makes an `Endpoint` of each route and a `PathMatch` of each path.
 """
 
 import itertools
@@ -31,33 +33,35 @@ ID = "{id}"
 ID_PART = re.compile(r"\{[a-z_]+\}")
 
 MOST_IDS = 2
-"""A resource, and one that belongs to it."""
+"""Ids in one path: a resource's, and that of one which belongs to it."""
 
 PUBLIC_BODY_LIMIT = 16_384
-"""In bytes: what anyone may send without a credential."""
+"""In bytes: the largest body of a request without a credential."""
 
 
 class Access(Enum):
     """Who may call a route that needs no scope."""
 
     ANYONE = "anyone"
-    """Without a credential; counted against the caller's address."""
+    """No credential; counted against the caller's address."""
     CLIENT = "client"
-    """A client of OAuth, by its id and, unless it is public, its secret."""
+    """An OAuth client, by its id and, unless it is public, its secret."""
     OPERATOR = "operator"
-    """From an address of `metrics_allow`."""
+    """Anyone from an address in the setting `metrics_allow`."""
     ANY_CALLER = "any caller"
-    """With any valid credential."""
+    """Any valid credential."""
     WHOLE_CALLER = "whole caller"
-    """With one that may do all that its user may."""
+    """A credential that carries every scope of its user."""
 
 
 class AnyRoute(msgspec.Struct, frozen=True, kw_only=True):
-    """One endpoint: a `Route`, or one that reads a query or a body, which the type of its handler's
-    request names. `path` is relative to its base. Up to two parts of it may be ids, as `{id}`.
+    """The declaration of one endpoint. Declare one by a subclass: `Route` reads neither query nor
+    body, the others what their name says; mypy holds the handler to it.
 
-    `access` is a scope or an `Access`: a route cannot be declared without saying who may call it.
-    `answer` is the shape of a success's body, None for an empty one.
+    `path` is relative to the mount's prefix; up to two of its segments may be ids, as `{id}`.
+    `access` is a scope or an `Access`, without a default. `summary` and `description` are for the
+    OpenAPI document, `status` and `answer` those of a success: `answer` is the shape of the body,
+    None for an empty one. `errors` are those that the handler may raise.
     """
 
     method: str
@@ -66,50 +70,50 @@ class AnyRoute(msgspec.Struct, frozen=True, kw_only=True):
     access: str | Access
     summary: str
     permit: Callable[[Principal, int], object] | None = None
-    """What else refuses a caller, whatever they send: it raises `PermissionDenied` by who they are
-    and the first id in the path (0: there is none) alone."""
+    """Refuses callers whom the scope lets pass. Called with the caller and the first id in the path
+    (0 without one), before anything else is read; raises `PermissionDenied`."""
     permit_body: Callable[[Principal, Any], object] | None = None
-    """The same by what the body asks for, which it is called with."""
+    """As `permit`, called with the caller and the body once that is read."""
     description: str = ""
     status: int = 200
     query: type[msgspec.Struct] | None = None
     body: type[msgspec.Struct] | None = None
     bearer_instead: ClassVar = False
-    """Whether the body may be left out where an access token comes as a bearer credential."""
+    """Whether a bearer credential may come in place of the body."""
     form: type | None = None
-    """What is read as a form: of OAuth's endpoints, which take JSON too, their parameters."""
+    """The shape of a form. OAuth's endpoints read their parameters by it, from JSON too."""
     answer: Any = None
     errors: Sequence[type[PorticoError]] = ()
     location: bool = False
-    """Whether a success carries `Location`."""
+    """Whether a success has the header `Location`."""
     conditional: bool = False
-    """Whether it honours `If-Match`."""
+    """Whether it honours `If-Match` (412)."""
     repeatable: bool = False
     """Whether it honours `Idempotency-Key`."""
     same_origin: bool = False
-    """Whether a page of another site is refused, also where no cookie came with the request."""
+    """Whether requests from pages of another site are refused even without a cookie."""
     media: str = JSON
-    """The type of a success's body."""
+    """The media type of a success's body."""
     no_store: bool = False
-    """Whether a success carries `Cache-Control: no-store`, because it shows a secret or goes on."""
+    """Whether a success has `Cache-Control: no-store`: it shows a secret, or is a stream."""
     public_seconds: int = 0
-    """How long anyone, a page of another site too, may keep a success; 0: not at all."""
+    """For how many seconds shared caches may keep a success (`Cache-Control: public`); 0: none."""
     never_refused: bool = False
-    """Whether it is not refused, and not counted, when the quota is spent: because it ends the very
-    credential that it is called with. With an API key, which it does not end, it is refused; where
-    anyone may call it, it refuses by itself whoever has brought nothing that it ends."""
+    """Whether it is answered, and not counted, when the limit is reached: it ends the credential
+    that it is called with. An API key, which it does not end, is refused as usual. A route that
+    anyone may call must itself refuse those who bring nothing that it ends."""
     sharing: Sharing = Sharing.LISTED
-    """Whose pages may read its answers."""
+    """Which origins may read its answers (CORS)."""
     on_address: bool = False
-    """Of a page: whether it counts against the address on the plan Free, as every endpoint of the
-    authorization server that anyone may call."""
+    """Only for pages: whether requests count against the address, by the limits of the plan Free,
+    as for all public endpoints of the authorization server."""
     file_bytes: int = 0
-    """Of a page: how large a file its form sends at most; 0: it sends none."""
+    """Only for pages: the largest file that the form may send, in bytes; 0: none."""
     sets_cookie: bool = False
-    """Whether a success carries `Set-Cookie`."""
+    """Whether a success has `Set-Cookie`."""
     shows: Callable[[Any], Part] | None = None
-    """Which part of the data alone decides on the answer to a request, that is then the same for
-    all who may have it and is kept; None: it is not."""
+    """The one part of the data that decides on the answer to a request. The answer is then the same
+    for every caller who may have it, and is kept (`http/representations.py`). None: it is not."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.access, Access) and self.access not in (*SCOPES, *OPENID_SCOPES):
@@ -139,26 +143,26 @@ class AnyRoute(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cache_control(self) -> str:
-        """The `Cache-Control` of a success; empty where it has none, or that of a tagged one."""
+        """The `Cache-Control` of a success; empty where the route declares none."""
         if self.no_store:
             return "no-store"
         return f"public, max-age={self.public_seconds}" if self.public_seconds else ""
 
 
-@cache  # paths are few, and asked about again and again while a server starts
+@cache  # there are few paths, and a start asks about each many times
 def _ids_in(path: str) -> Sequence[str]:
     return tuple(part[1:-1] for part in path.split("/") if ID_PART.fullmatch(part))
 
 
 class Route(AnyRoute, frozen=True, kw_only=True):
-    """One that reads neither query nor body."""
+    """A route that reads neither query nor body."""
 
     handler: Handler
     shows: Callable[[Request], Part] | None = None
 
 
 class QueryRoute(AnyRoute, Generic[Q], frozen=True, kw_only=True):
-    """One that reads its query."""
+    """A route that reads its query."""
 
     handler: Callable[[QueryRequest[Q]], Awaitable[Reply]]
     query: type[Q]
@@ -166,7 +170,7 @@ class QueryRoute(AnyRoute, Generic[Q], frozen=True, kw_only=True):
 
 
 class BodyRoute(AnyRoute, Generic[B], frozen=True, kw_only=True):
-    """One that reads a JSON body."""
+    """A route that reads a JSON body."""
 
     handler: Callable[[BodyRequest[B]], Awaitable[Reply]]
     body: type[B]
@@ -174,7 +178,8 @@ class BodyRoute(AnyRoute, Generic[B], frozen=True, kw_only=True):
 
 
 class BodyOrBearerRoute(AnyRoute, Generic[B], frozen=True, kw_only=True):
-    """One that reads a JSON body, or takes a bearer credential instead: then the body is None."""
+    """A route that reads a JSON body, or takes a bearer credential instead: the body is then
+    None."""
 
     handler: Callable[[BodyRequest[B | None]], Awaitable[Reply]]
     body: type[B]
@@ -182,14 +187,15 @@ class BodyOrBearerRoute(AnyRoute, Generic[B], frozen=True, kw_only=True):
 
 
 class FormRoute(AnyRoute, Generic[F], frozen=True, kw_only=True):
-    """One that reads a form."""
+    """A route that reads a form."""
 
     handler: Callable[[BodyRequest[F]], Awaitable[Reply]]
     form: type[F]
 
 
 def _taken_headers(route: AnyRoute) -> tuple[str, ...]:
-    """The headers that it reads and that pages may not send unasked (Fetch §2.2.2)."""
+    """The headers that it reads and that pages of other origins may send only if allowed (Fetch
+    §2.2.2)."""
     taken = {
         "Authorization": route.access is not Access.ANYONE or route.bearer_instead,
         "Content-Type": route.body is not None or route.form is not None,
@@ -205,7 +211,8 @@ _numbers = itertools.count()
 
 
 class Endpoint:
-    """A route where it is mounted, ready for the pipeline."""
+    """A mounted route. It copies what every request needs, so that each is one attribute
+    look-up."""
 
     __slots__ = (
         "body",
@@ -228,9 +235,10 @@ class Endpoint:
     )
 
     def __init__(self, route: AnyRoute, environment: str, path: str) -> None:
-        """`environment` and `path`, the pattern with its version, name the endpoint in metrics."""
+        """`environment` is its name, `path` the pattern with the version in front, such as
+        `/v1/products/{id}`. Both name the endpoint in metrics."""
         self.number = next(_numbers)
-        """Its own among all endpoints of this process."""
+        """Unique among all endpoints of this process."""
         self.route = route
         self.environment = environment
         self.path = path
@@ -269,42 +277,42 @@ class PathMatch(msgspec.Struct, frozen=True):
 
     @property
     def taken_headers(self) -> frozenset[str]:
-        """The headers that a page must be allowed to send there."""
+        """The headers that a page of another origin must be allowed to send (CORS)."""
         return frozenset(
             name for known in self.methods.values() for name in _taken_headers(known.route)
         )
 
     @property
     def is_public(self) -> bool:
-        """Whether there is something, all of which is asked for without a credential."""
+        """Whether the path has routes, and none of them needs a credential."""
         return bool(self.methods) and all(known.public for known in self.methods.values())
 
 
 class Responder(Protocol):
-    """How the requests of a mount are answered: as an API, as OAuth, as pages."""
+    """Answers the requests of a mount: as an API, as OAuth endpoints, as pages."""
 
     def serves(self, access: str | Access) -> bool:
-        """Whether it can tell who calls a route of this access: no other is mounted on it."""
+        """Whether it can decide who may call a route with this access. Others cannot be mounted."""
         ...
 
     async def answer(
         self, request: Request, match: PathMatch, endpoint: Endpoint | None, id_texts: Sequence[str]
     ) -> Reply:
-        """The reply to a request that was routed; `id_texts` are the ids in its path, unread.
-        Raises `PorticoError`."""
+        """The reply to a request. `endpoint` is None where the path has none for the method;
+        `id_texts` are the ids in the path as they were sent. Raises `PorticoError`."""
         ...
 
     def problem(self, request: Request, error: PorticoError) -> Reply:
-        """An error as a reply."""
+        """The reply to an error."""
         ...
 
 
 class Mount(msgspec.Struct, frozen=True):
-    """Routes at a base address: `host` (with port where it is not 443) and path `prefix`.
+    """Routes at an address: `host` (with the port unless that is 443) and path `prefix`.
 
-    What has no host is at every one, and what has no environment belongs to none. `name` is the
-    version, or what stands in its place. `extra_headers` stand on every response: a superseded
-    version's `Deprecation` and `Sunset`. `cors` are the origins of each `Sharing` that it knows.
+    An empty `host` means every host; `environment` is None where the routes belong to none. `name`
+    is the API version, or another word for metrics. `extra_headers` are on every response, such as
+    `Deprecation` and `Sunset` of a superseded version. `cors` has the allowed origins by `Sharing`.
     """
 
     host: str
