@@ -51,6 +51,18 @@ async def test_a_file_is_at_its_own_host_alone(tmp_path: Path) -> None:
         assert found == {"api.test": 200, "try.test": 200, "dash.test": 404, "10.0.0.7": 401}
 
 
+@pytest.mark.parametrize(
+    ("host", "path"),
+    [("api.test/v1", "/users/me"), ("api.test/v1/users", "/me"), ("dash.test/sign-in", "")],
+)
+async def test_no_host_holds_a_part_of_the_path(tmp_path: Path, host: str, path: str) -> None:
+    async with Api(settings_for(tmp_path, HOSTS)) as api:
+        caller = await api.caller("admin")
+        told = [("host", host), ("authorization", f"Bearer {caller.key}")]
+        answer = await InProcess(api).exchange("GET", path, told)
+        refused(answer, 400, "VALIDATION_ERROR")
+
+
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
 

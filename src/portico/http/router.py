@@ -87,13 +87,15 @@ class Router:
         """The match of a path, and the ids in it as they were sent. A path that leads nowhere gets
         a match without methods. Where several hosts are served, the authority of the request target
         takes precedence over the Host header (RFC 9112 §3.2.2, RFC 9113 §8.3.1). Raises
-        `Unreadable` for two Host headers (RFC 9112 §3.2)."""
+        `Unreadable` for two Host headers, and for one that goes on with a path (RFC 9112 §3.2)."""
         where = path
         if self._by_host:
             hosts = scope.headers.get_all("host")
             if len(hosts) > 1:
                 raise Unreadable("Send the Host header once.")
             host = scope.authority or "".join(hosts)
+            if "/" in host:
+                raise Unreadable("Send a Host header that names a host alone.")
             where = (host_name(host) if len(host) <= LONGEST_HOST else host) + path
         match = self._exact.get(where)
         if match is not None:
