@@ -169,6 +169,20 @@ def test_what_postgresql_does_not_take_is_told_and_leaves_nothing(
     assert "holds a Portico already" in again.refused("--data", "new", "restore", str(archive))[1]
 
 
+def test_the_name_of_a_table_is_no_statement(
+    installation: Installation, target: Installation, tmp_path: Path
+) -> None:
+    another = tmp_path / "another.db"
+    apsw.Connection(str(another)).execute("CREATE TABLE kept (id)").close()
+    attached = f"ATTACH '{another}' AS a; DROP TABLE a.kept; SELECT 0"
+    name = f'users"" WHERE 0 GROUP BY id; {attached}; --'
+    in_database(installation.data / "live.db", f'CREATE TABLE "{name}" (a)')
+    archive = installation.directory / "backup.tar"
+    installation.told("backup", str(archive))
+    assert target.told("restore", str(archive))["engine"] == "postgres"
+    assert list(apsw.Connection(str(another)).execute(MOVED + " AND name = 'kept'"))
+
+
 def test_a_move_that_is_killed_leaves_no_installation_and_is_repeated(
     installation: Installation, target: Installation
 ) -> None:

@@ -70,7 +70,13 @@ def size(source: Path) -> int:
     """How many rows `move` stores, about. Raises `FileError`."""
     with reading(source) as connection:
         tables = [row[0] for row in connection.execute(_SQLITE_TABLES) if row[0] not in MADE]
-        return sum(_first(connection, f'SELECT count(*) FROM "{table}"') for table in tables)
+        return sum(_first(connection, f"SELECT count(*) FROM {_quoted(table)}") for table in tables)
+
+
+def _quoted(name: str) -> str:
+    """A name that another may have chosen, so that it is no statement of theirs."""
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'
 
 
 _SQLITE_TABLES = """
