@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from portico.contract.csv_cells import MOST_CELLS
 from portico.contract.file_lines import MAX_ROW_BYTES, MAX_ROW_LINES
 from portico.contract.product_files import (
     format_of,
@@ -253,6 +254,15 @@ def test_cells_over_many_lines_hold_no_more_than_a_row_may() -> None:
     assert told(first)["row"].startswith(f"must be shorter than {MAX_ROW_BYTES} bytes")
 
 
+@pytest.mark.parametrize("line", [b"Lamp,light,1", b"name,category,price"])
+def test_a_crowd_of_empty_cells_is_not_passed_over_one_by_one(line: bytes) -> None:
+    text = b"name,category,price\n" + line + b"," * MOST_CELLS + b"\n"
+    (row,) = read(text, "csv")
+    assert told(row) == {"row": f"must have 3 cells like the header, not {MOST_CELLS + 3}"}
+    with pytest.raises(Unreadable, match=f"has {MOST_CELLS + 3} cells"):
+        read(text.partition(b"\n")[2], "csv")
+
+
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_row_after_many_empty_lines_is_read(form: Format) -> None:
     row = {"csv": b"name,category,price\n", "ndjson": b""}[form] + b"\n" * (MAX_ROW_LINES - 1)
@@ -326,7 +336,12 @@ def test_cells_that_are_no_price_are_told(cell: str, message: str) -> None:
         (b"Lamp,light,1\n", "'Lamp' is no field, 'light' is no field, '1' is no field"),
         (b"n\xe4me,category,price\n", "The CSV header must be UTF-8: save the file as that."),
         (b"name,category,price\rLamp,light,1\r", "must end with LF or CR LF, not with CR alone"),
-        (b"x," * 100_000 + b"\n", "'x' is no field"),
+        (b"x," * 1_000 + b"\n", "'x' is no field"),
+        (b"x," * 100_000 + b"\n", "The CSV header has 100001 cells"),
+        (
+            b"name;category;" * 50_000 + b"\n",
+            "divided by semicolons: save it with commas in between",
+        ),
     ],
 )
 def test_a_bad_csv_header_is_one_error_for_the_file(first: bytes, message: str) -> None:

@@ -15,10 +15,17 @@ def guarded(text: str) -> str:
     return f"{APOSTROPHE}{text}" if text[:1] in _GUARDED else text
 
 
+MOST_CELLS = 20_000
+"""In a record: more than any spreadsheet has columns (16,384). To look through a million would hold
+up everybody else."""
+
+
 def shortened(cells: list[str], least: int) -> list[str]:
     """A record without the empty cells at its end, but for the first `least` cells: spreadsheets
-    write some for columns that nothing stands in any more."""
+    write some for columns that nothing stands in any more. One of too many cells stays as it is."""
     length = len(cells)
+    if length > MOST_CELLS:
+        return cells
     while length > least and not cells[length - 1]:
         length -= 1
     return cells[:length]

@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 import msgspec
 from msgspec import Raw
 
-from portico.contract.csv_cells import APOSTROPHE, csv_text, guarded, shortened
+from portico.contract.csv_cells import APOSTROPHE, MOST_CELLS, csv_text, guarded, shortened
 from portico.contract.faulty_rows import beginning
 from portico.contract.file_lines import (
     BYTE_ORDER_MARK,
@@ -65,6 +65,8 @@ _NUMBERS = frozenset(
 _JSON = frozenset(name for name in _NAMES if isinstance(_KINDS[name], Items | Texts))
 _EMPTY: dict[str, Any] = {name: [] if isinstance(_KINDS[name], Items) else {} for name in _JSON}
 """What an empty cell of these stands for, where a product is changed."""
+
+_FIELDS = f"Fields are {', '.join(_COLUMNS)}, with commas in between."
 
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _SURELY_SHORT = 18
@@ -182,13 +184,17 @@ def _told(error: Exception) -> str:
 
 def _header(lines: Lines, records: Iterator[list[str]], *, update: bool) -> list[str]:
     try:
-        names = shortened([_column(name.strip()) for name in next(records, [])], 0)
+        cells = next(records, [])
     except (TooLong, csv.Error) as error:
         _require_commas(lines.text)
         told = _told(error) if lines.is_utf8 else NOT_UTF8
         raise Unreadable(f"The CSV header {told}.") from None
     if not lines.is_utf8:
         raise Unreadable(f"The CSV header {NOT_UTF8}: save the file as that.")
+    if len(cells) > MOST_CELLS:
+        _require_commas(lines.text)
+        raise Unreadable(f"The CSV header has {len(cells)} cells. {_FIELDS}")
+    names = shortened([_column(name.strip()) for name in cells], 0)
     if not names:
         raise Unreadable("The first line must be a CSV header that names the columns.")
     wrongs = [f"{printable(name)!r} is no field" for name in names if name not in _COLUMNS]
@@ -198,8 +204,7 @@ def _header(lines: Lines, records: Iterator[list[str]], *, update: bool) -> list
     if wrongs:
         _require_commas(lines.text)
         raise Unreadable(
-            f"The CSV header does not fit: {', '.join(wrongs[:_MOST_WRONGS])}."
-            f" Fields are {', '.join(_COLUMNS)}, with commas in between."
+            f"The CSV header does not fit: {', '.join(wrongs[:_MOST_WRONGS])}. {_FIELDS}"
         )
     return names
 
@@ -213,7 +218,8 @@ def _require_commas(header: str) -> None:
     """Raises `Unreadable` where a header that does not fit is one with something else in between,
     as spreadsheets write it where a comma stands in numbers."""
     for divider, words in _DIVIDERS.items():
-        names = {_column(name.strip(' "\r\n')) for name in header.split(divider)}
+        parts = header.split(divider, MOST_CELLS)
+        names = {_column(name.strip(' "\r\n')) for name in parts}
         if len(names & {*_COLUMNS}) > 1:
             raise Unreadable(
                 f"The columns of this file are divided by {words}: save it with commas in between,"
