@@ -36,6 +36,34 @@ async def test_what_was_read_before_is_not_sent_again(api: Api, path: str) -> No
         assert (again.status_code, again.content) == (200, first.content), unknown
 
 
+@pytest.mark.parametrize("path", [*PATHS, SEARCH, "/openapi.json"])
+async def test_who_reads_only_what_they_know_is_told_where_it_is_another(
+    api: Api, path: str
+) -> None:
+    """RFC 9110 §13.1.1 and §13.2.2: before `If-None-Match`, and by the strong comparison."""
+    caller = await api.caller("viewer")
+    where = await place(api, path, caller.user.id)
+    for coding in ("identity", "gzip"):
+        accepted = {"accept-encoding": coding}
+        tag = (await caller.get(where, headers=accepted)).headers["etag"]
+        for known in (tag, f'"other", {tag}', "*"):
+            assert (await caller.get(where, headers={"if-match": known})).status_code == 200, known
+        headers = {"if-match": tag, "if-none-match": tag, **accepted}
+        assert (await caller.get(where, headers=headers)).status_code == 304
+        for other in ('"other"', f"W/{tag}", tag.strip('"'), ""):
+            for more in ({}, {"if-none-match": tag}):
+                headers = {"if-match": other, **more, **accepted}
+                refused(await caller.get(where, headers=headers), 412, "PRECONDITION_FAILED")
+                assert (await caller.head(where, headers=headers)).status_code == 412
+
+
+async def test_a_condition_does_not_make_another_answer_of_what_is_not_there(api: Api) -> None:
+    caller = await api.caller("viewer")
+    for condition in ("if-match", "if-none-match"):
+        nothing = await caller.get("/products/1", headers={condition: "*"})
+        refused(nothing, 404, "RESOURCE_NOT_FOUND")
+
+
 WEBHOOK = {"url": "https://shop.example/hook", "types": ["product.*"]}
 USER = {"name": "Ada", "email": "ada@shop.example", "password": "Analytical1", "role": "viewer"}
 MADE = {
@@ -148,6 +176,32 @@ async def test_a_condition_that_fails_changes_nothing(api: Api, condition: str) 
             refused(changed, 412, "PRECONDITION_FAILED")
             if where != "/users/me":
                 refused(await admin.delete(where, headers=headers), 412, "PRECONDITION_FAILED")
+
+
+@pytest.mark.parametrize("condition", ["{tag}", "W/{tag}", '"other", {tag}', "{coded}", "*"])
+@pytest.mark.parametrize("match", [{}, {"if-match": "*"}])
+async def test_a_change_of_anything_but_what_is_there_changes_nothing(
+    api: Api, condition: str, match: dict[str, str]
+) -> None:
+    """RFC 9110 §13.1.2: `If-None-Match` keeps a change from what it names, by the weak
+    comparison."""
+    admin = await api.caller("admin")
+    places = [f"/products/{(await api.product()).id}", f"/users/{(await api.account()).id}"]
+    places += ["/users/me", await made(admin, "webhooks")]
+    async with api.unchanged():
+        for where in places:
+            tag = (await admin.get(where)).headers["etag"]
+            named = condition.format(tag=tag, coded=f'{tag[:-1]}1f8b"')
+            headers = {"if-none-match": named, **match}
+            change = {"description": ""} if "webhooks" in where else {"name": "Changed"}
+            changed = await admin.patch(where, json=change, headers=headers)
+            refused(changed, 412, "PRECONDITION_FAILED")
+            if where != "/users/me":
+                refused(await admin.delete(where, headers=headers), 412, "PRECONDITION_FAILED")
+    for where in places[:2]:
+        headers = {"if-none-match": '"other"', **match}
+        assert (await admin.delete(where, headers=headers)).status_code == 204
+        refused(await admin.delete(where, headers=headers), 404, "RESOURCE_NOT_FOUND")
 
 
 async def test_of_concurrent_changes_with_one_tag_exactly_one_passes(api: Api) -> None:

@@ -40,17 +40,39 @@ def matches(header: str, tag: str, *, weak: bool) -> bool:
 
 def require_match(header: str | None, body: bytes) -> None:
     """Raises `PreconditionFailed` when `If-Match` names another representation than `body`."""
-    if header is None:
-        return
-    tag = entity_tag(body)  # whoever changes it may have read it in either coding
+    if header is not None:
+        _require_named(header, entity_tag(body))
+
+
+def _require_named(header: str, tag: str) -> None:
+    # Whoever sends it may have read what it is of in either coding.
     if not any(matches(header, one, weak=False) for one in (tag, coded_tag(tag))):
         raise PreconditionFailed(
             "The resource has changed since: read it again, and send its ETag in If-Match."
         )
 
 
-def expected(request: Request, shown: Callable[[R], object]) -> Callable[[R], None]:
-    """Holds what a change finds, as it is `shown`, against the caller's `If-Match`: raises
-    `PreconditionFailed` where that names another."""
+def require_tag(request: Request, tag: str) -> None:
+    """The same for what has this entity tag, and is read."""
     header = request.listed("if-match")
-    return lambda record: require_match(header, encode(Single(shown(record))))
+    if header is not None:
+        _require_named(header, tag)
+
+
+def expected(request: Request, shown: Callable[[R], object]) -> Callable[[R], None]:
+    """Holds what a change finds, as it is `shown`, against the caller's `If-Match` and
+    `If-None-Match`: raises `PreconditionFailed` where the one names another, or the other this."""
+    match, none_match = request.listed("if-match"), request.listed("if-none-match")
+
+    def check(record: R) -> None:
+        if match is None and none_match is None:
+            return
+        tag = entity_tag(encode(Single(shown(record))))
+        if match is not None:
+            _require_named(match, tag)
+        if none_match is not None and any(
+            matches(none_match, one, weak=True) for one in (tag, coded_tag(tag))
+        ):
+            raise PreconditionFailed("The resource is there, and as If-None-Match names it.")
+
+    return check

@@ -12,7 +12,7 @@ from typing import Self
 
 import msgspec
 
-from portico.http.conditions import coded_tag, entity_tag, matches
+from portico.http.conditions import coded_tag, entity_tag, matches, require_tag
 from portico.http.content import BY_CODING, GZIP, LEAST, check_accept, gzipped, takes_gzip
 from portico.http.messages import Reply, Request
 from portico.http.routing import Endpoint
@@ -55,7 +55,10 @@ class Representation(msgspec.Struct, gc=False):
         return cls(reply.body, tuple(reply.headers), entity_tag(reply.body), size)
 
     def reply(self, request: Request) -> Reply:
-        """As this caller takes it: compressed where that pays, or 304 where they have it."""
+        """As this caller takes it: compressed where that pays, or 304 where they have it. Raises
+        `PreconditionFailed` where they want another."""
+        if "if-match" in request.headers:
+            require_tag(request, self._tag)
         is_long = len(self._body) >= LEAST
         coded = is_long and takes_gzip(request)
         tag = coded_tag(self._tag) if coded else self._tag
@@ -72,8 +75,10 @@ class Representation(msgspec.Struct, gc=False):
 
 
 def tagged(request: Request, reply: Reply) -> Reply:
-    """A success that is not kept, with its entity tag, as this caller takes it."""
-    if len(reply.body) >= LEAST or "if-none-match" in request.headers:
+    """A success that is not kept, with its entity tag, as this caller takes it. Raises
+    `PreconditionFailed`."""
+    headers = request.headers
+    if len(reply.body) >= LEAST or "if-none-match" in headers or "if-match" in headers:
         return Representation.of(reply).reply(request)
     reply.headers += ("etag", entity_tag(reply.body)), *_SHORT
     return reply
@@ -107,7 +112,8 @@ class Representations:
         self.misses = 0
 
     async def find(self, request: Request, endpoint: Endpoint) -> Reply | None:
-        """The answer to a request, where it is kept and true. Raises `NotAcceptable`."""
+        """The answer to a request, where it is kept and true. Raises `NotAcceptable` and
+        `PreconditionFailed`."""
         key = _key(request, endpoint)
         kept = self._kept.get(key)
         if kept is None or kept.version != await request.environment.db.version_of(kept.part):

@@ -5,7 +5,7 @@ from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 
-from portico.http.conditions import coded_tag, entity_tag, matches
+from portico.http.conditions import coded_tag, entity_tag, matches, require_tag
 from portico.http.content import BY_CODING, GZIP, gzipped, takes_gzip
 from portico.http.cors import Sharing
 from portico.http.messages import Reply, Request
@@ -72,7 +72,8 @@ class File:
         self._types = (("content-type", content_type),), (("content-type", content_type), GZIP)
 
     def reply(self, request: Request) -> Reply:
-        """The file, or 304 where the caller has it."""
+        """The file, or 304 where the caller has it. Raises `PreconditionFailed`."""
+        require_tag(request, self._tags[0])
         coded = takes_gzip(request)
         tag = self._tags[coded]
         headers = [("etag", tag), *self._headers]
