@@ -371,9 +371,13 @@ async def test_a_body_of_another_type_is_415(api: Api) -> None:
 async def test_an_encoded_body_is_415(api: Api) -> None:
     editor = await api.caller("editor")
     async with api.unchanged():
-        headers = JSON | {"content-encoding": "gzip"}
-        answer = await editor.post("/products", content=b"x", headers=headers)
-        refused(answer, 415, "UNSUPPORTED_MEDIA_TYPE")
+        for codings in (["gzip"], ["identity, gzip"], ["identity", "gzip"]):
+            headers = [*JSON.items(), *(("content-encoding", coding) for coding in codings)]
+            answer = await editor.post("/products", json=LAMP, headers=headers)
+            refused(answer, 415, "UNSUPPORTED_MEDIA_TYPE")
+    headers = JSON | {"content-encoding": "Identity"}
+    answer = await editor.post("/products", content=json.dumps(LAMP), headers=headers)
+    assert answer.status_code == 201
 
 
 @pytest.mark.parametrize(

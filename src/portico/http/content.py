@@ -89,5 +89,5 @@ def check_content(request: Request) -> None:
         name, _, value = param.partition("=")
         if name == "charset" and value.strip('"') not in ("utf-8", "utf8"):
             raise UnsupportedMediaType("Send the body as UTF-8.")
-    if (request.header("content-encoding") or "identity").lower() != "identity":
+    if (request.listed("content-encoding") or "identity").lower() != "identity":
         raise UnsupportedMediaType("Send the body without a content encoding.")

@@ -177,7 +177,7 @@ def _parameters(request: Request, body: bytes, shape: type[Struct] | None) -> di
     """The parameters of a form or a JSON object. What is sent empty counts as left out, and what
     `shape` does not have is ignored (RFC 6749 §3.2)."""
     media = (request.header("content-type") or "").partition(";")[0].strip().lower()
-    if request.header("content-encoding"):
+    if request.listed("content-encoding"):
         raise UnsupportedMediaType("Send the body without a content encoding.")
     known = fields(shape) if shape else {}
     if media == FORM:
