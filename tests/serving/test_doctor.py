@@ -763,6 +763,17 @@ def test_a_store_that_may_lose_counts_is_told(installation: Installation) -> Non
     assert "allkeys-lru" in told[1]["Valkey memory"]
 
 
+def test_a_store_that_tells_its_user_nothing_of_itself_is_none_that_counts_nothing(
+    installation: Installation,
+) -> None:
+    careful = "on >pw ~portico:* &* +@all -@dangerous"
+    with redis_servers(("--user", "app", *careful.split())) as (server,):
+        given = installation.having(valkey_url=server.url.replace("//", "//app:pw@"))
+        problems, told = examined(given), notices(given)
+    assert problems == {}
+    assert "does not say" in told["Valkey"]
+
+
 def test_a_collector_that_takes_nothing_is_told(installation: Installation) -> None:
     with collecting() as taking:
         given = installation.having(otlp_endpoint=taking.url)

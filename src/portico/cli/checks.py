@@ -307,7 +307,11 @@ async def valkey(settings: Settings) -> AsyncIterator[Finding]:
         return
     finally:
         await limiter.close()
-    yield well("Valkey", f"{about.name} {about.version} answers")
+    if about.version is None:
+        message = "it answers, and does not say of itself whether it keeps its counts"
+        yield notice("Valkey", message, "let the user of PORTICO_VALKEY_URL run INFO there")
+    else:
+        yield well("Valkey", f"{about.name} {about.version} answers")
     if about.policy not in (None, "noeviction"):
         message = f"it may evict counts, which then begin at zero: its policy is {about.policy}"
         yield notice("Valkey memory", message, "set maxmemory-policy noeviction there")

@@ -88,7 +88,8 @@ return 0
 ABOUT = """
 local told = ''
 for _, section in ipairs({'server', 'memory', 'persistence'}) do
-    told = told .. redis.call('INFO', section)
+    local said = redis.pcall('INFO', section)  -- which rights without @dangerous forbid
+    if not said.err then told = told .. said end
 end
 return {told, redis.call('TIME')}"""
 
@@ -103,11 +104,11 @@ class Question(NamedTuple):
 
 class About(NamedTuple):
     """Which server answers, its clock, in epoch milliseconds, and what it says of how it keeps its
-    data: `policy` is what it evicts, `has_log` whether it writes an append-only file. Both are None
-    where it does not say."""
+    data: `policy` is what it evicts, `has_log` whether it writes an append-only file. They are None
+    where it does not say, and so is the version."""
 
     name: str
-    version: str
+    version: str | None
     now: int
     policy: str | None
     has_log: bool | None
@@ -224,8 +225,8 @@ class ValkeyLimiter:
         fields = dict(line.split(":", 1) for line in told.decode().split("\r\n") if ":" in line)
         valkey = fields.get("valkey_version")
         return About(
-            name="Valkey" if valkey else "Redis",
-            version=valkey or fields["redis_version"],
+            name="Valkey" if valkey or not fields else "Redis",
+            version=valkey or fields.get("redis_version"),
             now=int(seconds) * 1000 + int(microseconds) // 1000,
             policy=fields.get("maxmemory_policy"),
             has_log=fields["aof_enabled"] == "1" if "aof_enabled" in fields else None,
