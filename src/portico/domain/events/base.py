@@ -1,4 +1,7 @@
-"""What changes tell, one type for each: the audit log's lines are made of these, and events."""
+"""What a change reports to have happened: one class per kind, in the module of its noun.
+
+The audit log's lines and the events that readers get are both made of these.
+"""
 
 from collections.abc import Iterable
 from typing import Any, ClassVar
@@ -9,7 +12,7 @@ Details = dict[str, Any]
 
 
 def moved(before: msgspec.Struct, now: msgspec.Struct, names: Iterable[str]) -> Details:
-    """The old and the new value of each of these fields that differs."""
+    """Those of these fields that differ, each as `{"from": …, "to": …}`."""
     return {
         name: {"from": getattr(before, name), "to": getattr(now, name)}
         for name in names
@@ -18,17 +21,18 @@ def moved(before: msgspec.Struct, now: msgspec.Struct, names: Iterable[str]) -> 
 
 
 class Event(msgspec.Struct, frozen=True):
-    """Something that happened. `action` names it, `target` the kind of what it happened to."""
+    """Something that happened. `action` is its name in the audit log, such as `product.created`,
+    and `target` the kind of thing it happened to, such as `product`."""
 
     action: ClassVar[str]
     target: ClassVar[str | None] = None
 
     @property
     def target_id(self) -> int | str | None:
-        """Which one of its kind it happened to."""
+        """The id of the thing it happened to, if there is one."""
         return None
 
     @property
     def details(self) -> Details:
-        """What else there is to tell, without secrets."""
+        """What the audit log shows besides. Never contains secrets."""
         return {}

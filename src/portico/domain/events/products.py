@@ -1,4 +1,4 @@
-"""What happens to the catalog."""
+"""What happens to products."""
 
 from portico.domain.events.base import Details, Event
 from portico.domain.products import Product
@@ -15,7 +15,7 @@ class _OfProduct(Event, frozen=True):
 
 
 class ProductCreated(_OfProduct, frozen=True):
-    """A product was made."""
+    """A product was created."""
 
     action = "product.created"
 
@@ -25,7 +25,7 @@ class ProductCreated(_OfProduct, frozen=True):
 
 
 class ProductChanged(_OfProduct, frozen=True):
-    """Values of a product changed; `product` is as it is now."""
+    """Values of a product changed: from `before` to `product`."""
 
     action = "product.changed"
 
@@ -33,14 +33,14 @@ class ProductChanged(_OfProduct, frozen=True):
 
     @property
     def details(self) -> Details:
-        """The fields that differ."""
+        """The names of the fields that differ, but for `updated_at`."""
         names = (f for f in self.product.__struct_fields__ if f != "updated_at")
         fields = [f for f in names if getattr(self.product, f) != getattr(self.before, f)]
         return {"fields": fields}
 
 
 class ProductDeleted(_OfProduct, frozen=True):
-    """A product is gone."""
+    """A product was deleted; `product` is as it was."""
 
     action = "product.deleted"
 
@@ -50,8 +50,8 @@ class ProductDeleted(_OfProduct, frozen=True):
 
 
 class ProductsImported(Event, frozen=True):
-    """Products came in from a file; `first_id` and `last_id` bound the ids of those that are new or
-    changed."""
+    """Products were imported from a file. The ids of all that are new or changed are from
+    `first_id` to `last_id`, both included."""
 
     action = "products.imported"
     target = "product"
@@ -67,7 +67,7 @@ class ProductsImported(Event, frozen=True):
 
 
 class SandboxReset(Event, frozen=True):
-    """The sandbox was filled with samples."""
+    """The sandbox was emptied and filled with samples; `filled` says how many of each kind."""
 
     action = "sandbox.reset"
 
@@ -75,5 +75,5 @@ class SandboxReset(Event, frozen=True):
 
     @property
     def details(self) -> Details:
-        """How many of each kind."""
+        """How many samples of each kind there are."""
         return self.filled

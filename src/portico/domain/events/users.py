@@ -15,7 +15,7 @@ class OfUser(Event, frozen=True):
 
 
 class UserCreated(OfUser, frozen=True):
-    """An account was made."""
+    """An account was created."""
 
     action = "user.created"
 
@@ -27,7 +27,7 @@ class UserCreated(OfUser, frozen=True):
 
 
 class UserChanged(OfUser, frozen=True):
-    """Values of an account changed; `user` is as it is now."""
+    """Values of an account changed: from `before` to `user`."""
 
     action = "user.changed"
 
@@ -35,12 +35,12 @@ class UserChanged(OfUser, frozen=True):
 
     @property
     def fields(self) -> list[str]:
-        """What differs of that which the log names."""
+        """The names of the fields that differ, of those that the audit log names."""
         return [f for f in _NAMED if getattr(self.user, f) != getattr(self.before, f)]
 
     @property
     def details(self) -> Details:
-        """The fields; of those that decide on access, the old value and the new one."""
+        """The names of the fields; for those that decide on access, also the old and new value."""
         return {"fields": self.fields, **moved(self.before, self.user, _TOLD_WHOLE)}
 
 
@@ -53,7 +53,7 @@ _NAMED = (
 
 
 class UserDeleted(OfUser, frozen=True):
-    """An account is gone."""
+    """An account was deleted."""
 
     action = "user.deleted"
 
@@ -64,7 +64,7 @@ class UserDeleted(OfUser, frozen=True):
 
 
 class UserSuspended(OfUser, frozen=True):
-    """Nothing that an account has opens anything any more."""
+    """An account was suspended: none of its credentials is accepted any more."""
 
     action = "user.suspended"
 
@@ -73,42 +73,42 @@ class UserSuspended(OfUser, frozen=True):
 
     @property
     def details(self) -> Details:
-        """How many sessions and grants it ended."""
+        """How many sessions and grants were ended."""
         return {"sessions": self.sessions, "grants": self.grants}
 
 
 class UserResumed(OfUser, frozen=True):
-    """An account is suspended no longer."""
+    """The suspension of an account was lifted."""
 
     action = "user.resumed"
 
 
 class PasswordChanged(OfUser, frozen=True):
-    """An account has a new password, and what it was signed in with ended."""
+    """An account has a new password; what was signed in with the old one was ended."""
 
     action = "password.changed"
 
 
 class PasswordReset(OfUser, frozen=True):
-    """An account got a new password through a link in a mail."""
+    """An account got a new password by a link in a mail."""
 
     action = "password.reset"
 
 
 class PasswordRefused(OfUser, frozen=True):
-    """Somebody who is signed in gave a wrong current password."""
+    """A signed-in user gave a wrong current password."""
 
     action = "password.refused"
 
 
 class EmailVerified(OfUser, frozen=True):
-    """Whoever has the account reads mail at its address."""
+    """The user proved to receive mail at the account's address."""
 
     action = "email.verified"
 
 
 class LinkGiven(OfUser, frozen=True):
-    """An admin got a link to hand over to an account."""
+    """An admin was shown a link to hand over to the account's user."""
 
     action = "link.given"
 
@@ -121,7 +121,7 @@ class LinkGiven(OfUser, frozen=True):
 
 
 class LinkAsked(OfUser, frozen=True):
-    """A link was sent to an account by mail."""
+    """A link was mailed to an account on request."""
 
     action = "link.asked"
 
