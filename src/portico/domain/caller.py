@@ -1,4 +1,4 @@
-"""Who calls, and whether that caller may."""
+"""Who makes a request (`Principal`), and whether they may: by method, scope and role."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ from portico.domain.networks import Admits
 from portico.domain.scopes import ROLE_SCOPES, SCOPES
 
 Held = Literal["api_key", "jwt", "oauth", "session"]
-"""The kinds of credentials that callers have."""
+"""The kinds of credentials of a caller."""
 
 READING_METHODS = ("GET", "HEAD")
 
@@ -17,9 +17,10 @@ READING_METHODS = ("GET", "HEAD")
 class Principal(msgspec.Struct, frozen=True, gc=False):
     """The user behind a request, as far as the credential lets that user act.
 
-    `scopes` are the effective ones; `read_only` allows GET and HEAD alone; `credential_id` is the
-    id of the key, the session or the grant, of which `token_id` is the access token; `expires_at`
-    is in epoch milliseconds.
+    `scopes` are the effective ones: those of the role that the credential carries. `read_only`
+    allows only GET and HEAD. `credential_id` is the id of the key, session or grant; `token_id`
+    that of the grant's token pair, None for keys and sessions. `expires_at` is in epoch
+    milliseconds, None where the credential does not expire.
     """
 
     user_id: int
@@ -34,20 +35,20 @@ class Principal(msgspec.Struct, frozen=True, gc=False):
     expires_at: int | None
     token_id: int | None = None
     narrow: bool = False
-    """Whether it was given some of its user's scopes, and not all that there are."""
+    """Whether the credential was limited to chosen scopes when it was made."""
     admits: Admits | None = None
-    """Whether it may be used from an address; None: from any."""
+    """Says whether the credential may be used from an address; None: from any."""
     account_id: int | None = None
-    """The account that a mirror user of the sandbox belongs to."""
+    """Of a mirror user in the sandbox: the account in live; otherwise None."""
 
     @property
     def missing(self) -> frozenset[str]:
-        """The scopes that its user has, and it does not carry."""
+        """The scopes of the user's role that the credential does not carry."""
         return ROLE_SCOPES[self.role] - self.scopes
 
 
 def require_method(principal: Principal, method: str) -> None:
-    """Let a request of this method pass, wherever it leads. Raises `PermissionDenied`."""
+    """Raises `PermissionDenied` where the credential is read-only and the method writes."""
     if principal.read_only and method not in READING_METHODS:
         raise PermissionDenied(
             f"This credential is read-only: it allows GET and HEAD, not {method}. "
@@ -56,7 +57,7 @@ def require_method(principal: Principal, method: str) -> None:
 
 
 def require_all(principal: Principal) -> None:
-    """Let a request pass that needs all that its user may do. Raises `PermissionDenied`."""
+    """Raises `PermissionDenied` unless the credential carries every scope of its user."""
     if missing := [scope for scope in SCOPES if scope in principal.missing]:
         raise PermissionDenied(
             "This needs a credential that carries all scopes of its user; this one lacks"
@@ -66,10 +67,11 @@ def require_all(principal: Principal) -> None:
 
 
 def require(principal: Principal, scope: str | None, method: str) -> None:
-    """Let a request of this method pass that needs `scope`; with None any caller will do, but for
-    a credential that was given nothing of the API.
+    """Raises `PermissionDenied` unless the caller may use this method with this scope. The error
+    says what is missing and what to do.
 
-    Raises `PermissionDenied`, which says what is missing and what to do.
+    Where `scope` is None any caller may, except one whose credential was limited to scopes that are
+    none of the API's, such as `openid`.
     """
     require_method(principal, method)
     if scope is None:
