@@ -1,5 +1,5 @@
-"""Runs what has to be done beside requests, again and again: each job in a task of its own, so that
-one that fails or takes long holds up no other."""
+"""Runs jobs again and again beside requests. Each has a task of its own, so that one that fails or
+takes long holds up no other."""
 
 import asyncio
 import logging
@@ -11,22 +11,23 @@ from portico.domain.errors import Unavailable
 from portico.domain.times import SECOND, Clock
 
 RETRY_SECONDS = 60.0
-"""A job that failed runs again after this time at most."""
+"""A job that failed runs again after its period, or after this time if that is shorter."""
 
 LAST_SECONDS = 10.0
-"""How long each last run may take."""
+"""How long the last run of each job may take when the server stops."""
 
 Wait = Callable[[float], Awaitable[None]]
-"""Waits for so many seconds."""
+"""Waits for a number of seconds, as `asyncio.sleep` does. Tests pass their own."""
 
 log = logging.getLogger(__name__)
 
 
 class Job(msgspec.Struct, frozen=True):
-    """What `run` does, every `period` seconds and once at the start.
+    """A function to call at the start, and `period` seconds after each return.
 
-    `environment` is empty where it serves both. A job with `last` runs once more when the server
-    stops. `run` may be cancelled anywhere and leaves nothing half-done.
+    A job that waits for a bell does so within `run`, and has a period of 0. `environment` is empty
+    for a job of both. A job with `last` runs once more when the server stops. `run` must leave
+    nothing half-done wherever it is cancelled.
     """
 
     environment: str
@@ -45,7 +46,7 @@ class Runs(msgspec.Struct):
     failures: int = 0
 
     def beside(self, other: "Runs") -> "Runs":
-        """The runs of this job in two processes."""
+        """This job's runs in two processes, added up."""
         return Runs(
             self.environment,
             self.job,
@@ -64,16 +65,17 @@ class Runner:
         self._reasons: dict[str, set[str]] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self.runs: list[Runs] = []
-        """How every job's runs went."""
+        """How the runs of every job went, for the metrics."""
 
     def start(self, jobs: Iterable[Job]) -> None:
-        """Begins to run these jobs."""
+        """Starts these jobs."""
         self._jobs = [(job, Runs(job.environment, job.name)) for job in jobs]
         self.runs += (runs for _, runs in self._jobs)
         self._tasks = [asyncio.create_task(self._repeat(*job)) for job in self._jobs]
 
     async def stop(self) -> None:
-        """Ends all jobs where they are; then runs those once more that keep what would be lost."""
+        """Cancels all jobs, then runs those with `last` once more, so that nothing in memory is
+        lost."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -87,10 +89,11 @@ class Runner:
             await self._wait(job.period if succeeded else min(job.period, RETRY_SECONDS))
 
     async def _succeeds(self, job: Job, runs: Runs, seconds: float | None = None) -> bool:
+        """Runs a job once, for at most so many seconds, and notes how it went."""
         try:
             async with asyncio.timeout(seconds):
                 await job.run()
-        except Exception as error:  # noqa: BLE001 - whatever it was: the next run may succeed
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next run may succeed
             runs.failures += 1
             self._tell(job, error)
             return False
@@ -100,18 +103,18 @@ class Runner:
         return True
 
     def _tell(self, job: Job, error: Exception) -> None:
-        """Logs why a job fails, each reason once until it succeeds: two may take turns."""
-        foreseen = isinstance(error, Unavailable)
-        reason = str(error) if foreseen else type(error).__name__
+        """Logs why a job fails: each reason once until it succeeds, since two may alternate."""
+        expected = isinstance(error, Unavailable)
+        reason = str(error) if expected else type(error).__name__
         told = self._reasons.setdefault(_name(job), set())
         if reason not in told:
             told.add(reason)
             log.log(
-                logging.WARNING if foreseen else logging.ERROR,
+                logging.WARNING if expected else logging.ERROR,
                 "the job %s fails and is tried again: %s",
                 _name(job),
                 reason,
-                exc_info=None if foreseen else error,
+                exc_info=None if expected else error,
             )
 
 
