@@ -13,11 +13,12 @@ from portico.services.change import Change
 from portico.services.environment import Environment
 
 Check = Callable[[Product], None]
-"""Raises `PreconditionFailed` where the caller expected the product to be another."""
+"""Checks `If-Match` against the stored product. Raises `PreconditionFailed`."""
 
 
 async def create_product(env: Environment, values: dict[str, Any], by: By) -> Product:
-    """Stores a new product with these values, which its rules have passed."""
+    """Creates a product. `values` are fields of `Product` that passed its rules, with images and
+    metadata as the contract reads them."""
 
     async def work(change: Change) -> Product:
         product = await env.products.insert(change.tx, new_product(values, change.now))
@@ -28,15 +29,16 @@ async def create_product(env: Environment, values: dict[str, Any], by: By) -> Pr
 
 
 def new_product(values: dict[str, Any], now: int) -> Product:
-    """A product with these values, which its rules have passed; it has no id yet."""
+    """A product with these values (see `create_product`), without an id."""
     return Product(id=0, created_at=now, updated_at=now, **stored_values(values))
 
 
 async def change_product(
     env: Environment, product_id: int, values: dict[str, Any], check: Check, by: By
 ) -> Product:
-    """Changes a product's values. Raises `NotFound`, `PreconditionFailed`, and `Invalid` for a
-    change of status that the states do not allow."""
+    """Changes some values of a product, and returns it as it is then. `values` are as for
+    `create_product`. Raises `NotFound`, `PreconditionFailed`, and `Invalid` for a change of status
+    that is not allowed."""
 
     async def work(change: Change) -> Product:
         before = await _locked(env, change, product_id, check)
@@ -54,7 +56,7 @@ async def change_product(
 
 
 async def delete_product(env: Environment, product_id: int, check: Check, by: By) -> None:
-    """Removes a product. Raises `NotFound` and `PreconditionFailed`."""
+    """Deletes a product. Raises `NotFound` and `PreconditionFailed`."""
 
     async def work(change: Change) -> None:
         product = await _locked(env, change, product_id, check)
@@ -65,6 +67,7 @@ async def delete_product(env: Environment, product_id: int, check: Check, by: By
 
 
 async def _locked(env: Environment, change: Change, product_id: int, check: Check) -> Product:
+    """The product, locked until the change ends. Raises `NotFound`, and what `check` does."""
     product = await change.lock(env.products, product_id)
     if product is None:
         raise NotFound(f"There is no product {product_id}.")
@@ -80,7 +83,7 @@ def _check_status(old: str, new: str) -> None:
 
 
 def stored_values(values: dict[str, Any]) -> dict[str, Any]:
-    """Values as a `Product` holds them: images and metadata as JSON text."""
+    """These values in the form of `Product`'s fields: images and metadata become JSON text."""
     stored = dict(values)
     if "images" in stored:
         images = [{"url": image["url"], "alt": image.get("alt", "")} for image in stored["images"]]
