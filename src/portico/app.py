@@ -157,7 +157,7 @@ class Portico:
             tell=published,
             destinations=self.destinations,
             is_shared=settings.database_url is not None or is_given(settings),
-            uploads=settings.data / "uploads" / name,
+            uploads_directory=settings.data / "uploads" / name,
             count_limit=settings.count_limit,
             events_days=settings.events_days,
             audit_days=settings.audit_days,

@@ -67,7 +67,7 @@ def environment(api: Api, database: Database) -> Environment:
         destinations=Destinations(),
         require_second_factor="off",
         is_shared=False,
-        uploads=api.live.uploads_directory,
+        uploads_directory=api.live.uploads_directory,
         count_limit=None,
         events_days=30,
         audit_days=None,

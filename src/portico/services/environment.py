@@ -1,6 +1,6 @@
 """An environment: `live` or `sandbox`, each with its own data, limits and addresses.
 
-`app` builds two of them. Nothing that is handed one ever asks which one it is.
+`app` builds two of them. Code that gets one never asks which one it is.
 """
 
 import asyncio
@@ -17,13 +17,21 @@ from portico.storage.stores import Stores
 
 
 class Environment(Stores):
-    """Everything that one environment consists of: its wiring, engines and stores."""
+    """One environment: every store of its database (`Stores`), its configuration and engines, and
+    the services that have state of their own.
+
+    The fields of `Wiring` and `Engines` are attributes here, since nearly every use case reads
+    some: see there for what they mean. A new one is a field there, a line in `app` and a line here.
+    """
 
     def __init__(
         self, wiring: Wiring, engines: Engines, mirror: "Environment | None" = None
     ) -> None:
-        """`mirror` is the environment in which this one's accounts have mirror users."""
+        """`mirror` is the environment in which accounts of this one have mirror users; None: they
+        have none."""
         super().__init__(engines.db, wiring.count_limit)
+
+        # How it is configured.
         self.name = wiring.name
         self.addresses = wiring.addresses
         self.foreign = wiring.foreign
@@ -31,7 +39,7 @@ class Environment(Stores):
         self.refresh_family_days = wiring.refresh_family_days
         self.max_key_days = wiring.max_key_days
         self.destinations = wiring.destinations
-        self.uploads_directory = wiring.uploads
+        self.uploads_directory = wiring.uploads_directory
         self.events_days = wiring.events_days
         self.audit_days = wiring.audit_days
         self.audit_archive = wiring.audit_archive
@@ -40,32 +48,39 @@ class Environment(Stores):
         self.sign_up = wiring.sign_up
         self.sign_up_domains = wiring.sign_up_domains
         self.sign_in_by = {provider.name: provider for provider in wiring.providers}
-        self.relying_party = engines.relying_party
+        self.mirror = mirror
         self.clock = wiring.clock
         self.random = wiring.random
+
+        # What it runs on.
         self.db = engines.db
         self.limiter = engines.limiter
         self.passwords = engines.passwords
+        self.vault = engines.vault
         self.outlet = engines.outlet
+        self.relying_party = engines.relying_party
+
+        # What wakes jobs, and what they found.
         self.mails_bell = Bell()
         """Rings when a mail waits to be sent."""
         self.waiting_mails = 0
-        """How many waited when a job looked last."""
-        self.vault = engines.vault
-        self.change = Changes(engines.db, self, wiring.clock, wiring.tell, self.mails_bell)
-        """The one way to change something: `await env.change(by, work)`."""
-        self.signer = Signer(wiring, engines, self.signing_keys, self.grants, self.change)
-        self.mirror = mirror
-        self.mirror_is_behind = asyncio.Event()
-        """Set where a mirror could not be reached."""
+        """How many mails waited when a job looked last."""
         self.uploads_bell = Bell()
-        """Rings when a file waits to be checked or stored."""
+        """Rings when an uploaded file waits to be checked or stored."""
+        self.mirror_is_behind = asyncio.Event()
+        """Set where a mirror user could not be updated; its job then tries again."""
         self.request_counts = RequestCounts()
+        """Requests that were answered, until a job stores how many."""
+
+        # Services with state of their own.
+        self.change = Changes(engines.db, self, wiring.clock, wiring.tell, self.mails_bell)
+        """The only way to change something: `await env.change(by, work)`."""
+        self.signer = Signer(wiring, engines, self.signing_keys, self.grants, self.change)
         self.feed = Feed(self, engines.db.bell)
         self.subscriptions = Subscriptions(
             self, engines.db, self.feed, wiring.clock, wiring.random(16).hex()
         )
 
     def plan(self, name: str) -> Plan:
-        """The plan of this name; Free where the configuration no longer has it."""
+        """The plan of this name; Free where the settings no longer have it."""
         return self.plans.get(name) or self.plans["free"]

@@ -1,4 +1,5 @@
-"""What an environment is made of before it runs: what is settled, and what it runs on."""
+"""What `app` hands to an environment: `Wiring`, how it is configured, and `Engines`, what it runs
+on."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -38,10 +39,11 @@ class Addresses(msgspec.Struct, frozen=True):
 
 
 class Wiring(msgspec.Struct, frozen=True, kw_only=True):
-    """What is settled of an environment before it runs.
+    """How one environment is configured. Most fields are settings of the same name.
 
-    `foreign` tells where the key types and issuers that do not belong here do: to which address.
-    A family of refresh tokens ends after `refresh_family_days`.
+    `foreign` is for errors about credentials of the other environment: from types of keys and
+    issuers that are not valid here to the address where they are. A family of refresh tokens ends
+    after `refresh_family_days`.
     """
 
     name: str
@@ -50,36 +52,36 @@ class Wiring(msgspec.Struct, frozen=True, kw_only=True):
     plans: Mapping[str, Plan]
     refresh_family_days: int
     max_key_days: int | None
-    """Within how many days a new key ends; None: it need not."""
+    """How many days a new key may be valid; None: no limit."""
     clock: Clock
     random: Random
     tell: Tell
     destinations: Destinations
-    """Where webhooks may lead."""
+    """Which addresses webhooks may have."""
     is_shared: bool
-    """Whether other hosts may have the same database, and so must have the same secret."""
-    uploads: Path
-    """The directory of files on their way in."""
+    """Whether other hosts may use the same database. They must then have the same secret."""
+    uploads_directory: Path
+    """The directory of uploaded files that are not stored yet."""
     count_limit: int | None
-    """How many products that fit a filter are counted at most; None: all."""
+    """The most products to count for the total of a filter; None: all."""
     events_days: int
     audit_days: int | None
     """After how many days entries of the audit log are removed; None: none is."""
     audit_archive: Path | None
-    """Where they are exported before."""
+    """The directory to which they are exported first; None: nowhere."""
     require_second_factor: str
     """Who must have a second factor: `off` (nobody), `admins` or `all`."""
     has_mail_server: bool
-    """Whether mail reaches people; where not, an operator reads it."""
+    """Whether mail goes to a mail server. Otherwise an operator finds it in the data directory."""
     sign_up: bool
     sign_up_domains: tuple[str, ...]
-    """Whose e-mails may sign up; none: all."""
+    """The domains whose e-mails may sign up; empty: all."""
     providers: tuple[Provider, ...]
-    """Whom else people may sign in by."""
+    """The identity providers by which people may sign in."""
 
 
 class Engines(msgspec.Struct, frozen=True, kw_only=True):
-    """What an environment runs on; the last four serve both environments."""
+    """What one environment runs on. All but `db` and `limiter` serve both environments."""
 
     db: Database
     limiter: Limiter

@@ -1,4 +1,4 @@
-"""Every store of one database."""
+"""All repositories of one database, each named after what it stores."""
 
 from portico.storage.api_keys import ApiKeys
 from portico.storage.audit import Audit
@@ -34,10 +34,10 @@ from portico.storage.webhooks import Webhooks
 
 
 class Stores:
-    """What an environment keeps for good."""
+    """The repositories of one environment."""
 
     def __init__(self, db: Database, count_limit: int | None = None) -> None:
-        """No more products than `count_limit` are counted for a filter, if that is given."""
+        """`count_limit` is the most products to count for the total of a filter; None: all."""
         self.users = Users(db)
         self.products = Products(db, count_limit)
         self.empty_blocks = EmptyBlocks(db)
