@@ -1,7 +1,8 @@
-"""What storage asks of a database engine: reads, write transactions, and a version of the data.
+"""The interface of a database engine: reads, write transactions, and versions of the data.
 
-SQL is literal and written once for both engines, with `:name` parameters. The engines themselves
-are `sqlite` and `postgres`; only `portico.engines` chooses between them.
+`Database` is at the end; it is made up of `Reader`, `Transaction` and `Reads`. The engines are
+`sqlite` and `postgres`; only `portico.engines` chooses between them. SQL is written once for both,
+with `:name` parameters. The constants below are the fragments in which the two differ.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -25,36 +26,38 @@ T = TypeVar("T")
 NOTHING: Params = {}
 
 acting_for: ContextVar[int | None] = ContextVar("acting_for", default=None)
-"""The account for which the present task reads and writes, if any: it must see its own writes."""
+"""The account for which the current task reads and writes, if any. Reads from a replica must show
+what that account has written."""
 
 traceparent: ContextVar[str | None] = ContextVar("traceparent", default=None)
-"""The span of which the present task is part (W3C Trace Context §3.2), if it is traced: the events
-that it stores carry it on."""
+"""The span of the current task, if it is traced (W3C Trace Context §3.2). Events that the task
+stores carry it on."""
 
 LOCKED: dict[Engine, str] = {"sqlite": "", "postgres": " FOR UPDATE"}
-"""Ends a SELECT in a transaction that changes what it read: nobody else does so in between.
-SQLite has one writer at a time anyway."""
+"""Appended to a SELECT in a transaction: locks its rows until the transaction ends. SQLite has one
+writer at a time anyway."""
 
 SKIP_LOCKED: dict[Engine, str] = {"sqlite": "", "postgres": " FOR UPDATE SKIP LOCKED"}
-"""`LOCKED`, for those rows alone that nobody else has locked."""
+"""As `LOCKED`, leaving out the rows that somebody else has locked."""
 
 AMONG: dict[Engine, str] = {
     "sqlite": "IN (SELECT value FROM json_each(:ids))",
     "postgres": "= ANY (:ids)",
 }
-"""Stands behind a column: whether its id is one of those that `among` gives."""
+"""Appended to a column: true where its value is one of the ids of `among`."""
 
 
 def among(engine: Engine, ids: Iterable[int]) -> Params:
-    """The parameter of `AMONG`; any number of ids."""
+    """The parameter that `AMONG` needs, for any number of ids."""
     return {"ids": msgspec.json.encode([*ids]).decode() if engine == "sqlite" else [*ids]}
 
 
 class AdvisoryLock(IntEnum):
-    """PostgreSQL's, by number: whatever uses the same database must take others."""
+    """The numbers of PostgreSQL's advisory locks. Other programs on the same database must use
+    others."""
 
     SCHEMA = 7041775
-    """Held while an environment's schema is made."""
+    """Held while the schema of an environment is created."""
     MIGRATION = 7041776
     ADMINS = 7041777
     SIGNING_KEYS = 7041778
@@ -64,11 +67,11 @@ class AdvisoryLock(IntEnum):
     INDEX = 7041781
     """Held while an index is built concurrently."""
     RESTORE = 7041782
-    """Held while a backup is restored, and while an environment's schema is made."""
+    """Held while a backup is restored, and while the schema of an environment is created."""
 
 
 def alone(lock: AdvisoryLock) -> dict[Engine, str]:
-    """Has whoever else asks for this lock in the same schema wait until the transaction ends: where
+    """A statement that takes this lock, in this schema, until the transaction ends: for use where
     there may be no row to lock. SQLite has one writer at a time anyway."""
     taken = f"SELECT pg_advisory_xact_lock({lock}, hashtext(current_schema()))"
     return {"sqlite": "SELECT 1", "postgres": taken}
@@ -78,9 +81,12 @@ _LOCK_TIMEOUT = "SELECT set_config('lock_timeout', :wait, true)"
 
 
 async def keep_unwritten(tx: "Transaction", engine: Engine, table: str) -> None:
-    """Has whoever else writes to a table, or locks a row of it, wait until the transaction ends.
-    Raises `Unavailable` where others still do after two seconds: all that come later wait behind
-    this. SQLite has one writer at a time anyway."""
+    """Locks a table until the transaction ends: others can read it, but neither write nor lock
+    rows.
+
+    Raises `Unavailable` where somebody else holds it for two seconds more, since all later writers
+    wait behind this one. SQLite has one writer at a time anyway.
+    """
     if engine == "postgres":
         await tx.one(_LOCK_TIMEOUT, {"wait": "2s"})
         await tx.run(f"LOCK TABLE {table} IN EXCLUSIVE MODE")
@@ -88,7 +94,7 @@ async def keep_unwritten(tx: "Transaction", engine: Engine, table: str) -> None:
 
 
 class Rank(IntEnum):
-    """In which order a transaction locks rows, so that no two wait for each other in a ring."""
+    """The order in which a transaction locks rows, so that no two deadlock."""
 
     USER = 1
     CLIENT = 2
@@ -97,194 +103,202 @@ class Rank(IntEnum):
 
 
 class UniqueViolation(Exception):
-    """A write met a unique index that already holds its value; the transaction is undone."""
+    """A write broke a unique index; the transaction was rolled back."""
 
 
 class Contended(Exception):
-    """Transactions got in each other's way, and this one is undone; it may be tried again."""
+    """A conflict with another transaction (a deadlock, a serialization failure): this one was
+    rolled back, and may be retried."""
 
 
 class Undo(Exception):
-    """Raised inside a transaction that is to be undone, though nothing failed."""
+    """Raised inside a transaction to roll it back although nothing failed."""
 
 
 class PoolUse(msgspec.Struct, frozen=True, array_like=True):
-    """How callers use a group of connections: how many have one, how many wait for one, and how
-    many seconds all of them have waited since the start."""
+    """The use of one connection pool: callers that have a connection, callers that wait for one,
+    and the seconds that all callers have waited since the start."""
 
     busy: int = 0
     waiting: int = 0
     seconds: float = 0.0
 
     def beside(self, other: "PoolUse") -> "PoolUse":
-        """Both together."""
+        """The sum, for two processes or pools."""
         return PoolUse(
             self.busy + other.busy, self.waiting + other.waiting, self.seconds + other.seconds
         )
 
 
 class ReplicaState(msgspec.Struct, frozen=True, array_like=True):
-    """Whether a replica answers reads: `ok`, `primary` where it is none for now, or a word for why
-    it is left out; for how many seconds it has lacked what the primary has; and why it does not
-    answer, as far as that is known."""
+    """The state of one replica. `word` is `ok`, `primary` where the server is not a standby, or a
+    word for why it is left out. `lag` is for how many seconds it has been behind the primary.
+    `reason` is why it does not answer, if that is known."""
 
     word: str
     lag: float
     reason: str = ""
 
     def beside(self, other: "ReplicaState") -> "ReplicaState":
-        """The worse of what two processes have found."""
+        """The worse of the states that two processes found."""
         worse = other if self.word == OK else self
         return ReplicaState(worse.word, max(self.lag, other.lag), worse.reason)
 
 
 class Reader(Protocol):
-    """Reads the last committed state. Every method raises `errors.Unavailable` when the engine
-    does not answer in time."""
+    """Reads what was committed last. Every method raises `errors.Unavailable` where the engine does
+    not answer in time."""
 
     async def one(self, sql: str, params: Params = NOTHING) -> Row | None:
         """The first row, or None."""
         ...
 
     async def all(self, sql: str, params: Params = NOTHING) -> list[Row]:
-        """Every row: only for statements that bound their own result."""
+        """Every row. Only for statements that limit their own result."""
         ...
 
 
 class Transaction(Reader, Protocol):
-    """One write transaction: reads see its own writes, an exception undoes all of them."""
+    """One write transaction. Its reads see its writes; an exception rolls all of them back."""
 
     async def run(self, sql: str, params: Params = NOTHING) -> None:
-        """Runs one writing statement. Raises `UniqueViolation`."""
+        """Runs one INSERT, UPDATE or DELETE. Raises `UniqueViolation`."""
         ...
 
     async def run_many(self, sql: str, rows: Iterable[Params]) -> None:
-        """Runs one writing statement for every row. Raises `UniqueViolation`."""
+        """Runs one INSERT, UPDATE or DELETE for every row. Raises `UniqueViolation`."""
         ...
 
     async def script(self, sql: str) -> None:
-        """Runs several statements without parameters: migrations."""
+        """Runs several statements without parameters, as a migration has them."""
         ...
 
     async def last(
         self, sql: str, params: Params = NOTHING, otherwise: Exception | None = None
     ) -> None:
-        """Runs one INSERT, UPDATE or DELETE before the next other statement, or the commit: several
-        of different tables may go as one, and see nothing of each other's effects. It ends with
-        `otherwise`, and undoes the transaction, where it gives no row."""
+        """Runs one INSERT, UPDATE or DELETE, at the latest before the next statement of another
+        kind or the commit. PostgreSQL may combine several into one statement, in which they do not
+        see each other's effects (docs/decisions/0036). Where `otherwise` is given, the statement
+        must return a row, or else that exception is raised and the transaction rolled back."""
         ...
 
     async def later(self, sql: str, rows: Iterable[Params]) -> None:
-        """Runs one writing statement for every row, in the order in which they were given but maybe
-        not before the commit: for what nothing in the transaction reads, and no row can break."""
+        """Runs one INSERT, UPDATE or DELETE for every row, in the order of the calls, but perhaps
+        only at the commit. For writes that nothing in the transaction reads and that cannot fail by
+        their rows (docs/decisions/0043)."""
         ...
 
     async def next_ids(self, table: str, count: int) -> Sequence[int]:
-        """Ids for new rows of a table, in order, that nobody else gets."""
+        """`count` ids for new rows of a table, ascending, that nobody else gets."""
         ...
 
     def touch(self, *parts: Part) -> None:
-        """Names what the transaction changes, of the parts that `Database.version` and
-        `Database.version_of` are asked for."""
+        """Declares the parts that the transaction changes, so that their `Database.version` and
+        `Database.version_of` change when it commits."""
         ...
 
     def touch_all(self) -> None:
-        """Says that it may change any of them."""
+        """Declares that the transaction may change any part."""
         ...
 
 
 class Identified(Protocol):
-    """SELECTs of rows whose first column is the id."""
+    """The SELECTs of a table by id. The first column is the id."""
 
     @property
     def by_id(self) -> str:
-        """By `:id`."""
+        """The row with the id `:id`."""
         ...
 
     @property
     def by_ids(self) -> str:
-        """By an array of ids, in PostgreSQL's own form."""
+        """The rows with the ids of the array `$1`, in PostgreSQL's own parameter style."""
         ...
 
 
 class Reads(Reader, Protocol):
-    """Reads, short ones and slow ones."""
+    """Short reads (`one`, `all`) and slow ones."""
 
     engine: Engine
     slow: Reader
-    """For reads that may take longer than a millisecond: they make no other request wait."""
+    """For reads that may take longer than a millisecond. They hold up no other request."""
 
     async def snapshot(self, work: Callable[[Reader], Awaitable[T]]) -> T:
-        """What `work` makes of slow reads that all see one state, whatever is committed in between.
-        It may run twice."""
+        """Runs `work` with a reader whose reads all see the same state, and returns its result.
+        `work` may run twice."""
         ...
 
 
 class Database(Reads, Protocol):
-    """One environment's durable truth."""
+    """The database of one environment."""
 
     shown: Reads
-    """Reads for what callers are shown, which decide and change nothing: they may be of a second
-    ago, but for what the account of `acting_for` was told is stored."""
+    """For reads that are shown to callers and decide nothing. They may come from a replica, and so
+    be up to a second old, except that the account of `acting_for` sees its own writes."""
     bell: Bell
-    """Rings when there may be new events: whoever commits some rings it, and so does the engine
-    for other processes."""
+    """Rings when there may be new events. Code that commits events rings it; for commits of other
+    processes the engine does."""
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
-        """A write transaction. Leaving it without an exception means the commit is on disk.
+        """A write transaction. Once the block is left without an exception, the commit is on disk.
 
-        Raises `Contended` where others got in its way, and `UniqueViolation`.
+        Raises `Contended`, `UniqueViolation`, `errors.Unavailable`, and `errors.Unknown` where
+        nobody knows whether it was committed.
         """
         ...
 
     def version(self, *parts: Part) -> int:
-        """Changes whenever committed data of these parts may have changed, or of any where none is
-        named: what was read under one version holds for as long as the version stays, and for less
-        than a second where it cannot be known. Parts are those of `Table.part`, of what credentials
-        are made of, clients and signing keys."""
+        """A number that changes whenever committed data of these parts may have changed; without
+        parts, any data. What was read under one version is valid until the version changes. Where
+        changes cannot be seen for now, the version changes within a second by itself.
+
+        Parts are those of `Table.part` for the tables that decide on credentials, clients and
+        signing keys. For use in memory only: numbers mean nothing to another process."""
         ...
 
     def row(self, rows: Identified, row_id: int) -> Awaitable[Row | None]:
-        """As `one`, the row with this id: for what many callers ask for at one time."""
+        """The row with this id, if any. For rows that many callers read at the same time, whose
+        reads PostgreSQL combines."""
         ...
 
     async def version_of(self, part: Part) -> Version | None:
-        """Changes whenever committed data may have changed that belongs to this part: what is read
-        after the version was told holds for as long as the version stays.
+        """A value that changes whenever committed data of this part may have changed. What is read
+        after asking for it is valid until it changes.
 
-        None where that cannot be told, or not now: nothing is kept then, nor what was kept used.
+        Unlike `version` it covers the commits of every process at once. None where it is not known,
+        or not now: then nothing may be kept, nor anything kept be used.
         """
         ...
 
     def pools(self) -> Mapping[str, PoolUse]:
-        """How each group of connections is used, by its name, for the metrics."""
+        """The use of each connection pool by its name, for the metrics."""
         ...
 
     def is_full(self) -> bool:
-        """Whether a write has lately met a full disk, though another may be stored."""
+        """Whether a write has recently failed on a full disk, even if others succeed."""
         ...
 
     def listening(self) -> bool:
-        """Whether what other processes commit is heard of now, for the metrics."""
+        """Whether commits of other processes are noticed now, for the metrics."""
         ...
 
     def replicas(self) -> Mapping[str, ReplicaState]:
-        """How the replicas are that answer reads, by their addresses."""
+        """The state of each replica by its address."""
         ...
 
     async def open(self) -> None:
-        """Connects. Raises `errors.Unavailable` where nothing answers."""
+        """Connects. Raises `errors.Unavailable` where nothing answers; nothing stays open then."""
         ...
 
     async def prepare(self) -> None:
-        """Makes the place, where the engine needs one, for the first migration's tables."""
+        """Creates what must exist before the first migration: PostgreSQL's schema."""
         ...
 
     async def apart(self, tx: Transaction, sql: str) -> None:
-        """Runs one statement of a migration beside `tx` and outside of any transaction, for up to
-        an hour; in `tx` where the engine knows nothing else."""
+        """Runs one statement of a migration for up to an hour: outside any transaction on
+        PostgreSQL, while `tx` stays open; in `tx` on SQLite."""
         ...
 
     async def close(self) -> None:
-        """Closes every connection; what was committed stays."""
+        """Closes every connection."""
         ...
