@@ -1,9 +1,12 @@
-"""SQLite: one writer with group commit, point reads inline, long reads in threads.
+"""SQLite: one writer with group commit, point reads on the event loop, long reads in threads.
 
 A point read takes 5 µs here and five times that through a thread, so `one` and `all` run on the
-event loop; whatever may take longer belongs to `slow`. Transactions run one after another as
-savepoints of a shared group. While a group commits in a thread the next one gathers, and nobody
-is answered before the commit that holds their write is on disk.
+event loop; whatever may take longer belongs to `slow`.
+
+Group commit: transactions take the writer one after another (`_join`). Each is a savepoint of the
+current group, and a member of it once it has ended. The last one of those waiting commits the group
+in a thread (`_finish`, `_commit`), while the next group gathers. Nobody is answered before the
+commit with their write is on disk.
 """
 
 import asyncio
@@ -43,9 +46,13 @@ from portico.storage.sqlite_reads import SlowReads
 from portico.storage.sqlite_writes import Group, Writes
 
 BUSY_STEP_SECONDS = 0.01
+"""How long to wait between two tries for a lock that another process holds."""
+
 GROUP_LIMIT = 256
+"""The most transactions that share a commit."""
+
 WATCH_SECONDS = 0.2
-"""How often the file is looked at for what other processes committed: a read of shared memory."""
+"""How often to look for commits of other processes, which is a read of shared memory."""
 
 _UNIQUE = (apsw.SQLITE_CONSTRAINT_UNIQUE, apsw.SQLITE_CONSTRAINT_PRIMARYKEY)
 
@@ -57,8 +64,8 @@ class SqliteDatabase:
     slow: Reader
 
     def __init__(self, path: Path, *, makes: bool = False) -> None:
-        """`path` is the database file, which is made where it `makes` it and there is none; its
-        directory must exist."""
+        """`path` is the database file; its directory must exist. `makes` says whether to create a
+        missing file."""
         self._path = path
         self._makes = makes
         self._lock = asyncio.Lock()
@@ -66,7 +73,8 @@ class SqliteDatabase:
         self._waited = 0.0
         self._group: Group | None = None
         self._orphan: asyncio.Future[None] | None = None
-        """Ends the group that its members left; held, for the loop itself keeps no task alive."""
+        """Commits a group whose members have all gone. Kept here, since the event loop itself keeps
+        no reference to a task."""
         self._version: int | None = None
         self._parts = PartVersions()
         self._parts_seen: int | None = None
@@ -87,7 +95,7 @@ class SqliteDatabase:
         self._watch = asyncio.ensure_future(self._hear_others())
 
     async def prepare(self) -> None:
-        """The file is place enough."""
+        """Nothing to do: `open` has created the file."""
 
     async def apart(self, tx: Transaction, sql: str) -> None:
         await tx.script(sql)
@@ -95,7 +103,7 @@ class SqliteDatabase:
     async def close(self) -> None:
         if self._watch is not None:
             self._watch.cancel()
-        await asyncio.sleep(0)  # so that no batch is left to end
+        await asyncio.sleep(0)  # lets a pending `_expire` run first
         async with self._lock:
             self._committer.shutdown()
             self._slow.close()
@@ -119,14 +127,13 @@ class SqliteDatabase:
         return self.one(rows.by_id, {"id": row_id})
 
     def version(self, *_parts: Part) -> int:
-        # Whatever the event loop runs before `_expire` was queued before this is read, so one look
-        # serves a whole batch of requests and yet every one of them sees what was committed before
-        # it came in.
+        # One look serves all requests of this turn of the event loop: whatever runs before
+        # `_expire` was queued before this read, so it sees every commit from before it came in.
         if self._version is None:
             self._call_soon(self._expire)
             try:
-                # One transaction for the whole batch: to begin and end one costs as much as a read.
-                # Not beside a commit, which one that was begun before it would not see.
+                # One transaction for the whole turn: to begin and end one costs as much as a read.
+                # Not during a commit, which a transaction begun before it would not see.
                 if self._commit_job is None and not self._reader.in_transaction:
                     self._read("BEGIN")
                 self._version = int(self._read("PRAGMA data_version").get)
@@ -135,9 +142,9 @@ class SqliteDatabase:
         return self._version
 
     async def version_of(self, part: Part) -> Version | None:
-        # The reader's version moves as a commit comes to be seen, whoever made it. The writer's own
-        # moves by those of others alone; while it is in a thread that commits, nothing can tell
-        # whether another's commit has followed its own.
+        # The reader's version changes when any commit becomes visible. The writer's own changes
+        # only by commits of others. While a thread commits, nothing can tell whether another
+        # process's commit has followed ours: the version is unknown (docs/decisions/0029).
         version = self.version()
         if version != self._parts_seen:
             if self._commit_job is not None:
@@ -156,8 +163,8 @@ class SqliteDatabase:
         return self._parts.of(part)
 
     async def _hear_others(self) -> None:
-        """Rings for what other processes commit, which SQLite tells only those who ask; and sees
-        whether the file is still where they find it."""
+        """Polls for commits of other processes, for which it rings the bell, and for the file being
+        moved away."""
         seen = 0
         while True:
             await asyncio.sleep(WATCH_SECONDS)
@@ -172,7 +179,7 @@ class SqliteDatabase:
         self._see_commits()
 
     def _see_commits(self) -> None:
-        """Has point reads see what was committed since the batch began."""
+        """Ends the read transaction of this turn, so that later reads see newer commits."""
         if self._reader.in_transaction:
             self._read("COMMIT")
 
@@ -181,7 +188,7 @@ class SqliteDatabase:
         return {"write": write, "slow": self._slow.use()}
 
     def is_full(self) -> bool:
-        return False  # then every write is told so, also that of a probe
+        return False  # every write fails on a full disk, the readiness probe's too
 
     def listening(self) -> bool:
         return True
@@ -196,10 +203,10 @@ class SqliteDatabase:
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Writes]:
         group = await self._join()
-        # The first has no other's writes to spare, and a savepoint keeps every page that is written
-        # in memory: for a large import more than there is.
+        # The first member needs no savepoint: undoing it undoes no other's writes. A savepoint
+        # keeps every page written in memory, for a large import more than there is.
         first = not group.members
-        others = [*group.later]
+        later_of_others = [*group.later]
         try:
             if not first:
                 self._writer.execute("SAVEPOINT member")
@@ -207,13 +214,14 @@ class SqliteDatabase:
             if not first:
                 self._writer.execute("RELEASE member")
         except BaseException as error:
-            group.later[:] = others  # also what was written out since, which is undone with this
+            # Including what was written out early for room, which is undone with this member.
+            group.later[:] = later_of_others
             self._undo(group)
             await self._finish(group)
             if isinstance(error, OUTAGES):
                 raise translated(error, self._path) from error
             if isinstance(error, Exception):
-                # What it saw, or refused for, may be another member's write, not committed yet.
+                # Its error may come from another member's write, which is not committed yet.
                 await asyncio.shield(group.committed)
             if (
                 isinstance(error, apsw.ConstraintError)
@@ -226,7 +234,8 @@ class SqliteDatabase:
         await asyncio.shield(group.committed)
 
     async def _join(self) -> Group:
-        """Takes the writer, opening a group where none is gathering."""
+        """Waits for the writer and takes it. Opens a group unless one is gathering. Raises
+        `Unavailable` where the writer is not free in time."""
         time = asyncio.get_running_loop().time
         begun = time()
         deadline = begun + BUSY_SECONDS
@@ -238,7 +247,7 @@ class SqliteDatabase:
             self._waiting -= 1
             self._waited += time() - begun
             if self._group is not None and not self._lock.locked():
-                # The last member counted on this caller to commit the group.
+                # The last member left the commit to this caller, who is going away.
                 self._orphan = asyncio.ensure_future(self._take_over())
             if isinstance(error, TimeoutError):
                 raise translated(apsw.BusyError(), self._path) from error
@@ -256,8 +265,8 @@ class SqliteDatabase:
         return self._group
 
     async def _begin(self, deadline: float) -> None:
-        # Another process may hold the write lock. SQLite's own busy handler would block the event
-        # loop, so the waiting is done here.
+        # Another process may hold the write lock. Wait for it here: SQLite's own busy handler would
+        # block the event loop.
         while True:
             self._file.require()
             try:
@@ -272,6 +281,7 @@ class SqliteDatabase:
                 return
 
     async def _take_over(self) -> None:
+        """Commits the gathering group in the place of a caller who went away."""
         await self._lock.acquire()
         if self._group is None:
             self._lock.release()
@@ -279,7 +289,7 @@ class SqliteDatabase:
             await self._finish(self._group)
 
     def _undo(self, group: Group) -> None:
-        """Undoes one member; where it cannot be undone alone, fails the group."""
+        """Rolls back the current member; the whole group where that is not possible alone."""
         if not group.members and self._writer.in_transaction:
             self._roll_back()
             self._group = None
@@ -295,20 +305,22 @@ class SqliteDatabase:
         self._fail(group, Unavailable("The database failed; nothing was changed."))
 
     def _roll_back(self) -> None:
-        """Ends the transaction of a group that failed, if SQLite has not done so itself."""
+        """Rolls back the group's transaction, unless SQLite has already done so."""
         with contextlib.suppress(apsw.Error):
             if self._writer.in_transaction:
                 self._writer.execute("ROLLBACK")
 
     def _fail(self, group: Group, error: Exception) -> None:
+        """Raises `error` in every member of the group."""
         if self._group is group:
             self._group = None
         if not group.committed.done():
             group.committed.set_exception(error)
-            group.committed.exception()  # a group may have no member left to hear of it
+            group.committed.exception()  # marks it as seen: no member may be left to await it
 
     async def _finish(self, group: Group) -> None:
-        """Hands the writer to the next member, or commits when no other is waiting."""
+        """Releases the writer to the next member, or commits where nobody waits or the group is
+        full."""
         if self._group is not group or (self._waiting and group.members < GROUP_LIMIT):
             self._lock.release()
             return
@@ -318,6 +330,7 @@ class SqliteDatabase:
         await asyncio.shield(task)
 
     async def _commit(self, group: Group) -> None:
+        """Commits the group in a thread, tells its members, and releases the writer."""
         try:
             self._expire()
             self._commit_job = self._committer.submit(self._store, group.later)
@@ -328,16 +341,16 @@ class SqliteDatabase:
             self._fail(group, failure)
         else:
             if not self._file.look():
-                self._fail(group, Unknown())  # the file may have been there until the commit
+                self._fail(group, Unknown())  # it may have been moved before or after the commit
             elif not group.committed.done():
                 group.committed.set_result(None)
         finally:
             self._commit_job = None
-            self._parts.move()  # also where it failed: that it was not stored is not certain
+            self._parts.move()  # after a failure too, since it may have been stored all the same
             self._lock.release()
 
     def _store(self, later: Sequence[tuple[str, Sequence[Params]]]) -> None:
-        """Writes what was left for the end, and commits."""
+        """Runs the `later` statements, and commits. Runs in the committing thread."""
         for sql, rows in later:
             self._writer.executemany(sql, rows).fetchall()
         self._writer.execute("COMMIT")
