@@ -1,4 +1,9 @@
-"""PostgreSQL 14 and newer: pools of prepared connections, one schema for each environment."""
+"""PostgreSQL 14 and newer: one schema for each environment, and pools of connections to it.
+
+Its parts: pools (`postgres_pool`), finding the primary (`postgres_hosts`), statements shared by
+many callers (`postgres_batches`, `postgres_writes`), `postgres_replicas`, and versions (`notices`,
+`postgres_versions`).
+"""
 
 import asyncio
 import math
@@ -51,34 +56,34 @@ from portico.storage.postgres_writes import Shared, Writes
 OLDEST_SERVER = 140000
 POINT_CONNECTIONS = 3
 POINT_ROWS = 32
-"""Callers of one statement: all rows that it finds are in memory at one time, each of up to a
-megabyte."""
+"""The most callers of `row` that share a statement. All its rows, of up to a megabyte each, are in
+memory at the same time."""
 
 WRITE_CONNECTIONS = 6
 SLOW_CONNECTIONS = 4
 SLOW_PATIENCE_SECONDS = 5.0
-"""How long a slow read may wait for others: where it is one of several for an answer, those before
-it shall not have been in vain."""
+"""How long a slow read waits for a connection: longer than others, since it is often one of several
+for an answer."""
 
 STATEMENT_SECONDS = 10.0
 STOPPED_SECONDS = 8.0
-"""After how long PostgreSQL ends a transaction whose host asks for nothing, as one that stopped or
-vanished: nothing of ours takes as long between two statements. Whoever waits for its locks gets
-them before `STATEMENT_SECONDS` are over."""
+"""How long a transaction may be idle before PostgreSQL ends it: its host has stopped or vanished,
+since Portico never pauses that long between two statements. It is less than `STATEMENT_SECONDS`, so
+that others who wait for its locks still get them in time."""
 
 LISTEN_RETRY_SECONDS = 1.0
 BEAT_SECONDS = 0.5
-"""How often a server is asked whether it is there."""
+"""How often to check that the server is there."""
 
 FULL_SECONDS = 60.0
-"""How long a disk counts as full of which a write was told so: those that need no more room than
-PostgreSQL has taken go on, so that one that is stored says nothing."""
+"""How long the disk counts as full after a write failed on it. A write that succeeds proves
+nothing: PostgreSQL may have found room in the space that it already had."""
 
 SILENT_SECONDS = 0.75
-"""How long it may take to say so, before another is looked for."""
+"""How long that check may take before the primary is looked for again."""
 
 RINGS = ("events", "webhooks")
-"""The notices for which the bell rings; all others are those of `Notices`."""
+"""The notifications for which the bell rings; all others are for `Notices`."""
 
 # Every statement here reads a page or a count. The planner guesses a tenth of the table for a
 # LIMIT that is a parameter, and would then hash the whole table or compile a plan for it.
@@ -94,13 +99,13 @@ _PLANNER = {
 # Statements of many changes are longer than the driver would keep prepared.
 _OPTIONS = {"command_timeout": STATEMENT_SECONDS, "max_cacheable_statement_size": 64 * 1024}
 
-# Others who make it are waited for, a restore is not: that may take hours. They share the second
-# lock: as one ends, the next may get the first lock a moment before the second is given back.
+# Waits for others who create the schema, but not for a restore, which may take hours. Creators share
+# the second lock: the next may get the first lock just before the previous one releases the second.
 _LOCK = f"""
 SELECT pg_try_advisory_xact_lock_shared({AdvisoryLock.RESTORE})
 FROM pg_advisory_xact_lock({AdvisoryLock.SCHEMA})"""
-# A server goes on with an index whose client was killed. What is held while that is built ends with
-# the session, or is given back, so that the next session need not wait for this one's end.
+# PostgreSQL goes on building an index whose client was killed. The lock is held by the session, and
+# released explicitly, so that the next session need not wait for this one's end.
 _BUILD = f"""
 SELECT pg_try_advisory_lock({AdvisoryLock.INDEX})
 FROM set_config('statement_timeout', '0', false)"""
@@ -126,10 +131,10 @@ class PostgresDatabase:
         prepared: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`url` is a `postgresql://` address, `schema` a plain lower-case name. `listen_url` leads
-        to the servers themselves where `url` is that of a pooler, and `read_url` to standbys;
-        `positions` are those of all hosts. `prepared` is whether to keep prepared statements.
-        `clock` is in seconds, and never goes back."""
+        """`url` is a `postgresql://` address, `schema` a plain lower-case name. `listen_url` is the
+        address of the servers themselves where `url` is a pooler's, `read_url` that of standbys.
+        `positions` says how far callers have written, on all hosts (None: only this process).
+        `prepared` is whether to keep prepared statements. `clock` is monotonic, in seconds."""
         stopped = f"{STOPPED_SECONDS:g}s"
         settings = {
             "search_path": schema,
@@ -187,7 +192,7 @@ class PostgresDatabase:
             await self._replicas.open()
 
     async def _try(self) -> None:
-        """Raises `Unavailable` where the servers are not such as are needed."""
+        """Connects once. Raises `Unavailable` where the server does not answer or does not fit."""
         try:
             async with self._pools["point"].connection() as connection:
                 version = await connection.fetchval("SELECT current_setting('server_version_num')")
@@ -204,7 +209,7 @@ class PostgresDatabase:
             raise Unavailable("database_listen_url leads to another database than database_url.")
 
     async def _leads_to(self, connection: Any) -> bool:
-        """Whether notices come of the database of a connection; not where a pooler keeps none."""
+        """Whether `listen_url` leads to the same database. True for a pooler, which is refused."""
         direct = await self._direct.connect()
         try:
             if not self._direct.keeps_sessions:
@@ -214,8 +219,8 @@ class PostgresDatabase:
             direct.terminate()
 
     async def prepare(self) -> None:
-        """Creates the schema, once, however many processes start. Raises `Unavailable` while a
-        backup is restored: what is there of it is not whole yet, and may be removed again."""
+        """Creates the schema, once, however many processes start at a time. Raises `Unavailable`
+        while a backup is restored, which is not complete yet and may be removed again."""
         async with self.transaction() as tx:
             if not (await tx.all(_LOCK))[0][0]:
                 raise Unavailable("The database is being restored: wait for the end of that.", 2)
@@ -223,7 +228,7 @@ class PostgresDatabase:
                 await tx.script(f'CREATE SCHEMA "{self._schema}"')
 
     async def apart(self, tx: Transaction, sql: str) -> None:
-        # Else the last snapshot of `tx` stays, for whose end an index would wait.
+        # Else `tx` keeps its last snapshot, for whose end building an index would wait.
         await tx.script(_WAITS)
         with faults():
             connection = await self._direct.connect()
@@ -238,7 +243,7 @@ class PostgresDatabase:
     async def close(self) -> None:
         if self._listener is not None:
             self._listener.cancel()
-        with suppress(*OUTAGES):  # whoever does not answer is left without a farewell
+        with suppress(*OUTAGES):  # a server that does not answer is not waited for
             async with asyncio.timeout(CONNECT_SECONDS):
                 if self._replicas is not None:
                     await self._replicas.close()
@@ -252,12 +257,12 @@ class PostgresDatabase:
                 async with AsyncExitStack() as stack:
                     tx = Writes(stack, self._writes, self._hosts, self._shared)
                     if not self._hosts.keeps_sessions:
-                        await tx.connect()  # one session gives the ids and takes the rows
+                        await tx.connect()  # one session must give the ids and store the rows
                     try:
                         yield tx
                         await tx.commit()
                     except TimeoutError:
-                        raise  # a server that is silent answers no ROLLBACK: the pool ends it
+                        raise  # a silent server answers no ROLLBACK: the pool ends it
                     except BaseException:
                         await tx.undo()
                         raise
@@ -267,7 +272,7 @@ class PostgresDatabase:
             if error.why == FULL:
                 self._full_until = self._clock() + FULL_SECONDS
             if error.why == "read_only":
-                for pool in self._pools.values():  # another server may take writes by now
+                for pool in self._pools.values():  # another server may be the primary by now
                     await pool.expire()
             raise
         finally:
@@ -285,9 +290,9 @@ class PostgresDatabase:
         return await self._rows.one(rows.by_ids, row_id)
 
     async def version_of(self, part: Part) -> Version | None:
-        # Of the database: a notice of another host's commit may come after its writer was answered.
-        # A row takes as long as its version. A list that was read by a replica, or by a server that
-        # a pooler still leads to, may be older than the version of another server.
+        # Read from the database: a notification of another host's commit may come after its writer
+        # was answered. Only for lists: a row takes as long as its version. Not beside replicas or a
+        # pooler: a list of one server may be older than the version of another.
         from_one = self._replicas is None and self._hosts.keeps_sessions
         if not isinstance(part, ListPart) or not from_one:
             return None
@@ -313,11 +318,11 @@ class PostgresDatabase:
             self._notices.hear(text)
 
     async def _check(self) -> None:
-        """Sees again and again whether all notices came, on the way on which is read what is
-        kept."""
+        """Checks again and again that all notifications arrived, by the same route on which cached
+        data is read."""
         while True:
             pause = CHECK_SECONDS
-            with suppress(Unavailable, asyncpg.PostgresError):  # as before any migration
+            with suppress(Unavailable, asyncpg.PostgresError):  # such as before any migration
                 check = self._notices.begin()
                 row = await self._checks.one(NUMBER)
                 if not self._notices.end(check, row[0] if row else 0):
@@ -325,8 +330,9 @@ class PostgresDatabase:
             await asyncio.sleep(pause)
 
     async def _listen(self) -> None:
-        """Hears of other processes' changes for as long as the server is there. Whoever waits for
-        one that fell silent is told so, at the latest when nobody else is found."""
+        """Listens for changes of other processes, and reconnects whenever the server is lost. Where
+        it fell silent, the connections of those who wait for it are ended: at once where another
+        server is found, else when connecting has timed out."""
         silent = False
         while True:
             try:
@@ -342,13 +348,13 @@ class PostgresDatabase:
                 self._hosts.leave()
             try:
                 silent = await self._follow(connection)
-            except asyncpg.PostgresError:  # of a standby, until it is promoted
+            except asyncpg.PostgresError:  # by a standby, until it is promoted
                 silent = False
                 await asyncio.sleep(LISTEN_RETRY_SECONDS)
 
     async def _follow(self, connection: Any) -> bool:
-        """Listens until the connection ends, or the server falls silent: tells whether it did.
-        Raises `asyncpg.PostgresError` where the server lets nobody listen."""
+        """Listens until the connection ends (False) or the server falls silent (True). Raises
+        `asyncpg.PostgresError` where the server refuses LISTEN."""
         gone = asyncio.Event()
         connection.add_termination_listener(lambda *_: gone.set())
         checks: asyncio.Task[None] | None = None
@@ -356,10 +362,10 @@ class PostgresDatabase:
             if self._replicas is not None:
                 async with asyncio.timeout(CONNECT_SECONDS):
                     self._replicas.log.database = await identity(connection)
-            if self._direct.keeps_sessions:  # else notices would come to nobody
+            if self._direct.keeps_sessions:  # a pooler would deliver no notifications
                 async with asyncio.timeout(CONNECT_SECONDS):
                     await connection.add_listener(self._schema, self._heard)
-                self.bell.ring()  # what was told before is known to nobody
+                self.bell.ring()  # earlier notifications were missed
                 checks = asyncio.ensure_future(self._check())
             while not gone.is_set():
                 with suppress(TimeoutError):
@@ -379,7 +385,7 @@ class PostgresDatabase:
         return False
 
     async def _beat(self, connection: Any) -> None:
-        """Asks the server whether it is there, and how far it is where replicas follow it."""
+        """Checks that the server is there; with replicas, also how far its log has got."""
         if self._replicas is None:
             await connection.execute("SELECT 1")
         else:
@@ -388,6 +394,6 @@ class PostgresDatabase:
 
 
 def _place(url: str) -> str:
-    """The database of a URL as it may be shown; a password that is badly encoded hides it all."""
+    """The database of a URL, for messages; not its password, in whatever way it is encoded."""
     address, _, query = url.partition("//")[2].partition("?")
     return "PostgreSQL" if "@" in query else f"PostgreSQL at {address.rpartition('@')[2]}"
