@@ -99,8 +99,8 @@ _PLANNER = {
 # Statements of many changes are longer than the driver would keep prepared.
 _OPTIONS = {"command_timeout": STATEMENT_SECONDS, "max_cacheable_statement_size": 64 * 1024}
 
-# Waits for others who create the schema, but not for a restore, which may take hours. Creators share
-# the second lock: the next may get the first lock just before the previous one releases the second.
+# Waits for others who create the schema, but not for a restore, which may take hours. Creators
+# share the second lock: the next may get the first one just before that is released.
 _LOCK = f"""
 SELECT pg_try_advisory_xact_lock_shared({AdvisoryLock.RESTORE})
 FROM pg_advisory_xact_lock({AdvisoryLock.SCHEMA})"""
