@@ -1,4 +1,8 @@
-"""Products: their rows and lists. Full-text search is in `product_search`."""
+"""Products: rows, lists and exports. Full-text search is in `product_search`.
+
+`Products` is at the end. The constants above it are its SQL; where the engines differ, they are
+dictionaries by engine.
+"""
 
 from collections.abc import (
     AsyncIterator,
@@ -32,18 +36,22 @@ from portico.storage.product_search import ProductSearch
 from portico.storage.table import Table
 
 PRODUCTS = Table("products", Product, fixed=("created_at",))
+"""A whole product."""
+
 LISTED = Table("products", Product, unread=("images", "metadata"))
+"""A product as lists show it."""
 
 EXPORT_BATCH = 1_000
 EXPORT_BYTES = 256 * 1024
-"""How many products are looked for at once, and about how much of them is read at once."""
+"""How many ids an export looks up at once, and about how many bytes of products it reads at
+once."""
 
 DELETE_BATCH = 20_000
-"""So that no single statement takes long enough to be given up on."""
+"""How many rows one statement deletes, so that none runs into the timeout."""
 
 _NEWEST_FIRST = Order("id", descending=True)
 
-# Without another index than that of ids: each batch would have to sort what all of them have.
+# Reads by the index of ids: with another index, each batch would have to sort all that match.
 _PLAIN = {"sqlite": " NOT INDEXED", "postgres": ""}
 _OVERRIDING = {"sqlite": "", "postgres": " OVERRIDING SYSTEM VALUE"}
 _INSERT = {
@@ -56,7 +64,7 @@ _TYPES = {
     name: "BIGINT" if kind is int else "TEXT" for name, kind in get_type_hints(Product).items()
 }
 _CHANGING = [name for name in PRODUCTS.names if name not in ("id", "created_at")]
-# One statement for all rows, hence one for the triggers; executemany would be one for each.
+# One statement for all rows, so that triggers run once; with executemany they would run per row.
 _INSERT_ARRAYS = f"""
 INSERT INTO products ({PRODUCTS.columns}) OVERRIDING SYSTEM VALUE SELECT * FROM unnest({
     ", ".join(f"CAST(:{name} AS {_TYPES[name]}[])" for name in PRODUCTS.names)
@@ -87,9 +95,9 @@ _LAST_OF_BATCH = f"""
 SELECT max(id) FROM
     (SELECT id FROM products WHERE id > :after ORDER BY id LIMIT {DELETE_BATCH}) AS batch"""
 _DELETE_BATCH = "DELETE FROM products WHERE id > :after AND id <= :last"
-# True of all products, and a way into the indexes, each of which begins with the status.
+# True for all products. It lets a filter use the indexes, which all begin with the status.
 _ANY_STATUS = f"status IN {STATUSES}"
-# Steps from one category to the next in the index, however many products each has.
+# Steps from one category to the next in the index, without reading all products of each.
 _CATEGORIES = f"""
 WITH RECURSIVE known (status, category, nth) AS (
     SELECT status, (SELECT min(category) FROM products WHERE products.status = every.status), 1
@@ -104,8 +112,8 @@ SELECT DISTINCT category FROM known WHERE category IS NOT NULL ORDER BY category
 
 
 class ProductFilter(msgspec.Struct, frozen=True):
-    """Which products a list shows: without a status, those of every one. Prices are units; bounds
-    are inclusive."""
+    """Which products a list shows; None means any. Prices are in units (`domain.money`), and the
+    bounds are inclusive."""
 
     status: str | None
     category: str | None = None
@@ -137,7 +145,7 @@ class ProductFilter(msgspec.Struct, frozen=True):
 
     @property
     def by_status_alone(self) -> bool:
-        """Whether nothing but the status decides."""
+        """Whether the filter is by status only, or by nothing."""
         return self == ProductFilter(self.status)
 
 
@@ -145,13 +153,13 @@ EVERY = ProductFilter(None)
 
 
 def list_part(status: str, category: str | None) -> Part:
-    """The lists and searches of products of this status, and of this category if any: by whatever
-    else they choose."""
+    """The part (`Database.version_of`) of all lists and searches of products of this status, and of
+    this category if one is given, whatever other filters they have."""
     return ListPart("products", status, category)
 
 
 def _touch_lists(tx: Transaction, products: Iterable[Product]) -> None:
-    """Names the lists that can show products."""
+    """Declares that the lists change which can show one of these products."""
     for status, category in {(product.status, product.category) for product in products}:
         tx.touch(list_part(status, category), list_part(status, None))
 
@@ -162,13 +170,13 @@ class Products:
     rank = Rank.REST
 
     def __init__(self, db: Database, count_limit: int | None = None) -> None:
-        """No more than `count_limit` are counted for a filter or a search, if that is given."""
+        """`count_limit` is the most products to count for a filter or a search; None: all."""
         self._db = db
         self._listing = Listing(db.shown, LISTED, in_blocks=True, count_limit=count_limit)
         self._search = ProductSearch(db.shown, LISTED, count_limit)
 
     async def get(self, product_id: int, tx: Transaction | None = None) -> Product | None:
-        """The product with this id, if any; with `tx`, nobody else changes it until that ends."""
+        """The product with this id, if any. With `tx` it is locked until the transaction ends."""
         if tx is None:
             row = await self._db.row(PRODUCTS, product_id)
         else:
@@ -178,8 +186,8 @@ class Products:
     async def several(
         self, ids: Collection[int], tx: Transaction | None = None
     ) -> dict[int, Product]:
-        """Those of these products that are there, by their ids; with `tx`, nobody else changes them
-        until that ends. For thousands at a time."""
+        """Those of these products that exist, by id. With `tx` they are locked until the
+        transaction ends. For thousands at a time."""
         if not ids:
             return {}
         engine = self._db.engine
@@ -191,8 +199,8 @@ class Products:
         return {product.id: product for product in PRODUCTS.read_all(rows)}
 
     async def sizes(self, ids: Collection[int]) -> dict[int, int]:
-        """About how many bytes each of these products takes, of those that are there, by their ids:
-        known without holding any of them."""
+        """Those of these products that exist: about how many bytes each takes, by id. Loads none of
+        them into memory."""
         if not ids:
             return {}
         engine = self._db.engine
@@ -208,14 +216,14 @@ class Products:
         limit: int,
         behind: Keyset | None = None,
     ) -> Page[Product]:
-        """One page, newest first; with `words` (`domain.search`), most relevant first. It begins
-        `behind` a keyset, if one is given, else at `offset`.
+        """One page, newest first, or most relevant first where `words` (`domain.search`) are given.
+        It begins `behind` a keyset, or without one after `offset` rows.
 
-        Its products come without images and metadata.
+        Its products have no images and metadata.
         """
         where, params = chosen.sql()
         if words:
-            # The status is part of every indexed word, so it alone needs no look at the products.
+            # Every indexed word has the status in it, so a filter by status reads no products.
             further = None if chosen.by_status_alone else where
             return await self._search.page(
                 words, chosen.status, further, params, offset=offset, limit=limit, behind=behind
@@ -233,31 +241,32 @@ class Products:
     async def beginning(
         self, chosen: ProductFilter, words: list[str], limit: int
     ) -> Beginning[Product]:
-        """The first page of a search as `page` has it, at once: without its total, where that would
-        have to be counted first."""
+        """The first page of a search, as `page` gives it, but without a total where that would have
+        to be counted first."""
         where, params = chosen.sql()
         further = None if chosen.by_status_alone else where
         return await self._search.beginning(words, chosen.status, further, params, limit)
 
     async def categories(self, most: int) -> list[str]:
-        """The categories that there are, sorted as names of users are: of more than `most` those
-        that the engine has first."""
+        """All categories, in case-insensitive order; where there are more than `most`, those that
+        come first in the engine's own order."""
         rows = await self._db.shown.all(_CATEGORIES, {"most": most})
         return sorted((row[0] for row in rows), key=lambda name: (case_key(name), name))
 
     async def batches(
         self, chosen: ProductFilter = EVERY, words: Sequence[str] = ()
     ) -> AsyncIterator[list[Product]]:
-        """The products of a list, oldest first, in batches of bounded size."""
+        """The products of a list, oldest first, in batches of about `EXPORT_BYTES`."""
         after = 0
         while ids := await self._ids_after(after, chosen, list(words)):
             sizes = await self.sizes(ids)
-            for some in _in_parts(ids, sizes):
+            for some in _split(ids, sizes):
                 if batch := await self._still(some, chosen):
                     yield batch
             after = ids[-1]
 
     async def _ids_after(self, after: int, chosen: ProductFilter, words: list[str]) -> list[int]:
+        """The next `EXPORT_BATCH` ids of a list after this one, ascending."""
         where, params = chosen.sql()
         params = {**params, "after": after, "limit": EXPORT_BATCH}
         if words:
@@ -272,7 +281,7 @@ class Products:
         return [row[0] for row in rows]
 
     async def _still(self, ids: Sequence[int], chosen: ProductFilter) -> list[Product]:
-        """Those of these products that are in the list still, in the order of their ids."""
+        """Those of these products that are still in the list, by id."""
         where, params = chosen.sql()
         engine = self._db.engine
         rows = await self._db.shown.slow.all(
@@ -283,7 +292,7 @@ class Products:
         return PRODUCTS.read_all(rows)
 
     async def insert(self, tx: Transaction, product: Product) -> Product:
-        """Stores a new product, whose id is ignored, and returns it with the one it got."""
+        """Stores a new product, and returns it with the id that it got; its own is ignored."""
         _touch_lists(tx, [product])
         [new] = await tx.next_ids("products", 1)
         stored = msgspec.structs.replace(product, id=new)
@@ -292,8 +301,8 @@ class Products:
         return stored
 
     async def insert_many(self, tx: Transaction, products: Sequence[Product]) -> Sequence[int]:
-        """Stores new products, whose ids are ignored, in their order; returns the ids that they
-        got. For thousands at a time."""
+        """Stores new products in this order, and returns the ids that they got; their own are
+        ignored. For thousands at a time."""
         _touch_lists(tx, products)
         ids = await tx.next_ids("products", len(products))
         rows = [
@@ -308,14 +317,14 @@ class Products:
         return ids
 
     async def update(self, tx: Transaction, before: Product, after: Product) -> None:
-        """Stores every field of a product again, given as it was and as it is now."""
+        """Stores all fields of a product. `before` is what is stored."""
         _touch_lists(tx, [before, after])
         await tx.last(PRODUCTS.update, PRODUCTS.values(after))
         if _worded(after) != _worded(before):
             await self._search.replace(tx, after)
 
     async def update_many(self, tx: Transaction, pairs: Sequence[tuple[Product, Product]]) -> None:
-        """Stores products again, each given as it was and as it is now. For thousands at a time."""
+        """As `update`, for pairs of `before` and `after`. For thousands at a time."""
         _touch_lists(tx, chain.from_iterable(pairs))
         rows = [PRODUCTS.values(after) for _, after in pairs]
         if self._db.engine == "sqlite":
@@ -328,18 +337,18 @@ class Products:
         await self._search.add_many(tx, ids, reworded)
 
     async def delete(self, tx: Transaction, product: Product) -> None:
-        """Removes a product."""
+        """Deletes a product."""
         _touch_lists(tx, [product])
         await self._search.remove(tx, product.id)
         await tx.run(PRODUCTS.delete, {"id": product.id})
 
     async def lock_all(self, tx: Transaction) -> None:
-        """Has nobody else make, change or remove a product until `tx` ends. Raises
+        """Keeps others from creating, changing and deleting products until `tx` ends. Raises
         `Unavailable`."""
         await keep_unwritten(tx, self._db.engine, "products")
 
     async def delete_all(self, tx: Transaction) -> None:
-        """Removes every product."""
+        """Deletes every product."""
         tx.touch_all()
         await self._search.remove_all(tx)
         after = 0
@@ -348,8 +357,9 @@ class Products:
             after = last
 
 
-def _in_parts(ids: Sequence[int], sizes: Mapping[int, int]) -> Iterator[list[int]]:
-    """Ids by parts whose products come to about `EXPORT_BYTES`, or to a single larger one."""
+def _split(ids: Sequence[int], sizes: Mapping[int, int]) -> Iterator[list[int]]:
+    """Splits ids so that the products of each list take at most `EXPORT_BYTES`, or are one larger
+    one."""
     part: list[int] = []
     size = 0
     for product_id in ids:
@@ -362,10 +372,11 @@ def _in_parts(ids: Sequence[int], sizes: Mapping[int, int]) -> Iterator[list[int
 
 
 def _worded(product: Product) -> tuple[str, ...]:
-    """What the word index holds of a product."""
+    """The values of a product that the word index holds."""
     return product.name, product.description, product.status
 
 
 def _arrays(rows: Sequence[Params]) -> Params:
-    """The values of rows by column, as PostgreSQL takes many at once."""
+    """The values of rows by column: the array parameters of PostgreSQL's statements for many
+    rows."""
     return {name: [row[name] for row in rows] for name in PRODUCTS.names}
