@@ -1,4 +1,5 @@
-"""What the service asks of a store of rate counters. The stores are `memory` and `valkey`."""
+"""The interface of a store of rate counters and failed attempts. The stores are `memory` and
+`valkey`; only `portico.engines` chooses between them."""
 
 from collections.abc import Iterable, Sequence
 from typing import Protocol
@@ -8,79 +9,77 @@ from portico.domain.limits import Plan, Verdict
 from portico.state.callers import Caller
 
 Guards = Sequence[tuple[Caller, Patience]]
-"""Whose failures an attempt depends on, and what is granted to each."""
+"""Whose failures decide on an attempt, and how many failures and waits each has."""
 
 Claims = Sequence[tuple[Caller, Plan]]
-"""Who answers for a request, and what each may use: an address, and the network that it is in."""
+"""Against whom a request counts, each with its limits: an address, and the network that it is
+in."""
 
 
 class Limiter(Protocol):
-    """One environment's rate counters: a minute's and a day's for every caller."""
+    """One environment's rate counters, one for the minute and one for the day of each caller, and
+    its failed attempts. All methods but `close` raise `errors.Unavailable` where the store does not
+    answer."""
 
     async def take(self, caller: Caller, plan: Plan, now_ms: int) -> Verdict:
         """Counts one request of `caller` at `now_ms` (epoch milliseconds), or refuses it.
 
-        Checking and counting are one step: of N + 1 concurrent requests for N places, one is
-        refused. A refused request counts in neither window. Counts belong to the caller, so a
-        change of plan keeps them. A clock that is set back finds the window again that it left.
-        Raises `errors.Unavailable` when the store does not answer.
+        Checking and counting are atomic: of N + 1 concurrent requests where N are left, one is
+        refused. A refused request counts in neither window. Counts belong to the caller, so they
+        survive a change of plan. A clock that is set back finds its earlier window again.
         """
         ...
 
     async def take_all(self, claims: Claims, now_ms: int) -> Verdict:
-        """As `take`, of several callers in one step: counts in all of them, or in none."""
+        """As `take`, for several callers at once: counts against all of them, or none."""
         ...
 
     async def give_back(self, caller: Caller, now_ms: int) -> None:
-        """Takes back one request that `take` counted at `now_ms`. Raises `errors.Unavailable` when
-        the store does not answer."""
+        """Uncounts one request that `take` counted at `now_ms`."""
         ...
 
     async def used(self, caller: Caller, now_ms: int) -> tuple[int, int]:
-        """How many requests of `caller` count in the minute and in the day of `now_ms`; counts
-        none. Raises `errors.Unavailable` when the store does not answer."""
+        """How many requests of `caller` count in the minute and in the day of `now_ms`."""
         ...
 
     async def enter(self, guards: Guards, now_ms: int) -> Entry:
-        """Admits one attempt that may fail, or refuses it (`domain.guard`).
+        """Admits one attempt that may fail, such as to sign in, or refuses it (`domain.guard`).
 
-        Checking and holding a place are one step, so that attempts at once are no more than may
-        still fail. Whoever was admitted calls `leave` with the same `guards`, and holds no place
-        any more after `guard.HELD`. A refused attempt changes nothing, and the wait is that of the
-        first guard that has one. Raises `errors.Unavailable` when the store does not answer.
+        Checking and taking a place are atomic, so no more attempts are under way than may still
+        fail. An admitted attempt must `leave` with the same `guards`; its place ends by itself
+        after `guard.HELD`. A refused attempt changes nothing; its wait is that of the first guard
+        that has one.
         """
         ...
 
     async def leave(
         self, guards: Guards, now_ms: int, *, entered_ms: int, has_failed: bool
     ) -> None:
-        """Ends an attempt that entered then, and counts it where it failed. Raises
-        `errors.Unavailable` when the store does not answer."""
+        """Ends the attempt that `enter` admitted at `entered_ms`, and counts it where it failed."""
         ...
 
     async def forget(self, callers: Sequence[Caller]) -> None:
-        """Forgets the failures of these. Raises `errors.Unavailable` when the store does not
-        answer."""
+        """Clears the failures of these callers."""
         ...
 
     async def probe(self) -> None:
-        """Does what `take` does, for nobody. Raises `errors.Unavailable` when the store does not
-        answer, or refuses it."""
+        """Checks that the store can do what `take` needs. Also raises `errors.Unavailable` where it
+        refuses."""
         ...
 
     async def close(self) -> None:
-        """Closes every connection. What was counted stays in the store."""
+        """Closes every connection. Counts stay in the store."""
         ...
 
 
 class Volatile(Protocol):
-    """A limiter whose counters die with the process, unless someone keeps them."""
+    """A limiter whose counters end with the process unless somebody stores them."""
 
     def changes(self) -> list[tuple[str, int, int, int, int]]:
-        """The counters that changed since the last call: caller, minute, requests in it, day,
-        requests in it."""
+        """The counters that changed since the last call, as rows of caller, minute, requests in
+        that minute, day, requests on that day."""
         ...
 
     def restore(self, rows: Iterable[tuple[str, int, int, int, int]]) -> None:
-        """Takes up counters that `changes` gave before a restart."""
+        """Restores rows of `changes` from before a restart."""
         ...
