@@ -1,4 +1,4 @@
-"""Whom the stores of counters count: a kind and a name within it."""
+"""Who is counted: a caller is a kind, such as an account or an address, and a name within it."""
 
 from functools import lru_cache
 from ipaddress import IPv6Address, IPv6Network
@@ -7,10 +7,10 @@ import msgspec
 
 
 class Kind(msgspec.Struct, frozen=True, eq=False):
-    """What a counter is of. `spelling` begins its name where it is stored, and never changes.
+    """A kind of caller. `spelling` is the prefix of its names in stores, and must never change.
 
-    Of kinds whose names strangers choose there may be any number, so what is kept and stored of
-    them is bounded.
+    `by_strangers` says whether strangers choose the names, as with addresses. There can be any
+    number of those, so stores bound how many they keep.
     """
 
     spelling: str
@@ -18,29 +18,30 @@ class Kind(msgspec.Struct, frozen=True, eq=False):
 
 
 ACCOUNT = Kind("user", by_strangers=False)
-"""An account, by its id: whatever its credentials ask of the API."""
+"""An account, by its id: requests to the API with any of its credentials."""
 ACCOUNT_PAGES = Kind("pages", by_strangers=False)
-"""The same, looking at pages."""
+"""An account, by its id: requests for pages."""
 CLIENT = Kind("client", by_strangers=False)
 """An OAuth client without an owner, by its id."""
 MAIL = Kind("mail", by_strangers=False)
-"""Mails to an account, by its id, their purpose and the hour."""
+"""Mails to one account: by its id, the purpose and the hour."""
 SIGN_UP = Kind("sign-up")
-"""Mails to whoever has no account, by their e-mail and the hour; sign-ups from an address too."""
+"""Mails to an e-mail without an account, by that e-mail and the hour; also sign-ups from one
+address."""
 ADDRESS = Kind("address")
-"""An address without a valid credential: IPv4, or an IPv6 network of 64 bits."""
+"""Requests without a valid credential from an IPv4 address or an IPv6 network (/64)."""
 NETWORK = Kind("network")
-"""All of an IPv6 network of 48 bits together, as one customer of a provider has."""
+"""The same from a whole IPv6 network (/48), as one customer of a provider has."""
 VISITOR = Kind("pages-address")
-"""An address that looks at pages."""
+"""Requests for pages from an address, as for `ADDRESS`."""
 VISITOR_NETWORK = Kind("pages-network")
-"""All of an IPv6 network of 48 bits that look at pages."""
+"""The same from a whole IPv6 network (/48)."""
 GUARDED_ACCOUNT = Kind("guard-account")
-"""Failures to sign in to an account, whether it exists or not, from addresses new to it."""
+"""Failed sign-ins to an account, existing or not, from addresses that it does not know."""
 GUARDED_ACQUAINTANCE = Kind("guard-known")
-"""The same from one address that the account knows."""
+"""Failed sign-ins to an account from one address that it knows."""
 GUARDED_ADDRESS = Kind("guard-address")
-"""Failures to sign in from an address."""
+"""Failed sign-ins from an address, to any account."""
 
 GUARDS = (GUARDED_ACCOUNT, GUARDED_ACQUAINTANCE, GUARDED_ADDRESS)
 
@@ -54,7 +55,7 @@ KINDS = {
 }
 
 Caller = tuple[Kind, int | str]
-"""Who is counted. A bare tuple, since every request makes one."""
+"""A kind and a name. A plain tuple, since every request makes one."""
 
 
 def spelled(caller: Caller) -> str:
@@ -63,7 +64,7 @@ def spelled(caller: Caller) -> str:
 
 
 def read_caller(text: str) -> Caller | None:
-    """The caller of a `spelled` text; None for one of a kind that is counted no more."""
+    """The inverse of `spelled`; None for a kind that no longer exists."""
     spelling, _, name = text.partition(":")
     kind = KINDS.get(spelling)
     if kind is None:
@@ -73,7 +74,7 @@ def read_caller(text: str) -> Caller | None:
 
 @lru_cache(maxsize=4096)
 def network_of(address: str) -> str | None:
-    """The IPv6 network of 48 bits that an address is counted with; None for any other address."""
+    """The IPv6 network (/48) of an address; None for any other address."""
     try:
         return str(IPv6Network((IPv6Address(address), 48), strict=False).network_address)
     except ValueError:
