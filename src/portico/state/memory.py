@@ -1,5 +1,5 @@
-"""Rate counters in the memory of the one process that serves. They survive a restart by way of
-`changes` and `restore`, between which someone else keeps them."""
+"""Rate counters in memory, where one process serves. A job stores what `changes` returns, so that
+`restore` can bring the counters back after a restart."""
 
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -13,11 +13,12 @@ from portico.state.protocol import Claims, Guards
 
 STRANGERS_KEPT = 100_000
 STRANGERS_AT_ONCE = 1_000
-"""Of all kinds whose names strangers choose, together."""
+"""The most callers to keep, and to return by one `changes`, of all kinds `by_strangers`
+together."""
 
 
 class _Counter:
-    """One caller's counts in the present minute and day, and in those that it was in before."""
+    """One caller's counts in its current minute and day, and in the ones before those."""
 
     __slots__ = (
         "day",
@@ -38,14 +39,14 @@ class _Counter:
         self.earlier_minute_used = self.earlier_day_used = 0
 
     def used(self, minute: int, day: int) -> tuple[int, int]:
-        """The counts of these windows."""
+        """The counts in this minute and on this day."""
         minutes = {self.earlier_minute: self.earlier_minute_used, self.minute: self.minute_used}
         days = {self.earlier_day: self.earlier_day_used, self.day: self.day_used}
         return minutes.get(minute, 0), days.get(day, 0)
 
     def turn_to(self, minute: int, day: int) -> None:
-        """Makes these windows the present ones. The latest of those left keeps its count, so that
-        a clock which is set back and forth over a boundary gives nothing away."""
+        """Makes these the current minute and day. The latest of the windows left keeps its count,
+        so that a clock that is set back and forth over a boundary admits no more requests."""
         minute_used, day_used = self.used(minute, day)
         if minute != self.minute:
             if minute == self.earlier_minute or self.minute >= self.earlier_minute:
@@ -58,8 +59,8 @@ class _Counter:
 
 
 class MemoryLimiter:
-    """One environment's rate counters, in this process. Nothing awaits between check and count,
-    so every `take` is atomic."""
+    """One environment's rate counters in this process. Nothing awaits between check and count, so
+    every `take` is atomic."""
 
     def __init__(self) -> None:
         self._counters: dict[Caller, _Counter] = {}
@@ -90,7 +91,7 @@ class MemoryLimiter:
             for counter in counters:
                 counter.minute_used += 1
                 counter.day_used += 1
-            # But for one that was forgotten to make room for the network around it.
+            # One may just have been dropped to make room for another of these callers.
             self._changed.update(caller for caller, _ in claims if caller in self._counters)
         return judge_all(_uses(claims, counters), now_ms, admitted=admitted)
 
@@ -129,10 +130,11 @@ class MemoryLimiter:
     def changes(self) -> list[tuple[str, int, int, int, int]]:
         """The counters that changed since the last call, in no particular order.
 
-        Each is (caller, minute, requests in it, day, requests in it), of the windows in which the
-        caller was last; minutes and days are numbered from the Unix epoch. The numbers are
-        absolute: a later row replaces an earlier one. A flood of strangers is not passed on: of
-        them come 1,000 at a time, the others at the next calls. So it is with failed attempts.
+        A row is (caller, minute, requests in that minute, day, requests on that day), for the
+        caller's last windows; minutes and days are numbered from the Unix epoch. The counts are
+        absolute: a later row replaces an earlier one. Of strangers at most 1,000 are returned per
+        call, so that a flood does not reach the database; the rest follow with the next calls. The
+        same goes for failed attempts, which are returned in the same form.
         """
         strangers = [caller for caller in self._changed if caller[0].by_strangers]
         later = set(strangers[STRANGERS_AT_ONCE:])
@@ -144,8 +146,7 @@ class MemoryLimiter:
         ] + self._attempts.changes(STRANGERS_AT_ONCE)
 
     def restore(self, rows: Iterable[tuple[str, int, int, int, int]]) -> None:
-        """Takes up what `changes` gave before a restart: the last row of each caller, oldest first.
-        To be called before the first `take`."""
+        """Restores the last row of each caller, oldest first. Call it before the first `take`."""
         for text, minute, minute_used, day, day_used in rows:
             caller = read_caller(text)
             if caller is None:
@@ -156,7 +157,7 @@ class MemoryLimiter:
                 self._add(caller, _Counter(minute, minute_used, day, day_used))
 
     def _turn(self, caller: Caller, now_ms: int) -> _Counter:
-        """The caller's counter, turned to the present windows."""
+        """The caller's counter, turned to the windows of `now_ms`."""
         minute, day = now_ms // MINUTE, now_ms // DAY
         if day != self._day:
             self._start_day(day)
@@ -167,7 +168,7 @@ class MemoryLimiter:
         return counter
 
     def _add(self, caller: Caller, counter: _Counter) -> _Counter:
-        """Keeps a new caller's counter; where strangers become too many, forgets the oldest."""
+        """Adds a caller's counter. Where strangers become too many, drops the oldest."""
         if caller[0].by_strangers:
             self._strangers.append(caller)
             if len(self._strangers) > STRANGERS_KEPT:
@@ -178,9 +179,10 @@ class MemoryLimiter:
         return counter
 
     def _start_day(self, day: int) -> None:
-        """Forgets who did not come in this day or the one beside it, in one sweep: about 0.1 µs a
-        caller, once a day. The day before stays, for a clock that is set back over midnight; and
-        all do where days are left out: the clock may be wrong for a moment."""
+        """Drops the callers that were not here on this day or the one before, in one sweep a day
+        that takes about 0.1 µs per caller. The day before is kept for a clock that is set back over
+        midnight. Nothing is dropped where days were skipped: the clock may be wrong for a
+        moment."""
         follows = day == self._day + 1
         self._day = day
         if not follows:

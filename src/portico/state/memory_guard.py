@@ -1,4 +1,4 @@
-"""Failed attempts in the memory of the one process that serves. See `memory`."""
+"""Failed attempts in memory, where one process serves. See `memory`."""
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
@@ -8,14 +8,15 @@ from portico.domain.times import DAY
 from portico.state.callers import Caller, spelled
 
 KEPT = 100_000
+"""The most callers to keep."""
 
 Row = tuple[str, int, int, int, int]
-"""A caller, when its failures are forgotten, their number, that time's day, the number again: the
-form in which all counters are stored."""
+"""A row of `MemoryLimiter.changes`, here: caller, when its failures are forgotten (epoch
+milliseconds), their number, the day of that time, the number again."""
 
 
 class _Guarded:
-    """One caller's failures, and when its attempts under way began."""
+    """One caller's failures, and when its attempts under way began (epoch milliseconds)."""
 
     __slots__ = ("begun", "failures")
 
@@ -28,7 +29,7 @@ _NOBODY = _Guarded(Failures(0, 0))
 
 
 def _known(guarded: _Guarded, patience: Patience, now: int) -> _Guarded:
-    """What still counts of it."""
+    """The part of it that still counts at `now`."""
     return _Guarded(remembered(patience, guarded.failures, now), under_way(guarded.begun, now))
 
 
@@ -74,7 +75,7 @@ class FailedAttempts:
             if has_failed:
                 guarded.failures = failed(patience, known.failures, now)
                 self._changed[caller] = None
-                self._kept[caller] = self._kept.pop(caller)  # the last to be forgotten
+                self._kept[caller] = self._kept.pop(caller)  # moves to the end, to be dropped last
             elif not begun and not guarded.failures.count:
                 del self._kept[caller]
 
@@ -87,7 +88,7 @@ class FailedAttempts:
                 self._changed[caller] = None
 
     def changes(self, at_most: int) -> list[Row]:
-        """As `MemoryLimiter.changes`: the failures that changed, the earliest changed first."""
+        """The failures that changed since the last call, those that changed first coming first."""
         callers = list(self._changed)[:at_most]
         rows = []
         for caller in callers:
@@ -98,12 +99,12 @@ class FailedAttempts:
         return rows
 
     def restore(self, caller: Caller, until: int, count: int) -> None:
-        """Takes up a row of `changes`."""
+        """Restores the values of a row of `changes`."""
         if count:
             self._keep(caller, until).failures = Failures(count, until)
 
     def _keep(self, caller: Caller, now: int) -> _Guarded:
-        """The caller's entry, which may be a new one."""
+        """The caller's entry, made if missing."""
         guarded = self._kept.get(caller)
         if guarded is None:
             self._make_room(now)
@@ -111,8 +112,8 @@ class FailedAttempts:
         return guarded
 
     def _make_room(self, now: int) -> None:
-        """Forgets the two oldest if they are over, so that more go than come; the oldest in any
-        case where there are too many."""
+        """Drops the two oldest entries if they no longer count, so that more go than come. Where
+        there are too many, drops the oldest in any case."""
         for caller in list(islice(self._kept, 2)):
             oldest = self._kept[caller]
             is_over = oldest.failures.until <= now and not under_way(oldest.begun, now)
