@@ -1,18 +1,20 @@
-"""How long a store of limits is waited for."""
+"""A timeout that does not run while the process itself stands still."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 STEPS = 10
-"""In so many a wait is counted."""
+"""A timeout is counted in so many steps."""
 
 
 @asynccontextmanager
 async def in_time(seconds: float) -> AsyncIterator[None]:
-    """Raises `TimeoutError` where what is done inside takes longer than so many seconds. A process
-    that stands still meanwhile, as on a machine without a processor for it or that is itself
-    paused, has not heard what was answered: of that, however long, a step is counted."""
+    """Raises `TimeoutError` where the block takes longer than so many seconds.
+
+    A process that is paused, or gets no processor, has not seen an answer that has arrived
+    meanwhile. So any such pause counts as at most one step.
+    """
     loop = asyncio.get_running_loop()
     step: asyncio.TimerHandle
 
