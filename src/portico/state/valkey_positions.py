@@ -1,7 +1,7 @@
 """The positions of `storage.positions` in Valkey or Redis.
 
-One that was started anew, or has succeeded another, may have lost what was kept last. Whoever
-connects to it does not know, and so takes nothing for known for as long as that matters.
+A server that was restarted, or has become the primary, may have lost the last positions. So for a
+while after connecting to it, a missing position proves nothing.
 """
 
 import time
@@ -26,8 +26,8 @@ class ValkeyPositions:
     """One environment's positions in a Valkey or Redis server, or a cluster."""
 
     def __init__(self, url: str, environment: str, prefix: str, life: float, lag: float) -> None:
-        """As `state.valkey.ValkeyLimiter`; `life` is for how many seconds a position is kept, `lag`
-        how many seconds old what a replica shows may be."""
+        """`url`, `environment` and `prefix` are as for `state.valkey.ValkeyLimiter`. `life` is how
+        long a position is kept, `lag` how old data of a replica may be, both in seconds."""
         self._store = store(url)
         self._life = int(life * 1000)
         self._lag = lag
@@ -44,7 +44,7 @@ class ValkeyPositions:
         kept = await self._ask(key, ("GET", key))
         try:
             position = int(kept or 0)
-        except (TypeError, ValueError) as error:  # it is no such server, or somebody else's key
+        except (TypeError, ValueError) as error:  # another kind of server, or somebody else's key
             raise Unavailable(NO_ANSWER) from error
         if time.monotonic() - self._store.connected < self._lag:
             raise Unavailable("The store of positions may have lost the last ones.")
