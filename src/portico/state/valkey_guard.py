@@ -1,8 +1,8 @@
-"""What runs in the Valkey or Redis server for failed attempts: `domain.guard` once more, in Lua.
+"""The scripts for failed attempts that run in Valkey or Redis: the rules of `domain.guard`, in Lua.
 
-A key holds how many attempts failed, when that is forgotten, and when those under way began; after
-both the key vanishes. What an attempt gives back is known by when it began, so that those which
-nobody gives back end by themselves, however many follow.
+A key holds how many attempts failed, when that is forgotten, and when those under way began; it
+expires once none of this matters. A place is identified by the time at which it was taken, so that
+one that is never given back ends by itself, however many attempts follow.
 """
 
 from collections.abc import Iterable, Iterator
@@ -55,7 +55,8 @@ for i, key in ipairs(KEYS) do write(key, unpack(kept[i])) end
 return -1
 """
 )
-"""Takes the time and the terms of every key. -1 is admission, else the milliseconds to wait."""
+"""Arguments: the time, then the terms of every key. Returns -1 for admission, else how many
+milliseconds to wait."""
 
 LEAVE = (
     _READ
@@ -86,7 +87,8 @@ end
 return 0
 """
 )
-"""Takes the time, 1 for a failure or 0, when the attempt began, and the terms of every key."""
+"""Arguments: the time, 1 for a failure or 0, when the attempt began, then the terms of every
+key."""
 
 FORGET = """
 for _, key in ipairs(KEYS) do
@@ -97,7 +99,7 @@ return 0
 
 
 def terms(patiences: Iterable[Patience]) -> Iterator[int | str]:
-    """What the scripts want to know of each: free failures, window, longest memory, waits."""
+    """The script arguments of each: free failures, window, longest time to remember, waits."""
     for patience in patiences:
         yield patience.free
         yield patience.window
