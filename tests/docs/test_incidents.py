@@ -1,4 +1,4 @@
-"""What operators are told to do about a secret that has leaked does what they are told."""
+"""What operators are told to do about a secret that is lost does what they are told."""
 
 import asyncio
 import json
