@@ -3,9 +3,10 @@
 from portico.cli.arguments import Commands
 
 _DETAILS = """\
-Users who mirror live accounts stay, with their keys and sessions, and so do OAuth clients and the
-audit log; all else goes. Live data is never touched. Sample users have no password: nobody can sign
-in as one, but portico keys create --sandbox --type test makes them keys."""
+All other users and all products go. Users who mirror live accounts stay, with their keys and
+sessions, and so do events, webhooks, OAuth clients and the audit log. Live data is never touched.
+Sample users have no password: nobody can sign in as one, but portico keys create --sandbox --type
+test makes them keys."""
 
 
 def add_to(commands: Commands) -> None:
