@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import lzma
+import shutil
 import sqlite3
 import subprocess
 import tarfile
@@ -245,6 +246,51 @@ def test_a_link_in_place_of_a_file_is_refused_and_nothing_is_made(
                     member.type, member.linkname, member.size = kind, "/etc/passwd", 0
                 tar.addfile(member, io.BytesIO(content))
         restoring.refuses(bad)
+
+
+def test_a_file_with_holes_is_refused_and_nothing_is_made(
+    restoring: Restoring, archive: Path
+) -> None:
+    with tarfile.open(bad := archive.with_name("bad.tar"), "w") as tar:
+        for name, content in contents(archive).items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    whole = bad.read_bytes()
+    at = next(
+        place for place in range(0, len(whole), 512) if whole[place:].startswith(b"live.db\0")
+    )
+    bad.write_bytes(whole[:at] + with_holes(whole[at : at + 512]) + whole[at + 512 :])
+    with tarfile.open(bad) as tar:  # it holds what it did, by another spelling
+        assert tar.getmember("live.db").issparse()
+        assert contents(bad) == contents(archive)
+    restoring.refuses(bad)
+
+
+def with_holes(header: bytes) -> bytes:
+    """The header of a file as GNU writes it of one of which parts are left out: here none are, but
+    a hundred bytes can stand for a thousand million million."""
+    size = header[124:136]
+    made = bytearray(header)
+    made[156:157] = tarfile.GNUTYPE_SPARSE
+    made[257:265] = b"ustar  \0"
+    made[345:512] = bytes(167)
+    made[386:410] = b"00000000000\0" + size
+    made[483:495] = size
+    made[148:156] = b" " * 8
+    made[148:156] = f"{sum(made):06o}\0 ".encode()
+    return bytes(made)
+
+
+def test_what_the_disk_has_no_room_for_is_not_begun(
+    restoring: Restoring, archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    smallest = min(map(len, contents(archive).values()))
+    room = shutil.disk_usage(archive.parent)._replace(free=smallest)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: room)
+    code, said = restoring.restore(archive)
+    assert (code, "cannot be written: the disk is full" in said) == (1, True)
+    assert list(archive.parent.joinpath("elsewhere").iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["live.db", "sandbox.db"])

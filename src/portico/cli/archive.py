@@ -1,9 +1,11 @@
 """The file that a backup is: a tar archive of a manifest and what it lists."""
 
+import errno
 import gzip
 import hashlib
 import os
 import re
+import shutil
 import tarfile
 import zlib
 from pathlib import Path
@@ -66,7 +68,7 @@ def pack(manifest: Manifest, directory: Path, archive: Path) -> None:
 def unpack(archive: Path, directory: Path) -> Manifest:
     """Writes what `archive` holds into the empty `directory`, and returns its manifest.
 
-    Raises `CommandError` unless it is a whole backup.
+    Raises `CommandError` unless it is a whole backup, and `OSError` where the disk has no room.
     """
     with archive.open("rb") as file:
         compressed = file.read(len(_GZIP)) == _GZIP
@@ -128,7 +130,8 @@ def _manifest(tar: tarfile.TarFile, member: tarfile.TarInfo, archive: Path) -> M
 
 
 def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
-    source = tar.extractfile(member) if member.isreg() else None
+    # A few bytes can stand for a file with holes of any size; none is made here.
+    source = tar.extractfile(member) if member.isreg() and not member.issparse() else None
     if source is None:
         raise tarfile.ReadError(f"{member.name} is no file")
     return source
@@ -137,6 +140,8 @@ def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
 def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> str:
     source = _content(tar, member)
     target.parent.mkdir(mode=0o700, exist_ok=True)
+    if member.size > shutil.disk_usage(target.parent).free:  # others need the rest of it meanwhile
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     hashed = hashlib.sha256()
     mode = 0o644 if target.suffix == ".pem" else 0o600
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
