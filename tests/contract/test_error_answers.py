@@ -375,8 +375,8 @@ async def test_an_encoded_body_is_415(api: Api) -> None:
             headers = [*JSON.items(), *(("content-encoding", coding) for coding in codings)]
             answer = await editor.post("/products", json=LAMP, headers=headers)
             refused(answer, 415, "UNSUPPORTED_MEDIA_TYPE")
-    headers = JSON | {"content-encoding": "Identity"}
-    answer = await editor.post("/products", content=json.dumps(LAMP), headers=headers)
+    plain = JSON | {"content-encoding": "Identity"}
+    answer = await editor.post("/products", content=json.dumps(LAMP), headers=plain)
     assert answer.status_code == 201
 
 
