@@ -172,17 +172,18 @@ async def _switched(
 
 
 async def rotate_secret(env: Environment, webhook_id: int, by: By) -> Signing:
-    """Gives a webhook another secret; the one so far signs beside it for 24 hours. Raises
-    `NotFound`."""
+    """Gives a webhook another secret; the one so far signs beside it for 24 hours, where it can be
+    read. Raises `NotFound`."""
     secret = mint_webhook_secret(env.random)
     sealed = _sealed(env, secret)
 
     async def work(change: Change) -> Webhook:
         webhook = await _locked(env, change, webhook_id)
+        is_readable = opened(env, webhook.secret) is not None
         webhook = msgspec.structs.replace(
             webhook,
             secret=sealed,
-            former_secret=webhook.secret,
+            former_secret=webhook.secret if is_readable else None,
             former_until=change.now + ROTATION_OVERLAP,
             updated_at=change.now,
         )
