@@ -29,7 +29,7 @@ from portico.state.valkey_client import ANSWER_SECONDS, PASSING, answer_of, read
 from portico.state.waiting import in_time
 
 SENT_AT_ONCE = 256
-"""Bounds the time in which one exchange's answers are read and the event loop does nothing else."""
+"""The most requests in one exchange. Reading its answers blocks the event loop."""
 
 NO_ANSWER = "The store of the rate limits does not answer."
 NO_WRITES = "The store of the rate limits takes no writes."
@@ -38,16 +38,18 @@ REFUSES = "The store of the rate limits refuses what it is asked."
 IS_CLUSTER = "The store of the rate limits is a cluster, and valkey_url does not say so."
 
 UNLIMITED = 2**53
+"""A limit that no count reaches, for the probe."""
 
 log = logging.getLogger(__name__)
 
-# Every window has a key of its own, so that hosts whose clocks differ never empty each other's. A
-# key outlives its window by at least the window's own length, for a clock that is set back.
+# Every window has a key of its own, so that hosts whose clocks differ do not reset each other's
+# counts. A key outlives its window by at least the window's length, for a clock that is set back.
 #
-# One call counts the requests of many, one after the other: the first argument says how many keys
-# each has, and one text answers all. A call and a list for each would take the client longer than
-# all else that it does for them. What holds no count was written by somebody else: whose key it is
-# gets -1, with nothing counted, and the others are counted.
+# One call counts many requests in turn. The first argument lists how many keys each request has,
+# the others are the limits by key. All answers are in one text: per request 1 (admitted), 0
+# (refused) or -1, then the count of each key. A call and a reply per request would cost the client
+# more than all its other work. -1 means that a key holds no count, so somebody else has written it:
+# nothing is counted for this request, and the others are.
 TAKE = """
 local answer, last, get, spell = {}, 0, redis.pcall, string.format
 for count in string.gmatch(ARGV[1], '%d+') do
@@ -95,17 +97,17 @@ return {told, redis.call('TIME')}"""
 
 
 class Question(NamedTuple):
-    """What `TAKE` is asked for one request: its keys, by turns a minute's and a day's, and the
-    limit of each."""
+    """What `TAKE` needs for one request: its keys, alternately of a minute and a day, and the limit
+    of each."""
 
     keys: Sequence[str]
     limits: Sequence[int]
 
 
 class About(NamedTuple):
-    """Which server answers, its clock, in epoch milliseconds, and what it says of how it keeps its
-    data: `policy` is what it evicts, `has_log` whether it writes an append-only file. They are None
-    where it does not say, and so is the version."""
+    """Facts about the server: its clock in epoch milliseconds, `policy`, which is its
+    `maxmemory_policy`, and `has_log`, whether it writes an append-only file. Those and the version
+    are None where it does not say."""
 
     name: str
     version: str | None
@@ -115,24 +117,25 @@ class About(NamedTuple):
 
 
 class _Line:
-    """Those who wait for one server, and the task that asks it."""
+    """The questions that wait for one server, and the task that sends them."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[asyncio.Future[Any], Question]] = []
         self.sender: asyncio.Task[None] | None = None
         self._reasons: set[str] = set()
-        """Why it counts nothing, as far as that was told since it did."""
+        """The reasons for not counting that were logged since it last worked."""
         self._spoiled: Sequence[str] = ()
 
     def tell_spoiled(self, keys: Sequence[str]) -> None:
-        """Logs that one of these keys holds no count, once for as long as no others do."""
+        """Logs that one of these keys holds no count, unless they are the keys that were logged
+        last."""
         if keys != self._spoiled:
             self._spoiled = keys
             log.warning("a key of the rate limits holds no count, of %s", " and ".join(keys))
 
     def tell(self, reason: str) -> None:
-        """Logs why the server counts nothing, each reason once until it does; empty where it
-        does. Several may take turns: who is not logged in is told so in two ways."""
+        """Logs why the server counts nothing; an empty reason means that it works. Each reason is
+        logged once until it works, since several may alternate: a wrong login has two messages."""
         if reason and reason not in self._reasons:
             self._reasons.add(reason)
             log.warning("nothing is counted: %s", reason)
@@ -142,12 +145,12 @@ class _Line:
 
 
 class ValkeyLimiter:
-    """One environment's rate counters in a Valkey or Redis server, or a cluster. Opens connections
-    when they are needed, and new ones when the server has been away."""
+    """One environment's rate counters in a Valkey or Redis server, or a cluster. It connects when
+    first needed, and again when the server has been away."""
 
     def __init__(self, url: str, environment: str, prefix: str = "portico") -> None:
-        """`url` is that of `valkey_client.store`. `prefix` begins every key, and `environment`
-        follows. Raises ValueError, without the URL, for an impossible one."""
+        """`url` is as for `valkey_client.store`. Every key begins with `prefix` and `environment`.
+        Raises ValueError for an unusable URL, without quoting it."""
         self._store = store(url)
         self._prefix = prefix
         self._environment = environment
@@ -220,7 +223,8 @@ class ValkeyLimiter:
             await self._ask(Question(keys, [UNLIMITED] * len(keys)))
 
     async def about(self) -> About:
-        """Which server it is. Raises `errors.Unavailable` when it does not answer."""
+        """Facts about the server, for `portico doctor`. Raises `errors.Unavailable` where it does
+        not answer."""
         told, (seconds, microseconds) = await self._command("EVAL", ABOUT, 1, self._probe(0))
         fields = dict(line.split(":", 1) for line in told.decode().split("\r\n") if ":" in line)
         valkey = fields.get("valkey_version")
@@ -240,8 +244,8 @@ class ValkeyLimiter:
         await self._store.close()
 
     async def _run(self, script: str, callers: Sequence[Caller], *arguments: int | str) -> int:
-        """What a script of `valkey_guard` answers. All its keys are in one slot, as one script
-        wants them; there are few attempts, so they are sent with the script's text."""
+        """The result of a script of `valkey_guard`. All its keys are in one slot, as a script
+        requires. Its text is sent each time, since attempts are few."""
         slot = f"{self._prefix}:{{{self._environment}:guard}}"
         keys = [f"{slot}:{spelled(caller)}" for caller in callers]
         answer = await self._command("EVAL", script, len(keys), *keys, *arguments)
@@ -250,7 +254,8 @@ class ValkeyLimiter:
         return answer
 
     async def _command(self, *words: int | str) -> Any:
-        """What the server answers to one command, in time. Raises `Unavailable`."""
+        """The server's answer to one command. Raises `Unavailable` where it does not come in
+        time."""
         key = words[1] if words[0] == "MGET" else words[3]
         try:
             return await answer_of(self._store, str(key), words)
@@ -258,12 +263,12 @@ class ValkeyLimiter:
             raise _unavailable(error) from error
 
     def _probe(self, number: int) -> str:
-        """A key of nobody's; each number's is in another slot."""
+        """A key for probing, in a slot that depends on the number."""
         return f"{self._prefix}:{{{self._environment}:probe:{number}}}"
 
     def _keys(self, caller: Caller, now_ms: int) -> tuple[str, str]:
-        """The keys of the minute's and the day's count, in one slot with all that are asked for in
-        one step: those of an address with those of its network."""
+        """The keys of the minute's and the day's count. The keys of an address and of its network
+        are in one slot, since they are counted together."""
         kind, name = caller
         own = spelled(caller)
         network = network_of(str(name)) if kind.by_strangers else None
@@ -272,8 +277,9 @@ class ValkeyLimiter:
         return f"{owner}:minute:{now_ms // MINUTE}", f"{owner}:day:{now_ms // DAY}"
 
     async def _ask(self, question: Question) -> Sequence[int]:
-        """What the server answers: 1 for an admission or 0, and the use by each key. What is asked
-        while it answers others is sent together: under load that halves a request's time."""
+        """The answer of `TAKE` to one question: 1 where it is admitted or 0, then the count of each
+        key. Questions that come in during an exchange are sent together by the next one, which
+        under load halves a request's time. Raises `Unavailable`."""
         name = self._store.line(question.keys[0])
         line = self._lines.get(name) or self._lines.setdefault(name, _Line())
         told = asyncio.get_running_loop().create_future()
@@ -292,7 +298,7 @@ class ValkeyLimiter:
         return answer
 
     async def _send(self, line: _Line) -> None:
-        """Asks the server until nobody waits, and tells those who do: an answer, or why none."""
+        """Sends questions until none is left, and gives each its answer, or the error."""
         while line.asked:
             asked, line.asked = line.asked[:SENT_AT_ONCE], line.asked[SENT_AT_ONCE:]
             answers: list[Sequence[int] | Exception]
@@ -300,16 +306,16 @@ class ValkeyLimiter:
                 async with in_time(ANSWER_SECONDS):
                     answers = await self._exchange([question for _, question in asked])
             except Exception as error:  # noqa: BLE001 — whatever it is, those who wait must be told
-                # Who came in the meantime has no better prospects, and has waited as well.
+                # Questions that came in meanwhile would fare no better, and have waited too.
                 asked, line.asked = asked + line.asked, []
                 answers = [error] * len(asked)
             for (told, _), answer in zip(asked, answers, strict=True):
-                if not told.done():  # else the request was given up
+                if not told.done():  # else its request was cancelled
                     told.set_result(answer)
             await recover(self._store, answers)
 
     async def _exchange(self, asked: Sequence[Question]) -> list[Sequence[int] | Exception]:
-        """The server's answers, each an answer or an error."""
+        """The answer to each question, or an error."""
         calls = [asked] if self._store.takes_any_keys else [[question] for question in asked]
         answers: list[Sequence[int] | Exception] = []
         for call, answer in zip(calls, await self._calls(calls), strict=True):
@@ -328,11 +334,11 @@ class ValkeyLimiter:
     async def _calls(
         self, calls: Sequence[Sequence[Question]], how: tuple[str, str] = ("EVALSHA", TAKE_SHA)
     ) -> list[bytes | Exception]:
-        """What the server answers to calls of `TAKE`."""
+        """The server's raw answers to calls of `TAKE`, each for several questions."""
         key = calls[0][0].keys[0]
         answers = await self._store.send(key, [(*how, *_arguments(call)) for call in calls])
         unknown = [i for i, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
-        if unknown:  # to a server that has just started, or has just become the primary
+        if unknown:  # the server has just started, or just become the primary: send the text
             again = await self._calls([calls[i] for i in unknown], ("EVAL", TAKE))
             for i, answer in zip(unknown, again, strict=True):
                 answers[i] = answer
@@ -351,9 +357,9 @@ def _arguments(call: Sequence[Question]) -> Iterator[int | str]:
 
 
 def _unavailable(error: Exception) -> Unavailable:
-    """What to raise for an error of the server or of the way to it."""
+    """The error to raise for one of the server or the connection."""
     said = str(error)
-    # Of a replica, and of a primary whose replicas are away (`min-replicas-to-write`).
+    # From a replica, or from a primary whose replicas are away (`min-replicas-to-write`).
     if isinstance(error, ReadOnlyError) or said.startswith("NOREPLICAS"):
         return Unavailable(NO_WRITES, why="read_only")
     if said.startswith(("MOVED", "CROSSSLOT")):
@@ -367,8 +373,8 @@ def _unavailable(error: Exception) -> Unavailable:
 
 
 def _reason(unavailable: Unavailable, error: Exception) -> str:
-    """What the log tells. Some servers repeat a command they do not know with its arguments, and
-    that of a login has the password."""
+    """The reason for the log. Without the arguments of the command, which some servers repeat:
+    those of a login contain the password."""
     if unavailable.message != REFUSES:
         return unavailable.message
     return f"{REFUSES} {str(error).partition(', with args')[0]}"
