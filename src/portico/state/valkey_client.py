@@ -1,4 +1,9 @@
-"""Ways to a Valkey or Redis server: by its address, by Sentinels that know it, or by a cluster."""
+"""Connections to Valkey or Redis: to one server, to the primary that Sentinels name, or to a
+cluster.
+
+`store` makes one of the three from a URL. They have the same methods: `send`, `line`, `samples`,
+`recover` and `close`.
+"""
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,10 +21,10 @@ from portico.domain.store_urls import read_store_url
 from portico.state.waiting import in_time
 
 ANSWER_SECONDS = 1.0
-"""How long the server may take for one exchange, a new connection included."""
+"""How long one exchange may take, including a new connection."""
 
 NODE_SECONDS = 0.3
-"""How long a Sentinel or a node of a cluster may take: in time for others to be asked."""
+"""How long a Sentinel or a cluster node may take, so that there is time to ask another."""
 
 SLOTS = 16_384
 
@@ -29,14 +34,15 @@ NUMBERED = "a cluster has no databases: the hosts must not be followed by a path
 SEVERAL = "several hosts must be Sentinels (+sentinel) or nodes of a cluster (+cluster)"
 
 PASSING = ("ASK ", "CLUSTERDOWN ", "MASTERDOWN ", "TRYAGAIN ")
-"""How answers of nodes begin until they agree on who has a slot."""
+"""The beginnings of errors that pass by themselves, as until nodes agree on who has a slot."""
 
 _REPLACED = ("READONLY", "NOREPLICAS", "MOVED", *PASSING)
-"""What one answers in whose place another may be; some servers tell it amid a script's error."""
+"""Signs in an error that another server may be in charge. Some servers put them into the middle of
+a script's error."""
 
 _PORTS = {"": 6379, "sentinel": 26379, "cluster": 6379}
 
-# Any, here and below: valkey-py's types are those of its synchronous twin.
+# Any, here and below: valkey-py types its asynchronous classes as the synchronous ones.
 Options = dict[str, Any]
 HostPort = tuple[str, int]
 Command = tuple[int | str, ...]
@@ -44,7 +50,8 @@ Command = tuple[int | str, ...]
 
 @contextmanager
 def readable() -> Iterator[None]:
-    """Raises `InvalidResponse` for what an answer has led to that no such server gives."""
+    """Turns errors in reading an answer into `InvalidResponse`: it comes from another kind of
+    server."""
     try:
         yield
     except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
@@ -52,34 +59,35 @@ def readable() -> Iterator[None]:
 
 
 class OneServer:
-    """One server by its address."""
+    """One server, by its address."""
 
     takes_any_keys = True
-    """Whether one script may have keys of several slots."""
+    """Whether one script may have keys in different slots."""
 
     def __init__(self, options: Options) -> None:
         """`options` are those of valkey-py's connections."""
         secure = options.get("ssl", False)
         self.connected = 0.0
-        """When a connection was made last, by `time.monotonic`."""
+        """When the last connection was made, by `time.monotonic`."""
         pool: Any = ConnectionPool(
             connection_class=SSLConnection if secure else Connection,
             valkey_connect_func=self._greet,
             **{key: value for key, value in options.items() if key != "ssl"},
         )
-        pool.make_connection()  # only this reads the options; it connects to nothing
+        pool.make_connection()  # checks the options without connecting
         self.client: Any = Valkey.from_pool(pool)
 
     def line(self, _key: str) -> str:
-        """What is sent for one key may be sent together with what is for others of its line."""
+        """The name of the queue of a key. Commands for keys with the same name may be sent
+        together."""
         return ""
 
     async def send(self, _key: str, commands: Iterable[Command]) -> list[Any]:
-        """What is answered to commands for a key, and for others of its line: answers or errors.
-        Raises `ValkeyError` or `OSError` where nothing is."""
+        """The answers to commands for this key, and others of its line: each an answer or an error.
+        Raises `ValkeyError` or `OSError` where there are none."""
         first, *others = commands
         with readable():
-            if not others:  # as nearly always, since one call counts for many: a third quicker
+            if not others:  # nearly always, and a third quicker than a pipeline
                 try:
                     return [await self.client.execute_command(*first)]
                 except ResponseError as error:
@@ -91,12 +99,14 @@ class OneServer:
             return answers
 
     async def samples(self, keys: Iterable[str]) -> list[list[str]]:
-        """Of keys in any slots so many, in steps, that whoever answers to all does to every key.
-        To two of one step no node of a cluster answers."""
+        """Keys for a probe, in groups that are each sent together: a store that accepts all of them
+        works for every key. One server gets two keys in one group, which no cluster node accepts; a
+        cluster gets one key for each primary."""
         return [list(islice(keys, 2))]
 
     async def recover(self) -> None:
-        """Connects anew from now on: whoever failed may not be in charge any more."""
+        """Drops idle connections, so that new ones are made: another server may be in charge by
+        now."""
         await self.client.connection_pool.disconnect(inuse_connections=False)
 
     async def close(self) -> None:
@@ -109,10 +119,10 @@ class OneServer:
 
 
 class BySentinel(OneServer):
-    """The server that Sentinels name as the primary, asked at every new connection."""
+    """The server that Sentinels name as the primary. They are asked for every new connection."""
 
     def __init__(self, sentinels: list[HostPort], name: str, options: Options) -> None:
-        """A Sentinel's user and password are options of their own."""
+        """`options` may contain `sentinel_username` and `sentinel_password`."""
         own = {key: options.pop(f"sentinel_{key}", None) for key in ("username", "password")}
         own |= {key: value for key, value in options.items() if key.startswith("ssl")}
         own |= {"socket_timeout": NODE_SECONDS}
@@ -129,8 +139,8 @@ class BySentinel(OneServer):
 
 
 class InCluster:
-    """The nodes of a cluster, each asked for its own slots in a line of its own, so that one that
-    is away holds up nobody else. `ValkeyCluster` closes the connections to all where one fails."""
+    """The nodes of a cluster. Each has a queue of its own, so that one that is away holds up no
+    other. valkey-py's `ValkeyCluster` closes the connections to all nodes where one fails."""
 
     takes_any_keys = False
     """See `OneServer`."""
@@ -179,16 +189,16 @@ class InCluster:
         return [[key] for key in found.values()]
 
     async def recover(self) -> None:
-        """Asks the nodes, each time another one first, whose slots are whose by now. Raises
-        `ValkeyError` or `OSError` where none tells."""
+        """Asks the nodes who has which slots by now, beginning with another node each time. Raises
+        `ValkeyError` or `OSError` where none answers."""
         addresses = list(dict.fromkeys((*self._nodes, *self._named)))
         self._turn += 1
-        first = self._turn  # others may take their turns meanwhile
+        first = self._turn  # other calls may move it meanwhile
         error: Exception = ValkeyError("no slots")
         for i in range(len(addresses)):
             address = addresses[(i + first) % len(addresses)]
             node = self._nodes.get(address)
-            if node is None:  # as another has learned who asked meanwhile
+            if node is None:  # another call has found meanwhile that it is gone
                 continue
             try:
                 with readable():
@@ -202,12 +212,12 @@ class InCluster:
         raise error
 
     async def _follow(self, asked: HostPort, told: Iterable[Sequence[Any]]) -> None:
-        """Takes over who has which slots (CLUSTER SLOTS); who is not listed is asked no more."""
+        """Takes over the answer of CLUSTER SLOTS. Closes nodes that are no longer listed."""
         nobody: HostPort = ("", 0)
         primaries = [nobody] * SLOTS
         listed = dict.fromkeys(self._named)
         for first, last, *nodes in told:
-            # One that does not know its own address has that by which it was asked.
+            # A node that does not know its own address has the one by which it was asked.
             addresses = [(host.decode() if host else asked[0], port) for host, port, *_ in nodes]
             primaries[first : last + 1] = addresses[:1] * (last + 1 - first)
             listed.update(dict.fromkeys(addresses))
@@ -248,8 +258,8 @@ Store = OneServer | InCluster
 
 
 async def answer_of(store: Store, key: str, command: Command) -> Any:
-    """What is answered to one command for a key, in time. Raises `ValkeyError` or `OSError`, ready
-    for the next."""
+    """The answer to one command for this key. Raises `ValkeyError` or `OSError`, also where it does
+    not come in time; the store has recovered then, as far as it can."""
     try:
         async with in_time(ANSWER_SECONDS):
             (answer,) = await store.send(key, [command])
@@ -262,8 +272,8 @@ async def answer_of(store: Store, key: str, command: Command) -> Any:
 
 
 async def recover(store: Store, answers: Iterable[object]) -> None:
-    """Has a store that failed do what it can for the next who ask, in time. A server that refuses
-    what it is asked has not failed, and others are asking it meanwhile."""
+    """Lets a store recover if one of these answers shows that it has failed. A server that merely
+    refuses a command has not, and others are using it."""
     if not any(map(_has_failed, answers)):
         return
     with suppress(ValkeyError, OSError):
@@ -272,7 +282,7 @@ async def recover(store: Store, answers: Iterable[object]) -> None:
 
 
 class _Address(NamedTuple):
-    """What a URL says: how the hosts are meant, which, their path, and options."""
+    """The parts of a URL. `kind` is `sentinel`, `cluster` or empty."""
 
     kind: str
     hosts: list[HostPort]
@@ -281,12 +291,16 @@ class _Address(NamedTuple):
 
 
 def store(url: str) -> Store:
-    """What a URL leads to: `valkey://`, `redis://`, or over TLS `valkeys://` and `rediss://`, with
-    a user, a password and a database where needed; its query takes the options of valkey-py, such
-    as `ssl_ca_certs`. `valkey+sentinel://h1:26379,h2:26379/NAME` is the primary that Sentinels
-    know by this name, with `sentinel_username` and `sentinel_password` among the options;
-    `valkey+cluster://h1:6379,h2:6379` a cluster of which some nodes are named. It connects to
-    nothing. Raises ValueError, without the URL, for an impossible one.
+    """The store of a URL, not connected yet.
+
+    - `valkey://`, `redis://`, or over TLS `valkeys://`, `rediss://`: one server, with a user, a
+      password and a database where needed. The query takes options of valkey-py, such as
+      `ssl_ca_certs`.
+    - `valkey+sentinel://h1:26379,h2:26379/NAME`: the primary that Sentinels know by this name. The
+      options include `sentinel_username` and `sentinel_password`.
+    - `valkey+cluster://h1:6379,h2:6379`: a cluster, of which some nodes are named.
+
+    Raises ValueError for an unusable URL, without quoting it.
     """
     try:
         address = _read(url)
@@ -299,7 +313,7 @@ def store(url: str) -> Store:
             (host, port), *_ = hosts
             return OneServer({"host": host, "port": port, **options})
     except (TypeError, ValueError, ValkeyError, KeyError):
-        # The cause is cut off: it may quote a part of the URL, and so of its password.
+        # Without the cause, which may quote a part of the URL and so of its password.
         raise ValueError(UNUSABLE) from None
     raise ValueError({"sentinel": NAMELESS, "cluster": NUMBERED}.get(kind, SEVERAL))
 
@@ -314,9 +328,9 @@ def _read(url: str) -> _Address:
             raise ValueError(UNUSABLE)
         hosts.append((host.hostname or "localhost", host.port or _PORTS[kind]))
     path = given.rest.path.strip("/")
-    if not kind and path and not path.isdecimal():  # which valkey-py takes for database 0
+    if not kind and path and not path.isdecimal():  # valkey-py would take it for database 0
         raise ValueError(UNUSABLE)
-    # valkey-py knows one host and no kinds: it reads the rest.
+    # valkey-py parses the rest, and knows only one host and no kinds.
     rest = given.rest._replace(scheme=scheme, path="" if kind else given.rest.path)
     one = given._replace(rest=rest).naming("localhost")
     options: Options = {"socket_timeout": None, **parse_url(one)}
