@@ -1,4 +1,4 @@
-"""`portico serve`: one process on one core, or several under a supervisor."""
+"""`portico serve`: checks the settings (`run`), then serves in one process (`serve`) or several."""
 
 import asyncio
 import gc
@@ -38,35 +38,35 @@ if TYPE_CHECKING:
 
 HEADER_BYTES = 64 * 1024
 CONNECTIONS = 16_384
-"""At once, handshakes included; fewer where the system allows fewer open files."""
+"""The most at once, handshakes included; fewer where the system allows fewer open files."""
 
 LEAST_CONNECTIONS = 16
-"""With fewer, a browser or two would keep everybody else out."""
+"""With fewer, a browser or two would lock everybody else out."""
 
 PLAIN_CONNECTIONS = 256
 FILES_KEPT = 128
-"""File descriptors that are not connections."""
+"""File descriptors reserved for what is no connection of a client."""
 
 WEBHOOKS = 2 * MOST_WEBHOOKS
-"""Those of both environments."""
+"""The most webhooks of both environments."""
 
 DELIVERIES_SHARE = 8
-"""The deliveries to all webhooks have one in so many open files at most, or one for each."""
+"""Deliveries may take one in so many file descriptors, but at least one per webhook."""
 
 YOUNG = 10_000
-"""After how many new objects the garbage collector walks them. Of its usual 700, most are of writes
-that wait for one commit together: they outlive the walk, and are walked again."""
+"""How many new objects trigger a garbage collection of the youngest ones. With Python's 700, most
+belong to writes that wait for a commit: they survive, and are walked again."""
 
 ANSWER_SECONDS = 30.0
-"""How long requests under way may take once the server is to stop."""
+"""How long requests under way may take once the server is told to stop."""
 
 LINGER_SECONDS = 2.0
-"""How long, with no request under way, an answer may take to be sent or a head to arrive whole."""
+"""How long, once no request is under way, sending an answer or receiving a head may take."""
 
 _HTTP2 = HTTP2Settings(
     max_concurrent_streams=32,
     max_headers_size=HEADER_BYTES,
-    # How much a connection, and each request on it, may send of bodies that nobody has read yet.
+    # How many unread bytes of bodies a connection, and each request on it, may have sent.
     initial_connection_window_size=512 * 1024,
     initial_stream_window_size=256 * 1024,
 )
@@ -104,13 +104,13 @@ def run(settings: Settings, chosen: Namespace) -> None:
 
 
 def _tell(text: str) -> None:
-    with suppress(OSError):  # it serves all the same
+    with suppress(OSError):  # without a terminal it serves all the same
         say(text)
 
 
 async def begin(settings: Settings, *, migrates: bool = True) -> None:
-    """Makes what is missing, and shows what of it is shown but once: also where this is cancelled
-    meanwhile."""
+    """Creates what is missing, such as the first admin, and prints secrets that are shown once:
+    also where it is cancelled meanwhile."""
     facts = await prepare(settings, migrates=migrates)
     if facts is not None:
         show(facts, settings, as_json=False)
@@ -128,11 +128,10 @@ async def serve(
     lifeline: int | None = None,
     patience: Patience = PATIENCE,
 ) -> None:
-    """Serves in this process, and calls `listening` once it does.
+    """Serves in this process until it is told to stop. Calls `listening` once it listens.
 
-    Unless it `migrates`, it waits for others to do so, and answers 503 until then. `shared` are
-    those of the server's workers. Reaching the end of the file `lifeline` stops the server as
-    SIGINT does.
+    Without `migrates` it waits until others have migrated, and answers 503 until then. `shared` are
+    the metrics of all workers. The end of the file `lifeline` stops the server as SIGINT does.
     """
     take_turns()
     files = _file_limit()
@@ -151,7 +150,7 @@ async def serve(
         )
         if migrates:
             await starting
-        gc.freeze()  # what is loaded stays: to walk it took each full collection 60 ms
+        gc.freeze()  # loaded modules stay anyway, and walking them takes 60 ms per collection
         gc.set_threshold(YOUNG)
         try:
             listeners = _listeners(settings, server, listening, files, patience)
@@ -170,9 +169,9 @@ async def serve(
 
 
 def take_turns() -> None:
-    """Has the threads of this process, those that begin later too, run in turn (`SCHED_BATCH`,
-    sched(7)): else one that reads a request interrupts the one that answers, again and again. A
-    policy that was chosen for the process stays, as does that of a system that knows no other."""
+    """Puts this process and its later threads under `SCHED_BATCH` (sched(7)), so that a thread that
+    reads a request does not preempt the one that answers (docs/decisions/0039). Keeps a policy that
+    was chosen for the process; does nothing where the system has none to choose."""
     with suppress(AttributeError, OSError):
         if os.sched_getscheduler(0) == os.SCHED_OTHER:
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
@@ -186,7 +185,7 @@ async def _renew(
     files: FileLimit,
     patience: Patience,
 ) -> None:
-    """Serves what is new in the files of the certificate, where there are any."""
+    """Replaces the HTTPS listener whenever the certificate's files change."""
     if settings.tls:
         follow = partial(_https, settings, server, files, patience)
         local = settings.tls_cert is None
@@ -205,7 +204,8 @@ async def _answer(
     drain_seconds: int,
     lifeline: int | None,
 ) -> None:
-    """Answers requests until told to stop, and those under way then."""
+    """Serves until told to stop, then drains and finishes the requests under way. Raises
+    `CommandError` where a listener ends by itself."""
     told = Told()
     loop = asyncio.get_running_loop()
     if lifeline is not None:
@@ -215,7 +215,7 @@ async def _answer(
     awaited: list[asyncio.Future[Any]] = [leaving, serving.ended]
     await asyncio.wait([*awaited, starting], return_when=asyncio.FIRST_COMPLETED)
     if starting.done():
-        starting.result()  # raises what keeps the server from its start
+        starting.result()  # raises where the start failed
         await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
     if not leaving.done():
         reason = serving.ended.result() or "see its log"
@@ -244,7 +244,7 @@ async def _cancel(task: asyncio.Future[None]) -> None:
 
 
 async def _finish(server: Server, pending: set[asyncio.Future[None]]) -> None:
-    """Waits for the requests under way, and not for the senders of half a request."""
+    """Waits for the requests under way, but not for clients that have sent half a request."""
     while pending:
         await server.pipeline.answered()
         _, pending = await asyncio.wait(pending, timeout=LINGER_SECONDS)
@@ -260,7 +260,7 @@ def _check_certificate(settings: Settings) -> None:
 
 
 def _telemetry() -> "type[Telemetry]":
-    """What exports traces and metrics: an extra, which is loaded only where it is asked for."""
+    """The class that exports traces and metrics. It is an extra, loaded only where it is needed."""
     try:
         telemetry: type[Telemetry] = resolve_name("portico.telemetry.sdk:Telemetry")
     except ModuleNotFoundError as error:
@@ -268,20 +268,20 @@ def _telemetry() -> "type[Telemetry]":
             "otlp_endpoint (PORTICO_OTLP_ENDPOINT) needs OpenTelemetry, which is not installed:"
             f" {INSTALLING}"
         ) from error
-    except ValueError as error:  # some variables are judged as soon as it is loaded
+    except ValueError as error:  # the SDK checks some variables when it is imported
         raise SettingError(f"the variables OTEL_… cannot be used: {error}") from error
     return telemetry
 
 
 class _Application:
-    """What granian calls, and how it is known that granian listens."""
+    """The object that granian calls. Its `__rsgi_init__` tells when granian listens."""
 
     def __init__(self, answer: Callable[..., Any], listening: Callable[[], None]) -> None:
         self.__rsgi__ = answer
         self._listening = listening
 
     def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        # Granian starts to listen before it gives the loop back.
+        # By the time that the loop runs this, granian listens.
         loop.call_soon(self._listening)
 
 
@@ -307,14 +307,14 @@ def _file_limit() -> FileLimit:
 
 
 def _connections(settings: Settings, files: FileLimit) -> int:
-    """How many connections HTTPS may have: as many as all else leaves."""
+    """How many connections HTTPS may have: as many as everything else leaves."""
     plain = 0 if settings.http_port is None else PLAIN_CONNECTIONS
     deliveries = WEBHOOKS * _deliveries_at_once(files)
     return files.usable - plain - FILES_KEPT - deliveries
 
 
 def _deliveries_at_once(files: FileLimit) -> int:
-    """How many deliveries may go to one webhook at once, so that slow ones leave clients room."""
+    """How many deliveries may be under way to one webhook, so that slow ones leave clients room."""
     return max(min(AT_ONCE, files.usable // DELIVERIES_SHARE // WEBHOOKS), 1)
 
 
@@ -338,7 +338,7 @@ def _listeners(
             )
         )
     pair = _pair(settings) if settings.tls else None
-    # Last, so that once it listens, all do.
+    # Started last: once it listens, all do.
     listeners.append(_https(settings, server, files, patience, pair, None, listening))
     return listeners
 
@@ -352,7 +352,7 @@ def _https(
     before: Listener | None,
     listening: Callable[[], None],
 ) -> Listener:
-    """The listener of HTTPS, or of what a proxy has decrypted where there is no pair."""
+    """The listener for HTTPS; without a `pair`, for a proxy that has terminated TLS."""
     certificate, key = pair or (None, None)
     return Listener(
         _Application(server.application.__rsgi__, listening),
@@ -370,7 +370,7 @@ def _https(
 
 
 def _shared(settings: Settings, files: FileLimit, patience: Patience) -> dict[str, Any]:
-    """What all listeners have alike."""
+    """The arguments that all listeners share."""
     return {
         "address": settings.host,
         "interface": Interfaces.RSGI,
@@ -382,8 +382,7 @@ def _shared(settings: Settings, files: FileLimit, patience: Patience) -> dict[st
 
 
 def _pair(settings: Settings) -> Pair:
-    """The files of the certificate that is to be served, fit for it. Raises `CertificateError` and
-    `OSError`."""
+    """The certificate's files, checked. Raises `CertificateError` and `OSError`."""
     if settings.tls_cert and settings.tls_key:
         check_pair(settings.tls_cert, settings.tls_key)
         return settings.tls_cert, settings.tls_key
@@ -393,7 +392,7 @@ def _pair(settings: Settings) -> Pair:
 
 def _http1(patience: Patience, *, keep_alive: bool) -> HTTP1Settings:
     return HTTP1Settings(
-        # One clock of granian's for a request's head and for the time before it.
+        # granian has one timeout for a request's head and for the idle time before it.
         header_read_timeout=int(patience.idle * 1000),
         keep_alive=keep_alive,
         max_buffer_size=HEADER_BYTES,
