@@ -1,4 +1,5 @@
-"""A request as the pipeline sees it, and the reply that it makes."""
+"""A request on its way through the pipeline (`TypedRequest`), and its answer (`Reply`,
+`Stream`)."""
 
 import asyncio
 import contextlib
@@ -26,7 +27,7 @@ BODY_SECONDS = 20.0
 
 LINGER_SECONDS = 2.0
 LINGER_BYTES = 16 << 20
-"""For how long, and how much, of a body is taken in that nobody reads any more."""
+"""How long, and how many bytes, to receive of a body that is no longer needed."""
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
@@ -37,7 +38,7 @@ Headers = list[tuple[str, str]]
 
 
 class Scope(Protocol):
-    """What the server tells about a request (RSGI)."""
+    """What granian says about a request (RSGI)."""
 
     method: str
     path: str
@@ -47,20 +48,20 @@ class Scope(Protocol):
     http_version: str
     """`2` over HTTP/2."""
     authority: str | None
-    """Whose the target is, where the request's target itself names it."""
+    """The authority of the request target, where it has one (always over HTTP/2)."""
     headers: Any
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Where a request came from, and how."""
+    """Where a request came from, past trusted proxies."""
 
     address: str
     known: bool
-    """False where no proxy named an address but those of proxies: then `address` is a proxy's."""
+    """False where trusted proxies did not say who the client is: `address` is then a proxy's."""
     secure: bool
-    """Whether the whole way from there was HTTPS."""
+    """Whether the request was HTTPS all the way from the client."""
     headers: tuple[tuple[str, str], ...]
-    """What goes back with every response on that way."""
+    """Headers for every response that goes back this way."""
 
 
 class NoQuery(msgspec.Struct, frozen=True):
@@ -68,7 +69,7 @@ class NoQuery(msgspec.Struct, frozen=True):
 
 
 class NoBody(msgspec.Struct, frozen=True):
-    """The body of a route that takes none: where one comes, an empty object."""
+    """The body of a route that takes none; clients may send an empty object."""
 
 
 class Reply:
@@ -77,19 +78,19 @@ class Reply:
     __slots__ = ("body", "headers", "status")
 
     def __init__(self, status: int, body: bytes = b"", headers: Headers | None = None) -> None:
-        """The reply keeps `headers`, and the pipeline adds to them."""
+        """The pipeline appends to `headers`, the very list."""
         self.status = status
         self.body = body
         self.headers: Headers = [] if headers is None else headers
 
 
 class Stream(Reply):
-    """A reply whose body goes on: it is sent as `chunks` give it.
+    """A reply whose body is sent as the generator `chunks` yields it.
 
-    When they end, or the client goes away, or the server stops, `chunks` are closed where they are
-    and `ended` is called; it is called too where they never began. A `finite` one is a whole that
-    has an end of its own: where it does not come to that, its connection is broken off, so that no
-    client takes a part for the whole.
+    When it ends, the client leaves or the server stops, `chunks` is closed and `ended` is called;
+    the latter also where `chunks` never started. A `finite` body, such as a file, has an end of its
+    own: where it is cut short, the connection is broken off, so that no client takes a part for the
+    whole.
     """
 
     __slots__ = ("chunks", "ended", "finite")
@@ -103,7 +104,7 @@ class Stream(Reply):
         *,
         finite: bool,
     ) -> None:
-        """The reply keeps `headers`, and the pipeline adds to them."""
+        """The pipeline appends to `headers`, the very list."""
         super().__init__(status, headers=headers)
         self.chunks = chunks
         self.ended = ended
@@ -116,11 +117,11 @@ def json_reply(status: int, body: msgspec.Struct, *headers: tuple[str, str]) -> 
 
 
 class TypedRequest(Generic[Q_co, B_co]):
-    """One request on its way through the pipeline, its query and its body read as the route
-    declares them.
+    """One request on its way through the pipeline, with its query and body in the route's shapes.
 
-    `environment`, `caller`, `client` (of OAuth), `query`, `body` and `resource_id` are there once
-    the way has passed the step that makes them. `inner_id` is the second id of a path.
+    Steps of the pipeline and of responders set `environment`, `caller`, `client` (of OAuth),
+    `query`, `body` and `resource_id`; they are missing before. `inner_id` is the second id of a
+    path.
     """
 
     __slots__ = (
@@ -158,7 +159,7 @@ class TypedRequest(Generic[Q_co, B_co]):
     inner_id: int
 
     def __init__(self, scope: Scope, proto: Any, request_id: str) -> None:
-        """`scope` and `proto` are the server's (RSGI)."""
+        """`scope` and `proto` are granian's (RSGI)."""
         self._proto = proto
         self._scope = scope
         self._parts: AsyncIterator[bytes] | None = None
@@ -167,7 +168,7 @@ class TypedRequest(Generic[Q_co, B_co]):
         self.path = scope.path
         self.query_string = scope.query_string
         self.headers = scope.headers
-        # Who calls and from where is known only further on; until then a log line has nobody.
+        # Set by later steps. A request that fails before them is logged without a caller.
         self.caller = None  # type: ignore[assignment]
         self.address = ""
         self.now = 0
@@ -175,13 +176,14 @@ class TypedRequest(Generic[Q_co, B_co]):
         self.verdict: Verdict | None = None
         self.keyed: KeyedRequest | None = None
         self.account_id: int | None = None
-        """The account that it counts against, or `NOBODY`; None where it is counted nowhere."""
+        """The account that it counts against, or `NOBODY`; None where it counts against no
+        limit."""
         self.error_code = ""
-        """What its answer calls the error, if it is one."""
+        """The error code of its answer; empty on success."""
 
     @property
     def by(self) -> By:
-        """On whose behalf this request changes something."""
+        """On whose behalf this request changes something, for `env.change`."""
         caller = self.caller
         if caller is None:
             return By(Actor(address=self.address, request_id=self.id))
@@ -196,8 +198,8 @@ class TypedRequest(Generic[Q_co, B_co]):
         return By(actor, caller)
 
     def answering(self, reply: Callable[[T], Reply]) -> By:
-        """The same, for a change that makes a `T`: what `reply` makes of it, without secrets, is
-        kept with it where the request may come again."""
+        """As `by`, for a change that returns a `T`. Where the request has an `Idempotency-Key`, the
+        `reply` to that value is kept with the change; it must contain no secrets."""
 
         def answer(made: T) -> Answer:
             kept = reply(made)
@@ -211,21 +213,22 @@ class TypedRequest(Generic[Q_co, B_co]):
         return value
 
     def listed(self, name: str) -> str | None:
-        """A header that is a list, whose items may stand in several lines (RFC 9110 §5.3); empty
-        where the server could not read it."""
+        """A header that is a list, with the items of all its lines (RFC 9110 §5.3); None without
+        it, and empty where granian could not read it."""
         if name not in self.headers:
             return None
         return ", ".join(self.headers.get_all(name))
 
     def identify(self, texts: Sequence[str]) -> None:
-        """Reads the ids of its path. Raises `NotFound` for what is none."""
+        """Parses the ids of its path. Raises `NotFound` for a text that is no id."""
         self.resource_id = parse_id(texts[0])
         if len(texts) > 1:
             self.inner_id = parse_id(texts[1])
 
     async def read_body(self, limit: int) -> bytes:
-        """The whole body. Raises `PayloadTooLarge` beyond `limit` bytes, `RequestTimeout` when it
-        does not arrive within `BODY_SECONDS`, `Unreadable` when it breaks off or is coded."""
+        """The whole body. Raises `PayloadTooLarge` beyond `limit` bytes, `RequestTimeout` where it
+        does not arrive within `BODY_SECONDS`, and `Unreadable` where it breaks off or has a
+        transfer coding other than chunked."""
         self._refuse_framing(limit)
         parts: list[bytes] = []
         size = 0
@@ -243,9 +246,8 @@ class TypedRequest(Generic[Q_co, B_co]):
         return b"".join(parts)
 
     async def stream_body(self, limit: int, seconds: float) -> AsyncGenerator[bytes, None]:
-        """The body as it comes. Raises as `read_body` does: beyond `limit` bytes, when nothing
-        comes for `BODY_SECONDS`, or not all of it within `seconds`, and when it breaks off or is
-        coded."""
+        """The body as it comes. Raises the same errors as `read_body`; `RequestTimeout` where
+        nothing comes for `BODY_SECONDS`, or not everything within `seconds`."""
         self._refuse_framing(limit)
         parts = self._begun()
         end = asyncio.get_running_loop().time() + seconds
@@ -264,8 +266,8 @@ class TypedRequest(Generic[Q_co, B_co]):
             yield part
 
     async def discard_body(self) -> None:
-        """Takes in, within bounds, what nobody has read of the body, once it is answered: a sender
-        that finds its connection closed meanwhile may never see the answer."""
+        """Receives the unread rest of the body, within bounds, after the answer: a client whose
+        connection is closed while it sends may never see the answer."""
         if "content-length" not in self.headers and "transfer-encoding" not in self.headers:
             return
         size = 0
@@ -277,8 +279,8 @@ class TypedRequest(Generic[Q_co, B_co]):
                         break
 
     def _refuse_framing(self, limit: int) -> None:
-        """Raises `PayloadTooLarge` for a body that says that it is larger, and `Unreadable` for one
-        that is coded before it is cut in chunks, which the server takes for plain."""
+        """Raises `PayloadTooLarge` where Content-Length exceeds the limit, and `Unreadable` for a
+        transfer coding beside chunked, which granian would pass on undecoded."""
         codings = self.listed("transfer-encoding")
         if codings is not None and codings.lower() != "chunked":
             raise Unreadable("Send the body uncoded: no Transfer-Encoding but chunked is taken.")
@@ -287,13 +289,13 @@ class TypedRequest(Generic[Q_co, B_co]):
             raise _too_large(limit)
 
     def _begun(self) -> AsyncIterator[bytes]:
-        """The body as it comes, which can be left and taken up again."""
+        """The body as it comes. `discard_body` goes on where a reader has stopped."""
         self._parts = parts = _parts(self._proto, 2 if self._scope.http_version == "2" else 1)
         return parts
 
 
 Request = TypedRequest[object, object]
-"""A request of any route, to those who do not look at its query and body."""
+"""A request of any route, for code that does not use its query and body."""
 
 QueryRequest = TypedRequest[Q_co, object]
 BodyRequest = TypedRequest[object, B_co]
@@ -304,9 +306,9 @@ Handler = Callable[[Request], Awaitable[Reply]]
 async def _parts(proto: Any, ends: int) -> AsyncIterator[bytes]:
     """A body as it comes. Raises `Unreadable` where it breaks off.
 
-    The server does not tell that. It gives an empty part for the end, one for trailers or an empty
-    last frame, and one for a failure: over HTTP/1.1 before that for the end, over HTTP/2 on and on.
-    So with more than `ends` of them something has failed, or over HTTP/1.1 it had trailers.
+    Granian does not report that directly. It yields an empty part for the end, one for trailers or
+    an empty last frame, and one for a failure: over HTTP/1.1 before that of the end, over HTTP/2
+    again and again. So more than `ends` empty parts mean a failure, or over HTTP/1.1 trailers.
     """
     async for part in proto:
         if part:
