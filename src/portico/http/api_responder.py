@@ -67,12 +67,12 @@ class ApiResponder:
                 self._origins.check(request.headers)
         elif endpoint is None and match.is_public:
             await throttle.address(request)
-            raise nowhere(request, match)
+            raise no_endpoint(request, match)
         else:
             await self._admit(request, endpoint)
         if endpoint is None:
             require_method(request.caller, request.method)
-            raise nowhere(request, match)
+            raise no_endpoint(request, match)
         if not endpoint.public:
             require(request.caller, endpoint.scope, request.method)
             if endpoint.whole:
@@ -155,7 +155,7 @@ def _decoded(
     return decode(shape, body)
 
 
-def nowhere(request: Request, match: PathMatch) -> PorticoError:
+def no_endpoint(request: Request, match: PathMatch) -> PorticoError:
     """The error for a path without routes, or for a method that the path does not have."""
     if match.methods:
         allowed = sorted(match.methods)

@@ -1,5 +1,6 @@
-"""How the token endpoint and its neighbours answer: client → throttle → body → endpoint, and
-errors as RFC 6749 §5.2 has them.
+"""How the endpoints for OAuth clients answer (`/token`, `/revoke`, `/introspect`), step by step:
+
+client → throttle → body → handler. Errors have the form of RFC 6749 §5.2.
 """
 
 from base64 import b64decode
@@ -21,7 +22,7 @@ from portico.domain.errors import (
 from portico.domain.oauth import Client, Refused
 from portico.domain.text import text_fault
 from portico.http import throttle
-from portico.http.api_responder import nowhere
+from portico.http.api_responder import no_endpoint
 from portico.http.messages import FORM, JSON, Reply, Request
 from portico.http.problems import problem, status_of
 from portico.http.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, PathMatch
@@ -34,10 +35,10 @@ NO_STORE = (("cache-control", "no-store"), ("pragma", "no-cache"))
 
 
 class OAuthResponder:
-    """The way of requests that clients make for themselves."""
+    """Answers the requests that OAuth clients make for themselves."""
 
     def serves(self, access: str | Access) -> bool:
-        """Clients alone."""
+        """Only the access of clients."""
         return access is Access.CLIENT
 
     async def answer(
@@ -47,10 +48,11 @@ class OAuthResponder:
         endpoint: Endpoint | None,
         _id_texts: Sequence[str],
     ) -> Reply:
-        """Everything between the route and the reply. `request.body` is the form."""
+        """Takes the request through all steps of the module's docstring. `request.body` becomes the
+        form. Raises `PorticoError`."""
         if endpoint is None:
             await throttle.address(request)
-            raise nowhere(request, match)
+            raise no_endpoint(request, match)
         # Whoever cannot be counted as a client by now must have something left as an address,
         # before anything is read.
         named = await self._of_header(request)

@@ -1,12 +1,12 @@
-"""The ways of what needs no credential and is counted nowhere: files, what operators ask, and the
-refusal of plain HTTP. Errors are as specification §7 has them.
+"""How requests are answered that need no credential and count against no limit: files, operators'
+routes such as `/metrics`, and the refusal of plain HTTP. Errors have the body of specification §7.
 """
 
 from collections.abc import Sequence
 
 from portico.domain.errors import PermissionDenied, PorticoError
 from portico.domain.networks import Network, is_within
-from portico.http.api_responder import nowhere
+from portico.http.api_responder import no_endpoint
 from portico.http.messages import Reply, Request
 from portico.http.peers import FORWARDED_FOR
 from portico.http.problems import problem
@@ -14,15 +14,15 @@ from portico.http.routing import Access, Endpoint, PathMatch
 
 
 class OpenResponder:
-    """The way of files, for anyone, and of what operators ask, some of it from their addresses
-    alone."""
+    """Answers requests for files, for anyone, and for operators' routes, some of which are open
+    only to their addresses."""
 
     def __init__(self, operators: Sequence[Network]) -> None:
         """`operators` are the addresses of `Access.OPERATOR`."""
         self._operators = operators
 
     def serves(self, access: str | Access) -> bool:
-        """Whoever needs no credential."""
+        """The accesses that need no credential."""
         return access in (Access.ANYONE, Access.OPERATOR)
 
     async def answer(
@@ -32,16 +32,17 @@ class OpenResponder:
         endpoint: Endpoint | None,
         _id_texts: Sequence[str],
     ) -> Reply:
-        """Everything between the route and the reply."""
+        """Checks an operator's address, then calls the handler. Raises `PorticoError`."""
         if endpoint is None:
-            raise nowhere(request, match)
+            raise no_endpoint(request, match)
         if endpoint.route.access is Access.OPERATOR:
             self._check_operator(request)
         return await endpoint.handler(request)
 
     def _check_operator(self, request: Request) -> None:
-        """Raises `PermissionDenied` but for the operators. What tells of no forwarding was sent
-        straight to the port, also where a proxy has its address in common with an operator."""
+        """Raises `PermissionDenied` unless the address is an operator's. A request without
+        forwarding headers came straight to the port, even where a proxy shares an operator's
+        address."""
         origin = request.origin
         known = origin.known or FORWARDED_FOR not in request.headers
         if not (known and is_within(origin.address, self._operators)):
@@ -53,15 +54,15 @@ class OpenResponder:
 
 
 class PlainHttpResponder:
-    """The way of all that comes over plain HTTP and must not: nowhere. It never redirects: the
-    credential has leaked already."""
+    """Refuses every request, as they came over plain HTTP. It never redirects: a credential in the
+    request has leaked already."""
 
     def __init__(self, secure_address: str) -> None:
-        """`secure_address` is where callers are told to go."""
+        """`secure_address` is the HTTPS address that the refusal names."""
         self._secure_address = secure_address
 
     def serves(self, _access: str | Access) -> bool:
-        """Nobody."""
+        """None: it has no routes."""
         return False
 
     async def answer(

@@ -24,7 +24,7 @@ from portico.domain.limits import Plan
 from portico.domain.scopes import ROLE_SCOPES
 from portico.domain.users import User
 from portico.http import throttle
-from portico.http.api_responder import nowhere
+from portico.http.api_responder import no_endpoint
 from portico.http.messages import BodyRequest, Reply, Request
 from portico.http.problems import problem
 from portico.http.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, PathMatch
@@ -114,7 +114,7 @@ class PageResponder:
             request.caller = caller
             acting_for.set(caller.user_id)
         if endpoint is None:
-            raise nowhere(request, match)
+            raise no_endpoint(request, match)
         if not endpoint.public:
             if caller is None:
                 return await self._sign_in_first(request, match, endpoint, cookie)
