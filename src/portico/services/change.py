@@ -1,4 +1,4 @@
-"""The unit of work: the one way in which a use case changes something.
+"""The unit of work: the only way in which a use case changes something.
 
     async def work(change: Change) -> Product:
         product = await env.products.insert(change.tx, …)
@@ -7,10 +7,11 @@
 
     return await env.change(by, work)
 
-It gives the transaction and the time, sees that the caller's credential still holds, takes locks in
-one order, and writes with the change what it leaves behind: the audit log's lines, the events, and
-the answer that is kept for an `Idempotency-Key`. Without a note nothing is stored. `work` may run
-more than once: PostgreSQL may ask for a transaction to be repeated.
+It provides the transaction and the time, and lets rows be locked in one order only. At the end it
+writes the audit log's lines (unless the caller's credential has ended meanwhile), the events, and
+the answer kept for an `Idempotency-Key`, all in the same transaction. A change without a note is
+rolled back. `work` may run more than once, where PostgreSQL asks for a transaction to be repeated.
+The reasons are in docs/decisions/0020.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -33,17 +34,18 @@ T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
 
 Tell = Callable[[Event, int], Published | None]
-"""What readers of events are told of a note, by a time in epoch milliseconds."""
+"""Makes of a note, and the time in epoch milliseconds, the event that readers get; None: they get
+none."""
 
 TRIES = 4
-"""How often a transaction is tried that others get in the way of."""
+"""How often to try a transaction that conflicts with others."""
 
 _REPEAT = "A repeat with the same Idempotency-Key is safe."
 _ENDED = "This credential ended while the request was under way; nothing was changed."
 
 
 class AnsweredBefore(Exception):
-    """Another request with the same `Idempotency-Key` has had its effect; this one had none."""
+    """Another request with the same `Idempotency-Key` was carried out; this one was rolled back."""
 
 
 class Lockable(Protocol[R_co]):
@@ -52,12 +54,12 @@ class Lockable(Protocol[R_co]):
     rank: Rank
 
     async def get(self, row_id: int, tx: Transaction | None = None) -> R_co | None:
-        """The row with this id; with `tx`, nobody else changes it until that ends."""
+        """The row with this id, if any. With `tx` it is locked until the transaction ends."""
         ...
 
 
 class Change:
-    """A change under way. `now` is in epoch milliseconds."""
+    """A change under way, as `work` gets it. `now` is in epoch milliseconds."""
 
     def __init__(self, stores: Stores, tell: Tell, tx: Transaction, by: By, now: int) -> None:
         self._stores = stores
@@ -67,34 +69,34 @@ class Change:
         self.now = now
         self.notes: list[tuple[By, Event]] = []
         self.published = False
-        """Whether readers of events are told something, once it has finished."""
+        """Whether `finish` has stored events."""
         self.posted = False
-        """Whether mails wait to be sent, once it has finished."""
+        """Whether mails were stored, to be sent after the commit."""
         self._told_elsewhere = False
         self.checked = by.principal is None
-        """Whether the caller's credential is known to hold."""
+        """Whether the caller's credential is known to be valid, or there is none to check."""
         self._rank = Rank.USER
 
     def note(self, event: Event, by: By | None = None) -> None:
-        """What the change tells. `by` is who did it, where that is known only by now."""
+        """Reports that something happened. `by` is who did it, where that is known only now."""
         self.notes.append((by or self.by, event))
 
     def told_elsewhere(self) -> None:
-        """Lets the change be stored without a note of its own: a part of a larger one, or what
-        follows of one that was noted."""
+        """Lets the change be stored without a note: it is a part, or a consequence, of one that is
+        noted elsewhere."""
         self._told_elsewhere = True
 
     @property
     def noted(self) -> bool:
-        """Whether the change may be stored."""
+        """Whether the change may be committed."""
         return bool(self.notes) or self._told_elsewhere
 
     async def lock(self, rows: Lockable[T], row_id: int) -> T | None:
-        """A row that nobody else changes until this has ended, None where it is not there.
+        """A row, locked until the change ends; None where there is none.
 
-        In one order, so that of two changes none waits for the other in a ring: users before
-        clients before grants before all else. A row that refers to another is inserted with that
-        other locked.
+        Lock users before clients before grants before everything else, so that no two changes
+        deadlock; any other order raises `RuntimeError`. Before inserting a row that refers to
+        another, lock the other.
         """
         if rows.rank < self._rank:
             raise RuntimeError(f"{rows.rank.name} must be locked before {self._rank.name}")
@@ -104,7 +106,8 @@ class Change:
     async def check(self) -> None:
         """Raises `AuthenticationRequired` where the caller's credential has ended.
 
-        Every change is checked at its very end; one that ends its own credential does it first.
+        Call it only in a change that ends its own credential, before that. All others are checked
+        at their very end.
         """
         principal, credentials = self.by.principal, self._stores.live_credentials
         if principal is not None and not await credentials.holds(principal, self.now, self.tx):
@@ -112,11 +115,13 @@ class Change:
         self.checked = True
 
     async def finish(self, result: object) -> None:
-        """Writes what the change leaves behind."""
+        """Writes audit lines, events and the kept answer. `result` is what `work` returned."""
         for number, (by, event) in enumerate(self.notes, 1):
-            if acting_for.get() is None:  # as who signs in: they find it in lists as others do
+            if (
+                acting_for.get() is None
+            ):  # signing in: afterwards they must see their own writes too
                 acting_for.set(by.actor.user_id)
-            # The last line is written only where the credential holds: one statement for both.
+            # The statement of the last line also checks the credential, without a round trip.
             still = None if self.checked or number < len(self.notes) else self.by.principal
             over = ended(still) if still is not None else None
             await self._stores.audit.record(
@@ -125,14 +130,14 @@ class Change:
         for told in self._told():
             await self._stores.events.add(self.tx, self.now, told)
             self.published = True
-        # After the line: that the caller is not there any more goes before what it was answered.
+        # After the audit line: an ended credential takes precedence over an answer kept already.
         if self.by.request is not None and self.by.answer is not None:
             await self._stores.idempotency_keys.keep(
                 self.tx, self.by.request, self.now, self.by.answer(result), AnsweredBefore()
             )
 
     def _told(self) -> Iterable[Published]:
-        """What readers of events are told: of one resource in one state, once."""
+        """The events for readers: one for each resource in the same state."""
         told: dict[tuple[str, str], Published] = {}
         for _, event in self.notes:
             if (published := self._tell(event, self.now)) is not None:
@@ -141,19 +146,18 @@ class Change:
 
 
 def ended(principal: Principal) -> AuthenticationRequired:
-    """Why nobody may change anything by a credential that has ended."""
+    """The error for a change with a credential that has ended meanwhile."""
     is_token = principal.credential != "session"
     return AuthenticationRequired(_ENDED, error="invalid_token" if is_token else None)
 
 
 class Changes:
-    """Carries out the changes of one environment."""
+    """Carries out the changes of one environment. It is `env.change`."""
 
     def __init__(
         self, db: Database, stores: Stores, clock: Clock, tell: Tell, mails_bell: Bell
     ) -> None:
-        """`tell` says what readers of events are told of a note, if anything; `mails_bell` rings
-        where mails wait to be sent."""
+        """`mails_bell` is rung after a change that has stored mails."""
         self._db = db
         self._stores = stores
         self._tell = tell
@@ -161,11 +165,11 @@ class Changes:
         self._mails_bell = mails_bell
 
     async def __call__(self, by: By, work: Callable[[Change], Awaitable[T]]) -> T:
-        """Changes something on behalf of `by`: does `work` in one transaction, with what it leaves
-        behind. Returns what `work` returned, once that is on disk.
+        """Runs `work` in one transaction on behalf of `by`. Returns its result once all is on disk.
 
-        Raises what `work` raises, after undoing all of it; `AuthenticationRequired` where the
-        caller's credential has ended, `UniqueViolation`, `AnsweredBefore`, and `Unavailable`.
+        Where `work` raises, everything is rolled back and the exception goes on. Also raises
+        `AuthenticationRequired` where the caller's credential has ended, `UniqueViolation`,
+        `AnsweredBefore`, `Unavailable`, and `Unknown` where nobody knows whether it was stored.
         """
         for left in reversed(range(TRIES)):
             try:
@@ -180,8 +184,8 @@ class Changes:
         raise AssertionError  # the last try has returned or raised
 
     async def keep_refusal(self, by: By, refusal: Answer) -> None:
-        """Keeps the answer to the request of `by` where that is a refusal, which has no effect to
-        be kept with. Raises `AnsweredBefore`, and as a change does."""
+        """Keeps a refusal as the answer to a request with an `Idempotency-Key`, in a change of its
+        own. Raises as every change does."""
 
         async def work(change: Change) -> None:
             await change.check()
@@ -195,7 +199,7 @@ class Changes:
                 change = Change(self._stores, self._tell, tx, by, self._clock())
                 result = await work(change)
                 if not change.noted:
-                    raise Undo  # noqa: TRY301 - undoing is what a transaction does with an exception
+                    raise Undo  # noqa: TRY301 - an exception is how a transaction is rolled back
                 await change.finish(result)
         except Undo:
             return result
