@@ -1,4 +1,4 @@
-"""Who does something, as the audit log keeps it, and on what it depends that they may."""
+"""Who does something: as the audit log records it (`Actor`), and on whose behalf (`By`)."""
 
 from collections.abc import Callable
 from typing import Any, Literal
@@ -9,11 +9,11 @@ from portico.domain.caller import Held, Principal
 from portico.domain.idempotency import Answer, KeyedRequest
 
 Tried = Literal["password", "passkey", "provider"]
-"""What somebody signs in with, before there is a credential."""
+"""How somebody tries to sign in, before there is a credential."""
 
 Credential = Held | Tried | Literal["command", "system", "none"]
-"""By what somebody does something; without any, the operator does by the command line, Portico
-where it follows from something else, and a stranger."""
+"""By what somebody acts. Without a credential act the operator by the command line (`command`),
+Portico itself (`system`), and strangers (`none`)."""
 
 
 class Actor(msgspec.Struct, frozen=True):
@@ -30,9 +30,9 @@ class Actor(msgspec.Struct, frozen=True):
 class By(msgspec.Struct, frozen=True):
     """On whose behalf a change is made.
 
-    `principal` is the caller whose credential must still hold when the change is committed; None
-    where there is none to end (the command line), or none yet (signing in). `request` is one that
-    may come again, and `answer` makes what is kept for it of the change's result.
+    `principal` is the caller, whose credential must still be valid when the change is committed. It
+    is None where there is no credential (the command line), or none yet (signing in). `request` is
+    one with an `Idempotency-Key`, and `answer` turns the change's result into the answer to keep.
     """
 
     actor: Actor
@@ -42,25 +42,25 @@ class By(msgspec.Struct, frozen=True):
 
     @property
     def address(self) -> str:
-        """Where it comes from; empty where that is unknown."""
+        """The address that it comes from; empty where that is unknown."""
         return self.actor.address or ""
 
     def may(self, scope: str) -> bool:
-        """Whether the caller has a scope; whoever needs no credential has all."""
+        """Whether the caller has a scope. Without a principal, everything is allowed."""
         return self.principal is None or scope in self.principal.scopes
 
     @property
     def alone(self) -> "By":
-        """The same, whatever becomes of the credential meanwhile: for what needs none."""
+        """The same without the principal: for changes that do not depend on the credential."""
         return msgspec.structs.replace(self, principal=None)
 
     def named(self, **values: Any) -> "By":
-        """The same, for whom the log has these values of `Actor`."""
+        """The same with these values of `Actor` in the audit log."""
         return msgspec.structs.replace(self, actor=msgspec.structs.replace(self.actor, **values))
 
 
 OPERATOR = By(Actor(credential="command"))
-"""Whoever runs the command line."""
+"""The operator, by the command line."""
 
 SYSTEM = By(Actor(credential="system"))
 """Portico itself, where a change follows from another."""
