@@ -12,7 +12,7 @@ import pyotp
 
 from portico.domain.rules import Trimmed
 from portico.domain.secrets import Random
-from portico.domain.times import SECOND
+from portico.domain.times import AHEAD, SECOND
 
 STEP_SECONDS = 30
 SECRET_BYTES = 20
@@ -30,7 +30,7 @@ class Authenticator(msgspec.Struct, frozen=True):
     """An app that makes codes. Times are epoch milliseconds.
 
     `secret` is encrypted. `last_step` is that of the last code that was used: it and those before
-    it are used up.
+    it are used up, unless a clock took it that was ahead.
     """
 
     id: int
@@ -40,6 +40,10 @@ class Authenticator(msgspec.Struct, frozen=True):
     last_step: int
     created_at: int
     last_used_at: int | None
+
+    def has_used(self, step: int, now: int) -> bool:
+        """Whether the code of a step is used up."""
+        return step <= self.last_step <= latest_step(now)
 
 
 class Passkey(msgspec.Struct, frozen=True):
@@ -79,6 +83,12 @@ def new_secret(random: Random) -> str:
 def step_of(now: int) -> int:
     """The step of a time in epoch milliseconds."""
     return now // (STEP_SECONDS * SECOND)
+
+
+def latest_step(now: int) -> int:
+    """The last step whose code may have been used by now. A later one was taken by a clock that was
+    ahead, and says nothing of the codes before it: they would open nothing until that time."""
+    return step_of(now + AHEAD) + 1
 
 
 def matching_step(secret: str, code: str, steps: Iterable[int]) -> int | None:

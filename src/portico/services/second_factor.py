@@ -99,8 +99,9 @@ async def check_code(env: Environment, user: User, factors: Factors, text: str, 
         if authenticator is not None:
             step = _step(env, secret, text)
             if step is not None:
-                unused = step > authenticator.last_step
-                return Code(authenticator.id, step, b"") if unused else None
+                if authenticator.has_used(step, env.clock()):
+                    return None
+                return Code(authenticator.id, step, b"")
         recovery_hash = digest(recovery_text(text))
         known = await env.factors.has_recovery_code(user.id, recovery_hash)
         return Code(0, None, recovery_hash) if known else None
