@@ -850,7 +850,7 @@ async def test_what_removing_a_factor_leaves_is_told_as_it_is(
         return own.text, (await boss.browser.get(reset)).text
 
     own, reset = await asked(grace, with_password)
-    assert "Your password alone then signs you in" in own
+    assert "Your password alone will be enough to sign in" in own
     assert "password alone is then enough" in reset
     own, reset = await asked(ada, without)
     assert "recovery codes are deleted too" in own
@@ -956,7 +956,7 @@ async def test_a_list_of_claims_that_is_none_keeps_nobody_out(
 async def is_asked(somebody: Traveller) -> bool:
     """Whether they are asked who they are before something important."""
     path, csrf = "/security/link", await somebody.csrf()
-    return "Is it you?" in (await somebody.post(path, provider="corp", csrf=csrf)).text
+    return "Confirm that it is you" in (await somebody.post(path, provider="corp", csrf=csrf)).text
 
 
 @pytest.mark.parametrize("again", ["", "yes"])
@@ -970,7 +970,7 @@ async def test_a_providers_word_is_no_fresh_proof_where_there_is_a_password(
     await ada.browser.get(provider.visit(await ada.leave(again=again)))
     csrf = await ada.csrf()
     page = await ada.post("/keys", csrf=csrf, name="Till", type="live", expiry="90d")
-    assert "Is it you?" in page.text
+    assert "Confirm that it is you" in page.text
     token = re.search(r'name="step_up" value="([^"]+)"', page.text)
     assert token, page.text
     form = {"name": "Till", "type": "live", "expiry": "90d", "step_up": token[1]}

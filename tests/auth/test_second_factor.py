@@ -420,8 +420,8 @@ async def test_factors_are_renamed_renewed_and_removed(api: Api) -> None:
     async with api.unchanged():
         asked = await person.browser.get(f"{DASHBOARD}/security/recovery-codes")
     assert asked.status_code == 409
-    assert "Recovery codes stand in for a second factor: set one up first." in asked.text
-    assert "Make new codes" not in asked.text
+    assert "Recovery codes replace a second factor. Set one up first." in asked.text
+    assert "Create new codes" not in asked.text
 
 
 async def test_an_admins_reset_leaves_the_password_alone(api: Api) -> None:

@@ -38,11 +38,11 @@ async def test_a_profile_is_saved_and_the_theme_holds_at_once(desk: Desk) -> Non
         await page.get_by_label("Picture").fill("no address")
         await page.get_by_label("Language").fill("pt-BR")
         await page.get_by_label("Theme").select_option("Dark")
-        await page.get_by_label("My account has a new role").uncheck()
+        await page.get_by_label("My role changes").uncheck()
         await page.get_by_role("button", name="Save").click()
         await expect(page.get_by_label("Picture")).to_be_focused()
         await expect(page.get_by_text("Must be an absolute http or https URL")).to_be_visible()
-        await expect(page.get_by_label("My account has a new role")).not_to_be_checked()
+        await expect(page.get_by_label("My role changes")).not_to_be_checked()
         await page.get_by_label("Picture").fill("https://example.com/grace.png")
         await page.get_by_role("button", name="Save").click()
         await expect(page.get_by_role("status")).to_have_text("Your profile was saved.")
@@ -51,7 +51,7 @@ async def test_a_profile_is_saved_and_the_theme_holds_at_once(desk: Desk) -> Non
         assert ground == "rgb(16, 22, 21)", "the chosen theme wins over the system's"
         await expect(page.get_by_role("strong", include_hidden=True)).to_have_text("Grace Hopper")
         await expect(page.get_by_label("Language")).to_have_value("pt-BR")
-        await expect(page.get_by_label("My account has a new role")).not_to_be_checked()
+        await expect(page.get_by_label("My role changes")).not_to_be_checked()
 
 
 async def test_a_new_password_ends_other_sessions_and_spares_this_one(desk: Desk) -> None:
@@ -90,8 +90,8 @@ async def test_one_device_is_signed_out_then_all_but_this(desk: Desk, *, script:
         rows = page.get_by_role("row").filter(has=page.get_by_role("rowheader"))
         await expect(rows).to_have_count(3)
         await expect(rows.first).to_contain_text("This one")
-        await rows.last.get_by_role("link", name="End").click()
-        await page.get_by_role("button", name="Sign it out").click()
+        await rows.last.get_by_role("link", name="Sign out").click()
+        await page.get_by_role("button", name="Sign out").click()
         await expect(page.get_by_role("status")).to_have_text("That device is signed out.")
         await expect(rows).to_have_count(2)
         assert sorted((me(desk, first), me(desk, second))) == [200, 401]
@@ -182,7 +182,7 @@ async def test_a_wrong_redirect_gets_a_page_and_no_redirect(
 ) -> None:
     async with desk.looking(newcomer, expected=("status of 400",)) as page:
         await page.goto(authorize(desk, client, "https://evil.test/back"))
-        await expect(page.get_by_role("heading")).to_have_text("This cannot go on")
+        await expect(page.get_by_role("heading")).to_have_text("Authorization failed")
         assert page.url.startswith(f"{desk.origin}/auth/")
         assert await faults(page) == []
         assert await page.get_by_role("link").count() == 0

@@ -27,7 +27,7 @@ async def test_users_are_found_while_one_types(desk: Desk, boss: Person) -> None
         await expect(page.get_by_role("status")).to_have_text("1 user")
         await expect(page).to_have_url(re.compile(r"/users\?search=%C3%B6RSTED(\+|%20)100%25_$"))
         await page.get_by_label("Role").select_option("admin")
-        await expect(page.get_by_text("Nobody found")).to_be_visible()
+        await expect(page.get_by_text("No users found")).to_be_visible()
         await expect(page.get_by_role("status")).to_have_text("0 users")
         await page.get_by_label("Role").select_option("viewer")
         await page.get_by_role("link", name=wanted.name).click()
@@ -109,8 +109,8 @@ async def test_the_audit_log_is_filtered_and_paged(
             client.patch("/v1/users/me", json={"name": "Administrator"})
     async with desk.looking(boss, script=script) as page:
         await page.goto("audit")
-        await page.get_by_label("Who or whom").fill(desk.admin.email)
-        await page.get_by_label("What", exact=True).select_option("user.changed")
+        await page.get_by_label("User").fill(desk.admin.email)
+        await page.get_by_label("Action", exact=True).select_option("user.changed")
         await page.get_by_role("button", name="Filter").click()
         empty = "" if script else "&target=&from=&to="
         await expect(page).to_have_url(
@@ -173,8 +173,8 @@ async def test_a_client_is_registered_changed_renewed_and_deleted(desk: Desk, bo
         await expect(page.get_by_role("status")).to_have_text("The client was changed.")
         await expect(page.get_by_role("heading", name="Till 2")).to_be_visible()
         await expect(page.get_by_label("admin")).to_be_checked()
-        await page.get_by_role("link", name="New secret").click()
-        await page.get_by_role("button", name="Make a new secret").click()
+        await page.get_by_role("link", name="Create new secret").click()
+        await page.get_by_role("button", name="Create new secret").click()
         renewed = await page.locator("#secret").inner_text()
         assert (known(secret), known(renewed)) == (False, True)
         await page.get_by_role("link", name="I have saved it").click()
@@ -191,7 +191,7 @@ async def test_a_public_client_gets_no_secret(desk: Desk, boss: Person) -> None:
         await page.get_by_label("Redirect URIs").fill("com.example.pocket:/back")
         await page.get_by_label("Public").check()
         await page.get_by_role("button", name="Register").click()
-        await expect(page.get_by_role("status")).to_contain_text("It has no secret")
+        await expect(page.get_by_role("status")).to_contain_text("not a secret")
         await expect(page.locator("dl.facts")).to_contain_text("client_")
         assert await page.locator("#secret").count() == 0
         await page.goto("sandbox/audit?action=client.created")
@@ -208,7 +208,7 @@ async def test_every_button_beside_a_heading_can_be_clicked(desk: Desk, boss: Pe
     })"""
     async with desk.looking(boss) as page:
         for path, words in (
-            ("users", ["Create a user", "Invite"]),
+            ("users", ["Create a user", "Invite a user"]),
             ("products", ["Export", "Import", "New product"]),
             ("keys", ["All keys"]),
             ("clients", ["Register a client"]),
@@ -217,5 +217,5 @@ async def test_every_button_beside_a_heading_can_be_clicked(desk: Desk, boss: Pe
             await page.goto(path)
             assert await page.evaluate(reached) == [[text, True] for text in words]
         await page.goto("users")
-        await page.get_by_role("link", name="Invite").click()
+        await page.get_by_role("link", name="Invite a user").click()
         await expect(page.get_by_role("heading", name="Invitations")).to_be_visible()

@@ -57,7 +57,7 @@ async def test_a_file_is_checked_its_faulty_rows_told_and_the_rest_stored(
         await page.goto("products")
         await page.get_by_role("link", name="Import").first.click()
         await page.get_by_label("File").set_input_files(file)
-        await page.get_by_role("button", name="Check the file").click()
+        await page.get_by_role("button", name="Check file").click()
         told = page.get_by_role("status")
         await expect(told).to_have_text(f"{ROWS - 2:,} rows can go in, 2 rows cannot")
         await expect(page.get_by_text("Nothing is stored yet.")).to_be_visible()
@@ -85,7 +85,7 @@ async def test_progress_is_shown_as_it_goes_on_and_what_came_of_it(
     database, upload = under_way(desk, editor, "storing")
     async with desk.looking(editor, script=script) as page:
         await page.goto(f"products/import/{upload}")
-        done = page.get_by_role("progressbar", name="How much of the file is done")
+        done = page.get_by_role("progressbar", name="Import progress")
         await expect(page.get_by_role("status")).to_have_text("Storing the products")
         await expect(done).to_have_js_property("position", 300 / 900)
         with database:
@@ -111,7 +111,7 @@ async def test_who_is_about_to_discard_a_file_stays_there_while_it_is_checked(
     database, upload = under_way(desk, editor, "checking")
     async with desk.looking(editor) as page:
         await page.goto(f"products/import/{upload}")
-        button = page.get_by_role("button", name="Discard the file")
+        button = page.get_by_role("button", name="Discard file")
         await button.focus()
         with database:
             database.execute("UPDATE uploads SET state = 'checked' WHERE id = ?", (upload,))

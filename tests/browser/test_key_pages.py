@@ -33,7 +33,7 @@ async def test_a_newcomer_copies_the_line_of_the_first_request(desk: Desk) -> No
     async with desk.looking(desk.person()) as page:
         await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
         await page.goto(".")
-        await page.get_by_role("button", name="Copy the line").click()
+        await page.get_by_role("button", name="Copy command").click()
         await expect(page.get_by_role("button", name="Copied")).to_be_visible()
         line = await page.evaluate("navigator.clipboard.readText()")
         assert line.startswith("curl ")
@@ -111,7 +111,7 @@ async def test_a_refused_form_says_why_beside_the_field_and_keeps_the_rest(
         await expect(field).to_have_attribute("aria-invalid", "true")
         await expect(field).to_have_value("x" * 101)
         await expect(field).to_have_accessible_description(
-            "What is it for? You recognise it by this later. Must be 1 to 100 characters long."
+            "What the key is for, so that you recognise it later. Must be 1 to 100 characters long."
         )
         await expect(page.get_by_label("Read only")).to_be_checked()
         await expect(page.get_by_label("Expires")).to_have_value("30d")

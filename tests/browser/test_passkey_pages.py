@@ -53,7 +53,7 @@ async def test_a_passkey_is_made_and_signs_in_without_a_password(
         await page.goto("security/passkey")
         assert await faults(page) == []
         await page.get_by_label("Name").fill("Virtual")
-        await page.get_by_role("button", name="Make a passkey").click()
+        await page.get_by_role("button", name="Add passkey").click()
         await expect(page.get_by_role("heading", name="Your recovery codes")).to_be_visible()
         host = desk.origin.removeprefix("https://")
         await expect(page.get_by_text(f"For {person.email} at {host}")).to_be_visible()
@@ -70,7 +70,7 @@ async def test_a_passkey_is_made_and_signs_in_without_a_password(
             await page.add_init_script(NEVER_OFFERED)
         await page.goto("sign-in?next=/dashboard/keys")
         if not offered:  # else the virtual authenticator takes what the browser offers by itself
-            await page.get_by_role("button", name="Use a passkey").click()
+            await page.get_by_role("button", name="Sign in with a passkey").click()
         await expect(page).to_have_url(f"{desk.dashboard}/keys")
         await expect(page.get_by_text(person.email)).to_be_visible()
 
@@ -92,10 +92,10 @@ async def test_a_passkey_that_is_not_used_as_it_should_be_opens_nothing(desk: De
     async with desk.looking(desk.person(), expected=REFUSED) as page:
         device = await with_authenticator(page)
         await page.goto("security/passkey")
-        await page.get_by_role("button", name="Make a passkey").click()
+        await page.get_by_role("button", name="Add passkey").click()
         await expect(page.get_by_role("heading", name="Your recovery codes")).to_be_visible()
         await page.add_init_script(NEVER_OFFERED)
-        use = page.get_by_role("button", name="Use a passkey")
+        use = page.get_by_role("button", name="Sign in with a passkey")
 
         async def begin() -> None:
             await page.context.clear_cookies()
@@ -110,7 +110,7 @@ async def test_a_passkey_that_is_not_used_as_it_should_be_opens_nothing(desk: De
             await device.send("setAutomaticPresenceSimulation", enabled="rpId" in other)
             await page.evaluate(ASKS, other)
             await use.click()
-            words = "No passkey was used. Try again, or sign in by your password."
+            words = "No passkey was used. Try again, or sign in with your password."
             await expect(page.get_by_role("alert")).to_have_text(words)
             await is_told(words)
         await device.send("setAutomaticPresenceSimulation", enabled=True)
@@ -147,20 +147,20 @@ async def test_a_new_passkey_is_kept_once_its_maker_has_proved_themselves(desk: 
             in_database(desk.installation.data / "live.db", stale, person.id)
             await page.goto("security/passkey")
             await page.get_by_label("Name").fill(name)
-            await page.get_by_role("button", name="Make a passkey").click()
-            await expect(page.get_by_role("heading", name="Is it you?")).to_be_visible()
+            await page.get_by_role("button", name="Add passkey").click()
+            await expect(page.get_by_role("heading", name="Confirm that it is you")).to_be_visible()
             (passkey,) = (await device.send("getCredentials"))["credentials"]
             return dict(passkey)
 
         first = await make("First")
         await page.get_by_label("Your password").fill(person.password)
-        await page.get_by_role("button", name="Go on").click()
+        await page.get_by_role("button", name="Continue").click()
         await expect(page.get_by_role("heading", name="Your recovery codes")).to_be_visible()
         await device.send("removeCredential", credentialId=first["credentialId"])
         second = await make("Second")
         await device.send("removeCredential", credentialId=second["credentialId"])
         await device.send("addCredential", credential=first)
-        await page.get_by_role("button", name="Use a passkey").click()
+        await page.get_by_role("button", name="Sign in with a passkey").click()
         for name in ("First", "Second"):
             await expect(page.get_by_text(name, exact=True).first).to_be_visible()
 
@@ -170,15 +170,15 @@ async def test_what_cannot_make_a_passkey_is_told(desk: Desk, lacks: str) -> Non
     async with desk.looking(desk.person()) as page:
         await with_authenticator(page, **{lacks: False, "isUserVerified": False})
         await page.goto("security/passkey")
-        await page.get_by_role("button", name="Make a passkey").click()
-        await expect(page.get_by_role("alert")).to_contain_text("No passkey was made")
+        await page.get_by_role("button", name="Add passkey").click()
+        await expect(page.get_by_role("alert")).to_contain_text("No passkey was created")
 
 
 async def test_without_a_script_the_page_says_what_to_do(desk: Desk) -> None:
     async with desk.looking(desk.person(), script=False) as page:
         await page.goto("security/passkey")
-        await expect(page.get_by_text("use another one")).to_be_visible()
-        await expect(page.get_by_role("button", name="Make a passkey")).to_be_hidden()
+        await expect(page.get_by_text("use another browser")).to_be_visible()
+        await expect(page.get_by_role("button", name="Add passkey")).to_be_hidden()
         await page.context.clear_cookies()
         await page.goto("sign-in")
-        await expect(page.get_by_role("button", name="Use a passkey")).to_be_hidden()
+        await expect(page.get_by_role("button", name="Sign in with a passkey")).to_be_hidden()

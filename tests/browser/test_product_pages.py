@@ -65,13 +65,13 @@ async def test_products_are_found_while_one_types_and_archived_together_by_keybo
         await page.get_by_label("Name or description").press_sequentially(word)
         await expect(page.locator("#count")).to_have_text("3 products")
         await expect(page.locator("tbody tr")).to_have_count(3)
-        every = page.get_by_role("checkbox", name="Choose all on this page")
+        every = page.get_by_role("checkbox", name="Select all on this page")
         await every.press("Space")
         await page.locator("tbody [name=id]").first.uncheck()
         await expect(every).not_to_be_checked()
         await page.locator("tbody [name=id]").first.check()
         await expect(every).to_be_checked()
-        await page.get_by_role("checkbox", name=f"Choose {word} 1").press("Space")
+        await page.get_by_role("checkbox", name=f"Select {word} 1").press("Space")
         await page.get_by_role("button", name="Archive").press("Enter")
         await expect(page.get_by_role("dialog")).to_contain_text("Archive 2 products?")
         await page.get_by_role("button", name="Archive 2 products").press("Enter")
@@ -86,7 +86,7 @@ async def test_all_products_of_a_page_are_chosen_on_a_phone(desk: Desk) -> None:
         assert caller.post("/v1/products", json=product).status_code == 201
     async with desk.looking(desk.admin, size=PHONE) as page:
         await page.goto("products")
-        await page.get_by_text("Choose all", exact=True).click()
+        await page.get_by_text("Select all", exact=True).click()
         await expect(page.locator("tbody [name=id]:not(:checked)")).to_have_count(0)
         await expect(page.get_by_role("button", name="Archive")).to_be_visible()
 
@@ -325,10 +325,10 @@ async def test_paper_has_nothing_of_what_cannot_be_pressed_there(desk: Desk) -> 
         await page.get_by_role("button", name="Create product").click()
         await page.emulate_media(media="print")
         await expect(page.get_by_text("24.50 USD")).to_be_visible()
-        await expect(page.get_by_text("It becomes active")).to_be_hidden()
+        await expect(page.get_by_text("Makes it active")).to_be_hidden()
         await page.goto("products")
         await expect(page.get_by_role("link", name="Lamp").first).to_be_visible()
-        await expect(page.get_by_label("Format of the file")).to_be_hidden()
+        await expect(page.get_by_label("File format")).to_be_hidden()
         await expect(page.get_by_role("checkbox")).to_have_count(0)
         await page.goto("requests")
         swatch = "one => getComputedStyle(one, '::before').printColorAdjust"
@@ -358,5 +358,5 @@ async def test_a_server_that_is_out_of_reach_is_told_until_it_is_back(desk: Desk
         finally:
             await page.context.set_offline(False)
         await page.get_by_label("Name or description").fill("nobody has this")
-        await expect(page.get_by_text("Nothing found")).to_be_visible()
+        await expect(page.get_by_text("No products found")).to_be_visible()
         await expect(page.get_by_role("alert")).to_be_hidden()

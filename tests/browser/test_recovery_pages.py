@@ -42,16 +42,16 @@ async def test_a_forgotten_password_is_replaced_by_a_link_that_works_once(desk: 
         await page.goto("sign-in")
         await page.get_by_role("link", name="Forgot your password?").click()
         await page.get_by_label("E-mail").fill(person.email)
-        await page.get_by_role("button", name="Ask for a link").click()
-        await expect(page.get_by_role("heading")).to_have_text("Ask whoever runs this server")
+        await page.get_by_role("button", name="Request a link").click()
+        await expect(page.get_by_role("heading")).to_have_text("Ask the server operator")
         link = link_to(desk, person, "reset")
         await page.goto(link)
         await page.get_by_label("New password").fill("weak")
-        await page.get_by_role("button", name="Set the password").click()
+        await page.get_by_role("button", name="Set password").click()
         await expect(page.get_by_text("Must be 8 to 128 characters long.")).to_be_visible()
         assert "token" not in page.url
         await page.get_by_label("New password").fill("Another-1")
-        await page.get_by_role("button", name="Set the password").click()
+        await page.get_by_role("button", name="Set password").click()
         await expect(page.get_by_role("status")).to_contain_text("Sign in with the new one.")
         await page.get_by_label("E-mail").fill(person.email)
         await page.get_by_label("Password").fill("Another-1")
@@ -69,7 +69,7 @@ async def test_whoever_asks_for_a_link_learns_nothing_of_accounts(desk: Desk) ->
         async with desk.looking() as page:
             await page.goto("forgot")
             await page.get_by_label("E-mail").fill(address)
-            await page.get_by_role("button", name="Ask for a link").click()
+            await page.get_by_role("button", name="Request a link").click()
             await expect(page).to_have_url(f"{desk.dashboard}/forgot/sent")
             told.append(await page.get_by_role("main").inner_text())
     assert len(set(told)) == 1
@@ -82,15 +82,17 @@ async def test_an_address_is_verified_by_a_click_and_not_by_the_look(
     person = desk.person(name="Annie Easley")
     async with desk.looking(person, script=script, expected=("status of 410",)) as page:
         await page.goto("profile")
-        await page.get_by_role("button", name="Ask for a link to verify it").click()
-        await expect(page.get_by_role("status")).to_contain_text("Ask whoever runs it for the link")
+        await page.get_by_role("button", name="Request verification link").click()
+        await expect(page.get_by_role("status")).to_contain_text(
+            "Ask the server operator for the link"
+        )
         link = link_to(desk, person, "verify")
         await page.goto(link)
         await page.goto("profile")
         await expect(page.get_by_text("Not verified")).to_be_visible()
         await page.goto(link)
-        await page.get_by_role("button", name="Yes, verify it").click()
-        await expect(page.get_by_role("heading")).to_have_text("Your address is verified")
+        await page.get_by_role("button", name="Verify e-mail").click()
+        await expect(page.get_by_role("heading")).to_have_text("Your e-mail is verified")
         await page.goto("profile")
         await expect(page.get_by_text("Verified", exact=True)).to_be_visible()
         await page.goto(link)
@@ -102,7 +104,7 @@ async def test_a_mail_with_a_long_link_fits_a_phone(desk: Desk) -> None:
     async with desk.looking(size=(360, 800)) as page:
         await page.goto("forgot")
         await page.get_by_label("E-mail").fill(person.email)
-        await page.get_by_role("button", name="Ask for a link").click()
+        await page.get_by_role("button", name="Request a link").click()
         link, message = mail_to(desk, person, "reset")
         part = message.get_body(["html"])
         assert part is not None

@@ -25,7 +25,7 @@ async def test_the_reference_is_sound_at_every_width(desk: Desk, name: str) -> N
 async def test_whoever_is_lost_in_the_reference_finds_what_they_looked_for(desk: Desk) -> None:
     async with desk.looking(expected=("status of 404",)) as page:
         await page.goto(f"{desk.origin}/sandbox/v1/docs/make_product/now")
-        await expect(page.get_by_role("heading", name="There is nothing here")).to_be_visible()
+        await expect(page.get_by_role("heading", name="Page not found")).to_be_visible()
         assert await faults(page) == []
         await page.keyboard.press("Control+k")
         await page.keyboard.type("post products")
@@ -253,12 +253,12 @@ async def test_whoever_has_to_prove_who_they_are_does_so_in_the_reference_too(de
         send = main.get_by_role("button", name="Send to the sandbox")
         await send.click()
         password = main.get_by_label("Your password")
-        await expect(main.get_by_role("heading", name="Is it you?")).to_be_visible()
+        await expect(main.get_by_role("heading", name="Confirm that it is you")).to_be_visible()
         await expect(password).to_be_focused()
         assert await faults(page) == []
         assert await overflow(page) <= 0
         await main.get_by_role("button", name="Cancel").click()
-        await expect(main.get_by_text("You cancelled, so nothing was done.")).to_be_visible()
+        await expect(main.get_by_text("You cancelled, so nothing was changed.")).to_be_visible()
         await expect(body).to_have_value('{"name": "Till", "type": "test"}')
         await send.click()
         await password.fill("Wrong-password1")

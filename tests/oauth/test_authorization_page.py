@@ -307,7 +307,7 @@ def test_who_was_signed_out_in_the_middle_signs_in_and_is_asked_the_same_again(
     codes = authority.counted("authorization_codes")
     stopped = browser.submit(consent, decision="allow")
     assert is_sign_in(stopped)
-    assert "You were signed out, so nothing was decided." in stopped.text
+    assert "You were signed out, so access was neither allowed nor denied." in stopped.text
     assert authority.counted("authorization_codes") == codes
     again = browser.sign_in(stopped)
     assert is_consent(again)

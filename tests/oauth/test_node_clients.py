@@ -144,7 +144,7 @@ def test_passport_oauth2_works(found_by: Program, browser: Browser) -> None:
         "before": 200,
         "after": 401,
         "code": "invalid_grant",
-        "denied": "The user did not allow it.",
+        "denied": "The user denied access.",
         "wrongSecret": "invalid_client",
         "foreignState": False,
     }

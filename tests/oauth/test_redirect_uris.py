@@ -124,7 +124,7 @@ def assert_nothing_goes_anywhere(
         assert "refresh" not in response.headers
         assert response.headers["content-type"].startswith("text/html")
         assert "http-equiv" not in response.text
-        assert "This cannot go on" in response.text
+        assert "Authorization failed" in response.text
     assert authority.counted("authorization_codes") == codes
 
 

@@ -265,7 +265,7 @@ async def test_what_it_does_not_have_is_told_by_a_page_to_anyone(api: Api, path:
         assert answer.headers["cache-control"] == "no-store"
         assert "www-authenticate" not in answer.headers
         shown = Reading(answer.text)
-        assert "There is nothing here" in shown.text
+        assert "Page not found" in shown.text
         assert f"{base}/docs" in {urljoin(address, link) for link in shown.values("href")}
         for link in shown.values("href", "src"):
             if "/dashboard" not in link and link != "#main":
@@ -347,4 +347,6 @@ async def test_environments_on_hosts_of_their_own_keep_their_pages_apart(tmp_pat
 def test_a_superseded_version_says_so() -> None:
     version_part, nothing = Part("https://localhost:8443/v1", V1), Part("", ())
     described = document(version_part, nothing, DEFAULT_PLANS, [("deprecation", "@0")])
-    assert "This version is superseded." in Reference(described, ADDRESSES).page("list_users")
+    assert "This version of the API has been superseded." in Reference(described, ADDRESSES).page(
+        "list_users"
+    )

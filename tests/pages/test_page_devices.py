@@ -32,13 +32,30 @@ async def test_devices_come_in_pages_this_one_first_then_the_last_seen(api: Api)
     grants = [grant.id for grant in await api.live.grants.of_user(user.id, api.clock())]
     logins = [f"kind=login&id={number}" for number in grants]
     first = await somebody.get("/devices")
-    assert "This one" in first.text
+    assert "This device" in first.text
     assert "Sign out everywhere else" in first.text
     assert ends(first) == logins[:24]
     assert 'rel="next" href="/dashboard/devices?page=2"' in first.text
     second = await somebody.get("/devices?page=2")
     assert ends(second) == logins[24:]
     assert 'rel="next"' not in second.text
+
+
+async def test_buttons_that_end_access_have_names_of_their_own(api: Api) -> None:
+    user, somebody = await signed_in(api)
+    _, admin = await signed_in(api, "admin")
+    shop = await client_of(api.live)
+    for _ in range(2):
+        api.clock.advance(seconds=1)
+        await login_of(api.live, user)
+        await tokens_of(api.live, shop.client, user)
+    for page, count in (
+        (await somebody.get("/devices"), 2),
+        (await somebody.get("/applications"), 2),
+        (await admin.get(f"/users/{user.id}"), 5),
+    ):
+        names = re.findall(r">((?:Sign out|Revoke) <span[^>]*>[^<]*)<", page.text)
+        assert (len(names), len({*names})) == (count, count), names
 
 
 async def test_a_device_of_any_page_is_ended_and_none_that_is_not_ones_own(api: Api) -> None:
@@ -76,7 +93,7 @@ async def test_applications_come_in_pages_the_newest_first(api: Api) -> None:
     assert (await admin.get(asked)).status_code == 404
     theirs = await admin.get(f"/users/{user.id}")
     assert theirs.text.count('href="/dashboard/users/end?') == 25 + 2
-    assert "These are the newest of 27." in theirs.text
+    assert "Showing the newest of 27." in theirs.text
     login = next(
         one for one in await api.live.grants.of_user(user.id, api.clock()) if not one.client_row_id
     )

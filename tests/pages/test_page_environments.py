@@ -132,10 +132,10 @@ async def test_a_title_tells_the_sandboxs_pages_from_those_of_live(api: Api, pat
         ("/products?search=a%26b&status=active&category=light", "a&amp;b, active, light"),
         ("/products?min_price=1&max_price=2.50&stock=no", "from 1, to 2.50, out of stock"),
         ("/users?search=grace&role=viewer&state=active", "grace, viewer, active"),
-        ("/keys/all?search=till&unused=30", "till, not for 30 days"),
+        ("/keys/all?search=till&unused=30", "till, not in the last 30 days"),
         ("/events?type=product.created", "product.created"),
         ("/events?type=product.created&before=9", "product.created, older"),
-        ("/audit?user=ada&action=sign_in&target=user+7", "ada, sign_in, user 7"),
+        ("/audit?user=ada&target=user+7", "ada, user 7"),
         ("/audit?from=2026-01-31&to=2026-02-01&before=9", "from 2026-01-31, to 2026-02-01, older"),
         ("/requests?span=days&status=429&account=7&key=3", "90 days, 7, 429, key 3"),
     ],
@@ -215,10 +215,10 @@ async def test_whoever_is_lost_in_the_sandbox_is_led_to_its_beginning(api: Api) 
     for path in ("/sandbox/nowhere", "/sandbox/sign-in", "/sandbox/once?page=none"):
         page = await somebody.get(path)
         assert page.status_code in (404, 410), path
-        assert f'{SANDBOX}">To the dashboard' in page.text, path
+        assert f'{SANDBOX}">Go to the dashboard' in page.text, path
     refused = await somebody.get("/sandbox/users")
     assert refused.status_code == 403
-    assert f'{SANDBOX}">To the dashboard' in refused.text
+    assert f'{SANDBOX}">Go to the dashboard' in refused.text
 
 
 async def test_who_signs_in_again_to_prove_who_they_are_comes_back_to_the_sandbox(

@@ -63,7 +63,7 @@ async def test_a_change_shows_as_an_event_at_once_with_what_was_before(api: Api)
     assert listed(page.text)[:2] == ["product.updated", "product.created"]
     assert "&lt;b&gt;Lamp" in page.text
     assert "<b>" not in page.text
-    assert "&#34;price&#34;: 2" in page.text.partition("Before:")[2]
+    assert "&#34;price&#34;: 2" in page.text.partition("Previous values:")[2]
     overview = await admin.get("")
     assert latest(overview.text)[:2] == ["product.updated", "product.created"]
     assert "&lt;b&gt;Lamp" in overview.text
@@ -134,9 +134,10 @@ async def test_nothing_is_searched_for_a_type_that_is_not_offered(
     await tell(api, *EVENT_TYPES)
     page = await somebody.get(f"/events?type={chosen}&before=99")
     assert page.status_code == 200
-    assert faults(page) == {"type": "You may see no such type."}
+    assert faults(page) == {"type": "This type does not exist, or you have no access to it."}
     assert listed(page.text) == []
-    assert "Nothing was searched" in page.text
+    assert "<title>Error: " in page.text
+    assert "Check your filters" in page.text
     assert re.search(r'id="count"[^>]*></p>', page.text)
     shown = re.findall(r'<option value="([^"]*)" selected>', page.text)
     assert [unescape(text) for text in shown] == [chosen]

@@ -29,9 +29,9 @@ async def test_whoever_forgot_a_password_is_promised_mail_where_there_is_some(ap
     guest = await visitor(api)
     for path in ("/forgot", "/forgot/sent"):
         assert "server" in (await guest.get(path)).text
-    assert "This server sends no e-mail." in (await guest.get("/forgot")).text
+    assert "This server does not send e-mail." in (await guest.get("/forgot")).text
     api.live.has_mail_server = True
-    assert "We send you a link" in (await guest.get("/forgot")).text
+    assert "we will send you a link" in (await guest.get("/forgot")).text
     assert "Check your e-mail" in (await guest.get("/forgot/sent")).text
 
 
@@ -40,12 +40,12 @@ async def test_no_page_promises_mail_that_is_never_sent(api: Api) -> None:
     _, somebody = await signed_in(api)
     pages = ("/sign-up", "/sign-up/sent", "/email", "/profile", "/profile?done=link-written")
     for path in pages:
-        assert "server sends no e-mail" in (await somebody.get(path)).text, path
+        assert "server does not send e-mail" in (await somebody.get(path)).text, path
     asked = await somebody.post("/profile/verification")
     assert asked.headers["location"] == "/dashboard/profile?done=link-written"
     api.live.has_mail_server = True
     for path in pages[:-1]:
-        assert "sends no e-mail" not in (await somebody.get(path)).text, path
+        assert "does not send e-mail" not in (await somebody.get(path)).text, path
     asked = await somebody.post("/profile/verification")
     assert asked.headers["location"] == "/dashboard/profile?done=verification-sent"
 
@@ -70,7 +70,7 @@ async def test_whoever_is_verified_by_now_is_told_so_and_sent_no_link(api: Api) 
     assert (await somebody.post("/verify", token=await post.token())).status_code == 303
     asked = await somebody.post("/profile/verification")
     shown = await somebody.client.get(ORIGIN + asked.headers["location"])
-    assert said(shown, "status") == "Your address is verified already."
+    assert said(shown, "status") == "Your e-mail is already verified."
     assert await post.new() == []
 
 
@@ -86,7 +86,7 @@ async def test_a_link_that_is_of_no_use_offers_another_instead_of_its_form(api: 
         for answer in (asked, sent):
             assert said(answer).startswith("This link has expired, was used before")
             assert "<form" not in answer.text
-            assert f'href="/dashboard{again}">Ask for another link' in answer.text
+            assert f'href="/dashboard{again}">Request another link' in answer.text
     given = await give_reset(api.live, user.id, OPERATOR)
     link = given.link.removeprefix(DASHBOARD)
     assert (await guest.get(link)).text.count("<form") == 1
@@ -131,9 +131,9 @@ async def test_what_is_refused_keeps_the_menu_the_theme_and_a_way_back(api: Api)
     for path, status, way in (
         ("/products/99", 404, '/dashboard/products">Back to Products'),
         ("/sandbox/products/99", 404, '/dashboard/sandbox/products">Back to Products'),
-        ("/nowhere", 404, '/dashboard">To the dashboard'),
-        ("/webhooks/1", 403, '/dashboard">To the dashboard'),
-        ("/once?page=none", 410, '/dashboard">To the dashboard'),
+        ("/nowhere", 404, '/dashboard">Go to the dashboard'),
+        ("/webhooks/1", 403, '/dashboard">Go to the dashboard'),
+        ("/once?page=none", 410, '/dashboard">Go to the dashboard'),
     ):
         refused = await viewer.get(path)
         assert refused.status_code == status
@@ -164,7 +164,7 @@ async def test_a_form_at_an_address_that_is_not_configured_is_led_to_the_one_tha
         in unescape(refused.text)
     )
     if not path.startswith("v1/"):
-        assert 'href="https://localhost:8443/dashboard">To the dashboard' in refused.text
+        assert 'href="https://localhost:8443/dashboard">Go to the dashboard' in refused.text
 
 
 async def test_a_store_that_does_not_answer_is_told_without_it(api: Api) -> None:
@@ -208,9 +208,9 @@ async def test_a_name_that_shows_nothing_leads_to_its_page_by_its_id(api: Api) -
     product = await api.product(name="\u2800\u2800")
     for path, row_id in (("/users", 1), ("/products", product.id)):
         rows = (await admin.get(path)).text
-        assert f">Without a visible name (ID {row_id})</a>" in rows
+        assert f">Unnamed (ID {row_id})</a>" in rows
         page = await admin.get(f"{path}/{row_id}")
-        assert f"<h1>Without a visible name (ID {row_id})" in page.text
+        assert f"<h1>Unnamed (ID {row_id})" in page.text
 
 
 async def test_a_name_turns_nothing_round_that_consent_is_given_by(api: Api) -> None:
@@ -233,5 +233,5 @@ async def test_whoever_may_not_see_a_page_is_told_who_may(api: Api, path: str, w
     _, viewer = await signed_in(api)
     page = await viewer.get(path)
     assert page.status_code == 403
-    assert f"<p>Only {whose} can open this.</p>" in page.text
+    assert f"<p>Only {whose} can open this page.</p>" in page.text
     assert "scope" not in page.text

@@ -19,7 +19,7 @@ FORM = {"email": "grace@example.com", "name": "Grace", "role": "editor", "plan":
 
 async def test_an_admin_invites_and_the_invited_choose_their_password(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
-    assert "Nobody is invited" in (await admin.get("/users/invitations")).text
+    assert "No open invitations" in (await admin.get("/users/invitations")).text
     page = await admin.made("/users/invitations", **FORM)
     token = page.text.partition("/invitation?token=")[2][:43]
     assert "grace@example.com" in (await admin.get("/users/invitations")).text
@@ -44,7 +44,7 @@ async def test_an_admin_invites_and_the_invited_choose_their_password(api: Api) 
     assert again.status_code == 422
     assert "was used" in said(again)
     assert (await guest.get(f"/invitation?token={token}")).status_code == 410
-    assert "Nobody is invited" in (await admin.get("/users/invitations")).text
+    assert "No open invitations" in (await admin.get("/users/invitations")).text
 
 
 KEEPS = r'<input class="hidden" type="email" value="([^"]*)" autocomplete="username"[^>]* readonly>'
@@ -98,8 +98,8 @@ async def test_where_somebody_else_is_signed_in_an_account_is_made_or_reset_and_
         shown = await browser.client.get(ORIGIN + done.headers["location"])
         assert shown.status_code == 200, shown.headers
         assert told[path] in said(shown, "status")
-        assert f"You are signed in here as {other.email}." in shown.text
-        assert '<a href="/dashboard">Go on as Charles</a>' in shown.text
+        assert f"You are signed in as {other.email}." in shown.text
+        assert '<a href="/dashboard">Continue as Charles</a>' in shown.text
         assert other.email in (await browser.get("/profile")).text, "nobody else so far"
 
         entered = await browser.send("/sign-in", {"email": email, "password": "Hell0-World"})
@@ -114,9 +114,9 @@ async def test_who_is_asked_to_sign_in_is_not_offered_to_go_on_without(api: Api)
     user, browser = await signed_in(api)
     for query in ("again=yes", "again=yes&done=password-reset"):
         asked = await browser.client.get(f"{DASHBOARD}/sign-in?{query}")
-        assert (asked.status_code, "Go on as" in asked.text) == (200, False)
+        assert (asked.status_code, "Continue as" in asked.text) == (200, False)
     refused = await browser.send("/sign-in", {"email": user.email, "password": "Wrong1-password"})
-    assert (refused.status_code, "Go on as" in refused.text) == (422, False)
+    assert (refused.status_code, "Continue as" in refused.text) == (422, False)
 
 
 async def test_who_has_an_account_by_now_is_led_to_it_by_the_link_to_another(api: Api) -> None:
@@ -278,7 +278,7 @@ async def test_the_answer_is_the_same_for_known_and_unknown_e_mails(api: Api) ->
         answers.append((answer.status_code, headers, answer.text))
     assert answers[0] == answers[1] == answers[2]
     assert answers[0][1]["location"] == "/dashboard/sign-up/sent"
-    assert "Ask whoever runs this server" in (await guest.get("/sign-up/sent")).text
+    assert "Ask the server operator" in (await guest.get("/sign-up/sent")).text
 
 
 async def test_a_sign_up_that_cannot_be_is_told_on_its_page(api: Api) -> None:
@@ -311,7 +311,7 @@ async def test_an_own_e_mail_changes_on_pages_by_a_link(api: Api) -> None:
     taken = await anywhere.send("/new-email", {"token": token})
     assert taken.headers["location"] == "/dashboard/new-email/taken"
     page = await anywhere.get("/new-email/taken")
-    assert "Your address is changed" in page.text
+    assert "Your e-mail has changed" in page.text
     assert "verified" not in page.text
     assert (await anywhere.send("/new-email", {"token": token})).status_code == 422
     assert (await api.live.users.by_email("new@example.com")) is not None

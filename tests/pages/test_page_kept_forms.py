@@ -25,7 +25,7 @@ pytestmark = pytest.mark.one_engine
 PRODUCT = {"name": "Lamp <b>", "category": "light", "price": "12.50", "currency": "EUR"}
 PRODUCT |= {"stock_quantity": "3", "status": "draft", "description": "Two\nlines"}
 BACK = "You are signed in again, and nothing was sent yet."
-GONE = "What you filled in before you signed in is not here any more"
+GONE = "What you filled in before you signed in is no longer available"
 
 
 @pytest.fixture
@@ -178,7 +178,7 @@ async def test_passwords_are_not_kept_and_are_asked_for_at_their_field(api: Api)
     fields = {"name": "Grace", "email": "grace@example.com", "role": "editor", "plan": "pro"}
     target = await filled(api, admin, user, "/users/new", **fields, password="Secret-18431")
     page = await sign_in(admin, user, target)
-    assert faults(page) == {"password": "Type your password again."}
+    assert faults(page) == {"password": "Enter your password again."}
     assert "Secret-18431" not in page.text
     assert shown(page)["email"] == "grace@example.com"
     assert re.search(r'<option value="pro" selected>', page.text)

@@ -94,7 +94,7 @@ async def test_no_longer_life_is_offered_than_keys_may_have(
     for base, key_type in (("", "live"), ("/sandbox", "test")):
         page = await somebody.get(f"{base}/keys")
         assert re.findall(r'<option value="(\w+)"', page.text) == offered
-        assert ("In 1 day, the longest" in page.text) == (most == 1)
+        assert ("In 1 day (maximum)" in page.text) == (most == 1)
         await somebody.made(f"{base}/keys", name="Key", type=key_type, expiry=offered[-1])
     (owned,) = await api.live.api_keys.of_user(user.id)
     assert owned.key.expires_at == (most and NOON + most * DAY)
@@ -122,11 +122,11 @@ async def test_keys_of_somebody_suspended_are_told_from_those_that_work(api: Api
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ("", "Nobody has a key yet."),
-        ("search=nobody", "No key has this in its name or hint, or its owner's name or e-mail."),
-        ("unused=90", "No key fits this search and this filter."),
-        ("unused=90&search=nobody", "No key fits this search and this filter."),
-        ("id=999", "There is no key with this ID. Keys are deleted with their owner."),
+        ("", "No user has created a key yet."),
+        ("search=nobody", "No keys match by name, key, owner or e-mail."),
+        ("unused=90", "No keys match this search and filter."),
+        ("unused=90&search=nobody", "No keys match this search and filter."),
+        ("id=999", "There is no key with this ID. Keys are deleted together with their owner."),
     ],
 )
 async def test_where_no_key_is_found_the_page_says_why(api: Api, query: str, words: str) -> None:

@@ -39,7 +39,7 @@ async def test_a_file_that_is_lost_can_be_discarded(api: Api) -> None:
     api.clock.advance(milliseconds=LOST + 1)
 
     page = (await editor.get(path)).text
-    assert "does not answer" in page
+    assert "is not responding" in page
     assert DISCARD in page
     assert (await editor.post(path, do="discard")).status_code == 303
     assert (await editor.get(path)).status_code == 404

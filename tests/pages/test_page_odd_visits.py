@@ -40,7 +40,7 @@ async def test_a_browser_that_keeps_no_cookies_is_told_to(api: Api, *, has_app: 
     user = await with_app(api) if has_app else await api.account(password=PASSWORD)
     end = await without_cookies(api, user)
     assert end.status_code == 200
-    assert "blocks cookies from this address" in said(end)
+    assert "blocks cookies from this site" in said(end)
 
 
 async def test_whoever_comes_to_sign_in_for_the_first_time_is_told_of_no_cookies(api: Api) -> None:
@@ -66,7 +66,7 @@ async def test_whose_cookies_cannot_be_read_is_told_which_to_remove(api: Api) ->
     assert answer.status_code == 303
     assert answer.headers["location"].startswith("/dashboard/sign-in")
     page = await one.client.get(f"{DASHBOARD}/sign-in", headers=sent)
-    assert "is not ASCII" in said(page)
+    assert "has characters beyond ASCII" in said(page)
 
 
 async def half_signed_in(api: Api, user: User) -> Visitor:

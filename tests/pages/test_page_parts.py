@@ -52,12 +52,12 @@ def test_an_email_breaks_before_its_last_at(address: str, shown: str) -> None:
 @pytest.mark.parametrize(
     ("agent", "words"),
     [
-        ("", "An unknown program"),
-        ("  ", "An unknown program"),
+        ("", "Unknown program"),
+        ("  ", "Unknown program"),
         ("curl/8.5.0", "curl"),
         ("python-httpx/0.28.1", "python-httpx"),
         ("Ledger (build 7)", "Ledger"),
-        ("/", "An unknown program"),
+        ("/", "Unknown program"),
         ("Mozilla/5.0", "A browser on an unknown system"),
         (f"{MOZILLA} (X11; Linux x86_64) {CHROME}", "Chrome on Linux"),
         (f"{MOZILLA} (Windows NT 10.0; Win64; x64) {CHROME} Edg/150.0.0.0", "Edge on Windows"),
@@ -159,8 +159,8 @@ def test_values_are_written_as_people_read_them() -> None:
         ("👩\u200d🔬", "👩\u200d🔬"),
         ("Good\u202e", "Good"),
         ("\u2069\u2066\u200fShop", "Shop"),
-        ("\u200b\u200b", "Without a visible name (ID 7)"),
-        ("\u2800\u3164 \U000e0041", "Without a visible name (ID 7)"),
+        ("\u200b\u200b", "Unnamed (ID 7)"),
+        ("\u2800\u3164 \U000e0041", "Unnamed (ID 7)"),
     ],
 )
 def test_a_name_turns_no_words_around_it_and_always_shows(name: str, shown: str) -> None:
@@ -322,9 +322,9 @@ async def test_a_password_is_changed_only_with_the_one_so_far(api: Api) -> None:
     answer = await somebody.post("/password", current_password="Wrong-123", password="Right-123")
     assert faults(answer) == {
         "current_password": "This is not the current password.",
-        "password": "Type your password again.",
+        "password": "Enter your password again.",
     }
-    assert said(answer) == "Something needs correcting: see below."
+    assert said(answer) == "Correct the fields marked below."
     assert "Right-123" not in answer.text
     stored = await api.live.users.get(user.id)
     assert stored is not None

@@ -105,8 +105,12 @@ async def test_several_are_changed_at_once_each_told_by_itself(api: Api) -> None
 @pytest.mark.parametrize(
     ("do", "one", "several"),
     [
-        ("publish", "It becomes active, and the API lists it.", "They become active,"),
-        ("archive", "The API lists it only when asked", "The API lists them only when asked"),
+        ("publish", "Makes it active, so that the API lists it.", "They become active,"),
+        (
+            "archive",
+            "The API will list it only when asked",
+            "The API will list them only when asked",
+        ),
         ("delete", "This also deletes its image addresses", "This also deletes their image"),
     ],
 )
@@ -141,7 +145,7 @@ async def test_of_several_what_cannot_be_done_is_told_and_the_rest_is_done(api: 
     assert "1 of 3 products was published" in answer.text
     assert "New &lt;lamp&gt;" in answer.text
     assert "It is archived. Use Activate instead." in answer.text
-    assert "It was deleted in the meantime" in answer.text
+    assert "It has been deleted since" in answer.text
     assert await statuses(api, draft.id, archived.id) == ["active", "archived"]
     answer = await editor.post("/products/several", do="delete", ids=ids)
     assert "2 of 3 products were deleted" in answer.text

@@ -293,7 +293,7 @@ async def test_a_change_made_meanwhile_is_shown_beside_ones_own_and_saved_on_top
     async with api.unchanged():
         answer = await editor.post(f"/products/{product.id}/edit", **form)
     assert answer.status_code == 412
-    assert "changed in the meantime" in answer.text
+    assert "changed while you were editing it" in answer.text
     rows = re.findall(
         r'<tr><th scope="row">(.*?)</th>.*?<span class="written">(.*?)</span>'
         r'.*?<span class="written">(.*?)</span>',
@@ -337,7 +337,7 @@ async def test_a_product_deleted_meanwhile_is_told_and_what_was_typed_can_be_mad
     await caller.delete(f"/products/{product.id}")
     answer = await editor.post(f"/products/{product.id}/edit", **form)
     assert answer.status_code == status
-    assert "deleted in the meantime" in said(answer)
+    assert "deleted while you were editing it" in said(answer)
     assert "<title>Error: New product" in answer.text
     assert held(answer, "name") == "Floor lamp"
     assert 'action="/dashboard/products/new"' in answer.text

@@ -105,7 +105,7 @@ def heading(page: str) -> str:
 async def test_a_file_is_checked_first_and_stored_when_its_sender_says_so(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     path, page = await checked(editor, lines(GOOD, {**GOOD, "price": -1}, GOOD))
-    assert heading(page) == "2 rows can go in, 1 row cannot"
+    assert heading(page) == "2 rows can be imported, 1 row cannot"
     assert "Line 2: price must not be negative" in page
     assert re.findall("<(title|h1)>a.ndjson", page) == ["title", "h1"]
     assert (await editor.get("/products")).text.count("/products/1") == 0
@@ -128,7 +128,7 @@ async def test_a_file_does_not_wait_until_somebody_looks(
     async with Api(settings_for(tmp_path, environ)) as api:
         _, editor = await signed_in(api, "editor")
         path, page = await checked(editor, lines(GOOD))
-        assert heading(page) == "1 row can go in"
+        assert heading(page) == "1 row can be imported"
         await editor.post(path, do="store")
         assert heading(await settled(editor, path)) == "1 product stored"
 
@@ -170,15 +170,15 @@ async def test_what_was_exported_is_stored_again_where_the_box_is_ticked(api: Ap
     await editor.get("/products/import")
 
     _, page = await checked(editor, table.encode(), name="p.csv")
-    assert heading(page) == "0 rows can go in, 2 rows cannot"
+    assert heading(page) == "0 rows can be imported, 2 rows cannot"
     path, page = await checked(editor, table.encode(), name="p.csv", update="yes")
-    assert heading(page) == "2 rows can go in"
-    assert "<dt>As they are already</dt><dd>2</dd>" in page
+    assert heading(page) == "2 rows can be imported"
+    assert "<dt>Unchanged</dt><dd>2</dd>" in page
     assert "Import 0" not in page
 
     changed = table.replace(",Lamp,", ",Lantern,").encode()
     path, page = await checked(editor, changed, name="p.csv", update="yes")
-    assert "<dt>To be changed</dt><dd>1</dd>" in page
+    assert "<dt>To update</dt><dd>1</dd>" in page
     await editor.post(path, do="store")
     assert "<dt>Updated</dt><dd>1</dd>" in await settled(editor, path)
     after = await api.live.products.get(product.id)
@@ -222,7 +222,7 @@ async def test_the_faulty_rows_are_a_file_that_is_bounded_and_runs_nowhere(api: 
     _, editor = await signed_in(api, "editor")
     rows = lines({**GOOD, "=cmd": 1}) + b"no json\n" * (MAX_TOLD + 50)
     path, page = await checked(editor, rows)
-    assert heading(page) == f"0 rows can go in, {MAX_TOLD + 51:,} rows cannot"
+    assert heading(page) == f"0 rows can be imported, {MAX_TOLD + 51:,} rows cannot"
     assert "These are the first 20 of 1,051." in page
 
     answer = await editor.get(f"{path}/faults")
@@ -261,12 +261,15 @@ async def test_a_file_that_is_no_catalogue_is_told(
 @pytest.mark.parametrize(
     ("content", "counts"),
     [
-        ("\ufeffname,category,price\nLämp,l,1\n".encode(), "1 row can go in"),
-        ("name,category,price\nLämp,l,1\n".encode("latin-1"), "0 rows can go in, 1 row cannot"),
-        (b"name,category,price\nname,category,price\n", "0 rows can go in, 1 row cannot"),
+        ("\ufeffname,category,price\nLämp,l,1\n".encode(), "1 row can be imported"),
+        (
+            "name,category,price\nLämp,l,1\n".encode("latin-1"),
+            "0 rows can be imported, 1 row cannot",
+        ),
+        (b"name,category,price\nname,category,price\n", "0 rows can be imported, 1 row cannot"),
         (
             b"name,category,price\n" + b"x" * 10_000_000 + b",l,1\nLamp,l,1\n",
-            "1 row can go in, 1 row cannot",
+            "1 row can be imported, 1 row cannot",
         ),
     ],
 )
@@ -282,7 +285,7 @@ async def test_what_changed_after_the_check_is_told_when_it_is_stored(api: Api) 
     _, editor = await signed_in(api, "editor")
     rows = lines(*({"id": one.id, "price": 7} for one in (kept, gone)))
     path, page = await checked(editor, rows, update="yes")
-    assert "<dt>To be changed</dt><dd>2</dd>" in page
+    assert "<dt>To update</dt><dd>2</dd>" in page
     async with api.live.db.transaction() as tx:
         await api.live.products.delete(tx, gone)
 
@@ -323,7 +326,7 @@ async def test_a_row_that_was_copied_from_a_faulty_one_is_told_too(api: Api) -> 
     between = [{**GOOD, "name": f"Lamp {number}"} for number in range(SMALL.rows)]
     rows = lines({**own, "price": -1}, *between, {**own, "name": "Lamp 2"})
     _, page = await checked(editor, rows, update="yes")
-    assert heading(page) == f"{SMALL.rows} rows can go in, 2 rows cannot"
+    assert heading(page) == f"{SMALL.rows} rows can be imported, 2 rows cannot"
     assert "is that of an earlier row too" in page
 
 
@@ -389,7 +392,7 @@ async def test_an_upload_that_stops_half_way_leaves_nothing(api: Api) -> None:
         headers={"origin": ORIGIN, "content-type": f"multipart/form-data; boundary={kind}"},
     )
     assert answer.status_code == 422
-    assert said(answer) == "The file did not come whole: send it again."
+    assert said(answer) == "The file was not received completely. Upload it again."
     assert files(api) == []
 
 

@@ -101,7 +101,8 @@ async def test_a_price_that_is_none_is_told_and_nothing_is_listed(api: Api) -> N
     _, viewer = await signed_in(api)
     page = await viewer.get("/products?min_price=cheap&max_price=1,234")
     assert listed(page) == []
-    assert "Nothing was searched" in page.text
+    assert "<title>Error: " in page.text
+    assert "Check your filters" in page.text
     assert counted(page) == ""
     assert page.text.count('aria-invalid="true"') == 2
     assert 'id="min_price-fault">Must be a number, such as 24.50.<' in page.text

@@ -120,9 +120,10 @@ async def test_admins_see_everybodys_with_the_accounts_and_choose_one(api: Api) 
     assert failures(nobody) == []
     answer = await admin.get("/requests?account=nobody@example.com")
     assert faults(answer) == {"account": "No account has this e-mail."}
-    assert "Nothing was searched" in answer.text
+    assert "<title>Error: " in answer.text
+    assert "Check your filters" in answer.text
     assert "<table" not in answer.text
-    assert "None yet" not in answer.text
+    assert "No requests yet" not in answer.text
 
 
 async def test_a_line_leads_to_its_own_requests_and_back(api: Api) -> None:
@@ -153,7 +154,7 @@ async def test_refusals_show_in_the_list_and_beside_requests_on_the_overview(api
     }
     assert failures(page) == [ids[4], ids[3]]
     overview = (await somebody.get("")).text
-    for part in ("<strong>3</strong> answered", "<strong>2</strong> refused by a limit"):
+    for part in ("<strong>3</strong> answered", "<strong>2</strong> refused by a rate limit"):
         assert overview.count(part) == 2, "by the hour, and by the day"
     assert overview.count('<path class="refused"') == 2
     assert 'href="/dashboard/requests?span=days"' in overview

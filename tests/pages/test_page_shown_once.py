@@ -66,7 +66,7 @@ async def test_to_load_its_page_again_later_neither_shows_a_secret_nor_makes_ano
             for _ in range(2):
                 again = await admin.get(where)
                 assert again.status_code == 410
-                assert "already shown" in again.text
+                assert "shown only once" in again.text
                 assert secret not in again.text
     assert len(secrets) == 2
 

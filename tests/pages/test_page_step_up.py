@@ -64,7 +64,7 @@ async def asked(somebody: Visitor, path: str, **fields: Any) -> dict[str, list[s
     """The form that waits, once its sender was asked who they are."""
     page = await somebody.post(path, **fields)
     assert page.status_code == 200, page.text
-    assert "Is it you?" in page.text
+    assert "Confirm that it is you" in page.text
     return hidden(page)
 
 
@@ -122,7 +122,7 @@ async def test_a_new_passkey_waits_for_the_proof_and_is_kept(api: Api) -> None:
         credential = device.create(options_in(await somebody.get(path)))
         page = await somebody.post(path, name=name, credential=credential)
         waiting = hidden(page)
-        assert "Is it you?" in page.text
+        assert "Confirm that it is you" in page.text
         assert credential in waiting["credential"]
         return page, {"csrf": somebody.csrf, "name": name, "credential": credential} | {
             "step_up": waiting["step_up"][0]
@@ -147,7 +147,7 @@ async def test_a_proof_is_fresh_for_a_quarter_of_an_hour(api: Api) -> None:
     api.clock.advance(milliseconds=FRESH - 1)
     assert (await somebody.post("/keys", **FORMS["/keys"])).status_code == 303
     api.clock.advance(milliseconds=1)
-    assert "Is it you?" in (await somebody.post("/keys", **FORMS["/keys"])).text
+    assert "Confirm that it is you" in (await somebody.post("/keys", **FORMS["/keys"])).text
 
 
 async def test_a_proof_is_fresh_by_a_clock_a_little_behind(api: Api) -> None:
@@ -162,7 +162,7 @@ async def test_a_proof_by_a_clock_that_was_far_ahead_is_not_fresh(api: Api) -> N
     api.clock.advance(milliseconds=-AHEAD)
     assert (await somebody.post("/keys", **FORMS["/keys"])).status_code == 303
     api.clock.advance(milliseconds=-1)
-    assert "Is it you?" in (await somebody.post("/keys", **FORMS["/keys"])).text
+    assert "Confirm that it is you" in (await somebody.post("/keys", **FORMS["/keys"])).text
 
 
 async def test_a_wrong_password_is_asked_for_again_and_the_form_kept(api: Api) -> None:
@@ -299,7 +299,7 @@ async def test_all_that_decides_on_access_needs_it(api: Api) -> None:
             if "{" in path:
                 path = path.replace("{id}", "1")
             page = await somebody.post(path, id="1")
-            assert "Is it you?" in page.text, path
+            assert "Confirm that it is you" in page.text, path
             assert f'action="/dashboard{path}"' in page.text
 
 
@@ -309,6 +309,6 @@ async def test_whoever_cancels_is_back_at_their_form_and_nothing_is_done(api: Ap
         waiting = await asked(somebody, path, **FORMS[path])
         async with api.unchanged():
             back = await somebody.send(path, {**waiting, "step_up_cancel": "yes"})
-        assert said(back) == "You cancelled, so nothing was done."
+        assert said(back) == "You cancelled, so nothing was changed."
         assert shown in back.text.partition("<main")[2]
-        assert "Is it you?" not in back.text
+        assert "Confirm that it is you" not in back.text

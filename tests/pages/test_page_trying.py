@@ -164,7 +164,7 @@ async def test_whoever_is_not_signed_in_is_told_where_to(api: Api) -> None:
     async with api.unchanged():
         answer = await stranger.post("/sandbox/try", operation="create_product", body="{}")
     assert answer.status_code == 403
-    assert "not signed in any more, and nothing was sent" in answer.text
+    assert "no longer signed in, and nothing was sent" in answer.text
 
 
 async def test_a_session_that_ended_meanwhile_sends_nothing(api: Api) -> None:
@@ -216,12 +216,12 @@ async def test_a_session_left_open_tries_nothing_that_decides_on_access(
         assert outcome(await tried(admin, harmless, body=json.dumps(LAMP)))[0] in (200, 201)
     async with api.unchanged(but="challenges"):
         asked = await tried(admin, operation, **ACCESS[operation])
-    assert "Is it you?" in asked.text
+    assert "Confirm that it is you" in asked.text
     waiting = hidden(asked)
     assert {"csrf", "step_up", "operation", *ACCESS[operation]} == waiting.keys()
     async with api.unchanged():
         back = await admin.send("/sandbox/try", {**waiting, "step_up_cancel": "yes"})
-    assert said(back) == "You cancelled, so nothing was done."
+    assert said(back) == "You cancelled, so nothing was changed."
     assert ACCESS[operation]["body"] in unescape(back.text)
     proof = {**waiting, "current_password": PASSWORD}
     assert outcome(await admin.send("/sandbox/try", proof))[0] in (200, 201)
@@ -281,7 +281,7 @@ async def test_no_field_leads_elsewhere(api: Api) -> None:
             refused = await tried(admin, "delete_user", **{"path.id": value})
         assert refused.status_code == 422, value
         assert 'id="delete_user-path.id-fault"' in refused.text
-        assert "Something needs correcting" in said(refused)
+        assert "Correct the fields" in said(refused)
     for value in ("a\r\nx: y", "a\nx: y", "\x7f", "ä", "\u2028", "x" * 1001):
         async with api.unchanged():
             fields = {"path.id": "1", "header.If-Match": value}

@@ -50,36 +50,32 @@ async def test_the_page_of_a_user_promises_no_more_than_its_buttons_do(api: Api)
     await suspend(api.live, away.id, OPERATOR)
     app = Enrolment("JBSWY3DPEHPK3PXP", 0, "Phone", ())
     await api.live.change(OPERATOR, lambda change: add_authenticator(api.live, change, safe, app))
-    password, sign_out = "New password", "Sign out everywhere"
+    password, sign_out = "Reset password", "Sign out everywhere"
     factor, delete = "Reset second factor", "Delete user"
-    for user, heading, text, offered in (
+    for user, text, offered in (
         (
             active,
-            "Password, sign out, suspend and delete",
             "A suspended user",
             [password, sign_out, "Suspend user", delete],
         ),
         (
             safe,
-            "Password, sign out, second factor, suspend and delete",
             "A suspended user",
             [password, sign_out, factor, "Suspend user", delete],
         ),
         (
             away,
-            "Sign out, resume and delete",
-            "A resumed user",
+            "Resuming lets the user",
             [sign_out, "Resume user", delete],
         ),
         (
             own,
-            "Sign out and delete",
             "Deleting your own account",
             [sign_out, "Delete my account"],
         ),
     ):
         page = (await admin.get(f"/users/{user.id}")).text
-        card = page.partition(f"<h2>{heading}</h2>")[2].partition("</section>")[0]
+        card = page.partition("<h2>Access and deletion</h2>")[2].partition("</section>")[0]
         assert f"<p>{text}" in card
         assert re.findall(r'hx-sync="dialog:replace">([^<]*)</a>', card) == offered
 
@@ -88,7 +84,7 @@ async def test_who_has_a_plan_that_is_configured_no_more_keeps_it(api: Api) -> N
     _, admin = await signed_in(api, "admin")
     user = await api.account("viewer", plan="gold")
     path = f"/users/{user.id}"
-    shown = '<option value="gold" selected>Gold, no longer configured: limited as Free</option>'
+    shown = '<option value="gold" selected>Gold, no longer configured: limited like Free</option>'
     assert shown in (await admin.get(path)).text
     fields = {"email": user.email, "role": "viewer"}
     await admin.saved(path, name="Grace", plan="gold", **fields)
@@ -315,4 +311,4 @@ async def test_a_page_of_users_after_the_last_is_the_last(api: Api) -> None:
     for query in ("page=9", "page=9&search=person+", f"page={10**17}"):
         page = (await admin.get(f"/users?{query}")).text
         assert re.search(r"2\d users, page 2 of 2<", page), page
-        assert "Nobody found" not in page
+        assert "No users found" not in page

@@ -77,7 +77,7 @@ FORMS: dict[str, tuple[Form, dict[str, Any], dict[str, Any], list[str]]] = {
         {"description": "Everything"},
         ["user.created", "Everything"],
     ),
-    "profile": (of_oneself, {"mails": ["keys"]}, {"name": "Ada"}, ["A new API key", "Ada"]),
+    "profile": (of_oneself, {"mails": ["keys"]}, {"name": "Ada"}, ["An API key is created", "Ada"]),
 }
 
 
@@ -95,12 +95,12 @@ async def test_what_was_changed_meanwhile_is_shown_and_not_overwritten(
             answer = await admin.post(path, **stale)
             assert answer.status_code == 412
     text = unescape(answer.text)
-    assert "was changed in the meantime" in text
+    assert "was changed while you were editing it" in text
     assert "<title>Error: " in text
     assert re.findall("<[^>]* autofocus>", text) == [
         '<section class="card" role="alert" tabindex="-1" autofocus>'
     ]
-    told = text.partition("was changed in the meantime")[2].partition("</section>")[0]
+    told = text.partition("was changed while you were editing it")[2].partition("</section>")[0]
     for words in seen:
         assert words in told, told
     on_top = {**begun, "version": version_in(answer)}

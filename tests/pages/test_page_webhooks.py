@@ -197,7 +197,7 @@ async def test_what_cannot_be_undone_stands_apart_from_what_is_done_daily(api: A
     page = await admin.get(await made(admin))
     head, _, rest = page.text.partition("<dl")
     deliveries, _, end = rest.partition("<h2>Secret and deletion")
-    for link in ("/edit", "/webhooks/disable?", ">Send a test<"):
+    for link in ("/edit", "/webhooks/disable?", ">Send test event<"):
         assert link in head
     for link in ("/webhooks/secret?", "/webhooks/delete?"):
         assert link not in head + deliveries
@@ -217,14 +217,14 @@ async def test_disabling_asks_first_gives_up_what_is_pending_and_says_by_whom(ap
     answer = await admin.post("/webhooks/disable", **row)
     assert answer.headers["location"] == f"/dashboard{path}?done=webhook-disabled"
     page = await admin.get(path)
-    assert "<strong>disabled by hand</strong>" in page.text
-    assert "Send a test" not in page.text
+    assert "<strong>disabled manually</strong>" in page.text
+    assert "Send test event" not in page.text
     (after,) = rows(page)
     assert "Failed 1 attempt The webhook was disabled." in after
     assert "Send again" not in after
     (listed,) = rows(await admin.get("/webhooks"))
-    assert listed == f"{URL} sandbox.reset Disabled by hand None recently"
-    assert "from then on" in (await admin.get(f"/webhooks/enable?id={row['id']}")).text
+    assert listed == f"{URL} sandbox.reset Disabled manually None recently"
+    assert "from now on" in (await admin.get(f"/webhooks/enable?id={row['id']}")).text
     await admin.post("/webhooks/enable", **row)
     page = await admin.get(path)
     assert "disabled" not in page.text.partition("<h2>Deliveries")[0]
@@ -235,8 +235,8 @@ async def test_disabling_asks_first_gives_up_what_is_pending_and_says_by_whom(ap
     ("reason", "words", "listed"),
     [
         ("gone", "answered <strong>410 Gone</strong>", "Disabled its receiver is gone"),
-        ("failing", "5 days without one success", "Disabled 5 days without a success"),
-        (None, "Nothing has reached it since", "Failing since 14 Mar 2026, 12:00 UTC"),
+        ("failing", "5 days without a successful delivery", "Disabled 5 days without a success"),
+        (None, "No delivery has succeeded since", "Failing since 14 Mar 2026, 12:00 UTC"),
     ],
 )
 async def test_what_ails_a_webhook_is_told_in_words(
@@ -283,7 +283,7 @@ async def test_what_is_told_of_a_delivery_is_text_whoever_wrote_it(api: Api) -> 
     page = await admin.get(path)
     assert HOSTILE not in page.text
     newest, oldest = rows(page)
-    assert "It answered 200 in 31 ms Body of the answer" in newest
+    assert "It answered 200 in 31 ms Body of the response" in newest
     assert f"</code></pre>{HOSTILE}" in newest
     assert f"Failed 1 attempt It{reason[2:]} in 4 ms" in oldest
     assert HOSTILE not in (await admin.get("/webhooks")).text
@@ -401,10 +401,10 @@ async def test_a_secret_is_rotated_and_both_sign_for_a_day(api: Api) -> None:
     assert "16 Mar 2026, 12:00 UTC" in answer.text
     after = await stored(api.live, path)
     assert (after.former_secret, after.former_until) == (before.secret, NOON + DAY)
-    assert "Both the new and the old one sign" in (await admin.get(path)).text
+    assert "signed with both the new and the old secret" in (await admin.get(path)).text
     async with api.live.db.transaction() as tx:
         await tx.run("UPDATE webhooks SET former_until = :now", {"now": api.clock()})
-    assert "Both the new and the old one sign" not in (await admin.get(path)).text
+    assert "signed with both the new and the old secret" not in (await admin.get(path)).text
 
 
 async def test_a_deleted_webhook_is_nowhere_any_more(api: Api) -> None:

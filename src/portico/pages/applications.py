@@ -56,14 +56,16 @@ async def ask_revoke(visit: Visit) -> Reply:
     ):
         return visit.asks(
             f"Revoke the access of {named(client.name, client.id)}?",
-            "It can no longer act for you, until you allow it again.",
+            "It can no longer access your account until you allow it again.",
             words="Revoke access",
             danger=True,
             action="/applications/revoke",
             back=("/applications", "Applications"),
             id=grant.id,
         )
-    raise NotFound("You have granted no such access.")
+    raise NotFound(
+        "This application has no access to your account. You may have revoked it already."
+    )
 
 
 async def revoke(visit: Visit) -> Reply:

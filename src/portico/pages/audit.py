@@ -118,7 +118,7 @@ async def export(visit: Visit) -> Reply:
     asked = await _asked(visit)
     form = format_asked(visit)
     if asked.faults:
-        raise Unreadable("This file cannot be made: mend the filters beside the audit log.")
+        raise Unreadable("The file cannot be created. Correct the filters, then export again.")
     return as_file(visit, "audit", form, _file(visit, asked.chosen, form))
 
 

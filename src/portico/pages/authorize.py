@@ -49,7 +49,7 @@ async def ask(visit: Visit) -> Reply:
                 raise _refusal(visit, asked, "login_required", "The user must sign in again.")
             return await _sign_in(visit, asked, parameters, again="yes")
         if asked.silent:
-            raise _refusal(visit, asked, "consent_required", "The user must be asked.")
+            raise _refusal(visit, asked, "consent_required", "The user must be asked for consent.")
     except Returned as returned:
         return see_other(returned.address)
     except Refused as refused:
@@ -83,15 +83,15 @@ async def decide(visit: Visit) -> Reply:
         parameters = _parameters(visit)
         asked = await read_request(visit.env, parameters)
         if visit.form.text("decision") != "allow":
-            raise _refusal(visit, asked, "access_denied", "The user did not allow it.")
+            raise _refusal(visit, asked, "access_denied", "The user denied access.")
         if asked.silent:
-            raise _refusal(visit, asked, "consent_required", "The user must be asked.")
+            raise _refusal(visit, asked, "consent_required", "The user must be asked for consent.")
         session = await read_session(visit.env, visit.session_id)
         if not await signed_in_for(visit.env, asked, parameters, session):
             return await _sign_in(visit, asked, parameters, again="yes")
         scopes = _grantable(visit, asked.wanted)
         if asked.wanted.scopes and not scopes:
-            raise _refusal(visit, asked, "access_denied", "The user may allow nothing of this.")
+            raise _refusal(visit, asked, "access_denied", "The user's role allows none of this.")
         shown = implied(frozenset(visit.form.text(SHOWN).split()))
         if visit.form.has(SHOWN) and not scopes <= shown:  # every browser sends it
             return _question(visit, asked.wanted, meanwhile=True)

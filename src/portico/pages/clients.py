@@ -26,8 +26,8 @@ from portico.storage.listing import Page
 
 _SCOPES = [(scope, scope, scope_words(scope)) for scope in SCOPES]
 _KINDS = (
-    ("confidential", "Confidential", "It runs on a server that can keep a secret."),
-    ("public", "Public", "It runs with the user, on a phone or in a browser: PKCE, no secret."),
+    ("confidential", "Confidential", "Runs on a server that can keep a secret."),
+    ("public", "Public", "Runs on a user's device or in a browser, with PKCE and no secret."),
 )
 
 
@@ -46,7 +46,7 @@ async def show_all(visit: Visit) -> Reply:
 async def _client(visit: Visit, row_id: int) -> Client:
     client = await visit.env.clients.get(row_id)
     if client is None:
-        raise NotFound("There is no such client.")
+        raise NotFound("This client does not exist. It may have been deleted.")
     return client
 
 
@@ -138,9 +138,10 @@ async def ask_secret(visit: Visit) -> Reply:
     """GET /clients/secret."""
     client = await _client(visit, visit.sent_id())
     return visit.asks(
-        f"A new secret for {named(client.name, client.id)}?",
-        "The old one fails at once: the client cannot get tokens until it has the new one.",
-        words="Make a new secret",
+        f"Create a new secret for {named(client.name, client.id)}?",
+        "The old secret stops working immediately. The client cannot get tokens until you give it"
+        " the new one.",
+        words="Create new secret",
         action="/clients/secret",
         back=(f"/clients/{client.id}", named(client.name, client.id)),
         id=client.id,
@@ -164,7 +165,7 @@ async def ask_delete(visit: Visit) -> Reply:
     client = await _client(visit, visit.sent_id())
     return visit.asks(
         f"Delete {named(client.name, client.id)}?",
-        "Its access to users' accounts ends at once. This cannot be undone.",
+        "Its access to users' accounts ends immediately. This cannot be undone.",
         words="Delete client",
         danger=True,
         action="/clients/delete",

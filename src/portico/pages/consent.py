@@ -47,5 +47,5 @@ def consent_page(
 def refusal_page(visit: Visit, error: str, message: str) -> Reply:
     """Tells the user that a client asks for what it may not (400); nothing is sent to it."""
     return visit.page(
-        "oauth_error.html", "This cannot go on", status=400, error=error, message=message
+        "oauth_error.html", "Authorization failed", status=400, error=error, message=message
     )

@@ -79,21 +79,21 @@ async def ask_end(visit: Visit) -> Reply:
         return visit.asks(
             f"Sign out {agent_words(place.user_agent)}?",
             f"It was signed in from {place.address or 'an unknown address'}.",
-            words="Sign it out",
+            words="Sign out",
             danger=True,
             action="/devices/end",
             back=("/devices", "Devices"),
             kind=by,
             id=visit.sent("id"),
         )
-    raise NotFound("You are not signed in there.")
+    raise NotFound("This device is no longer signed in.")
 
 
 async def end(visit: Visit) -> Reply:
     """POST /devices/end."""
     ends = {"session": end_session, "login": end_grant}.get(visit.sent("kind"))
     if ends is None:
-        raise NotFound("You are not signed in there.")
+        raise NotFound("This device is no longer signed in.")
     await ends(visit.env, visit.sent_id(), visit.request.by, of_user=visit.user.id)
     return visit.go("/devices", done="device-ended")
 
@@ -102,8 +102,8 @@ async def ask_end_others(visit: Visit) -> Reply:
     """GET /devices/end-others."""
     return visit.asks(
         "Sign out everywhere else?",
-        "All other sessions end, and so does the access of programs and applications that signed"
-        " in as you. API keys stay.",
+        "All your other sessions end, and programs and applications lose access to your account."
+        " API keys keep working.",
         words="Sign out everywhere else",
         danger=True,
         action="/devices/end-others",

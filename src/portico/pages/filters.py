@@ -31,7 +31,7 @@ def named(name: str, row_id: int) -> str:
     shown = unturned(name)
     if any(category(one)[0] in "LNPS" and one not in _BLANK for one in shown):
         return shown
-    return f"Without a visible name (ID {row_id})"
+    return f"Unnamed (ID {row_id})"
 
 
 def email(address: str) -> Markup:
@@ -113,7 +113,7 @@ def second(at: int) -> Markup:
 
 def status_words(status: int) -> str:
     """A status of HTTP with its name: 404 Not Found."""
-    return f"{status} {HTTPStatus(status).phrase}" if status else "Not told apart"
+    return f"{status} {HTTPStatus(status).phrase}" if status else "Other"
 
 
 def status_colour(status: int) -> str:
@@ -151,7 +151,7 @@ _CREDENTIALS = {
     "session": "Session",
     "password": "Password",
     "passkey": "Passkey",
-    "provider": "Other provider",
+    "provider": "Sign-in provider",
     "command": "Command line",
     "system": "Portico itself",
     "none": "No credential",

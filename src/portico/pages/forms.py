@@ -27,7 +27,7 @@ MAX_FIELDS = 250
 PASSWORDS = ("password", "current_password")
 """Fields that no page shows again."""
 
-_LOOK = "Something needs correcting: see below."
+_LOOK = "Correct the fields marked below."
 
 
 class Form:
@@ -91,7 +91,9 @@ class Form:
         the page offers."""
         values = list((self._sent or {}).get(name, ()))
         if not set(values) <= set(allowed):
-            raise Unreadable(f"The field {name} has a value that the page does not offer.")
+            raise Unreadable(
+                f"The field {name} has a value that the page does not offer. Load the page again."
+            )
         return values
 
     def chosen(self, name: str, allowed: Collection[str]) -> list[str]:
@@ -137,7 +139,7 @@ class Form:
         typed again where it is something else that the form has come back for."""
         text = self._faults.get(name, "")
         if not text and (self._faults or self.said) and self.lost(name):
-            text = "Type your password again."
+            text = "Enter your password again."
         if "://" not in text.partition(" ")[0]:  # an address stays as it was typed
             text = text[:1].upper() + text[1:]
         return text if not text or text.endswith((".", "!", "?")) else f"{text}."

@@ -82,7 +82,7 @@ async def _made(visit: Visit, make: Callable[[By], Awaitable[Made]]) -> Reply:
         make,
         lambda made: visit.page(
             "link_made.html",
-            f"An invitation for {made.invitation.email}",
+            f"Invitation for {made.invitation.email}",
             link=made.link,
             expires_at=made.invitation.expires_at,
             back=_list(visit),
@@ -103,9 +103,9 @@ async def ask_revoke(visit: Visit) -> Reply:
     """GET /users/invitations/revoke."""
     found = await visit.env.invitations.get(visit.sent_id())
     if found is None:
-        raise NotFound("There is no such invitation.")
+        raise NotFound("This invitation no longer exists. It may have been accepted or revoked.")
     return visit.asks(
-        f"Revoke the invitation of {found.email}?",
+        f"Revoke the invitation for {found.email}?",
         "Its link stops working.",
         words="Revoke invitation",
         danger=True,

@@ -29,7 +29,7 @@ async def show_invitation(visit: Visit) -> Reply:
         invitation = None
     return visit.page(
         "invitation.html",
-        "Your account",
+        "Create your account",
         status=200 if invitation else 410,
         private_address=True,
         token=token,
@@ -56,7 +56,9 @@ async def accept_invitation(visit: Visit) -> Reply:
 async def show_sign_up(visit: Visit) -> Reply:
     """GET /sign-up."""
     if not visit.env.sign_up:
-        raise NotFound("Accounts are made by invitation here: ask an administrator.")
+        raise NotFound(
+            "Accounts on this server are by invitation only. Ask an administrator to invite you."
+        )
     return visit.page("sign_up.html", "Create an account", domains=visit.env.sign_up_domains)
 
 

@@ -32,8 +32,8 @@ MAX_BYTES = 65_536
 _NOT_KEPT = ("csrf", KEPT, "otp", "credential", TOKEN, PASSKEY, *PASSWORDS)
 _BACK = "You are signed in again, and nothing was sent yet. Check what you filled in, then send it."
 _GONE = (
-    "What you filled in before you signed in is not here any more: it comes back once, within an"
-    " hour, for whoever filled it in."
+    "What you filled in before you signed in is no longer available: it is kept for one hour, and"
+    " comes back once."
 )
 
 

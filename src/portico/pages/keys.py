@@ -22,17 +22,17 @@ from portico.storage.api_keys import OwnedKey
 from portico.storage.listing import Page
 
 _TYPES: dict[KeyType, tuple[str, str]] = {
-    "live": ("Read and write", "Everything that you may do."),
-    "read": ("Read only", "GET requests alone."),
-    "test": ("Test", "Everything that you may do, in the sandbox alone."),
+    "live": ("Read and write", "Everything you can do."),
+    "read": ("Read only", "GET requests only."),
+    "test": ("Test", "Everything you can do, in the sandbox only."),
 }
 _EXPIRIES = {30: "In 30 days", 90: "In 90 days", 365: "In a year"}
 _MAX_SEARCH = 254
 _FILTERS = ("search", "unused", "page")
 _UNUSED = {
     "ever": ("Never used", None),
-    "30": ("Not for 30 days", 30),
-    "90": ("Not for 90 days", 90),
+    "30": ("Not in the last 30 days", 30),
+    "90": ("Not in the last 90 days", 90),
 }
 
 
@@ -62,7 +62,7 @@ def shown(key: ApiKey, now: int) -> Shown:
     elif ended:
         state, colour = "Expired", ""
     elif key.rotated_at is not None:
-        state, colour = "Rotated, ends", "warn"
+        state, colour = "Rotated, expires", "warn"
     elif until is not None:
         state = "Active until"
     return Shown(
@@ -94,7 +94,7 @@ def _expiries(visit: Visit) -> list[tuple[str, str]]:
     if most is None:
         return [*((f"{days}d", words) for days, words in _EXPIRIES.items()), ("never", "Never")]
     shorter = [(f"{days}d", words) for days, words in _EXPIRIES.items() if days < most]
-    return [*shorter, (f"{most}d", f"In {counted(most, 'day')}, the longest")]
+    return [*shorter, (f"{most}d", f"In {counted(most, 'day')} (maximum)")]
 
 
 def _scopes(visit: Visit) -> list[tuple[str, str, str]]:
@@ -181,7 +181,7 @@ async def _own(visit: Visit) -> ApiKey:
     key = await visit.env.api_keys.get(visit.sent_id())
     owner = await visit.owner()
     if key is None or owner is None or key.user_id != owner.id:
-        raise NotFound("You have no such key.")
+        raise NotFound("You have no key with this ID.")
     return key
 
 
@@ -204,7 +204,7 @@ async def rotate(visit: Visit) -> Reply:
     """POST /keys/rotate."""
     key = await _own(visit)
     if not usable(key, visit.request.now):
-        raise Conflict("This key has ended: create another.")
+        raise Conflict("This key has expired or was revoked. Create a new key instead.")
 
     def made(rotation: Rotation) -> Reply:
         title, end = "The key was rotated", rotation.previous_end
@@ -218,7 +218,7 @@ def _asks_revoke(visit: Visit, key: ApiKey, path: str, name: str) -> Reply:
     query = came_from.get("list")
     return visit.asks(
         f"Revoke {named(key.name, key.id)}?",
-        f"Everything that uses {key.hint} fails from then on. This cannot be undone.",
+        f"Everything that uses {key.hint} stops working immediately. This cannot be undone.",
         words="Revoke key",
         danger=True,
         action=f"{path}/revoke",
@@ -281,7 +281,7 @@ async def _any(visit: Visit) -> ApiKey:
     """The key that the form or the address names, whosever it is. Raises `NotFound`."""
     key = await visit.env.api_keys.get(visit.sent_id())
     if key is None:
-        raise NotFound("There is no such key.")
+        raise NotFound("There is no key with this ID.")
     return key
 
 

@@ -21,7 +21,7 @@ _TYPES: dict[str, tuple[Format, str]] = {
 def format_asked(visit: Visit) -> Format:
     """The format that the address asks for. Raises `Unreadable` for none."""
     if visit.sent("format") not in _TYPES:
-        raise Unreadable("This file cannot be made: choose CSV or NDJSON beside the list.")
+        raise Unreadable("The file cannot be created. Select CSV or NDJSON as its format.")
     return _TYPES[visit.sent("format")][0]
 
 

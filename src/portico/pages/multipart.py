@@ -20,7 +20,7 @@ AROUND_BYTES = 65_536
 
 _MAX_PARTS = 20
 _MAX_NAME = 200
-_BROKEN = "The file did not come whole: send it again."
+_BROKEN = "The file was not received completely. Upload it again."
 
 
 async def read_file_form(content_type: str | None, body: AsyncGenerator[bytes, None]) -> Form:
@@ -44,7 +44,7 @@ async def read_file_form(content_type: str | None, body: AsyncGenerator[bytes, N
             value += data
             size += len(data)
             if size > AROUND_BYTES:
-                raise Unreadable("The form holds too much beside its file.")
+                raise Unreadable("The form is too large beside its file.")
         sent.setdefault(part.name, []).append(_text(value))
     return Form(sent)
 

@@ -6,8 +6,8 @@ from portico.pages.site import ONCE_PATH, PageRoute, Visit, html
 from portico.services.shown_once import take_page
 
 _SHOWN = (
-    "This page was already shown, or waited for more than five minutes. What it showed cannot be"
-    " looked up. If you did not save it, make another and revoke this one."
+    "This page is shown only once, within five minutes, and its secret cannot be looked up. If you"
+    " did not save it, create a new one and revoke this one."
 )
 
 

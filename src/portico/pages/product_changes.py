@@ -42,7 +42,7 @@ async def change_status(visit: Visit) -> Reply:
     """POST /products/{id}."""
     verb = VERBS.get(visit.form.text("do"))
     if verb is None:
-        raise Unreadable("The page offers no such change.")
+        raise Unreadable("The page does not offer this change. Load it again.")
     product_id = visit.request.resource_id
     await _carry_out(visit, product_id, verb)
     return visit.go(
@@ -89,11 +89,11 @@ def _chosen(visit: Visit) -> _Chosen:
     name = visit.sent("do")
     verb = VERBS.get(name)
     if verb is None and name != DELETE:
-        raise Unreadable("The page offers no such change.")
+        raise Unreadable("The page does not offer this change. Load it again.")
     texts = visit.sent("ids").split(",") if visit.sent("ids") else visit.sent_all("id")
     ids = list(dict.fromkeys(parse_id(text) for text in texts))
     if not 0 < len(ids) <= PER_PAGE:
-        raise Unreadable(f"Choose at least one product and at most {PER_PAGE}.")
+        raise Unreadable(f"Select 1 to {PER_PAGE} products.")
     words, done = (verb.words, verb.done) if verb else ("Delete", "deleted")
     return _Chosen(verb, words, done, ids, back_to_list(visit, FILTERS))
 
@@ -104,7 +104,7 @@ def _consequences(verb: Verb | None, count: int) -> list[str]:
         return [f"This also deletes {whose} image addresses and metadata, and cannot be undone."]
     if count == 1:
         return [verb.means]
-    return [verb.means_for_several, "Products that cannot change are left alone and listed."]
+    return [verb.means_for_several, "Products that cannot be changed are skipped and listed."]
 
 
 async def _names(visit: Visit, ids: list[int]) -> str:
@@ -153,7 +153,7 @@ async def _outcome(visit: Visit, product_id: int, verb: Verb | None) -> _Outcome
     try:
         await _carry_out(visit, product_id, verb)
     except NotFound:
-        return _Outcome(product_id, name, "It was deleted in the meantime.", gone=True)
+        return _Outcome(product_id, name, "It has been deleted since.", gone=True)
     except (Conflict, Invalid, Unavailable) as error:
         return _Outcome(product_id, name, _reason(error))
     return _Outcome(product_id, name, gone=verb is None)

@@ -17,7 +17,7 @@ async def export(visit: Visit) -> Reply:
     asked = asked_of(visit)
     form = format_asked(visit)
     if asked.faults:
-        raise Unreadable("This file cannot be made: mend the filters beside the list of products.")
+        raise Unreadable("The file cannot be created. Correct the filters, then export again.")
     return as_file(visit, "products", form, _file(visit, asked, form))
 
 

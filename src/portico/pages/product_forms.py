@@ -27,8 +27,8 @@ _FIRST_FIELD = {_IMAGE: "url", _METADATA: "name"}
 _WHOLE = re.compile("-?[0-9]{1,18}")
 
 _GONE = (
-    "This product was deleted in the meantime, and nothing was saved. What you typed is still"
-    " here: you can create a new product with it."
+    "This product was deleted while you were editing it, so nothing was saved. What you entered is"
+    " still here: you can create a new product with it."
 )
 
 
@@ -132,7 +132,7 @@ async def create(visit: Visit) -> Reply:
     values = {**_values(form), "status": form.read("status", products.status)}
     form.check()
     if not form.text(ONCE):
-        raise Unreadable("This form is not whole: load the page again.")
+        raise Unreadable("This form is incomplete. Load the page again.")
     return await sent_once(
         visit,
         lambda by: create_product(visit.env, values, by),
@@ -154,7 +154,7 @@ async def show_edit(visit: Visit) -> Reply:
             raise
         return await _gone(visit)
     version = visit.form.shown(VERSION, _tag(product))
-    return await _page(visit, "Edit the product", product, hidden={VERSION: version})
+    return await _page(visit, "Edit product", product, hidden={VERSION: version})
 
 
 async def edit(visit: Visit) -> Reply:
@@ -215,7 +215,7 @@ async def _meanwhile(visit: Visit, product: Product, mine: dict[str, Any]) -> Re
     """The form again, with what is stored by now beside it: sent once more, it is saved on top."""
     return await _page(
         visit,
-        "Edit the product",
+        "Edit product",
         product,
         status=412,
         hidden={VERSION: _tag(product)},

@@ -41,7 +41,7 @@ async def send(visit: Visit) -> Reply:
 async def _upload(visit: Visit) -> Upload:
     upload = await visit.env.uploads.get(visit.request.resource_id)
     if upload is None or upload.account_id != visit.user.id:
-        raise NotFound("This import is not here any more: files are kept for a day.")
+        raise NotFound("This import no longer exists: files are kept for one day.")
     return upload
 
 

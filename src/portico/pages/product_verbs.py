@@ -20,15 +20,15 @@ class Verb(NamedTuple):
 
 
 _SHOWN = (
-    "It becomes active, and the API lists it.",
-    "They become active, and the API lists them.",
+    "Makes it active, so that the API lists it.",
+    "They become active, so that the API lists them.",
 )
 PUBLISH = Verb("publish", "Publish", "published", "active", *_SHOWN)
 ACTIVATE = Verb("activate", "Activate", "activated", "active", *_SHOWN)
 ARCHIVE = Verb(
     "archive", "Archive", "archived", "archived",
-    "The API lists it only when asked for archived products. Nothing is deleted.",
-    "The API lists them only when asked for archived products. Nothing is deleted.",
+    "The API will list it only when asked for archived products. Nothing is deleted.",
+    "The API will list them only when asked for archived products. Nothing is deleted.",
 )  # fmt: skip
 VERBS = {verb.name: verb for verb in (PUBLISH, ACTIVATE, ARCHIVE)}
 

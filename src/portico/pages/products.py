@@ -130,7 +130,7 @@ async def product_of(visit: Visit, product_id: int) -> Product:
     """A product. Raises `NotFound`."""
     product = await visit.env.products.get(product_id)
     if product is None:
-        raise NotFound(f"There is no product {product_id}. It may have been deleted meanwhile.")
+        raise NotFound(f"There is no product {product_id}. It may have been deleted.")
     return product
 
 

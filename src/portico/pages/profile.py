@@ -13,12 +13,12 @@ from portico.services.chosen_passwords import chosen
 from portico.services.users import Check, change_user, read_user
 
 _MAILS = (
-    ("sign-ins", "Somebody signs in to my account on a new device", ""),
-    ("keys", "A new API key is made for my account", ""),
-    ("expiring-keys", "One of my API keys ends within seven days", ""),
-    ("roles", "My account has a new role", ""),
+    ("sign-ins", "Someone signs in to my account on a new device", ""),
+    ("keys", "An API key is created for my account", ""),
+    ("expiring-keys", "One of my API keys expires within seven days", ""),
+    ("roles", "My role changes", ""),
 )
-_THEMES = (("system", "As the system"), ("light", "Light"), ("dark", "Dark"))
+_THEMES = (("system", "Same as system"), ("light", "Light"), ("dark", "Dark"))
 
 
 async def show(visit: Visit) -> Reply:

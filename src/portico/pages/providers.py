@@ -41,7 +41,7 @@ async def begin_link(visit: Visit) -> Reply:
     """POST /security/link."""
     provider = visit.site.accounts.environment.sign_in_by.get(visit.form.text("provider"))
     if provider is None:
-        raise NotFound("Nobody signs in by this provider any more.")
+        raise NotFound("This sign-in provider is no longer available.")
     return await _leave(visit, provider, f"{visit.site.base}/security", user_id=visit.user.id)
 
 
@@ -67,7 +67,7 @@ async def _leave(
         return _refused(visit, error, target)
     # A redirect would be one of a form, which our policy keeps to this host.
     reply = visit.page(
-        "leave.html", f"To {provider.label}", address=gone.address, to=provider.label
+        "leave.html", f"Continue to {provider.label}", address=gone.address, to=provider.label
     )
     reply.headers.append(PROVIDER.set(gone.secret))
     return reply
@@ -99,7 +99,7 @@ async def come_back(provider: Provider, visit: Visit) -> Reply:
 async def _link(visit: Visit, provider: Provider, known: Known) -> Reply:
     if not visit.signed_in or visit.user.id != known.visit.user_id:
         raise PermissionDenied(
-            "You are not signed in any more as who you were, so nothing was linked. Sign in, and"
+            "You are no longer signed in to the same account, so nothing was linked. Sign in, then"
             " link it again."
         )
     await link(visit.env, provider, known.person, visit.user.id, visit.request.by)
@@ -115,7 +115,7 @@ def _refused(visit: Visit, error: PorticoError, target: str) -> Reply:
     shown = problem(error)
     reply = visit.page(
         "provider_refused.html",
-        "This did not sign you in",
+        "Sign-in failed",
         # 401 would ask for a header that no browser can send.
         status=403 if shown.status == 401 else shown.status,
         message=error.message,
@@ -137,7 +137,7 @@ async def _own(visit: Visit) -> ProviderLink:
     links = await visit.env.providers.links_of(visit.user.id)
     found = next((one for one in links if one.id == visit.sent_id()), None)
     if found is None:
-        raise NotFound("There is no such link: it was removed meanwhile.")
+        raise NotFound("This provider is no longer linked.")
     return found
 
 
@@ -146,7 +146,7 @@ async def ask_unlink(visit: Visit) -> Reply:
     found = await _own(visit)
     return visit.asks(
         f"Unlink {label_of(visit.env, found) or found.issuer}?",
-        f"{found.email or found.subject} can no longer sign you in there.",
+        f"{found.email or found.subject} can then no longer sign you in.",
         words="Unlink",
         danger=True,
         action="/security/unlink",

@@ -35,7 +35,7 @@ async def forgot(visit: Visit) -> Reply:
 
 def sent_title(visit: Visit) -> str:
     """What comes after a link was asked for: the mail, or, where none is sent, whoever has it."""
-    return "Check your e-mail" if visit.env.has_mail_server else "Ask whoever runs this server"
+    return "Check your e-mail" if visit.env.has_mail_server else "Ask the server operator"
 
 
 async def show_sent(visit: Visit) -> Reply:
@@ -81,7 +81,7 @@ async def reset(visit: Visit) -> Reply:
 
 async def show_verify(visit: Visit) -> Reply:
     """GET /verify: asks first."""
-    return await _of_link(visit, "verify.html", "Verify your address", VERIFY)
+    return await _of_link(visit, "verify.html", "Verify your e-mail", VERIFY)
 
 
 async def verify(visit: Visit) -> Reply:
@@ -92,7 +92,7 @@ async def verify(visit: Visit) -> Reply:
 
 async def show_verified(visit: Visit) -> Reply:
     """GET /verified."""
-    return visit.page("verified.html", "Your address is verified")
+    return visit.page("verified.html", "Your e-mail is verified")
 
 
 def _link_made(visit: Visit, sent: str) -> str:
@@ -125,7 +125,7 @@ async def change_email(visit: Visit) -> Reply:
 
 async def show_new_email(visit: Visit) -> Reply:
     """GET /new-email: asks first."""
-    return await _of_link(visit, "new_email.html", "Your new address", NEW_EMAIL)
+    return await _of_link(visit, "new_email.html", "Confirm your new e-mail", NEW_EMAIL)
 
 
 async def new_email(visit: Visit) -> Reply:
@@ -136,7 +136,7 @@ async def new_email(visit: Visit) -> Reply:
 
 async def show_taken(visit: Visit) -> Reply:
     """GET /new-email/taken: no mail has shown whose the address is."""
-    return visit.page("verified.html", "Your address is changed")
+    return visit.page("verified.html", "Your e-mail has changed")
 
 
 PAGES = (

@@ -164,7 +164,7 @@ class Reference:
             if one.tag == tag
         ]
         if tag == "webhooks":
-            entries.append(Entry(DELIVERIES, "POST", "What webhooks are sent", ""))
+            entries.append(Entry(DELIVERIES, "POST", "Webhook deliveries", ""))
         return entries
 
 

@@ -98,7 +98,7 @@ def _keys(asked: _Asked, summary: Summary, *, is_admin: bool) -> list[_Line]:
         if key.id == NO_KEY:
             name, small = "No API key", "Sessions, logins, applications"
         else:
-            name, small = key.name or f"Key {key.id}", key.hint or "Gone"
+            name, small = key.name or f"Key {key.id}", key.hint or "Deleted"
         lines.append(_line(asked, "key", str(key.id), sums, name, small, **also))
     return lines
 
@@ -107,7 +107,7 @@ def _accounts(asked: _Asked, summary: Summary) -> list[_Line]:
     lines = []
     for account, sums in summary.accounts:
         if account.id == NOBODY:
-            value, name, small = _NOWHERE, "No account", "Whoever sent no valid credential"
+            value, name, small = _NOWHERE, "No account", "Requests without a valid credential"
         else:
             value, name = str(account.id), account.name or f"Account {account.id}"
             small = account.email or "Deleted"

@@ -52,18 +52,18 @@ FILE_SECONDS = 1_000.0
 """How long a file may take to arrive: 100 MiB by a line of one megabit a second."""
 
 TITLES = {
-    400: "This cannot be read",
-    403: "This is not open to you",
-    404: "There is nothing here",
-    405: "This is not possible here",
-    408: "This took too long",
-    409: "This is not possible now",
-    410: "This is no longer kept",
-    413: "This is too large",
-    415: "This cannot be read",
+    400: "Invalid request",
+    403: "Access denied",
+    404: "Page not found",
+    405: "Not possible here",
+    408: "The request took too long",
+    409: "Not possible right now",
+    410: "No longer available",
+    413: "Too large",
+    415: "Unsupported format",
     429: "Too many requests",
     500: "Something went wrong",
-    503: "Please try again",
+    503: "Temporarily unavailable",
 }
 
 _PASSING = {408, 429, 500, 503}
@@ -164,7 +164,7 @@ class PageResponder:
         visit = Visit(self._site, cast("BodyRequest[Form]", request), user)
         reply = visit.page(
             "problem.html",
-            TITLES.get(shown.status, "This did not work"),
+            TITLES.get(shown.status, "Something went wrong"),
             status=shown.status,
             code=shown.status,
             message=_told(error),
@@ -267,7 +267,7 @@ def _told(error: PorticoError) -> str:
     if not isinstance(error, PermissionDenied):
         return error.message
     roles = [f"{role}s" for role, scopes in ROLE_SCOPES.items() if error.scope in scopes]
-    return f"Only {' and '.join(roles)} can open this." if roles else error.message
+    return f"Only {' and '.join(roles)} can open this page." if roles else error.message
 
 
 async def _form(request: Request, endpoint: Endpoint) -> Form:

@@ -91,7 +91,7 @@ async def _own(visit: Visit) -> Authenticator | Passkey:
     for one in owned:
         if one is not None and one.id == visit.sent_id():
             return one
-    raise NotFound("You have no such factor. It may have been removed.")
+    raise NotFound("You no longer have this second factor. It may have been removed.")
 
 
 async def show_rename(visit: Visit) -> Reply:
@@ -134,7 +134,7 @@ async def _what_remains(visit: Visit) -> str:
         return f"{gone} You must set up an authenticator app when you next sign in."
     if visit.user.password_hash is None:
         return gone
-    return f"{gone} Your password alone then signs you in."
+    return f"{gone} Your password alone will be enough to sign in."
 
 
 async def remove(visit: Visit) -> Reply:
@@ -148,11 +148,11 @@ async def remove(visit: Visit) -> Reply:
 async def ask_renew(visit: Visit) -> Reply:
     """GET /security/recovery-codes."""
     if not await visit.env.factors.of_user(visit.user.id):
-        raise Conflict("Recovery codes stand in for a second factor: set one up first.")
+        raise Conflict("Recovery codes replace a second factor. Set one up first.")
     return visit.asks(
-        "Make new recovery codes?",
-        "The old ones stop working.",
-        words="Make new codes",
+        "Create new recovery codes?",
+        "The codes that you saved before stop working.",
+        words="Create new codes",
         action="/security/recovery-codes",
         back=("/security", "Sign-in security"),
         once=fresh_key(visit),

@@ -19,7 +19,7 @@ from portico.services.shown_once import await_page, keep_page
 
 T = TypeVar("T")
 
-_AGAIN = "This form is sent already; look in the list for what it has made."
+_AGAIN = "This form was already sent. Find what it created in the list."
 
 
 def fresh_key(visit: Visit) -> str:

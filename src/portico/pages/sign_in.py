@@ -155,7 +155,7 @@ async def show_code(visit: Visit) -> Reply:
         options = request_options(visit.site.accounts.environment, visit.site.origin)
         return visit.page(
             "code.html",
-            "One more step",
+            "Enter your code",
             next=target,
             factors=waits.factors,
             passkey_options=options,

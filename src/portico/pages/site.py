@@ -154,7 +154,7 @@ def is_of_session(form: Form, cookie: str | None) -> bool:
 def check_token(form: Form, cookie: str | None) -> None:
     """Raises `PermissionDenied` for a form that no page of this session has sent."""
     if not is_of_session(form, cookie):
-        raise PermissionDenied("This form is not from your session: load the page again.")
+        raise PermissionDenied("This form does not belong to your session. Load the page again.")
 
 
 def sender_of(form: Form, accounts: Accounts) -> int | None:
@@ -199,7 +199,7 @@ class Visit:
     def user(self) -> User:
         """The account that is signed in. Raises `NotFound` where it is gone."""
         if self._user is None:
-            raise NotFound("This account is gone.")
+            raise NotFound("This account no longer exists.")
         return self._user
 
     @property

@@ -41,7 +41,7 @@ async def question(visit: Visit) -> Reply | None:
     session = await read_session(env, visit.session_id)
     token = form.text(TOKEN)
     if form.has(CANCEL):
-        raise Conflict("You cancelled, so nothing was done.")
+        raise Conflict("You cancelled, so nothing was changed.")
     if not token:
         if is_fresh(session, visit.request.now):
             return None
@@ -72,7 +72,7 @@ async def _page(visit: Visit, token: str, status: int) -> Reply:
     factors = await env.factors.of_user(visit.user.id)
     return visit.page(
         "step_up.html",
-        "Is it you?",
+        "Confirm that it is you",
         status=status,
         action=visit.request.path,
         token=token,

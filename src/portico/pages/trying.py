@@ -152,7 +152,7 @@ class Trying:
     def _operation(self, visit: Visit) -> Operation:
         found = self._operations.get(visit.sent("operation"))
         if found is None or not found.tryable:
-            raise NotFound("There is no such operation to try.")
+            raise NotFound("This operation cannot be tried here. Choose another in the reference.")
         return found
 
     async def _reader(self, visit: Visit) -> Reader | None:

@@ -66,7 +66,7 @@ async def show_all(visit: Visit) -> Reply:
 def _plans(visit: Visit, own_plan: str) -> dict[str, str]:
     """What each plan is called; also the one that somebody has, which may be configured no more."""
     plans = {plan: plan.capitalize() for plan in visit.env.plans}
-    plans.setdefault(own_plan, f"{own_plan.capitalize()}, no longer configured: limited as Free")
+    plans.setdefault(own_plan, f"{own_plan.capitalize()}, no longer configured: limited like Free")
     return plans
 
 
@@ -180,7 +180,7 @@ async def ask_sign_out(visit: Visit) -> Reply:
     person = await _asked(visit)
     return visit.asks(
         f"Sign out {named(person.name, person.id)} everywhere?",
-        "All sessions end, and so does the access of programs and applications. API keys stay.",
+        "All sessions end, and programs and applications lose access. API keys keep working.",
         words="Sign out everywhere",
         danger=True,
         action="/users/sign-out",
@@ -201,9 +201,9 @@ async def ask_end(visit: Visit) -> Reply:
     """GET /users/end."""
     person = await _asked(visit)
     return visit.asks(
-        f"End this access of {named(person.name, person.id)}?",
-        "It is signed out at once. The account itself stays open.",
-        words="End it",
+        f"End this access to the account of {named(person.name, person.id)}?",
+        "Only this device or application loses access. The account itself stays active.",
+        words="End access",
         danger=True,
         action="/users/end",
         back=_back(visit, person),
@@ -227,10 +227,10 @@ async def ask_reset(visit: Visit) -> Reply:
     """GET /users/reset-password."""
     person = await _asked(visit)
     return visit.asks(
-        f"A new password for {named(person.name, person.id)}?",
-        f"You get a link to pass on, to choose one. It works once, for {HANDED_HOURS} hours. Until"
-        " then the old password works.",
-        words="Make the link",
+        f"Reset the password of {named(person.name, person.id)}?",
+        f"You get a link to pass on, which lets them choose a new password. It works once, within"
+        f" {HANDED_HOURS} hours. Until then the old password keeps working.",
+        words="Create link",
         danger=False,
         action="/users/reset-password",
         back=_back(visit, person),
@@ -246,7 +246,7 @@ async def reset_password(visit: Visit) -> Reply:
     def page(given: HandedOver) -> Reply:
         return visit.page(
             "link_made.html",
-            f"A new password for {named(given.user.name, given.user.id)}",
+            f"Password link for {named(given.user.name, given.user.id)}",
             link=given.link,
             expires_at=given.expires_at,
             back=f"/users/{given.user.id}",
@@ -261,8 +261,9 @@ async def ask_suspend(visit: Visit) -> Reply:
     person = await _asked(visit)
     return visit.asks(
         f"Suspend {named(person.name, person.id)}?",
-        "They can no longer sign in or use the API, in the sandbox too. Sessions and the access of"
-        " programs and applications end; API keys work again once resumed. Nothing is deleted.",
+        "They can no longer sign in or use the API or the sandbox. Their sessions end, and programs"
+        " and applications lose access. API keys work again when you resume the user. Nothing is"
+        " deleted.",
         words="Suspend user",
         danger=True,
         action="/users/suspend",
@@ -283,7 +284,7 @@ async def ask_resume(visit: Visit) -> Reply:
     person = await _asked(visit)
     return visit.asks(
         f"Resume {named(person.name, person.id)}?",
-        "They may sign in again, and their API keys work again.",
+        "They can sign in again, and their API keys work again.",
         words="Resume user",
         danger=False,
         action="/users/resume",
@@ -304,7 +305,7 @@ async def ask_reset_factors(visit: Visit) -> Reply:
     person = await _asked(visit)
     return visit.asks(
         f"Reset the second factor of {named(person.name, person.id)}?",
-        "For people who lost it. The app, passkeys and recovery codes stop working."
+        "Do this if they have lost it. Their app, passkeys and recovery codes stop working."
         f" {_after_reset(visit, person)}",
         words="Reset second factor",
         danger=True,
@@ -317,12 +318,10 @@ async def ask_reset_factors(visit: Visit) -> Reply:
 
 def _after_reset(visit: Visit, person: User) -> str:
     if person.password_hash is None:
-        return (
-            "The account has no password: unless a provider signs it in, give it a link to set one."
-        )
+        return "The account has no password: send a link to choose one, unless they use a provider."
     if must_enrol(visit.env, person):
-        return "The account must set up an authenticator app when it next signs in."
-    return "The password alone is then enough to sign in."
+        return "They must set up an authenticator app at the next sign-in."
+    return "Their password alone will be enough to sign in."
 
 
 async def reset_second_factor(visit: Visit) -> Reply:

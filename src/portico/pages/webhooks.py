@@ -41,7 +41,7 @@ _SHORT = 18
 """Characters of what follows a URL's host that its name has."""
 _SENT = ("webhook-tested", "webhook-resent")
 _WHY = {
-    BY_HAND: "by hand",
+    BY_HAND: "manually",
     RECEIVER_GONE: "its receiver is gone",
     FAILING: f"{FAILING_DAYS} days without a success",
 }
@@ -141,7 +141,7 @@ async def create(visit: Visit) -> Reply:
     return await shown_once(
         visit,
         lambda by: create_webhook(visit.env, wanted, by),
-        lambda made: _made(visit, "The webhook is created", made),
+        lambda made: _made(visit, "The webhook was created", made),
     )
 
 
@@ -186,7 +186,7 @@ async def send(visit: Visit) -> Reply:
 async def show_edit(visit: Visit) -> Reply:
     """GET /webhooks/{id}/edit."""
     webhook = await read_webhook(visit.env, visit.request.resource_id)
-    return _form(visit, "Edit the webhook", webhook)
+    return _form(visit, "Edit webhook", webhook)
 
 
 async def edit(visit: Visit) -> Reply:
@@ -201,7 +201,7 @@ async def edit(visit: Visit) -> Reply:
         webhook = await change_webhook(visit.env, webhook.id, wanted, await visit.by(), check)
     except PreconditionFailed:
         webhook = await read_webhook(visit.env, webhook.id)
-        return _form(visit, "Edit the webhook", webhook, _told(**wanted))
+        return _form(visit, "Edit webhook", webhook, _told(**wanted))
     done = outcome(visit.form, _stored(webhook), "webhook-changed")
     return visit.go(f"/webhooks/{webhook.id}", done=done)
 
@@ -226,7 +226,7 @@ async def _ask(visit: Visit, verb: str, *lines: str, danger: bool = False) -> Re
 _QUESTIONS = {
     "disable": ("Disable this webhook?", "Disable webhook"),
     "enable": ("Enable this webhook?", "Enable webhook"),
-    "secret": ("A new secret for this webhook?", "Make a new secret"),
+    "secret": ("Create a new secret for this webhook?", "Create new secret"),
     "delete": ("Delete this webhook?", "Delete webhook"),
 }
 
@@ -243,7 +243,7 @@ async def disable(visit: Visit) -> Reply:
 
 async def ask_enable(visit: Visit) -> Reply:
     """GET /webhooks/enable."""
-    line = "It receives new events from then on. Events from while it was disabled are not sent."
+    line = "It receives events from now on. Events that it missed while disabled are not sent."
     return await _ask(visit, "enable", line)
 
 
@@ -260,7 +260,7 @@ async def _switch(visit: Visit, *, enabled: bool, done: str) -> Reply:
 
 async def ask_secret(visit: Visit) -> Reply:
     """GET /webhooks/secret."""
-    line = "The old secret also signs for 24 hours, so that you have time to switch."
+    line = "Deliveries are also signed with the old secret for 24 hours, so that you can switch."
     return await _ask(visit, "secret", line)
 
 
