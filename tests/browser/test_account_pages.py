@@ -89,9 +89,9 @@ async def test_one_device_is_signed_out_then_all_but_this(desk: Desk, *, script:
         await page.goto("devices")
         rows = page.get_by_role("row").filter(has=page.get_by_role("rowheader"))
         await expect(rows).to_have_count(3)
-        await expect(rows.first).to_contain_text("This one")
+        await expect(rows.first).to_contain_text("This device")
         await rows.last.get_by_role("link", name="Sign out").click()
-        await page.get_by_role("button", name="Sign out").click()
+        await page.get_by_role("button", name="Sign out device").click()
         await expect(page.get_by_role("status")).to_have_text("That device is signed out.")
         await expect(rows).to_have_count(2)
         assert sorted((me(desk, first), me(desk, second))) == [200, 401]

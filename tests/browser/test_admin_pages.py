@@ -70,7 +70,7 @@ async def test_a_user_is_created_moved_and_deleted(desk: Desk, boss: Person) -> 
         await page.get_by_role("button", name="Save").click()
         await expect(page.get_by_role("status")).to_have_text("The user was changed.")
         await expect(page.get_by_label("Plan")).to_have_value("pro")
-        await page.get_by_role("link", name="What this user did").click()
+        await page.get_by_role("link", name="View this user").click()
         await expect(page.locator("tbody th code")).to_have_text(["user.changed", "user.created"])
         await page.locator("tbody th a").first.click()
         await expect(page.get_by_label("Plan")).to_have_value("pro")

@@ -91,7 +91,7 @@ async def test_progress_is_shown_as_it_goes_on_and_what_came_of_it(
         with database:
             database.execute("UPDATE uploads SET line = 240, done = 600 WHERE id = ?", (upload,))
         await expect(done).to_have_js_property("position", 600 / 900)
-        await expect(page.get_by_text("Up to line 240.")).to_be_visible()
+        await expect(page.get_by_text("Processed up to line 240.")).to_be_visible()
         if script:
             await page.evaluate(TOLD)
         with database:

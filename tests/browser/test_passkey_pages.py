@@ -70,7 +70,7 @@ async def test_a_passkey_is_made_and_signs_in_without_a_password(
             await page.add_init_script(NEVER_OFFERED)
         await page.goto("sign-in?next=/dashboard/keys")
         if not offered:  # else the virtual authenticator takes what the browser offers by itself
-            await page.get_by_role("button", name="Sign in with a passkey").click()
+            await page.get_by_role("button", name="Use a passkey").click()
         await expect(page).to_have_url(f"{desk.dashboard}/keys")
         await expect(page.get_by_text(person.email)).to_be_visible()
 
@@ -95,7 +95,7 @@ async def test_a_passkey_that_is_not_used_as_it_should_be_opens_nothing(desk: De
         await page.get_by_role("button", name="Add passkey").click()
         await expect(page.get_by_role("heading", name="Your recovery codes")).to_be_visible()
         await page.add_init_script(NEVER_OFFERED)
-        use = page.get_by_role("button", name="Sign in with a passkey")
+        use = page.get_by_role("button", name="Use a passkey")
 
         async def begin() -> None:
             await page.context.clear_cookies()
@@ -160,7 +160,7 @@ async def test_a_new_passkey_is_kept_once_its_maker_has_proved_themselves(desk: 
         second = await make("Second")
         await device.send("removeCredential", credentialId=second["credentialId"])
         await device.send("addCredential", credential=first)
-        await page.get_by_role("button", name="Sign in with a passkey").click()
+        await page.get_by_role("button", name="Use a passkey").click()
         for name in ("First", "Second"):
             await expect(page.get_by_text(name, exact=True).first).to_be_visible()
 
@@ -181,4 +181,4 @@ async def test_without_a_script_the_page_says_what_to_do(desk: Desk) -> None:
         await expect(page.get_by_role("button", name="Add passkey")).to_be_hidden()
         await page.context.clear_cookies()
         await page.goto("sign-in")
-        await expect(page.get_by_role("button", name="Sign in with a passkey")).to_be_hidden()
+        await expect(page.get_by_role("button", name="Use a passkey")).to_be_hidden()

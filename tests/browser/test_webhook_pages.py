@@ -86,7 +86,7 @@ async def test_a_webhook_is_made_tried_and_deleted(
         await confirm(page, "Create new secret", "Create new secret")
         assert await page.locator("#secret").inner_text() != secret
         await page.get_by_role("link", name="I have saved it").click()
-        await confirm(page, "Delete", "Delete webhook")
+        await confirm(page, "Delete webhook", "Delete webhook")
         await expect(page.get_by_role("status")).to_contain_text("The webhook was deleted.")
         await expect(page.get_by_text("No webhooks yet")).to_be_visible()
 
@@ -121,7 +121,7 @@ async def test_deliveries_that_are_looked_up_again_leave_what_one_reads_and_wher
             await expect(page.locator("#deliveries[hx-get]")).to_have_count(0)
             await expect(row.locator("pre")).to_be_visible()
             await expect(stop).to_be_focused()
-        await confirm(page, "Delete", "Delete webhook")
+        await confirm(page, "Delete webhook", "Delete webhook")
 
 
 async def test_a_webhook_is_made_with_the_keyboard_alone(desk: Desk, boss: Person) -> None:
@@ -137,7 +137,7 @@ async def test_a_webhook_is_made_with_the_keyboard_alone(desk: Desk, boss: Perso
         row = page.get_by_role("row", name="keyboard.example.com")
         await expect(row).to_contain_text(re.compile("All.*Enabled", re.DOTALL))
         await row.get_by_role("link").click()
-        await confirm(page, "Delete", "Delete webhook")
+        await confirm(page, "Delete webhook", "Delete webhook")
 
 
 async def test_a_refused_form_and_a_new_secret_are_sound_on_a_phone(
@@ -160,4 +160,4 @@ async def test_a_refused_form_and_a_new_secret_are_sound_on_a_phone(
         assert await faults(page) == []
         assert await overflow(page) <= 0
         await page.get_by_role("link", name="I have saved it").click()
-        await confirm(page, "Delete", "Delete webhook")
+        await confirm(page, "Delete webhook", "Delete webhook")

@@ -79,7 +79,7 @@ async def ask_end(visit: Visit) -> Reply:
         return visit.asks(
             f"Sign out {agent_words(place.user_agent)}?",
             f"It was signed in from {place.address or 'an unknown address'}.",
-            words="Sign out",
+            words="Sign out device",
             danger=True,
             action="/devices/end",
             back=("/devices", "Devices"),
