@@ -52,11 +52,11 @@ async def test_an_owner_is_told_seven_days_ahead_and_once(api: Api, post: Post) 
     (message,) = await post.new()
     assert (message["To"], message["Subject"]) == (
         caller.user.email,
-        "An API key of your Portico account ends soon",
+        "An API key of your Portico account expires soon",
     )
     body = message.get_body(["plain"])
     assert body is not None
-    assert f"A key ({caller.record.hint}) ends on 2026-04-14 at 12:00 UTC" in body.get_content()
+    assert f"A key ({caller.record.hint}) expires on 2026-04-14 at 12:00 UTC" in body.get_content()
     assert caller.key not in message.as_string()
     assert link(message) == "https://localhost:8443/dashboard/keys"
     for holder in ("here", "elsewhere"):

@@ -58,7 +58,7 @@ async def test_the_link_changes_the_e_mail_and_both_addresses_are_told(
     messages = await post.new()
     assert {message["To"] for message in messages} == {user.email, NEW}
     for message in messages:
-        assert message["Subject"] == "Your Portico account has another e-mail address"
+        assert message["Subject"] == "Your Portico account has a new e-mail address"
         body = message.get_body(["plain"])
         assert body is not None
         assert NEW in body.get_content()

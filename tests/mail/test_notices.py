@@ -63,7 +63,7 @@ async def test_a_new_role_is_told_without_who_gave_it(api: Api, post: Post) -> N
         user.email,
         "Your Portico account has a new role",
     )
-    assert "the role editor instead of viewer" in words(message)
+    assert "is now editor. Before, it was viewer" in words(message)
     assert "by an administrator on 2026-03-15 at 12:00 UTC" in words(message)
     for named in (admin.user.name, admin.user.email, "127.0.0.1"):
         assert named not in words(message)
@@ -93,7 +93,7 @@ async def test_a_new_key_is_told_to_its_owner_by_its_hint(
         user.email,
         "Your Portico account has a new API key",
     )
-    assert f"Für <b> ({key.hint}) was made" in words(message)
+    assert f"Für <b> ({key.hint}) was created" in words(message)
     assert "from the address 192.0.2.7 on" in words(message)
     assert secret not in message.as_string()
     place = "dashboard" if key_type == "live" else "dashboard/sandbox"

@@ -97,7 +97,7 @@ async def test_whoever_has_an_account_is_told_so_by_mail_alone(api: Api, post: P
         for email in (user.email.upper(), shut.email):
             await ask_sign_up(api.live, email, at())
         (message,) = await post.new()
-    assert message["Subject"] == "You have a Portico account already"
+    assert message["Subject"] == "You already have a Portico account"
     assert link(message) == "https://localhost:8443/dashboard/sign-in"
 
 
@@ -114,8 +114,8 @@ async def test_what_there_is_is_told_to_the_owner_of_the_address_alone(
         await ask_sign_up(api.live, f"{name}@straße.example", at())
         told |= {message["To"]: message["Subject"] for message in await post.new()}
     assert told == {
-        "ada@strasse.example": "You have a Portico account already",
-        "bob@strasse.example": "You are invited to Portico already",
+        "ada@strasse.example": "You already have a Portico account",
+        "bob@strasse.example": "You are already invited to Portico",
     }
 
 
@@ -126,7 +126,7 @@ async def test_signing_up_takes_no_admins_invitation_away(api: Api, post: Post) 
     async with api.unchanged():
         await ask_sign_up(api.live, NEW, at())
         (message,) = await post.new()
-    assert message["Subject"] == "You are invited to Portico already"
+    assert message["Subject"] == "You are already invited to Portico"
     token = made.link.partition("?token=")[2]
     user = await accept(api.live, token, name="New", password=CHOSEN, by=at())
     assert user.role == "editor"
