@@ -41,27 +41,27 @@ def said_on_a_full_disk(installation: Installation, words: list[str]) -> str:
     [
         (
             [*KEY, "live"],
-            "Key 2 is there all the same: end it by portico keys revoke 2, and create another.",
+            "Key 2 was created: revoke it with portico keys revoke 2, and create another.",
         ),
         (
             USER,
-            f"User 2 is created all the same: {RESET} gives a link for a password.",
+            f"User 2 was created: {RESET} gives a link for a password.",
         ),
         (
             [*USER, "--sandbox"],
-            f"User 2 is created all the same: {RESET} --sandbox gives a link for a password.",
+            f"User 2 was created: {RESET} --sandbox gives a link for a password.",
         ),
         (
             ["users", "invite", "a@example.com", "--role", "viewer"],
-            "Invite a@example.com again: a new link takes its place.",
+            "Invite a@example.com again: a new link replaces it.",
         ),
         (
             ["users", "reset-password", ADMIN],
-            "Run it again: a new link takes its place.",
+            "Run it again: a new link replaces it.",
         ),
         (
             WEBHOOK,
-            "Webhook 1 has it all the same: portico webhooks rotate-secret 1 gives another.",
+            "Webhook 1 has the new secret: portico webhooks rotate-secret 1 gives another.",
         ),
     ],
 )
@@ -74,7 +74,7 @@ def test_a_command_says_what_is_there_and_how_to_have_another_secret(
 def test_a_lost_test_key_is_ended_in_the_sandbox(installation: Installation) -> None:
     told = said_on_a_full_disk(installation, [*KEY, "test"])
 
-    assert "end it by portico keys revoke 2 --sandbox, and" in told
+    assert "revoke it with portico keys revoke 2 --sandbox, and" in told
     ended = installation.told("keys", "revoke", "2", "--sandbox")
     assert ended["name"] == "Lost"
 
@@ -84,9 +84,9 @@ def test_the_client_of_a_lost_secret_gets_another(installation: Installation) ->
 
     (client,) = installation.told("clients", "list")
     renew = f"clients renew-secret {client['client_id']}"
-    assert told == f"The client is registered all the same: portico {renew} gives another."
+    assert told == f"The client was registered: portico {renew} gives another."
     again = said_on_a_full_disk(installation, renew.split())
-    assert again == "The one before opens nothing any more: renew it again."
+    assert again == "The old secret no longer works: renew it again."
     assert installation.told(*renew.split())["client_secret"]
 
 
@@ -100,6 +100,6 @@ def test_a_reader_that_has_gone_loses_a_secret_too(installation: Installation) -
         errors.seek(0)
         said = errors.read().decode()
     assert said == (
-        "portico: the secret could not be written: Broken pipe. Key 2 is there all the same: end"
-        " it by portico keys revoke 2, and create another.\n"
+        "portico: the secret could not be written: Broken pipe. Key 2 was created: revoke"
+        " it with portico keys revoke 2, and create another.\n"
     )

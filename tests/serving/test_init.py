@@ -36,7 +36,7 @@ CREATE TRIGGER refused BEFORE INSERT ON api_keys BEGIN SELECT RAISE(ABORT, 'on p
 """
 
 ALL_THE_SAME = (
-    "The admin admin@example.com and a live key are there all the same: portico users"
+    "The admin admin@example.com and a live key were created: portico users"
     " reset-password admin@example.com gives a link for a password, and portico keys create --owner"
     " admin@example.com --name NAME --type live a key, or --type test one of the sandbox."
 )
@@ -46,7 +46,7 @@ KEY = ["keys", "create", "--owner", "admin@example.com", "--name", "Another", "-
 
 def is_refused(installation: Installation, *more: str) -> bool:
     place = "database" if "database_url" in installation.variables else "data directory"
-    told = f"This {place} is prepared already; nothing was changed."
+    told = f"This {place} is already prepared; nothing was changed."
     return installation.refused("init", *more) == (1, told)
 
 

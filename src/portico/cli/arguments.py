@@ -80,5 +80,5 @@ def _take_data(parser: ArgumentParser) -> None:
 def take_sandbox(command: ArgumentParser) -> None:
     """Adds `--sandbox`, where both environments make sense."""
     command.add_argument(
-        "--sandbox", action="store_true", help="work on the sandbox instead of the live data"
+        "--sandbox", action="store_true", help="use the sandbox instead of live data"
     )

@@ -33,9 +33,7 @@ def run_create(settings: Settings, chosen: Namespace) -> None:
         + "\n".join(f"  {name:14}{value}" for name, value in facts.items())
         + ("\n\nStore the secret now; it is not shown again." if made.secret else ""),
         as_json=chosen.json,
-        lost=f"The client is registered all the same: {renew} gives another."
-        if made.secret
-        else "",
+        lost=f"The client was registered: {renew} gives another." if made.secret else "",
     )
 
 
@@ -103,7 +101,7 @@ def run_renew(settings: Settings, chosen: Namespace) -> None:
         f"{plain(made.client.name)} has a new secret:\n\n  {made.secret}\n\n"
         "Store it now; it is not shown again.",
         as_json=chosen.json,
-        lost="The one before opens nothing any more: renew it again.",
+        lost="The old secret no longer works: renew it again.",
     )
 
 
@@ -114,7 +112,7 @@ def run_delete(settings: Settings, chosen: Namespace) -> None:
     client = done(settings, chosen, delete)
     answer(
         {"client_id": client.client_id, "name": client.name},
-        f"{plain(client.name)} is deleted, and what was granted to it has ended.",
+        f"{plain(client.name)} is deleted and has lost its access to users' accounts.",
         as_json=chosen.json,
     )
 

@@ -34,7 +34,7 @@ def run(settings: Settings, chosen: Namespace) -> None:
     facts = asyncio.run(_prepare_first(settings, chosen.admin_email or DEFAULT_EMAIL))
     if facts is None:
         place = "database" if settings.database_url else "data directory"
-        raise CommandError(f"This {place} is prepared already; nothing was changed.")
+        raise CommandError(f"This {place} is already prepared; nothing was changed.")
     show(facts, settings, as_json=chosen.json)
 
 
@@ -188,7 +188,7 @@ async def _first_admin(portico: Portico, email: str, authority: str) -> dict[str
 
 def _all_the_same(email: str) -> str:
     """What is there where its secrets were not shown, and how to have others."""
-    return f"The admin {plain(email)} and a live key are there all the same: {_again(email)}"
+    return f"The admin {plain(email)} and a live key were created: {_again(email)}"
 
 
 def _again(email: str) -> str:

@@ -34,7 +34,7 @@ def run_create(settings: Settings, chosen: Namespace) -> None:
         f"{kind} {facts['id']} is created for {plain(facts['owner'])}. {expiry}\n\n"
         f"  {facts['key']}\n\nStore it now; it is not shown again. To end it: {revoke}",
         as_json=chosen.json,
-        lost=f"{kind} {facts['id']} is there all the same: end it by {revoke}, and create another.",
+        lost=f"{kind} {facts['id']} was created: revoke it with {revoke}, and create another.",
     )
 
 

@@ -219,7 +219,7 @@ async def _answer(
         await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
     if not leaving.done():
         reason = serving.ended.result() or "see its log"
-        raise CommandError(f"The listener ended by itself: {reason}.")
+        raise CommandError(f"The listener ended unexpectedly: {reason}.")
     server.leave()
     with suppress(TimeoutError):
         await asyncio.wait_for(told.stop.wait(), drain_seconds)

@@ -103,7 +103,7 @@ def _home() -> Path:
     try:
         return Path.home()
     except RuntimeError:
-        raise CommandError("Nobody knows where your home directory is: set HOME.") from None
+        raise CommandError("Your home directory is unknown: set HOME.") from None
 
 
 def install(store: Store) -> None:

@@ -49,7 +49,7 @@ def run_create(settings: Settings, chosen: Namespace) -> None:
         facts["password"] = password
         text += f"\n\n  password   {password}\n\nStore it now; it is not shown again."
         reset = named(f"users reset-password {plain(user.email)}", sandbox=chosen.sandbox)
-        lost = f"User {user.id} is created all the same: {reset} gives a link for a password."
+        lost = f"User {user.id} was created: {reset} gives a link for a password."
     answer(facts, text, as_json=chosen.json, lost=lost)
 
 
@@ -96,19 +96,19 @@ def run_set_plan(settings: Settings, chosen: Namespace) -> None:
 
 def run_suspend(settings: Settings, chosen: Namespace) -> None:
     user = _on_account(settings, chosen, suspend)
-    text = f"{plain(user.email)} is suspended: nothing that the account has opens anything."
+    text = f"{plain(user.email)} is suspended and has lost all access."
     answer({"id": user.id, "email": user.email, "suspended": True}, text, as_json=chosen.json)
 
 
 def run_resume(settings: Settings, chosen: Namespace) -> None:
     user = _on_account(settings, chosen, resume)
-    text = f"{plain(user.email)} is suspended no longer. Its API keys work again."
+    text = f"{plain(user.email)} is no longer suspended. Its API keys work again."
     answer({"id": user.id, "email": user.email, "suspended": False}, text, as_json=chosen.json)
 
 
 def run_reset_second_factor(settings: Settings, chosen: Namespace) -> None:
     user = _on_account(settings, chosen, reset_factors)
-    text = f"{plain(user.email)} has no second factor any more."
+    text = f"{plain(user.email)} no longer has a second factor."
     if user.password_hash is None:
         text += " It has no password either."
     answer({"id": user.id, "email": user.email}, text, as_json=chosen.json)
@@ -139,9 +139,9 @@ def run_invite(settings: Settings, chosen: Namespace) -> None:
     }
     text = (
         f"{plain(its.email)} is invited, with the role {its.role}:\n\n  {made.link}\n\n"
-        f"The link holds until {minute(its.expires_at)} and works once. It is not shown again."
+        f"The link works until {minute(its.expires_at)} and only once. It is not shown again."
     )
-    lost = f"Invite {plain(its.email)} again: a new link takes its place."
+    lost = f"Invite {plain(its.email)} again: a new link replaces it."
     answer(facts, text, as_json=chosen.json, lost=lost)
 
 
@@ -163,14 +163,14 @@ def run_reset_password(settings: Settings, chosen: Namespace) -> None:
     }
     text = (
         f"With this link {plain(given.user.email)} chooses a new password:\n\n  {given.link}\n\n"
-        f"It holds until {minute(given.expires_at)} and works once. It is not shown again."
+        f"The link works until {minute(given.expires_at)} and only once. It is not shown again."
     )
-    answer(facts, text, as_json=chosen.json, lost="Run it again: a new link takes its place.")
+    answer(facts, text, as_json=chosen.json, lost="Run it again: a new link replaces it.")
 
 
 def run_delete(settings: Settings, chosen: Namespace) -> None:
     if not chosen.yes:
-        raise CommandError("deleting a user cannot be undone: say --yes if you mean it", 2)
+        raise CommandError("deleting a user cannot be undone: add --yes to confirm", 2)
     user = _on_account(settings, chosen, _delete)
     text = f"{plain(user.email)} is deleted, with its API keys, sessions and grants."
     answer({"id": user.id, "email": user.email}, text, as_json=chosen.json)

@@ -35,7 +35,7 @@ def run_create(settings: Settings, chosen: Namespace) -> None:
 
 def run_rotate_secret(settings: Settings, chosen: Namespace) -> None:
     made = done(settings, chosen, lambda env: webhooks.rotate_secret(env, chosen.id, OPERATOR))
-    told = f"Webhook {chosen.id} has a new secret; for 24 hours the one before signs too."
+    told = f"Webhook {chosen.id} has a new secret. For 24 hours the old one signs too."
     _show_secret(made, told, chosen)
 
 
@@ -45,7 +45,7 @@ def _show_secret(made: Signing, told: str, chosen: Namespace) -> None:
         new_webhook(made.webhook, made.secret),
         f"{told}\n\n  secret   {made.secret}\n\nStore it now; it is not shown again.",
         as_json=chosen.json,
-        lost=f"Webhook {made.webhook.id} has it all the same: {rotate} gives another.",
+        lost=f"Webhook {made.webhook.id} has the new secret: {rotate} gives another.",
     )
 
 
@@ -117,13 +117,13 @@ def run_redeliver(settings: Settings, chosen: Namespace) -> None:
         lambda env: webhooks.redeliver(env, chosen.id, chosen.delivery_id, OPERATOR),
     )
     facts = {"id": chosen.id, "delivery_id": chosen.delivery_id}
-    answer(facts, "It will be delivered once more.", as_json=chosen.json)
+    answer(facts, "It will be delivered again.", as_json=chosen.json)
 
 
 def run_test(settings: Settings, chosen: Namespace) -> None:
     done(settings, chosen, lambda env: webhooks.test_webhook(env, chosen.id, OPERATOR))
     told = (
-        "A running server sends a ping now; what came of it, portico webhooks deliveries"
+        "A running server sends a ping now. See the result with portico webhooks deliveries"
         f" {chosen.id} tells."
     )
     answer({"id": chosen.id}, told, as_json=chosen.json)
@@ -131,13 +131,13 @@ def run_test(settings: Settings, chosen: Namespace) -> None:
 
 def run_enable(settings: Settings, chosen: Namespace) -> None:
     webhook = _switched(settings, chosen, enabled=True)
-    told = f"Webhook {webhook.id} is enabled: it is sent what happens from now on."
+    told = f"Webhook {webhook.id} is enabled and receives events from now on."
     answer(webhook_item(webhook), told, as_json=chosen.json)
 
 
 def run_disable(settings: Settings, chosen: Namespace) -> None:
     webhook = _switched(settings, chosen, enabled=False)
-    told = f"Webhook {webhook.id} is disabled: it is sent nothing any more."
+    told = f"Webhook {webhook.id} is disabled and receives no more events."
     answer(webhook_item(webhook), told, as_json=chosen.json)
 
 

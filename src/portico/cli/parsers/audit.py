@@ -5,8 +5,8 @@ from portico.cli.arguments import Commands, read_by, take_sandbox, text
 DEFAULT_LIMIT = 50
 
 _DETAILS = """\
-Entries are written with what they tell of and never changed. What a server does for somebody names
-account, credential and address; what is done on the command line says so. --json has all of it."""
+Entries are never changed. An entry of the server names the account, credential and address; one of
+the command line says so. --json prints every detail."""
 
 
 def add_to(commands: Commands) -> None:
@@ -19,15 +19,17 @@ def add_to(commands: Commands) -> None:
         metavar="N",
         type=read_by("portico.cli.values:limit"),
         default=DEFAULT_LIMIT,
-        help="how many entries (default %(default)s)",
+        help="number of entries (default %(default)s)",
     )
     audit.add_argument(
         "--user",
         metavar="EMAIL|ID",
         type=text,
-        help="only what this account did, or what was done to it; an e-mail: all that ever had it",
+        help="only entries by or about this account; an e-mail: every account that ever had it",
     )
-    audit.add_argument("--action", metavar="NAME", type=text, help="only this, such as key.created")
+    audit.add_argument(
+        "--action", metavar="NAME", type=text, help="only this action, such as key.created"
+    )
     audit.add_argument(
         "--before",
         metavar="ID",

@@ -8,15 +8,17 @@ def add_to(commands: Commands) -> None:
     backing = commands.verb(
         "backup",
         "portico.cli.backup:run_backup",
-        "copy both databases, keys and certificates into one file",
-        "It may run beside a server, whose writes go on meanwhile.",
+        "back up both databases, keys and certificates to one file",
+        "Can run beside a server, which keeps accepting changes.",
     )
-    backing.add_argument("file", metavar="FILE", help="a new file; compressed if it ends in .gz")
+    backing.add_argument(
+        "file", metavar="FILE", help="the file to create; compressed if its name ends in .gz"
+    )
     restoring = commands.verb(
         "restore",
         "portico.cli.backup:run_restore",
-        "put a backup into a new data directory",
-        "PORTICO_DATABASE_URL names a PostgreSQL database without Portico, where to put a backup of"
-        " one, or to move that of an installation on SQLite. Settings are not in a backup.",
+        "restore a backup to a new data directory",
+        "To restore a PostgreSQL backup, or move one of SQLite there, set PORTICO_DATABASE_URL to"
+        "\na database without Portico. Settings are not part of a backup.",
     )
-    restoring.add_argument("file", metavar="FILE", help="what portico backup wrote")
+    restoring.add_argument("file", metavar="FILE", help="the file that portico backup created")

@@ -7,12 +7,14 @@ from portico.cli.arguments import Commands, ruled, take_sandbox, text
 
 def add_to(commands: Commands) -> None:
     """Declares `portico clients …`."""
-    clients = commands.noun("clients", "create, list, renew and delete OAuth clients")
+    clients = commands.noun(
+        "clients", "create, list and delete OAuth clients, and renew their secrets"
+    )
     create = clients.verb(
         "create",
         "portico.cli.clients:run_create",
         "register an OAuth client and print its secret once",
-        "Codes are sent to the redirect URIs alone: https://…, http:// on a loopback address (any"
+        "Codes are sent only to the redirect URIs: https://…, http:// on a loopback address (any"
         "\nport), or a native application's own scheme such as com.example.app:/callback.",
     )
     _take_registration(create)
@@ -23,21 +25,21 @@ def add_to(commands: Commands) -> None:
     renew = clients.verb(
         "renew-secret",
         "portico.cli.clients:run_renew",
-        "give an OAuth client another secret",
-        "The old one fails at once; what was granted stays.",
+        "replace the secret of an OAuth client",
+        "The old secret stops working immediately. Access that users granted stays.",
     )
     delete = clients.verb(
         "delete",
         "portico.cli.clients:run_delete",
         "delete an OAuth client",
-        "All that was granted to it ends at once.",
+        "Its access to users' accounts ends immediately.",
     )
     for verb in (renew, delete):
         verb.add_argument(
             "client_id",
             metavar="CLIENT_ID",
             type=text,
-            help="from portico clients list",
+            help="client ID from portico clients list",
         )
         take_sandbox(verb)
 
@@ -49,7 +51,7 @@ def _take_registration(create: ArgumentParser) -> None:
         metavar="N",
         type=ruled("portico.domain.oauth:client_name"),
         required=True,
-        help="what users see",
+        help="name that users see",
     )
     create.add_argument(
         "--redirect-uri",
@@ -58,25 +60,25 @@ def _take_registration(create: ArgumentParser) -> None:
         nargs="+",
         action="extend",
         required=True,
-        help="where codes may be sent; can be given more than once",
+        help="where codes may be sent; can be repeated",
     )
     create.add_argument(
         "--scope",
         metavar='"…"',
         type=ruled("portico.domain.oauth:client_scopes"),
         required=True,
-        help='what it may ask for, such as "read:products write:products"; openid, profile and'
-        " email are open to all",
+        help='what it can ask for, such as "read:products write:products"; every client can also'
+        " ask for openid, profile and email",
     )
     create.add_argument(
         "--public",
         action="store_true",
-        help="it cannot keep a secret: a native or single-page application",
+        help="for a native or single-page application, which cannot keep a secret",
     )
     create.add_argument(
         "--owner",
         metavar="EMAIL",
         type=text,
-        help="whose plan its requests count against (default: the first admin)",
+        help="account whose plan limits its requests (default: the first admin)",
     )
     take_sandbox(create)

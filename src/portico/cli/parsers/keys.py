@@ -13,17 +13,17 @@ def add_to(commands: Commands) -> None:
         "create",
         "portico.cli.keys:run_create",
         "create an API key and print it once",
-        "A test key belongs to the sandbox: it is made for the live account's mirror user there, or"
-        "\nwith --sandbox for a user that only the sandbox has.",
+        "A test key belongs to the sandbox. It is created for the live account's mirror user there,"
+        "\nor with --sandbox for a user that exists only in the sandbox.",
     )
     create.add_argument(
-        "--owner", metavar="EMAIL", type=text, required=True, help="whose key it is"
+        "--owner", metavar="EMAIL", type=text, required=True, help="user who owns the key"
     )
     create.add_argument(
         "--type",
         choices=KEY_TYPES,
         required=True,
-        help="live: everything its owner may do; read: GET alone; test: the sandbox",
+        help="live: all that its owner may do; read: only GET; test: the sandbox",
     )
     create.add_argument(
         "--name",
@@ -36,7 +36,7 @@ def add_to(commands: Commands) -> None:
         "--expires-in",
         metavar="DURATION",
         type=ruled("portico.domain.durations:parse_duration"),
-        help="30s, 15m, 24h or 90d from now (default: it does not expire)",
+        help="such as 30s, 15m, 24h or 90d (default: never)",
     )
     _take_bounds(create)
     take_sandbox(create)
@@ -47,13 +47,13 @@ def add_to(commands: Commands) -> None:
         "revoke",
         "portico.cli.keys:run_revoke",
         "revoke an API key",
-        "It fails from its next request on, for good.",
+        "It stops working immediately. This cannot be undone.",
     )
     revoke.add_argument(
         "id",
         metavar="ID",
         type=read_by("portico.cli.values:key_id"),
-        help="its number, from portico keys list",
+        help="key ID from portico keys list",
     )
     take_sandbox(revoke)
 
@@ -65,14 +65,14 @@ def _take_bounds(command: ArgumentParser) -> None:
         metavar="SCOPE",
         action="append",
         type=ruled("portico.domain.new_keys:scope"),
-        help="what it may do, such as read:products; may be given several times (default: all that"
-        " its owner may)",
+        help="what it may do, such as read:products; can be repeated (default: all that its owner"
+        " may do)",
     )
     command.add_argument(
         "--network",
         metavar="CIDR",
         action="append",
         type=ruled("portico.domain.networks:network"),
-        help="where it may be used, an address or a network such as 203.0.113.0/24; may be given"
-        " several times (default: anywhere)",
+        help="address or network it may be used from, such as 203.0.113.0/24; can be repeated"
+        " (default: any)",
     )

@@ -8,5 +8,5 @@ def add_to(commands: Commands) -> None:
     parser = commands.verb("openapi", "portico.cli.openapi:run", "print the API's OpenAPI document")
     take_sandbox(parser)
     parser.add_argument(
-        "--auth", action="store_true", help="the authorization server's document instead"
+        "--auth", action="store_true", help="print the authorization server's document instead"
     )

@@ -10,44 +10,44 @@ status, images, metadata. In CSV an empty cell leaves its field out, and cells o
 metadata hold JSON; one apostrophe before a text is taken off. The name's ending tells the format,
 else the first character does.
 
-With --update a row with an id changes the product that has it, so that what was exported, and
-perhaps changed, can be stored again. What a row or the header does not name stays as it is, an
-empty cell of CSV empties description, images and metadata, and what is as it was changes nothing.
-An id of no product is faulty, and so is a change of status that the states do not allow. Rows
-without an id are new products. Without --update a row with an id is faulty: nobody makes a second
-product of what was exported unless the column is taken out.
+With --update, a row with an id changes the product with that id, so that an exported file can be
+edited and imported again. Fields that a row or the header leaves out stay as they are; an empty CSV
+cell clears description, images and metadata. A row is faulty if no product has its id, or if it
+makes a change of status that is not allowed. Rows without an id become new products. Without
+--update, a row with an id is faulty: remove that column to create copies of exported products.
 
-A faulty row is told on standard error with its line and every fault, and the others go in; the
-exit code is then 1. Rows are stored in small batches, so a server beside it goes on as usual, and
-what was stored stays when the import is interrupted.
+Faulty rows are reported on standard error, with their line and every fault. The other rows are
+imported, and the exit code is 1. Rows are stored in small batches: a server keeps running as usual,
+and rows that were stored stay if the import is interrupted.
 
-With --strict all rows go in or none, even when the import is killed. The whole file is checked
-first, onto disk in the data directory; then one transaction takes it all. A server's own writes
-wait for that transaction and are refused (503) after 5 seconds, so keep strict files small, about
-50,000 rows, or import them while nobody writes. Reading goes on as usual."""
+With --strict, either all rows are imported or none, even if the import is killed. The whole file is
+first checked, which takes room in the data directory, and then stored in one transaction. Other
+changes wait for it and are refused (503) after 5 seconds, so keep strict files below about 50,000
+rows, or import them while nobody makes changes. Reading works as usual."""
 
 _EXPORT = """\
-Writes what portico products import --update takes: every product with its id and without times,
-one JSON object a line, or CSV for a name in .csv. A text of CSV that a spreadsheet would run (it
-begins with = + - @, a tab, a carriage return or an apostrophe) gets an apostrophe before it."""
+Writes every product with its id and without times, as portico products import --update reads it:
+one JSON object per line, or CSV if the name ends in .csv. In CSV, a text that a spreadsheet would
+run (one that begins with = + - @, a tab, a carriage return or an apostrophe) gets an apostrophe in
+front."""
 
 
 def add_to(commands: Commands) -> None:
     """Declares `portico products …`."""
     products = commands.noun("products", "import and export products")
     importing = products.verb(
-        "import", "portico.cli.products:run_import", "store the products of a file", _IMPORT
+        "import", "portico.cli.products:run_import", "import products from a file", _IMPORT
     )
     importing.add_argument("file", metavar="FILE", help="the file, or - for standard input")
-    importing.add_argument("--strict", action="store_true", help="store all rows or none")
+    importing.add_argument("--strict", action="store_true", help="import all rows or none")
     importing.add_argument(
-        "--update", action="store_true", help="change the products that rows with an id name"
+        "--update", action="store_true", help="update existing products by the id of their rows"
     )
     take_sandbox(importing)
     exporting = products.verb(
-        "export", "portico.cli.products:run_export", "write every product to a file", _EXPORT
+        "export", "portico.cli.products:run_export", "export all products to a file", _EXPORT
     )
     exporting.add_argument("file", metavar="FILE", help="the file, or - for standard output")
     take_sandbox(exporting)
     for command in (importing, exporting):
-        command.add_argument("--format", choices=FORMATS, help="instead of what the name tells")
+        command.add_argument("--format", choices=FORMATS, help="file format (default: by the name)")

@@ -3,10 +3,10 @@
 from portico.cli.arguments import Commands
 
 _DETAILS = """\
-All other users and all products go. Users who mirror live accounts stay, with their keys and
+All other users and all products are deleted. Mirror users of live accounts stay, with their keys and
 sessions, and so do events, webhooks, OAuth clients and the audit log. Live data is never touched.
-Sample users have no password: nobody can sign in as one, but portico keys create --sandbox --type
-test makes them keys."""
+Sample users have no password, so nobody can sign in as one; portico keys create --sandbox --type
+test creates keys for them."""
 
 
 def add_to(commands: Commands) -> None:
@@ -14,6 +14,6 @@ def add_to(commands: Commands) -> None:
     commands.noun("sandbox", "fill the sandbox with sample data").verb(
         "reset",
         "portico.cli.sandbox:run_reset",
-        "replace what the sandbox holds by sample data",
+        "replace the sandbox's contents with sample data",
         _DETAILS,
     )

@@ -3,12 +3,12 @@
 from portico.cli.arguments import Commands, read_by, take_sandbox, text
 
 _LIST = """\
-A session is a browser's cookie; a login is what a program holds that has signed in with a password:
-an access token and what refreshes it."""
+A session belongs to a browser (a cookie), a login to a program that signed in with a password (an
+access token and a refresh token)."""
 
 _REVOKE = """\
-It fails from its next request on, for good. With --all, the account is signed out everywhere:
-sessions, logins, and what it has granted to OAuth clients. API keys stay."""
+It ends immediately. This cannot be undone. With --all, the account is signed out everywhere:
+sessions and logins end, and OAuth clients lose access. API keys keep working."""
 
 
 def add_to(commands: Commands) -> None:
@@ -27,8 +27,10 @@ def add_to(commands: Commands) -> None:
         metavar="ID",
         nargs="?",
         type=read_by("portico.cli.values:session_id"),
-        help="session-N or login-N, from portico sessions list",
+        help="session-N or login-N from portico sessions list",
     )
-    revoke.add_argument("--all", action="store_true", help="end all of --owner's")
-    revoke.add_argument("--owner", metavar="EMAIL", type=text, help="whose, with --all")
+    revoke.add_argument("--all", action="store_true", help="end all sessions and logins of --owner")
+    revoke.add_argument(
+        "--owner", metavar="EMAIL", type=text, help="user whose access ends, with --all"
+    )
     take_sandbox(revoke)

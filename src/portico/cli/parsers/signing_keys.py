@@ -5,18 +5,18 @@ from portico.cli.arguments import Commands, take_sandbox
 
 def add_to(commands: Commands) -> None:
     """Declares `portico signing-keys …`."""
-    keys = commands.noun("signing-keys", "list and rotate what signs JSON Web Tokens")
+    keys = commands.noun("signing-keys", "list and rotate the keys that sign JSON Web Tokens")
     rotate = keys.verb(
         "rotate",
         "portico.cli.signing_keys:run_rotate",
-        "make the next signing key",
-        "It is published at once and signs after 15 minutes, when everyone has fetched it. The key"
-        "\nbefore it stays published for as long as tokens that it signed are valid.",
+        "create the next signing key",
+        "It is published immediately and used after 15 minutes, when everyone has fetched it. The"
+        "\nprevious key stays published as long as tokens that it signed are valid.",
     )
     rotate.add_argument(
         "--at-once",
         action="store_true",
-        help="sign with it now, and refuse from now on what the others signed: for a leaked key",
+        help="use it now, and refuse what older keys signed: for a leaked key",
     )
     take_sandbox(rotate)
     listing = keys.verb(

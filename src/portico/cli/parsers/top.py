@@ -42,7 +42,9 @@ def parser() -> ArgumentParser:
     commands = Commands(top)
 
     init = commands.verb(
-        "init", "portico.cli.initialise:run", "prepare the data directory and the first admin"
+        "init",
+        "portico.cli.initialise:run",
+        "prepare the data directory and create the first admin",
     )
     init.add_argument(
         "--admin-email",
@@ -51,32 +53,32 @@ def parser() -> ArgumentParser:
         help="e-mail of the first admin",
     )
 
-    serving = commands.verb("serve", "portico.cli.serve:run", "serve the API", json=False)
+    serving = commands.verb("serve", "portico.cli.serve:run", "start the server", json=False)
     serving.add_argument("--host", metavar="H", help="address to listen on (default 127.0.0.1)")
     serving.add_argument("--port", metavar="P", help="port to listen on (default 8443)")
-    serving.add_argument("--workers", metavar="N", help="processes that serve (default 1)")
+    serving.add_argument("--workers", metavar="N", help="number of server processes (default 1)")
     serving.add_argument(
         "--no-migrate",
         action="store_true",
-        help="answer 503 until portico migrate has brought the databases up to this program",
+        help="answer 503 until portico migrate has updated the databases",
     )
 
     migrating = commands.verb(
         "migrate",
         "portico.cli.maintenance:run",
-        "bring the databases up to this program",
-        "A server does the same when it starts. Nothing leads back but a backup.",
+        "update the databases to this version",
+        "A server does the same when it starts. Only restoring a backup undoes it.",
     )
     migrating.add_argument(
         "--check",
         action="store_true",
-        help="change nothing; tell what is pending, and exit with 1 if something is",
+        help="change nothing; list pending migrations, and exit with 1 if there are any",
     )
     commands.verb(
         "doctor",
         "portico.cli.doctor:run",
-        "find what is wrong, and say what to do about it",
-        "Changes nothing, and may run beside a server. Exits with 1 if there is a problem.",
+        "find problems, and say how to fix them",
+        "Changes nothing. Can run beside a server. Exits with 1 if there is a problem.",
     )
 
     backup.add_to(commands)

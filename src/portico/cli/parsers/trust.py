@@ -6,8 +6,10 @@ from portico.cli.arguments import Commands
 def add_to(commands: Commands) -> None:
     """Declares `portico trust`."""
     parser = commands.verb(
-        "trust", "portico.cli.trust:run", "say how to trust the local authority, or do it"
+        "trust",
+        "portico.cli.trust:run",
+        "show how to trust the local certificate authority, or do it",
     )
     parser.add_argument(
-        "--install", action="store_true", help="do it on this machine, after asking"
+        "--install", action="store_true", help="trust it on this machine, after asking"
     )

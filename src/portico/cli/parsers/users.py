@@ -4,17 +4,17 @@ from portico.cli.arguments import Commands, ruled, take_sandbox, text
 from portico.domain.words import ROLES
 
 _SUSPEND = """\
-From its next request on nothing that the account has opens anything. Its sessions, logins and
-grants end for good, its API keys wait until it is resumed, and nothing is deleted. Its mirror in
-the sandbox follows. The last admin cannot be suspended."""
+The account loses all access immediately: its sessions, logins and grants end for good, and its API
+keys stop working until it is resumed. Nothing is deleted. The same applies to its mirror in the
+sandbox. The last admin cannot be suspended."""
 
 _RESUME = """\
-Its API keys work again from their next request on; people sign in anew. Its mirror in the sandbox
-follows."""
+The user can sign in again, and their API keys work again immediately. The same applies to the
+account's mirror in the sandbox."""
 
 _RESET = (
-    "For whoever has lost them. Its app and recovery codes open nothing any more, and it is told by"
-    "\nmail; where one is required, it sets up another at the next sign-in."
+    "For users who lost them. Their app, passkeys and recovery codes stop working, and they are"
+    "\nnotified by e-mail. Where a second factor is required, they set one up at the next sign-in."
 )
 
 
@@ -25,7 +25,7 @@ def add_to(commands: Commands) -> None:
         "create",
         "portico.cli.users:run_create",
         "create a user",
-        "A random password is made and printed once, unless --password-stdin gives one.",
+        "A random password is created and printed once, unless --password-stdin gives one.",
     )
     create.add_argument("--email", metavar="E", required=True, help="e-mail, to sign in with")
     create.add_argument("--name", metavar="N", required=True, help="name, 2 to 100 characters")
@@ -39,7 +39,7 @@ def add_to(commands: Commands) -> None:
     take_sandbox(create)
     _add_invite(users)
     listing = users.verb("list", "portico.cli.users:run_list", "list users, oldest first")
-    listing.add_argument("--role", metavar="R", choices=ROLES, help="only these: %(choices)s")
+    listing.add_argument("--role", metavar="R", choices=ROLES, help="only this role: %(choices)s")
     take_sandbox(listing)
     show = users.verb("show", "portico.cli.users:run_show", "show one user")
     show.add_argument("email", metavar="EMAIL", type=text, help="the account's e-mail")
@@ -48,8 +48,8 @@ def add_to(commands: Commands) -> None:
         "set-plan",
         "portico.cli.users:run_set_plan",
         "move an account to another plan",
-        "It holds from the account's next request on; what it has used stays counted. Its mirror in"
-        "\nthe sandbox follows.",
+        "It takes effect immediately; used requests stay counted. The same applies to the account's"
+        "\nmirror in the sandbox.",
     )
     plan.add_argument("email", metavar="EMAIL", type=text, help="the account's e-mail")
     plan.add_argument(
@@ -60,8 +60,7 @@ def add_to(commands: Commands) -> None:
         "set-role",
         "portico.cli.users:run_set_role",
         "give an account another role",
-        "It holds from the account's next request on. Its mirror in the sandbox follows. The last"
-        "\nadmin stays one.",
+        "It takes effect immediately, in the sandbox too. The last admin cannot get another role.",
     )
     role.add_argument("email", metavar="EMAIL", type=text, help="the account's e-mail")
     role.add_argument("role", metavar="ROLE", choices=ROLES, help="%(choices)s")
@@ -74,18 +73,18 @@ def _add_invite(users: Commands) -> None:
     invite = users.verb(
         "invite",
         "portico.cli.users:run_invite",
-        "invite somebody, who chooses their own password",
-        "Prints the link, for you to hand over; where there is a mail server, it goes by mail too."
-        "\nIt holds for seven days and works once, instead of the one before it.",
+        "invite someone, who chooses their own password",
+        "Prints a link for you to pass on. With a mail server, it is also sent by e-mail. It works"
+        "\nonce, within seven days, and replaces an earlier link to the same address.",
     )
     invite.add_argument(
-        "email", metavar="EMAIL", type=ruled("portico.domain.users:email"), help="whom"
+        "email", metavar="EMAIL", type=ruled("portico.domain.users:email"), help="e-mail to invite"
     )
     invite.add_argument(
         "--name",
         metavar="N",
         type=ruled("portico.domain.users:name"),
-        help="name; they can choose another",
+        help="name, which they can change",
     )
     invite.add_argument(
         "--role", metavar="R", choices=ROLES, default="viewer", help="%(choices)s (default viewer)"
@@ -108,17 +107,17 @@ def _add_access(users: Commands) -> None:
     reset = users.verb(
         "reset-password",
         "portico.cli.users:run_reset_password",
-        "print a link with which a user chooses a new password",
-        "Hand it over by a way that you trust: it holds for 24 hours and works once. Until then the"
-        "\nold password does too.",
+        "print a link for a user to choose a new password",
+        "Pass it on so that only the user can read it. It works once, within 24 hours. Until it is"
+        "\nused, the old password keeps working.",
     )
     reset.add_argument("email", metavar="EMAIL", type=text, help="the account's e-mail")
     delete = users.verb(
         "delete",
         "portico.cli.users:run_delete",
         "delete an account for good",
-        "It goes with its keys, sessions, grants and mirror. The last admin cannot be deleted.",
+        "Its keys, sessions, grants and mirror are deleted too. The last admin cannot be deleted.",
     )
     delete.add_argument("email", metavar="EMAIL", type=text, help="the account's e-mail")
-    delete.add_argument("--yes", action="store_true", help="needed, as it cannot be undone")
+    delete.add_argument("--yes", action="store_true", help="required, because it cannot be undone")
     take_sandbox(delete)

@@ -9,14 +9,14 @@ DEFAULT_LIMIT = 25
 
 def add_to(commands: Commands) -> None:
     """Declares `portico webhooks …`."""
-    webhooks = commands.noun("webhooks", "send events to addresses of yours, as they happen")
+    webhooks = commands.noun("webhooks", "send events to your own URLs as they happen")
     _take_webhook(
         webhooks.verb(
             "create",
             "portico.cli.webhooks:run_create",
             "create a webhook and print its secret once",
-            "It is sent what happens from then on. Its URL leads to a public address over https,"
-            "\nunless webhooks_allow opens an exception.",
+            "It receives events from now on. Its URL must use https and a public address, unless"
+            "\nwebhooks_allow allows an exception.",
         )
     )
     take_sandbox(
@@ -27,26 +27,26 @@ def add_to(commands: Commands) -> None:
         webhooks,
         "test",
         "portico.cli.webhooks:run_test",
-        "send a webhook an event of type ping, once",
+        "send a test event (ping) to a webhook",
     )
     _of_one(
         webhooks,
         "rotate-secret",
         "portico.cli.webhooks:run_rotate_secret",
-        "give a webhook another secret and print it once",
-        "For 24 hours the one before signs too, at most two do.",
+        "create a new secret for a webhook and print it once",
+        "For 24 hours, deliveries are also signed with the old secret. At most two secrets sign.",
     )
     _of_one(
         webhooks,
         "disable",
         "portico.cli.webhooks:run_disable",
-        "send a webhook nothing any more, and drop what is pending",
+        "stop sending events to a webhook, and drop pending deliveries",
     )
     _of_one(
         webhooks,
         "enable",
         "portico.cli.webhooks:run_enable",
-        "send a webhook again what happens from now on",
+        "send a webhook new events again",
     )
     _of_one(webhooks, "delete", "portico.cli.webhooks:run_delete", "delete a webhook")
 
@@ -57,25 +57,25 @@ def _add_deliveries(webhooks: Commands) -> None:
         webhooks,
         "deliveries",
         "portico.cli.webhooks:run_deliveries",
-        "show what became of each event, newest first",
-        "ANSWER is the status and the beginning of what the receiver answered at the last attempt,"
-        "\nor why there was no answer.",
+        "show the deliveries of a webhook, newest first",
+        "ANSWER is the status and the beginning of the receiver's response to the last attempt, or"
+        "\nthe reason why there was none.",
     )
     deliveries.add_argument(
         "--limit",
         metavar="N",
         type=read_by("portico.cli.values:limit"),
         default=DEFAULT_LIMIT,
-        help="how many deliveries (default %(default)s)",
+        help="number of deliveries (default %(default)s)",
     )
     redeliver = _of_one(
-        webhooks, "redeliver", "portico.cli.webhooks:run_redeliver", "send an event once more"
+        webhooks, "redeliver", "portico.cli.webhooks:run_redeliver", "send an event again"
     )
     redeliver.add_argument(
         "delivery_id",
         metavar="DELIVERY",
         type=read_by("portico.cli.values:row_id"),
-        help="its number, from portico webhooks deliveries",
+        help="delivery ID from portico webhooks deliveries",
     )
 
 
@@ -88,7 +88,7 @@ def _of_one(
         "id",
         metavar="ID",
         type=read_by("portico.cli.values:row_id"),
-        help="its number, from portico webhooks list",
+        help="webhook ID from portico webhooks list",
     )
     take_sandbox(command)
     return command
@@ -101,7 +101,7 @@ def _take_webhook(create: ArgumentParser) -> None:
         metavar="U",
         type=ruled("portico.domain.text:web_url"),
         required=True,
-        help="where events are sent",
+        help="URL to send events to",
     )
     create.add_argument(
         "--types",
@@ -110,7 +110,7 @@ def _take_webhook(create: ArgumentParser) -> None:
         nargs="+",
         action="extend",
         required=True,
-        help="types of events, such as product.updated; 'product.*' for all of a noun, '*' for all",
+        help="event types such as product.updated; 'product.*' for all of a kind, '*' for all",
     )
     create.add_argument(
         "--description",
