@@ -81,7 +81,7 @@ def test_the_guide_says_how_a_whole_list_is_read_and_what_carries_a_tag(
     guide = described["info"]["description"]
     lists, _, rest = guide.partition("## Lists")[2].partition("## Conditional requests")
     assert 'the header `Link` with `rel="next"`' in lists
-    assert "a POST that makes one resource and to a PATCH" in rest
+    assert "to a PATCH and to a POST that creates one resource" in rest
 
 
 def test_every_tag_is_described(described: dict[str, Any]) -> None:
