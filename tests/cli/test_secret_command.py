@@ -55,11 +55,13 @@ def test_a_secret_is_replaced_step_by_step(given: Given) -> None:
         given(OLD).told(*HOOK)
         assert notices(given(OLD)) == {}
     with given(OLD, NEW).serving():
-        assert "all is under the first" in notices(given(OLD, NEW))["live secrets"][0]
+        assert (
+            "everything is encrypted under the first" in notices(given(OLD, NEW))["live secrets"][0]
+        )
     replacing = given(NEW, OLD)
     with replacing.serving():
         message, advice = notices(replacing)["live secrets"]
-        assert message.startswith("2 values are still under a former secret")
+        assert message.startswith("2 values are still encrypted under a former secret")
         assert advice.endswith("portico secret reencrypt")
         assert replacing.told("secret", "reencrypt") == {
             "live": {**NOTHING, "signing_keys": 1, "webhooks": 1},
@@ -68,7 +70,8 @@ def test_a_secret_is_replaced_step_by_step(given: Given) -> None:
         again = replacing.run("secret", "reencrypt")
         assert (again.returncode, again.stderr) == (0, "")
         assert again.stdout.endswith(
-            "All is under the first secret: give servers that one alone, and restart them.\n"
+            "Everything is encrypted under the first secret: remove the others, and restart"
+            " servers.\n"
         )
         assert set(notices(replacing)) == {"live secrets", "sandbox secrets"}
     alone = given(NEW)
@@ -76,7 +79,7 @@ def test_a_secret_is_replaced_step_by_step(given: Given) -> None:
         assert notices(alone) == {}
         assert alone.told("secret", "reencrypt") == {"live": NOTHING, "sandbox": NOTHING}
         assert alone.run("secret", "reencrypt").stdout.endswith(
-            "There is one secret alone here, and all is under it.\n"
+            "There is only one secret, and everything is encrypted under it.\n"
         )
 
 
@@ -88,5 +91,5 @@ def test_what_no_secret_opens_is_told_and_ends_with_1(installation: Installation
         done = installation.run("secret", "reencrypt")
     assert done.returncode == 1
     assert done.stdout.endswith(
-        "What is unreadable is under a secret that is not here: see portico doctor.\n"
+        "Unreadable values need a secret that is not given here: see portico doctor.\n"
     )

@@ -31,7 +31,7 @@ async def _reencrypt(settings: Settings) -> dict[str, dict[str, int]]:
 
 def _next(settings: Settings, closed: int) -> str:
     if closed:
-        return "What is unreadable is under a secret that is not here: see portico doctor."
+        return "Unreadable values need a secret that is not given here: see portico doctor."
     if len(found_secrets(settings) or ()) == 1:
-        return "There is one secret alone here, and all is under it."
-    return "All is under the first secret: give servers that one alone, and restart them."
+        return "There is only one secret, and everything is encrypted under it."
+    return "Everything is encrypted under the first secret: remove the others, and restart servers."

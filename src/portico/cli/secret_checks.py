@@ -55,14 +55,14 @@ async def secret(settings: Settings, environment: str, db: Database) -> AsyncIte
     if behind:
         yield notice(
             f"{environment} secrets",
-            f"{behind} values are still under a former secret of the installation",
-            "once every server has the new one first: portico secret reencrypt",
+            f"{behind} values are still encrypted under a former secret",
+            "once every server has the new one first, run portico secret reencrypt",
         )
     elif found is not None and len(found) > 1 and not closed:
         yield notice(
             f"{environment} secrets",
-            "all is under the first of the secrets that are given",
-            "take the others away, once they have opened the mails and cookies of the last hour",
+            "everything is encrypted under the first of the secrets",
+            "remove the others, and restart servers",
         )
     if closed:
         place = "by secret_key_file" if is_given(settings) else f"as {file}"

@@ -35,7 +35,9 @@ def run_create(settings: Settings, chosen: Namespace) -> None:
 
 def run_rotate_secret(settings: Settings, chosen: Namespace) -> None:
     made = done(settings, chosen, lambda env: webhooks.rotate_secret(env, chosen.id, OPERATOR))
-    told = f"Webhook {chosen.id} has a new secret. For 24 hours the old one signs too."
+    told = f"Webhook {chosen.id} has a new secret."
+    if made.webhook.former_secret is not None:
+        told += " For 24 hours the old one signs too."
     _show_secret(made, told, chosen)
 
 

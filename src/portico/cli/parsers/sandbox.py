@@ -3,10 +3,10 @@
 from portico.cli.arguments import Commands
 
 _DETAILS = """\
-All other users and all products are deleted. Mirror users of live accounts stay, with their keys and
-sessions, and so do events, webhooks, OAuth clients and the audit log. Live data is never touched.
-Sample users have no password, so nobody can sign in as one; portico keys create --sandbox --type
-test creates keys for them."""
+All products and all other users are deleted. Mirror users of live accounts stay, with their keys
+and sessions, and so do events, webhooks, OAuth clients and the audit log. Live data is never
+touched. Sample users have no password, so nobody can sign in as one; portico keys create --sandbox
+--type test creates keys for them."""
 
 
 def add_to(commands: Commands) -> None:

@@ -3,10 +3,15 @@
 from portico.cli.arguments import Commands
 
 _DETAILS = """\
-The secret is replaced in steps, while servers go on: give all of them the new one after the present
-one, then the new one first, each time with a restart; run this; then give them the new one alone.
-It may be ended at any time, and done again. Exits with 1 if there is something that no secret here
-opens."""
+To replace the secret while servers keep running:
+
+1. Give every server the new secret after the current one, and restart it.
+2. Put the new secret first everywhere, and restart again.
+3. Run this command.
+4. Remove the old secret everywhere, and restart.
+
+This command can be interrupted and repeated. It exits with 1 if a value cannot be decrypted with
+any of the secrets."""
 
 
 def add_to(commands: Commands) -> None:
@@ -14,6 +19,6 @@ def add_to(commands: Commands) -> None:
     commands.noun("secret", "replace the installation's secret").verb(
         "reencrypt",
         "portico.cli.secret:run_reencrypt",
-        "encrypt by the first secret what the ones after it have encrypted",
+        "re-encrypt with the first secret what later ones have encrypted",
         _DETAILS,
     )
