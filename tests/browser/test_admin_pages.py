@@ -95,7 +95,7 @@ async def test_a_user_is_created_moved_and_deleted(desk: Desk, boss: Person) -> 
 async def test_nobody_changes_their_own_role(desk: Desk, boss: Person) -> None:
     async with desk.looking(boss) as page:
         await page.goto(f"users/{boss.id}")
-        await expect(page.get_by_text("Nobody changes their own")).to_be_visible()
+        await expect(page.get_by_text("ask another admin")).to_be_visible()
         assert await page.get_by_label("Role").count() == 0
 
 
@@ -147,9 +147,9 @@ async def test_a_client_is_registered_changed_renewed_and_deleted(desk: Desk, bo
         await page.get_by_label("read:products").check()
         await page.get_by_role("button", name="Register").click()
         await expect(page.get_by_label("Redirect URIs")).to_have_accessible_description(
-            "One on each line. https://, http:// on a loopback address, or the scheme of a native"
-            " application. http://till.test/ must begin with https://; http:// is for loopback"
-            " addresses alone."
+            "One per line: an https:// address, http:// on a loopback address such as 127.0.0.1, or"
+            " a native application's own scheme. http://till.test/ must begin with https://; http://"
+            " is for loopback addresses alone."
         )
         await expect(page.get_by_label("read:products")).to_be_checked()
         await page.get_by_label("Redirect URIs").fill(

@@ -286,7 +286,7 @@ def test_deliveries_are_read_page_after_page_and_sent_again() -> None:
         place = {"page": 1, "limit": 2, "total_items": 3, "total_pages": 2}
         return answer(200, {"data": [*map(delivery, ids)], "pagination": place}, **headers)
 
-    accepted = answer(202, {"message": "It will be delivered once more."})
+    accepted = answer(202, {"message": "It will be delivered again."})
     link = f'<{PLACE}/webhooks/5/deliveries?limit=2&cursor=behind-8>; rel="next"'
     script = Scripted(page(9, 8, link=link), page(7), accepted)
     with Client(KEY, base_url=PLACE, transport=script) as client:

@@ -19,7 +19,7 @@ FORM = {"email": "grace@example.com", "name": "Grace", "role": "editor", "plan":
 
 async def test_an_admin_invites_and_the_invited_choose_their_password(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
-    assert "No open invitations" in (await admin.get("/users/invitations")).text
+    assert "No one is invited yet" in (await admin.get("/users/invitations")).text
     page = await admin.made("/users/invitations", **FORM)
     token = page.text.partition("/invitation?token=")[2][:43]
     assert "grace@example.com" in (await admin.get("/users/invitations")).text
@@ -44,7 +44,7 @@ async def test_an_admin_invites_and_the_invited_choose_their_password(api: Api) 
     assert again.status_code == 422
     assert "was used" in said(again)
     assert (await guest.get(f"/invitation?token={token}")).status_code == 410
-    assert "No open invitations" in (await admin.get("/users/invitations")).text
+    assert "No one is invited yet" in (await admin.get("/users/invitations")).text
 
 
 KEEPS = r'<input class="hidden" type="email" value="([^"]*)" autocomplete="username"[^>]* readonly>'

@@ -132,7 +132,7 @@ async def redeliver(request: Request) -> Reply:
     """POST /webhooks/{id}/deliveries/{delivery_id}/redeliver."""
 
     def reply(_: None) -> Reply:
-        return _accepted("It will be delivered once more.")
+        return _accepted("It will be delivered again.")
 
     by = request.answering(reply)
     await webhooks.redeliver(request.environment, request.resource_id, request.inner_id, by)
