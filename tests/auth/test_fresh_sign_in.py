@@ -332,6 +332,58 @@ async def test_prompt_none_never_shows_a_page(
     assert error == ("consent_required" if late else "login_required")
 
 
+async def test_only_whom_the_hint_is_of_answers_a_request(
+    api: Api, shop: Registered, ada: Person
+) -> None:
+    """OpenID Connect Core §3.1.2.2: no token is for another user, whoever is signed in."""
+    code = told(await ada.decide(address(shop)))["code"]
+    hint = (await exchanged(api, shop, code))["id_token"]
+    api.clock.advance(days=1)  # it has expired, and all sessions
+    eve = Person(api, await api.account("editor", password=PASSWORD))
+    CONSENT[eve.user.id] = query(shop)
+    await eve.sign_in()
+    async with api.unchanged():
+        asked = address(shop, id_token_hint=hint)
+        where = wants_sign_in(await eve.get(asked))
+        assert "another account" in (await eve.get(where)).text
+        assert wants_sign_in(await eve.decide(asked)) == where
+        silent = await eve.get(address(shop, id_token_hint=hint, prompt="none"))
+        assert told(silent)["error"] == "login_required"
+    after = await ada.sign_in(where)
+    assert asks_for_consent(await ada.get(after))
+    _, claims = read(
+        (await exchanged(api, shop, told(await ada.decide(after))["code"]))["id_token"]
+    )
+    assert claims["sub"] == str(ada.user.id)
+    silent = await ada.get(address(shop, id_token_hint=hint, prompt="none"))
+    assert told(silent)["error"] == "consent_required"
+
+
+async def test_what_is_no_id_token_of_the_client_is_no_hint(
+    api: Api, shop: Registered, ada: Person
+) -> None:
+    code = told(await ada.decide(address(shop)))["code"]
+    hint = (await exchanged(api, shop, code))["id_token"]
+    login = await api.stranger().post(
+        f"{AUTH['live']}/login", json={"email": ada.user.email, "password": PASSWORD}
+    )
+    theirs = await client_of(api.live)
+    async with api.unchanged():
+        for client, bad in (
+            (shop, hint[:-8]),
+            (shop, "x"),
+            (shop, "x" * 20_000),
+            (shop, login.json()["access_token"]),
+            (theirs, hint),
+        ):
+            answer = told(await ada.get(address(client, id_token_hint=bad)))
+            assert answer["error"] == "invalid_request"
+    long = address(shop, nonce="n" * 2_000)
+    hint = (await exchanged(api, shop, told(await ada.decide(long))["code"]))["id_token"]
+    assert len(hint) > 2_000
+    assert asks_for_consent(await ada.get(address(shop, id_token_hint=hint)))
+
+
 async def test_a_decision_that_nobody_was_asked_for_grants_nothing(
     api: Api, shop: Registered, ada: Person
 ) -> None:

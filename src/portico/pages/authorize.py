@@ -47,7 +47,7 @@ async def ask(visit: Visit) -> Reply:
         if not await signed_in_for(visit.env, asked, parameters, session):
             if asked.silent:
                 raise _refusal(visit, asked, "login_required", "The user must sign in again.")
-            return await _sign_in(visit, asked, parameters, again="yes")
+            return await _sign_in_again(visit, asked, parameters)
         if asked.silent:
             raise _refusal(visit, asked, "consent_required", "The user must be asked for consent.")
     except Returned as returned:
@@ -88,7 +88,7 @@ async def decide(visit: Visit) -> Reply:
             raise _refusal(visit, asked, "consent_required", "The user must be asked for consent.")
         session = await read_session(visit.env, visit.session_id)
         if not await signed_in_for(visit.env, asked, parameters, session):
-            return await _sign_in(visit, asked, parameters, again="yes")
+            return await _sign_in_again(visit, asked, parameters)
         scopes = _grantable(visit, asked.wanted)
         if asked.wanted.scopes and not scopes:
             raise _refusal(visit, asked, "access_denied", "The user's role allows none of this.")
@@ -129,6 +129,13 @@ async def _sign_in(
     else:
         request = urlencode(parameters)
     return visit.go("/sign-in", **query, next=f"{visit.request.path}?{request}")
+
+
+async def _sign_in_again(
+    visit: Visit, asked: AuthorizationRequest, parameters: Parameters
+) -> Reply:
+    other = {} if asked.user_id in (None, visit.user.id) else {"other": "yes"}
+    return await _sign_in(visit, asked, parameters, again="yes", **other)
 
 
 PAGES = (

@@ -60,6 +60,7 @@ async def show(visit: Visit) -> Reply:
         application=await _application(visit, target),
         passkey_options=request_options(env, visit.site.origin),
         again=visit.sent("again"),
+        other=visit.sent("other"),
         goes_on=visit.signed_in and not is_asked,
         providers=env.sign_in_by.values(),
         waits=waits,

@@ -8,7 +8,14 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-from portico.domain.oauth import PROMPTS, Refused, asked_scopes, code_challenge, redirect_allowed
+from portico.domain.oauth import (
+    PROMPTS,
+    Client,
+    Refused,
+    asked_scopes,
+    code_challenge,
+    redirect_allowed,
+)
 from portico.domain.proofs import LEVELS
 from portico.services.authorization import ConsentRequest
 from portico.services.environment import Environment
@@ -20,7 +27,7 @@ _KNOWN = frozenset(
     (
         *("client_id", "redirect_uri", "response_type", "response_mode", "scope", "state"),
         *("nonce", "code_challenge", "code_challenge_method", "prompt", "max_age", "acr_values"),
-        *("request", "request_uri", "registration"),
+        *("id_token_hint", "request", "request_uri", "registration"),
     )
 )
 
@@ -34,13 +41,15 @@ class Returned(Refused):
 
 
 class AuthorizationRequest(NamedTuple):
-    """A good request. `max_age` is in seconds, `level` the least `acr` that will do."""
+    """A good request. `max_age` is in seconds, `level` the least `acr` that will do, `user_id` the
+    only one who may answer it, where it is for somebody."""
 
     wanted: ConsentRequest
     state: str | None
     prompt: frozenset[str]
     max_age: int | None
     level: str | None
+    user_id: int | None
 
     @property
     def silent(self) -> bool:
@@ -93,7 +102,9 @@ async def read_request(
                 required=client.public,
             ),
         )
-        return AuthorizationRequest(wanted, state, _prompt(first), _max_age(first), _level(first))
+        user_id = await _hinted(env, client, first.get("id_token_hint"))
+        wishes = _prompt(first), _max_age(first), _level(first)
+        return AuthorizationRequest(wanted, state, *wishes, user_id)
     except Refused as refused:
         told = {"error": refused.error, "error_description": refused.message}
         address = _address(redirect_uri, state, issuer, told)
@@ -108,7 +119,7 @@ def _single(parameters: Sequence[tuple[str, str]], name: str) -> str | None:
 def _check(known: Sequence[tuple[str, str]], first: Mapping[str, str]) -> None:
     if len({name for name, _ in known}) < len(known):
         raise Refused("invalid_request", "A parameter was sent more than once.")
-    if any(len(value) > MAX_LENGTH for value in first.values()):
+    if any(len(value) > MAX_LENGTH for name, value in first.items() if name != "id_token_hint"):
         raise Refused("invalid_request", f"A parameter is longer than {MAX_LENGTH} characters.")
     if not all(map(str.isprintable, first.values())):
         raise Refused("invalid_request", "A parameter holds a character that cannot be seen.")
@@ -150,6 +161,17 @@ def _level(first: Mapping[str, str]) -> str | None:
     §5.5.1.1)."""
     asked = first.get("acr_values", "").split()
     return next((level for level in LEVELS if level in asked), None)
+
+
+async def _hinted(env: Environment, client: Client, hint: str | None) -> int | None:
+    """Whom an ID token of the client's is of: nobody else may answer its request (OpenID Connect
+    Core §3.1.2.2)."""
+    if hint is None:
+        return None
+    subject = await env.signer.told_of(hint, audience=client.client_id)
+    if subject is None:
+        raise Refused("invalid_request", "id_token_hint must be an ID token of this client.")
+    return int(subject)
 
 
 def _address(uri: str, state: str | None, issuer: str, told: Mapping[str, str]) -> str:

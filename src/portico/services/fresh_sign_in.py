@@ -46,8 +46,10 @@ async def stamped(env: Environment, parameters: Parameters, now: int) -> str:
 async def signed_in_for(
     env: Environment, asked: AuthorizationRequest, parameters: Parameters, session: Session
 ) -> bool:
-    """Whether a sign-in is as fresh, and as strong, as the request wants it; `parameters` are the
-    request as it came. What is weak will do for whoever has no second factor to sign in by."""
+    """Whether a sign-in is whose, as fresh and as strong as the request wants it; `parameters` are
+    the request as it came. What is weak will do for whoever has no second factor to sign in by."""
+    if asked.user_id not in (None, session.user_id):
+        return False
     if not _fresh(env, asked, parameters, session):
         return False
     if asked.level is None or asked.level <= level(session.amr):

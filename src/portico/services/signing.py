@@ -120,16 +120,32 @@ class Signer:
         if kid is None:
             return False
         await self._refresh()
-        key = self._public.get(kid)
-        if key is None or kid not in {row.kid for row in self._published(now)}:
+        claims = self._claims(token, kid, audience)
+        if claims is None or kid not in {row.kid for row in self._published(now)}:
             return False
+        return now < claims.exp * SECOND
+
+    async def told_of(self, token: str, *, audience: str) -> str | None:
+        """The `sub` of a token of ours for this audience, also of one that has expired; None for
+        what is none."""
+        kid = _kid(token)
+        if kid is None:
+            return None
+        await self._refresh()
+        claims = self._claims(token, kid, audience)
+        return claims.sub if claims else None
+
+    def _claims(self, token: str, kid: str, audience: str) -> "_Claims | None":
+        key = self._public.get(kid)
+        if key is None:
+            return None
         try:
             signed = jws.deserialize_compact(token, key, algorithms=[ALGORITHM])
             claims = msgspec.json.decode(signed.payload, type=_Claims)
         except (JoseError, ValueError):
-            return False
+            return None
         own = claims.iss == self._wiring.addresses.auth and claims.aud == audience
-        return own and now < claims.exp * SECOND
+        return claims if own else None
 
     async def published(self) -> list[dict[str, Any]]:
         """The public keys as JWKs (RFC 7517), those that sign or will sign first."""
@@ -239,6 +255,7 @@ def _private_key(pem: bytes) -> RSAKey:
 class _Claims(msgspec.Struct):
     iss: str
     aud: str
+    sub: str
     exp: int
 
 
