@@ -59,7 +59,7 @@ async def test_a_file_is_checked_its_faulty_rows_told_and_the_rest_stored(
         await page.get_by_label("File").set_input_files(file)
         await page.get_by_role("button", name="Check file").click()
         told = page.get_by_role("status")
-        await expect(told).to_have_text(f"{ROWS - 2:,} rows can go in, 2 rows cannot")
+        await expect(told).to_have_text(f"{ROWS - 2:,} rows can be imported, 2 rows cannot")
         await expect(page.get_by_text("Nothing is stored yet.")).to_be_visible()
         await expect(page.locator(".faulty li")).to_have_text(
             [f"Line {n + 2:,}: price must be a number: dear" for n in FAULTY]
