@@ -190,7 +190,7 @@ async def test_an_unknown_subject_is_linked_by_signing_in_as_before(
         assert back.status_code == 303
         assert not session_in(back)
     page = await ada.browser.get(HERE + back.headers["location"])
-    assert "No account here is linked to ada@example.com of Corp yet" in page.text
+    assert "No account is linked to ada@example.com at Corp yet" in page.text
     assert not await api.live.providers.links_of(user.id)
     assert session_in(await ada.sign_in(user))
     (made,) = await api.live.providers.links_of(user.id)
@@ -770,7 +770,7 @@ async def test_what_waits_to_be_linked_is_of_no_other_provider_that_has_its_name
     other = msgspec.structs.replace(corp, issuer="https://other.example.com", label="Other")
     api.live.sign_in_by["corp"] = other
     page = await ada.browser.get(HERE + back.headers["location"])
-    assert "No account here is linked" not in page.text
+    assert "No account is linked" not in page.text
     assert session_in(await ada.sign_in(user))
     assert await api.live.providers.links_of(user.id) == []
 

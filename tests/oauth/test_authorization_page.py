@@ -364,7 +364,7 @@ def test_whose_role_allows_nothing_of_what_is_asked_is_told_and_so_is_the_client
     with authority.browser("viewer") as browser:
         consent = browser.arrive(authority.asking(web_app, scope="write:products"))
         assert is_consent(consent)
-        assert "Your role (viewer) allows nothing of what it asks for." in consent.text
+        assert "Your role (viewer) does not allow anything it asks for." in consent.text
         assert "It will be able to" not in consent.text
         assert 'value="allow"' not in consent.text
         told = browser.submit(consent, decision=decision).told
