@@ -49,6 +49,19 @@ sys.exit(main(sys.argv[1:]))
 """
 """A restore that is ended as soon as there is its directory."""
 
+ENDED_AS_IT_STORES = """
+import asyncio, signal, sys
+from portico.cli.main import main
+
+def shield(work):
+    asyncio.get_running_loop().call_soon(signal.raise_signal, signal.SIGTERM)
+    return shielded(work)
+
+shielded, asyncio.shield = asyncio.shield, shield
+sys.exit(main(sys.argv[1:]))
+"""
+"""A command that is ended while it carries out what it is for."""
+
 
 def started(installation: Installation, *words: str) -> "subprocess.Popen[bytes]":
     """A command that runs by itself."""
@@ -162,6 +175,19 @@ def test_what_is_stored_as_the_signal_comes_is_still_shown(installation: Install
 
     assert done(settings, Namespace(sandbox=False), make) == "live"
     assert in_database(installation.data / "live.db", "SELECT name FROM users") == "Ada"
+
+
+def test_what_is_stored_in_the_background_as_the_signal_comes_is_still_shown(
+    installation: Installation,
+) -> None:
+    deaf = (COMMAND[0], "-c", DEAF.format(signal.SIGINT), COMMAND[0], "-c", ENDED_AS_IT_STORES)
+    key = ("keys", "create", "--owner", "admin@example.com", "--type", "live", "--name", "Till")
+    with started(installation, *deaf, *key) as command:
+        said = command.communicate()
+
+    assert (command.returncode, said[1]) == (0, b"")
+    (made,) = (one for one in installation.told("keys", "list") if one["name"] == "Till")
+    assert made["hint"][-4:].encode() in said[0]
 
 
 def test_what_is_refused_as_the_signal_comes_is_told(installation: Installation) -> None:

@@ -21,6 +21,11 @@ def interrupted_by() -> list[int]:
     """Has what ends a process interrupt a command, as Ctrl-C does, so that it leaves nothing
     half-done behind; but not what is ignored here, as by nohup. Returns where the first that comes
     is noted; what comes after it disturbs nothing."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as of what began in the background
+        # Held back it is as unheard, and asyncio, which looks for this handler, ends a command by
+        # what it was asked for, which then finishes, and not by all that this consists of.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     told: list[int] = []
     heard = [number for number in ENDS if signal.getsignal(number) is signal.SIG_DFL]
 
@@ -29,7 +34,7 @@ def interrupted_by() -> list[int]:
         for each in heard:
             signal.signal(each, signal.SIG_IGN)
         as_ever = signal.getsignal(signal.SIGINT)
-        if not callable(as_ever):  # one that was started in the background ignores it
+        if not callable(as_ever):  # nothing has begun yet
             raise KeyboardInterrupt
         as_ever(signal.SIGINT, frame)
 
@@ -39,7 +44,10 @@ def interrupted_by() -> list[int]:
 
 
 def end_at_once() -> None:
-    """Has signals end the process, while there is nothing to finish."""
+    """Has signals end the process, while there is nothing to finish; SIGINT also where it was
+    ignored, but no earlier one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     for number in ENDS:
         if signal.getsignal(number) is not signal.SIG_IGN:
