@@ -71,7 +71,7 @@ async def test_who_would_grant_more_than_was_shown_is_asked_again(
     async with api.unchanged():
         again = await allow(ada, page)
         assert again.status_code == 409
-        assert "changed meanwhile" in again.text
+        assert "has changed since you opened this page" in again.text
     new = set(shown(again).split()) - set(shown(page).split())
     assert new
     for scope in new:

@@ -795,7 +795,7 @@ async def test_only_who_began_to_link_ends_it(api: Api, provider: OpenIdProvider
     await ada.sign_in(await api.account(password=PASSWORD))
     async with api.unchanged(but="provider_visits"):
         answer = await ada.browser.get(provider.visit(address))
-        assert "not signed in any more as who you were" in said(answer)
+        assert "no longer signed in to the same account" in said(answer)
 
 
 @ON_ONE
@@ -851,7 +851,7 @@ async def test_what_removing_a_factor_leaves_is_told_as_it_is(
 
     own, reset = await asked(grace, with_password)
     assert "Your password alone will be enough to sign in" in own
-    assert "password alone is then enough" in reset
+    assert "Their password alone will be enough to sign in" in reset
     own, reset = await asked(ada, without)
     assert "recovery codes are deleted too" in own
     assert "password" not in own.partition("<main")[2]

@@ -56,7 +56,7 @@ async def test_people_sign_in_with_another_portico(desk: Desk, believing: Instal
         await page.wait_for_url(f"{desk.origin}/auth/sign-in?*")
         await fill(page, there.email, there.password)
         await page.get_by_role("button", name="Allow").click()
-        told = f"No account here is linked to {there.email} of Portico yet."
+        told = f"No account is linked to {there.email} at Portico yet."
         await expect(page.get_by_role("status")).to_contain_text(told)
         await fill(page, there.email, made["password"])
         await expect(page).to_have_url(f"{dashboard}/keys")

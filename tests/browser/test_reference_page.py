@@ -235,7 +235,7 @@ async def test_an_operation_is_tried_without_leaving_the_reference(desk: Desk) -
         await delete.get_by_label("id").fill("5")
         await delete.get_by_role("button", name="Send to the sandbox").click()
         await expect(
-            delete.get_by_text("not signed in any more, and nothing was sent")
+            delete.get_by_text("no longer signed in, and nothing was sent")
         ).to_be_visible()
         await expect(delete.get_by_label("id")).to_have_value("5")
 

@@ -48,7 +48,7 @@ async def test_a_browser_that_keeps_no_cookies_is_told_so(desk: Desk, newcomer: 
         await page.get_by_label("E-mail").fill(newcomer.email)
         await page.get_by_label("Password").fill(newcomer.password)
         await page.get_by_role("button", name="Sign in").click()
-        await expect(page.get_by_text("blocks cookies from this address")).to_be_visible()
+        await expect(page.get_by_text("blocks cookies from this site")).to_be_visible()
         await expect(page).to_have_url(f"{desk.dashboard}/sign-in?next=%2Fdashboard%2Fkeys")
 
 

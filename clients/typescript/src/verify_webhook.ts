@@ -37,8 +37,8 @@ export async function verifyWebhook(
 ): Promise<Event> {
   // Of what was parsed none of the signatures would be right, and nobody would look for that here.
   if (typeof body !== "string" && body?.byteLength === undefined) throw new TypeError("give the body as it came");
-  const keys = (typeof secret === "string" ? [secret] : (secret ?? [])).map(keyOf);
-  if (!keys.length) throw new TypeError("give a webhook's secret");
+  if (!secret?.length) throw new TypeError("give a webhook's secret");
+  const keys = (typeof secret === "string" ? [secret] : secret).map(keyOf);
   const [id, timestamp, signatures] = headersOf(headers);
   if (!/^\d{1,19}$/.test(timestamp)) throw new InvalidDelivery("its timestamp is no time");
   if (Math.abs(Number(timestamp) - clock()) > tolerance) {
