@@ -61,7 +61,7 @@ def test_a_secret_is_replaced_step_by_step(given: Given) -> None:
     replacing = given(NEW, OLD)
     with replacing.serving():
         message, advice = notices(replacing)["live secrets"]
-        assert message.startswith("2 values are still encrypted under a former secret")
+        assert message == "still encrypted under a former secret: 2 values"
         assert advice.endswith("portico secret reencrypt")
         assert replacing.told("secret", "reencrypt") == {
             "live": {**NOTHING, "signing_keys": 1, "webhooks": 1},

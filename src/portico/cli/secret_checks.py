@@ -4,6 +4,7 @@ import os
 from collections.abc import AsyncIterator
 
 from portico.cli.findings import Finding, advised, notice, well, wrong
+from portico.domain.text import counted
 from portico.secret_file import NAME as SECRET
 from portico.secret_file import SecretError, Secrets, found_secrets, is_given
 from portico.services.sealing import sealed_in
@@ -55,7 +56,7 @@ async def secret(settings: Settings, environment: str, db: Database) -> AsyncIte
     if behind:
         yield notice(
             f"{environment} secrets",
-            f"{behind} values are still encrypted under a former secret",
+            f"still encrypted under a former secret: {counted(behind, 'value')}",
             "once every server has the new one first, run portico secret reencrypt",
         )
     elif found is not None and len(found) > 1 and not closed:
