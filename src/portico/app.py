@@ -47,7 +47,7 @@ from portico.lost import require_both
 from portico.mounts import mounts
 from portico.outbound.fetching import Fetcher
 from portico.outbound.sender import Sender
-from portico.secret_file import Secrets, found_secrets, installation_secrets, is_given
+from portico.secret_file import Secrets, found_secrets, installation_secrets
 from portico.services.credentials import Credentials
 from portico.services.environment import Environment
 from portico.services.imports import IDLE_PERIOD, tell_of_idle
@@ -156,7 +156,6 @@ class Portico:
             random=self.random,
             tell=published,
             destinations=self.destinations,
-            is_shared=settings.database_url is not None or is_given(settings),
             uploads_directory=settings.data / "uploads" / name,
             count_limit=settings.count_limit,
             events_days=settings.events_days,
@@ -210,8 +209,7 @@ class Portico:
         """Makes a signing key for each environment that has none. Raises `Unavailable` where the
         keys in the database are encrypted under another secret than this installation's."""
         for environment in self.environments:
-            has_secret = not self.settings.database_url or found_secrets(self.settings) is not None
-            if not has_secret and await environment.signing_keys.all():
+            if found_secrets(self.settings) is None and await environment.signing_keys.all():
                 raise another_secret()  # before a secret is made here, which would stay
             await environment.signer.ready()
 

@@ -12,6 +12,7 @@ from driving import NOON, Api, FakeClock, refused
 from portico.app import Portico
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Unavailable
+from portico.domain.oauth import ACCESS_SECONDS
 from portico.secret_file import NAME as SECRET_FILE
 from portico.settings import Settings
 from portico.storage.signing_keys import SigningKey
@@ -169,21 +170,36 @@ async def test_a_private_key_is_nowhere_readable(api: Api) -> None:
             assert trace[: len(trace) // 2] not in text
 
 
-@pytest.mark.parametrize("environ", ["sqlite+memory"], indirect=True)
-async def test_with_another_secret_a_directorys_own_database_gets_a_new_key_that_signs(
+async def test_an_installation_that_starts_over_signs_nobody_out(
     api: Api, visitor: Visitor
 ) -> None:
     ada = await api.account()
     token = (await login_of(api.live, ada)).access_token
     (old,) = await published(visitor)
+    assert await api.live.signer.start_over(OPERATOR) is None, "the secret is not lost"
+    assert await published(visitor) == [old]
     await api.stop()
-    (api.settings.data / SECRET_FILE).write_text("t" * 43)
+    secret = api.settings.data / SECRET_FILE
+    secret.write_text("t" * 43)
+    await refused_host(api.settings, api.clock)
+    secret.unlink()
+    without = Portico(api.settings, clock=api.clock)
+    with pytest.raises(Unavailable, match="another secret"):
+        await without.open()
+    await without.close()
+    assert not secret.exists(), "nothing has taken its place"
+    secret.write_text("u" * 43)
+    command = Portico(api.settings, clock=api.clock)
+    await command.connect()
+    made = [await env.signer.start_over(OPERATOR) for env in command.environments]
+    await command.close()
     await api.start()
     assert api.portico.vault.open((await api.live.signing_keys.all())[0].private_key, old) is None
-    new, kept = await published(visitor)
-    assert kept == old
-    assert read((await login_of(api.live, ada)).access_token)[0]["kid"] == new
+    assert await published(visitor) == [made[0], old]
+    assert read((await login_of(api.live, ada)).access_token)[0]["kid"] == made[0]
     assert (await visitor.me(token)).status_code == 200
+    api.clock.advance(seconds=ACCESS_SECONDS)
+    assert await published(visitor) == [made[0]]
 
 
 async def test_a_key_of_another_name_cannot_be_put_in_its_place(api: Api) -> None:

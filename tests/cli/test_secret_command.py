@@ -84,12 +84,45 @@ def test_a_secret_is_replaced_step_by_step(given: Given) -> None:
 
 
 def test_what_no_secret_opens_is_told_and_ends_with_1(installation: Installation) -> None:
-    with installation.serving():
-        installation.told(*HOOK)
+    installation.told(*HOOK)
     (installation.data / "secret.key").write_text(f"{NEW}\n")
-    with installation.serving():  # on its own files, it makes a new signing key
-        done = installation.run("secret", "reencrypt")
+    installation.told("secret", "reset")
+    done = installation.run("secret", "reencrypt")
     assert done.returncode == 1
     assert done.stdout.endswith(
         "Unreadable values need a secret that is not given here: see portico doctor.\n"
     )
+
+
+def test_an_installation_starts_over_with_another_secret(given: Given) -> None:
+    given(OLD).told(*HOOK)
+    code, line = given(OLD).refused("secret", "reset")
+    assert (code, line.endswith("so it is not lost; nothing was changed.")) == (1, True)
+    with given(OLD).serving():
+        code, line = given(NEW).refused("secret", "reset")
+        assert (code, line.startswith("Stop the server first: it is process ")) == (1, True)
+    for command in ("serve", "secret reencrypt"):
+        code, line = given(NEW).refused(*command.split())
+        assert (code, line.endswith("start over with portico secret reset.")) == (1, True)
+    made = given(NEW).told("secret", "reset")["signing_keys"]
+    for environment, kid in made.items():
+        option = ["--sandbox"] if environment == "sandbox" else []
+        old, new = given(NEW).told("signing-keys", "list", *option)
+        assert (new["kid"], new["retires_at"]) == (kid, None)
+        assert old["retires_at"] is not None
+    with given(NEW).serving():
+        assert given(NEW).run("doctor").returncode == 1
+        given(NEW).told("webhooks", "rotate-secret", "1")
+        assert notices(given(NEW)) == {}
+    assert given(OLD).refused("serve")[0] == 1
+
+
+def test_on_postgresql_a_new_secret_is_given_first(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    shared = prepared(tmp_path, database_url=postgres.fresh_database())
+    secret = shared.data / "secret.key"
+    secret.unlink()
+    code, line = shared.refused("secret", "reset")
+    assert (code, line) == (1, "Give this host the new secret first, by secret_key_file.")
+    assert not secret.exists()

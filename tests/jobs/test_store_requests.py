@@ -66,7 +66,6 @@ def environment(api: Api, database: Database) -> Environment:
         tell=published,
         destinations=Destinations(),
         require_second_factor="off",
-        is_shared=False,
         uploads_directory=api.live.uploads_directory,
         count_limit=None,
         events_days=30,

@@ -149,24 +149,20 @@ def test_a_lost_secret_is_a_problem_until_what_it_opens_is_opened_or_gone(
     assert set(problems) == {"live signing keys", "sandbox signing keys", "live secrets"}
     assert "is gone" in problems["live signing keys"]["message"]
     assert "put the old file back" in problems["live signing keys"]["advice"]
-    with installation.serving() as service:
-
-        def told() -> int:
-            errors = [line["event"] for line in service.lines if line["level"] == "error"]
-            return sum("put the old file back" in event for event in errors)
-
-        until(lambda: told() == 2, "the log's lines")
-        problems = examined(installation)
-        assert set(problems) == {"live secrets"}
-        assert problems["live secrets"]["message"].endswith(": webhooks, authenticator apps")
-        assert str(secret) in problems["live secrets"]["advice"]
-        made = secret.read_bytes()
-        secret.write_bytes(kept.read_bytes())
-        assert examined(installation) == {}
-        secret.write_bytes(made)
-        in_database(live, "DELETE FROM authenticators")
-        in_database(live, "DELETE FROM webhooks")
-        assert examined(installation) == {}
+    code, line = installation.refused("serve")
+    assert (code, "put back secret.key" in line, secret.exists()) == (1, True, False)
+    installation.told("secret", "reset")
+    problems = examined(installation)
+    assert set(problems) == {"live secrets"}
+    assert problems["live secrets"]["message"].endswith(": webhooks, authenticator apps")
+    assert str(secret) in problems["live secrets"]["advice"]
+    made = secret.read_bytes()
+    secret.write_bytes(made + kept.read_bytes())
+    assert examined(installation) == {}, "it was found again"
+    secret.write_bytes(made)
+    in_database(live, "DELETE FROM authenticators")
+    in_database(live, "DELETE FROM webhooks")
+    assert examined(installation) == {}
 
 
 def test_a_damaged_secret_is_a_problem(installation: Installation) -> None:

@@ -26,15 +26,18 @@ T = TypeVar("T")
 
 
 @asynccontextmanager
-async def prepared(settings: Settings) -> AsyncIterator[Portico]:
+async def prepared(settings: Settings, *, any_secret: bool = False) -> AsyncIterator[Portico]:
     """Both environments, connected as they are; nothing is made or migrated here.
 
-    Raises `CommandError` where there is nothing yet, or where migrations are due.
+    Raises `CommandError` where there is nothing yet, or where migrations are due, and later, when
+    something is to be encrypted, `Unavailable` where the signing keys are under another secret
+    than this host's, unless `any_secret`.
     """
     if not is_prepared(settings):
         raise unprepared(settings)
     keys: list[SigningKey] = []
-    portico = Portico(settings, secrets=partial(_secrets, settings, keys))
+    secrets = None if any_secret else partial(_secrets, settings, keys)
+    portico = Portico(settings, secrets=secrets)
     await portico.connect()
     try:
         for env in portico.environments:

@@ -1,9 +1,10 @@
-"""`portico secret`: replacing the installation's secret."""
+"""`portico secret`: replacing the installation's secret, and starting over without it."""
 
 import asyncio
 from argparse import Namespace
 
-from portico.cli.output import answer, table
+from portico.cli.lock import holder
+from portico.cli.output import CommandError, answer, table
 from portico.cli.prepared import prepared
 from portico.domain.audit import OPERATOR
 from portico.secret_file import found_secrets
@@ -27,6 +28,29 @@ async def _reencrypt(settings: Settings) -> dict[str, dict[str, int]]:
             counts, closed = await reencrypt(env, OPERATOR)
             done[env.name] = {**counts, "unreadable": closed}
     return done
+
+
+def run_reset(settings: Settings, chosen: Namespace) -> None:
+    if settings.database_url is not None and found_secrets(settings) is None:
+        raise CommandError("Give this host the new secret first, by secret_key_file.")
+    server = holder(settings.data)
+    if server is not None:
+        raise CommandError(f"Stop the server first: it is process {server.process}.")
+    made = asyncio.run(_reset(settings))
+    if not any(made.values()):
+        raise CommandError(
+            "This host's secret decrypts the signing keys of both databases, so it is not lost;"
+            " nothing was changed."
+        )
+    lines = [f"{name}: signing key {kid} signs from now on." for name, kid in made.items() if kid]
+    lines.append("Start the servers, and run portico doctor: it says what is unreadable.")
+    answer({"signing_keys": made}, "\n".join(lines), as_json=chosen.json)
+
+
+async def _reset(settings: Settings) -> dict[str, str | None]:
+    """The `kid` of the signing key that each environment got; None where it needed none."""
+    async with prepared(settings, any_secret=True) as portico:
+        return {env.name: await env.signer.start_over(OPERATOR) for env in portico.environments}
 
 
 def _next(settings: Settings, closed: int) -> str:

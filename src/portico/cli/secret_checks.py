@@ -50,7 +50,7 @@ async def secret(settings: Settings, environment: str, db: Database) -> AsyncIte
             if found
             else f"{file}, which opens the private keys, is gone"
         )
-        advice = "put the old file back before a start, which makes a new signing key"
+        advice = "put the old file back: without it no server starts"
         yield wrong(check, message, advice)
     closed, behind = await _sealed(found or (b"",), db)
     if behind:

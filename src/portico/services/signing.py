@@ -4,7 +4,6 @@ A new key is published at once, signs after everyone who keeps the published key
 fetch it, and the keys before it stay published until the last token that they signed has expired.
 """
 
-import logging
 import os
 from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Sequence
@@ -36,13 +35,6 @@ PUBLISHED_SECONDS = 900
 
 MAX_LENGTH = 4_096
 """The longest token that is looked at."""
-
-log = logging.getLogger(__name__)
-
-_CLOSED = (
-    "this host's secret.key opens no signing key of the %s database, so that a new one is made: put"
-    " the old file back; without it, webhooks and authenticator apps made before are of no use"
-)
 
 
 class _Pair(NamedTuple):
@@ -77,8 +69,8 @@ class Signer:
         self._private: dict[str, RSAKey | None] = {}
 
     async def ready(self) -> None:
-        """Sees that there is a key to sign with: where there is none, makes it, which signs at
-        once. Raises `Unavailable` where hosts share keys that are under another secret."""
+        """Makes the first signing key where there is none; it signs at once. Raises `Unavailable`
+        where the keys that are there were encrypted under another secret."""
         await self._refresh()
         if self._opens():
             return
@@ -87,8 +79,6 @@ class Signer:
         async def work(change: Change) -> None:
             self._take(await self._keys.locked(change.tx))
             if not self._opens():
-                if self._rows:
-                    log.error(_CLOSED, self._wiring.name)
                 await self._add(change, pair, change.now)
 
         await self._change(SYSTEM, work)
@@ -98,9 +88,29 @@ class Signer:
         """Whether there is a key to sign with. Raises `Unavailable` as `ready`."""
         if self._signing() is not None:
             return True
-        if self._rows and self._wiring.is_shared:
+        if self._rows:
             raise another_secret()
         return False
+
+    async def start_over(self, by: By) -> str | None:
+        """Makes a signing key, which signs at once, where this host's secret decrypts none of the
+        present ones, and returns its `kid`; None, with nothing changed, where it decrypts one.
+
+        For an installation that has lost its secret. What the present keys have signed is valid
+        until it expires.
+        """
+        pair = self._generate()
+
+        async def work(change: Change) -> str | None:
+            self._take(await self._keys.locked(change.tx))
+            if self._signing() is not None:
+                return None
+            made = await self._add(change, pair, change.now)
+            last = change.now + ACCESS_SECONDS * SECOND
+            await self._keys.retire_others(change.tx, made.id, last)
+            return made.kid
+
+        return await self._change(by, work)
 
     def sign(self, claims: dict[str, Any], now: int) -> str:
         """A token with these claims, and those that every token has: `iss`, `iat` and `exp`, an
@@ -239,9 +249,10 @@ def opens(secrets: Sequence[bytes], keys: Iterable[SigningKey]) -> bool:
 def another_secret() -> Unavailable:
     """What is raised where the database was made with another secret."""
     return Unavailable(
-        "The database was made with another secret than this host has: give it that of the others"
-        " by secret_key_file (PORTICO_SECRET_KEY_FILE) or PORTICO_SECRET_KEY, such as a copy of"
-        " secret.key in the first host's data directory."
+        "The database was made with another secret than this host has: give it the same one, by"
+        " secret_key_file (PORTICO_SECRET_KEY_FILE) or PORTICO_SECRET_KEY, or put back secret.key"
+        " in the data directory. Another host or a backup has a copy. If there is none, start over"
+        " with portico secret reset."
     )
 
 

@@ -58,8 +58,6 @@ class Wiring(msgspec.Struct, frozen=True, kw_only=True):
     tell: Tell
     destinations: Destinations
     """Which addresses webhooks may have."""
-    is_shared: bool
-    """Whether other hosts may use the same database. They must then have the same secret."""
     uploads_directory: Path
     """The directory of uploaded files that are not stored yet."""
     count_limit: int | None
