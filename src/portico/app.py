@@ -34,6 +34,7 @@ from portico.http.router import Router
 from portico.http.routing import Mount
 from portico.http.shared_metrics import SharedMetrics
 from portico.jobs.audit import MakeAuditRanges, RemoveAudit
+from portico.jobs.backups import LOOK_PERIOD, look_for_backup
 from portico.jobs.deliveries import AT_ONCE, Deliver
 from portico.jobs.flush import FLUSH_PERIOD, Flush
 from portico.jobs.mails import SendMails
@@ -330,6 +331,8 @@ class Server:
             yield Job(env.name, "audit", TIDY_PERIOD, removing.run)
             making = MakeAuditRanges(env, self._process)
             yield Job(env.name, "audit_ranges", TIDY_PERIOD, making.run)
+            if env is self._portico.live:
+                yield Job(env.name, "backups", LOOK_PERIOD, partial(look_for_backup, env))
             yield Job(env.name, "reminders", REMIND_PERIOD, Remind(env, self._process).run)
             yield Job(env.name, "imports", IDLE_PERIOD, partial(tell_of_idle, env))
             yield Job(env.name, "uploads", 0, TakeUploads(env, self._portico.live).run)

@@ -65,6 +65,11 @@ def test_the_certificate_that_ends_first_counts(ends: tuple[int, int], first: in
     assert total(told).certificate_expires_at == first
 
 
+def test_the_newest_backup_that_a_worker_knows_of_counts() -> None:
+    told = [Snapshot([], {}, {}, {}, {}, 0, [], {}, backed_up_at=one) for one in (0, 9, 7)]
+    assert total(told).backed_up_at == 9
+
+
 def test_a_worker_that_tells_nothing_any_more_keeps_its_counts_and_hears_of_nothing(
     tmp_path: Path,
 ) -> None:

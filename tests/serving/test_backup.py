@@ -1,11 +1,13 @@
 """A backup of a running server restores to one that serves with the old keys."""
 
+import re
 import shlex
 import shutil
 import stat
 import subprocess
 import threading
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -424,7 +426,38 @@ def test_an_address_may_say_everything_behind_its_question_mark(
 
 def test_a_backup_before_a_migration_is_possible(installation: Installation) -> None:
     in_database(installation.data / "live.db", "DELETE FROM schema_migrations")
-    assert installation.told("backup", str(installation.directory / "b.tar"))["bytes"]
+    done = installation.run("backup", str(installation.directory / "b.tar"))
+    assert (done.returncode, done.stdout.startswith("Backed up to ")) == (0, True)
+    assert done.stderr.startswith("The backup is complete, but the audit log does not list it: ")
+
+
+def test_a_backup_is_recorded(either: Installation) -> None:
+    made = either.told("backup", str(either.directory / "backup.tar"))
+    (entry,) = either.told("audit", "--action", "backup.created")
+    assert (entry["credential"], entry["details"]) == ("command", {"bytes": made["bytes"]})
+    assert either.told("audit", "--action", "backup.created", "--sandbox") == []
+    metric = r"^portico_backup_last_success_timestamp_seconds ([1-9]\S+)$"
+    with either.serving() as service:
+        found = until(
+            lambda: re.search(metric, service.ask("/metrics").text, re.MULTILINE), "the metric"
+        )
+    assert datetime.fromtimestamp(float(found[1]), UTC) == datetime.fromisoformat(entry["at"])
+
+
+def test_an_old_backup_is_noticed(installation: Installation) -> None:
+    def found() -> list[tuple[str, bool]]:
+        findings = installation.told("doctor")["findings"]
+        return [
+            (one["message"], bool(one["advice"])) for one in findings if one["check"] == "backup"
+        ]
+
+    assert found() == [], "backups may be made by other means"
+    record = "INSERT INTO audit (at, action, credential, target, details) VALUES"
+    live = installation.data / "live.db"
+    in_database(live, f"{record} (0, 'backup.created', 'command', '', '{{}}')")
+    assert found() == [("the last one was made at 1970-01-01T00:00:00.000Z", True)]
+    installation.told("backup", str(installation.directory / "backup.tar"))
+    assert [old for _, old in found()] == [False]
 
 
 def test_nothing_to_back_up_is_said(tmp_path: Path, postgres: PostgresServer) -> None:

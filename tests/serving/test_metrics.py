@@ -30,7 +30,7 @@ JOBS = (
 
 
 def test_the_metrics_tell_what_was_asked_by_route_and_status(installation: Installation) -> None:
-    jobs = {("", "metrics"), ("", "request_log"), ("live", "mirrors")}
+    jobs = {("", "metrics"), ("", "request_log"), ("live", "mirrors"), ("live", "backups")}
     jobs |= {(env, job) for env in ("live", "sandbox") for job in JOBS}
     labels = [f'{{environment="{environment}",job="{job}"}}' for environment, job in sorted(jobs)]
     waiting = {label for label in labels if "feed" in label}  # for news, of which there is none yet

@@ -18,16 +18,18 @@ from portico.cli.archive import Manifest, digest, pack, unpack
 from portico.cli.claim import claimed
 from portico.cli.initialise import LOCK, UNFINISHED, alone, require_no_restore
 from portico.cli.lock import NAME as SERVER_LOCK
-from portico.cli.output import CommandError, answer, needing_room, plain
-from portico.cli.prepared import unprepared
+from portico.cli.output import CommandError, answer, mention, needing_room, plain
+from portico.cli.prepared import prepared, unprepared
 from portico.cli.progress import progress
 from portico.contract.envelope import timestamp
+from portico.domain.audit import OPERATOR
 from portico.domain.errors import PorticoError
 from portico.durable import put_in_place
 from portico.engines import LIVE, SANDBOX, database, database_file, database_schema
 from portico.lost import is_prepared, require_files
 from portico.secret_file import NAME as SECRET
 from portico.secret_file import SecretError, Secrets, found_secrets, is_given, read_secrets
+from portico.services.backups import note_backup
 from portico.services.signing import another_secret, opens
 from portico.settings import Settings
 from portico.storage.database import Engine
@@ -80,12 +82,27 @@ def run_backup(settings: Settings, chosen: Namespace) -> None:
     except FileError as error:
         raise CommandError(f"{error}.") from error
     size = archive.stat().st_size
+    _note(settings, size)
     facts = {"file": str(archive), "bytes": size, "engine": manifest.engine}
     text = (
         f"Backed up to {archive}, {max(size // 1024, 1):,} KiB. It holds private keys and password"
         " hashes: keep it where nobody else can read it."
     )
     answer(facts, text, as_json=chosen.json)
+
+
+def _note(settings: Settings, size: int) -> None:
+    """Records a backup in the live audit log; one that cannot be recorded is a backup all the
+    same."""
+
+    async def note() -> None:
+        async with prepared(settings) as portico:
+            await note_backup(portico.live, OPERATOR, size)
+
+    try:
+        asyncio.run(note())
+    except (CommandError, PorticoError) as error:
+        mention(f"The backup is complete, but the audit log does not list it: {error}")
 
 
 def run_restore(settings: Settings, chosen: Namespace) -> None:

@@ -12,14 +12,18 @@ from portico.app import system_clock
 from portico.cli.findings import Finding, all_of, notice, well, wrong
 from portico.cli.initialise import restore_fault
 from portico.cli.secret_checks import secret
+from portico.contract.envelope import timestamp
 from portico.domain.errors import Unavailable, Unusable
+from portico.domain.times import DAY
 from portico.engines import LIVE, SANDBOX, database, database_file
 from portico.lost import how_to_go_on, how_to_move, is_lost, is_prepared
 from portico.secret_file import NAME as SECRET
 from portico.secret_file import has_own
+from portico.services.backups import last_backup
 from portico.settings import Settings
 from portico.settings.values import redacted
 from portico.state.valkey import ValkeyLimiter
+from portico.storage.audit import Audit
 from portico.storage.database import Database
 from portico.storage.migrate import MigrationError, pending, shipped
 from portico.storage.sqlite_connection import files_of, is_empty
@@ -52,6 +56,9 @@ NO_COUNTS = {
     "cluster": "begin PORTICO_VALKEY_URL with valkey+cluster://",
 }
 """What to do about a store that answers and does not count."""
+
+BACKUP_DAYS = 8
+"""How old the last backup may be: those of every week are no reason for a notice."""
 
 _NEWEST = """
 SELECT max(at) FROM (
@@ -246,7 +253,17 @@ async def _database(
         yield await _places(settings, db)
     async for finding in secret(settings, environment, db):
         yield finding
+    if environment == LIVE and (made_at := await last_backup(Audit(db))) is not None:
+        yield _backup(made_at)
     yield await _clock(environment, db)
+
+
+def _backup(made_at: int) -> Finding:
+    """How old the last backup is; there is no finding where `portico backup` never made one."""
+    message = f"the last one was made at {timestamp(made_at)}"
+    if system_clock() - made_at <= BACKUP_DAYS * DAY:
+        return well("backup", message)
+    return notice("backup", message, "see why portico backup has not run since")
 
 
 async def _places(settings: Settings, db: Database) -> Finding:

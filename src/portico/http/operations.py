@@ -141,6 +141,11 @@ def _families(everyone: Snapshot) -> Iterator[Metric]:
             "When the certificate ends that is served, in Unix time.",
             everyone.certificate_expires_at / SECOND,
         )
+    yield GaugeMetricFamily(
+        "portico_backup_last_success_timestamp_seconds",
+        "When portico backup last made a backup, in Unix time; 0 if it never has.",
+        everyone.backed_up_at / SECOND,
+    )
     build = GaugeMetricFamily(
         "portico_build_info", "The version that runs; always 1.", labels=("version",)
     )

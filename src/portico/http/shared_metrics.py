@@ -94,6 +94,8 @@ class Snapshot(msgspec.Struct):
     """How many are `serving`, and how many `silent`."""
     certificate_expires_at: int = 0
     """When the first certificate ends that is served, in milliseconds; 0 where none is."""
+    backed_up_at: int = 0
+    """When the last backup was made, in milliseconds; 0 where none is known."""
 
 
 def snapshot(
@@ -127,6 +129,7 @@ def snapshot(
         {name: Known(one.hits, one.misses) for name, one in credentials.items()},
         {"serving": 1, "silent": 0},
         certificate_expires_at,
+        max(env.backed_up_at for env in environments),
     )
 
 
@@ -162,6 +165,7 @@ def total(snapshots: Iterable[Snapshot]) -> Snapshot:
             result.workers[word] = result.workers.get(word, 0) + count
         ends = [result.certificate_expires_at, one.certificate_expires_at]
         result.certificate_expires_at = min(filter(None, ends), default=0)
+        result.backed_up_at = max(result.backed_up_at, one.backed_up_at)
         result.hashing = max(result.hashing, one.hashing)
         result.kept = result.kept.beside(one.kept)
     result.requests = list(requests.values())

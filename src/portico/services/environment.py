@@ -65,6 +65,8 @@ class Environment(Stores):
         """Rings when a mail waits to be sent."""
         self.waiting_mails = 0
         """How many mails waited when a job looked last."""
+        self.backed_up_at = 0
+        """When the last backup was made, in epoch milliseconds, as far as a job knows; else 0."""
         self.uploads_bell = Bell()
         """Rings when an uploaded file waits to be checked or stored."""
         self.mirror_is_behind = asyncio.Event()

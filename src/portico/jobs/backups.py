@@ -1,0 +1,11 @@
+"""Looking when the last backup was made, for the metric."""
+
+from portico.services.backups import last_backup
+from portico.services.environment import Environment
+
+LOOK_PERIOD = 60.0
+
+
+async def look_for_backup(env: Environment) -> None:
+    """Notes the time of the last backup. Raises `Unavailable`."""
+    env.backed_up_at = await last_backup(env.audit) or env.backed_up_at

@@ -1,0 +1,22 @@
+"""What the audit log knows of backups: that `portico backup` made one, and when."""
+
+from portico.domain.audit import By
+from portico.domain.events.backups import BackedUp
+from portico.services.change import Change
+from portico.services.environment import Environment
+from portico.storage.audit import Audit, AuditFilter
+
+
+async def note_backup(env: Environment, by: By, size: int) -> None:
+    """Records a backup of `size` bytes. Raises `Unavailable`."""
+
+    async def work(change: Change) -> None:
+        change.note(BackedUp(size))
+
+    await env.change(by, work)
+
+
+async def last_backup(audit: Audit) -> int | None:
+    """When the newest backup was made, in epoch milliseconds; None where the log has none."""
+    newest = await audit.page(AuditFilter(action=BackedUp.action), limit=1)
+    return newest[0].at if newest else None
