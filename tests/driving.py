@@ -552,9 +552,11 @@ def settings_for(data: Path, environ: Mapping[str, str]) -> Settings:
 
 
 def refused(response: httpx.Response, status: int, code: str | None = None) -> dict[str, str]:
-    """Sees that a response is the one error body; returns its faults, field to message."""
+    """Sees that a response is the one error body, and that no cache keeps it; returns its faults,
+    field to message."""
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/json"
+    assert response.headers.get_list("cache-control") == ["no-store"]
     body = msgspec.json.decode(response.content)
     assert body.keys() == {"error"}
     error = body["error"]

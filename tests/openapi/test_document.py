@@ -155,7 +155,8 @@ def test_headers_of_errors_are_those_that_they_are_answered_with(
     described: dict[str, Any],
 ) -> None:
     responses = described["components"]["responses"]
-    always = {"X-Request-Id", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"}
+    limits = {"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"}
+    always = {"X-Request-Id", "Cache-Control", *limits}
     own = {
         "AuthenticationRequired": {"WWW-Authenticate"},
         "PermissionDenied": {"WWW-Authenticate"},
@@ -165,9 +166,10 @@ def test_headers_of_errors_are_those_that_they_are_answered_with(
     }
     for name, answer in responses.items():
         kind = name.removeprefix("OAuth")
-        kept = {"Cache-Control", "Pragma"} if kind != name else set()
+        pragma = {"Pragma"} if kind != name else set()
         again = {"Idempotent-Replayed"} if name.startswith("Replayable") else set()
-        assert answer["headers"].keys() == always | own.get(kind, set()) | kept | again, name
+        assert answer["headers"].keys() == always | own.get(kind, set()) | pragma | again, name
+        assert answer["headers"]["Cache-Control"]["schema"]["const"] == "no-store"
         counted = kind not in ("Internal", "Unavailable")
         limit = resolved(described, answer["headers"]["X-RateLimit-Limit"])
         assert limit["required"] is counted, name

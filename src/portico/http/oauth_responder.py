@@ -148,7 +148,7 @@ def refusal(error: PorticoError) -> Reply:
     if status == 401:
         headers.append(("www-authenticate", 'Basic realm="Portico", charset="UTF-8"'))
     elif not isinstance(error, Refused):
-        headers += [field for field in problem(error).headers if field[0] != "content-type"]
+        headers += [field for field in problem(error).headers if field not in headers]
     return Reply(status, body, headers)
 
 

@@ -219,6 +219,7 @@ def _error_component(
         headers |= {name: {**HEADERS[name], "required": False} for name in LIMITS}
     own = {name for reply in replies.values() for name, _ in reply.headers}
     headers |= refs(*(name for name in HEADERS if name.lower() in own))
+    headers["Cache-Control"] = NO_STORE
     if errors.PermissionDenied in kinds:
         headers["WWW-Authenticate"] = {**HEADERS["WWW-Authenticate"], "required": False}
     codes = sorted({kind.code for kind in kinds})

@@ -17,9 +17,9 @@ from portico.domain.times import Clock
 from portico.http.connections import Connections
 from portico.http.cors import is_preflight, settled
 from portico.http.measure import Measure
-from portico.http.messages import JSON, Reply, Request, Scope, Stream, TypedRequest
+from portico.http.messages import Reply, Request, Scope, Stream, TypedRequest
 from portico.http.peers import UNSECURED, Peers, limited_as
-from portico.http.problems import FAILED, problem
+from portico.http.problems import failed, problem
 from portico.http.router import Router
 from portico.http.routing import Endpoint, Responder
 from portico.http.streams import Streams
@@ -146,4 +146,4 @@ def _refusal(request: Request, responder: Responder | None, error: Exception) ->
         return responder.problem(request, error) if responder else problem(error)
     except Exception:
         log.exception("an error could not be shown", extra={"request_id": request.id})
-        return Reply(500, FAILED, [("content-type", JSON)])
+        return failed()

@@ -26,8 +26,16 @@ STATUS: dict[type[PorticoError], int] = {
 }
 
 
-FAILED = b'{"error":{"code":"INTERNAL_ERROR","message":"Something went wrong here.","details":[]}}'
-"""The body where no other can be made."""
+_NO_STORE = ("cache-control", "no-store")
+"""On every error: caches may keep a 404, 405 or 410 that does not say so (RFC 9110 §15.1), and give
+it to the next who asks, also once the resource is there."""
+
+_FAILED = b'{"error":{"code":"INTERNAL_ERROR","message":"Something went wrong here.","details":[]}}'
+
+
+def failed() -> Reply:
+    """The response of a 500, for where no other can be made."""
+    return Reply(500, _FAILED, [("content-type", JSON), _NO_STORE])
 
 
 def status_of(kind: type[PorticoError]) -> int:
@@ -36,11 +44,12 @@ def status_of(kind: type[PorticoError]) -> int:
 
 
 def problem(error: PorticoError) -> Reply:
-    """The response of specification §7 for an error, with the challenge of RFC 6750 §3."""
+    """The response of specification §7 for an error, with the challenge of RFC 6750 §3.
+    No cache keeps it."""
     reply = Reply(
         status_of(type(error)),
         error_body(error.code, error.message, error.details),
-        [("content-type", JSON)],
+        [("content-type", JSON), _NO_STORE],
     )
     if isinstance(error, errors.AuthenticationRequired):
         challenge = f'Bearer error="{error.error}"' if error.error else "Bearer"

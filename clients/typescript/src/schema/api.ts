@@ -1524,6 +1524,11 @@ export interface components {
                 "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                /**
+                 * @description Do not keep the answer.
+                 * @example no-store
+                 */
+                "Cache-Control": "no-store";
                 [name: string]: unknown;
             };
             content: {
@@ -1542,6 +1547,11 @@ export interface components {
                 "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                /**
+                 * @description Do not keep the answer.
+                 * @example no-store
+                 */
+                "Cache-Control": "no-store";
                 "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
                 [name: string]: unknown;
             };
@@ -1561,6 +1571,11 @@ export interface components {
                 "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                /**
+                 * @description Do not keep the answer.
+                 * @example no-store
+                 */
+                "Cache-Control": "no-store";
                 /**
                  * @description How to authenticate; with `error` where a token came and was refused (RFC 6750 §3.1).
                  * @example Bearer error="invalid_token"
@@ -1584,6 +1599,11 @@ export interface components {
                 "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                /**
+                 * @description Do not keep the answer.
+                 * @example no-store
+                 */
+                "Cache-Control": "no-store";
                 [name: string]: unknown;
             };
             content: {
@@ -1603,6 +1623,11 @@ export interface components {
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                /**
+                 * @description Do not keep the answer.
+                 * @example no-store
+                 */
+                "Cache-Control": "no-store";
                 [name: string]: unknown;
             };
             content: {
@@ -1621,6 +1646,11 @@ export interface components {
                 "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                /**
+                 * @description Do not keep the answer.
+                 * @example no-store
+                 */
+                "Cache-Control": "no-store";
                 [name: string]: unknown;
             };
             content: {
@@ -1639,6 +1669,11 @@ export interface components {
                 "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                /**
+                 * @description Do not keep the answer.
+                 * @example no-store
+                 */
+                "Cache-Control": "no-store";
                 [name: string]: unknown;
             };
             content: {
@@ -1657,6 +1692,11 @@ export interface components {
                 "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                /**
+                 * @description Do not keep the answer.
+                 * @example no-store
+                 */
+                "Cache-Control": "no-store";
                 [name: string]: unknown;
             };
             content: {
@@ -1675,6 +1715,11 @@ export interface components {
                 "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                /**
+                 * @description Do not keep the answer.
+                 * @example no-store
+                 */
+                "Cache-Control": "no-store";
                 [name: string]: unknown;
             };
             content: {
@@ -1694,6 +1739,11 @@ export interface components {
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                /**
+                 * @description Do not keep the answer.
+                 * @example no-store
+                 */
+                "Cache-Control": "no-store";
                 [name: string]: unknown;
             };
             content: {
@@ -1713,6 +1763,11 @@ export interface components {
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                /**
+                 * @description Do not keep the answer.
+                 * @example no-store
+                 */
+                "Cache-Control": "no-store";
                 [name: string]: unknown;
             };
             content: {
@@ -1731,6 +1786,11 @@ export interface components {
                 "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                /**
+                 * @description Do not keep the answer.
+                 * @example no-store
+                 */
+                "Cache-Control": "no-store";
                 [name: string]: unknown;
             };
             content: {
@@ -1750,6 +1810,11 @@ export interface components {
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                /**
+                 * @description Do not keep the answer.
+                 * @example no-store
+                 */
+                "Cache-Control": "no-store";
                 [name: string]: unknown;
             };
             content: {
@@ -1768,6 +1833,11 @@ export interface components {
                 "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                /**
+                 * @description Do not keep the answer.
+                 * @example no-store
+                 */
+                "Cache-Control": "no-store";
                 [name: string]: unknown;
             };
             content: {
@@ -1786,6 +1856,11 @@ export interface components {
                 "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                /**
+                 * @description Do not keep the answer.
+                 * @example no-store
+                 */
+                "Cache-Control": "no-store";
                 [name: string]: unknown;
             };
             content: {
@@ -1804,6 +1879,11 @@ export interface components {
                 "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                /**
+                 * @description Do not keep the answer.
+                 * @example no-store
+                 */
+                "Cache-Control": "no-store";
                 [name: string]: unknown;
             };
             content: {
@@ -1822,6 +1902,11 @@ export interface components {
                 "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                /**
+                 * @description Do not keep the answer.
+                 * @example no-store
+                 */
+                "Cache-Control": "no-store";
                 [name: string]: unknown;
             };
             content: {
@@ -1840,6 +1925,11 @@ export interface components {
                 "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                /**
+                 * @description Do not keep the answer.
+                 * @example no-store
+                 */
+                "Cache-Control": "no-store";
                 "Retry-After": components["headers"]["Retry-After"];
                 [name: string]: unknown;
             };
@@ -1871,6 +1961,11 @@ export interface components {
                  * @example 1769847360
                  */
                 "X-RateLimit-Reset"?: number;
+                /**
+                 * @description Do not keep the answer.
+                 * @example no-store
+                 */
+                "Cache-Control": "no-store";
                 [name: string]: unknown;
             };
             content: {
@@ -1901,6 +1996,11 @@ export interface components {
                  * @example 1769847360
                  */
                 "X-RateLimit-Reset"?: number;
+                /**
+                 * @description Do not keep the answer.
+                 * @example no-store
+                 */
+                "Cache-Control": "no-store";
                 "Retry-After": components["headers"]["Retry-After"];
                 [name: string]: unknown;
             };

@@ -416,6 +416,11 @@ export interface components {
                 "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                /**
+                 * @description Do not keep the answer.
+                 * @example no-store
+                 */
+                "Cache-Control": "no-store";
                 [name: string]: unknown;
             };
             content: {
@@ -434,6 +439,11 @@ export interface components {
                 "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                /**
+                 * @description Do not keep the answer.
+                 * @example no-store
+                 */
+                "Cache-Control": "no-store";
                 "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
                 [name: string]: unknown;
             };
@@ -453,6 +463,11 @@ export interface components {
                 "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                /**
+                 * @description Do not keep the answer.
+                 * @example no-store
+                 */
+                "Cache-Control": "no-store";
                 /**
                  * @description How to authenticate; with `error` where a token came and was refused (RFC 6750 §3.1).
                  * @example Bearer error="invalid_token"
@@ -476,6 +491,11 @@ export interface components {
                 "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                /**
+                 * @description Do not keep the answer.
+                 * @example no-store
+                 */
+                "Cache-Control": "no-store";
                 [name: string]: unknown;
             };
             content: {
@@ -494,6 +514,11 @@ export interface components {
                 "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                /**
+                 * @description Do not keep the answer.
+                 * @example no-store
+                 */
+                "Cache-Control": "no-store";
                 [name: string]: unknown;
             };
             content: {
@@ -512,6 +537,11 @@ export interface components {
                 "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                /**
+                 * @description Do not keep the answer.
+                 * @example no-store
+                 */
+                "Cache-Control": "no-store";
                 [name: string]: unknown;
             };
             content: {
@@ -530,6 +560,11 @@ export interface components {
                 "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                /**
+                 * @description Do not keep the answer.
+                 * @example no-store
+                 */
+                "Cache-Control": "no-store";
                 [name: string]: unknown;
             };
             content: {
@@ -548,6 +583,11 @@ export interface components {
                 "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                /**
+                 * @description Do not keep the answer.
+                 * @example no-store
+                 */
+                "Cache-Control": "no-store";
                 "Retry-After": components["headers"]["Retry-After"];
                 [name: string]: unknown;
             };
@@ -579,6 +619,11 @@ export interface components {
                  * @example 1769847360
                  */
                 "X-RateLimit-Reset"?: number;
+                /**
+                 * @description Do not keep the answer.
+                 * @example no-store
+                 */
+                "Cache-Control": "no-store";
                 [name: string]: unknown;
             };
             content: {
@@ -609,6 +654,11 @@ export interface components {
                  * @example 1769847360
                  */
                 "X-RateLimit-Reset"?: number;
+                /**
+                 * @description Do not keep the answer.
+                 * @example no-store
+                 */
+                "Cache-Control": "no-store";
                 "Retry-After": components["headers"]["Retry-After"];
                 [name: string]: unknown;
             };
