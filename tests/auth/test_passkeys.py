@@ -60,6 +60,7 @@ class Authenticator:
         self.flags = PRESENT | VERIFIED
         self.origin = HERE
         self.rp = "localhost"
+        self.framed: dict[str, Any] = {}
         self.attested: tuple[str, Any] = ("none", {})
         self.sign: Callable[[bytes], bytes]
         if algorithm == "ES256":
@@ -82,7 +83,8 @@ class Authenticator:
         return sha256(self.rp.encode()).digest() + bytes([flags]) + self.count.to_bytes(4) + more
 
     def _client(self, kind: str, challenge: str) -> bytes:
-        return json.dumps({"type": kind, "challenge": challenge, "origin": self.origin}).encode()
+        data = {"type": kind, "challenge": challenge, "origin": self.origin, **self.framed}
+        return json.dumps(data).encode()
 
     def create(self, options: dict[str, Any]) -> str:
         """The answer of `navigator.credentials.create`."""
@@ -269,6 +271,8 @@ async def test_an_answer_by_a_clock_a_little_behind_is_believed_once(api: Api) -
         {"origin": "https://evil.test"},
         {"rp": "evil.test"},
         {"flags": PRESENT},
+        {"framed": {"crossOrigin": True}},
+        {"framed": {"crossOrigin": False, "topOrigin": "https://evil.test"}},
         {"id": b"unknown"},
         {"sign": lambda _data: b"x" * 70},
     ],
@@ -370,6 +374,8 @@ NO_PASSKEYS: list[dict[str, Any]] = [
     {"attested": ("tpm", {"ver": "2.0", "alg": -257, "sig": b"", "certInfo": b"", "x5c": [b""]})},
     {"cose": {1: [], 3: []}},
     {"cose": 5},
+    {"framed": {"crossOrigin": True}},
+    {"framed": {"topOrigin": "https://evil.test"}},
 ]
 
 
@@ -385,6 +391,7 @@ async def test_what_is_no_passkey_is_not_kept(api: Api) -> None:
             assert "did not work" in answer.text
     longest = Authenticator()
     longest.id = urandom(1023)
+    longest.framed = {"crossOrigin": False}
     assert (await register(person, longest)).status_code == 303
     assert session_in(await sign_in_by(api, longest))
 

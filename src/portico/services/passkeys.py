@@ -67,6 +67,8 @@ class _Id(msgspec.Struct):
 
 class _ClientData(msgspec.Struct):
     challenge: str
+    crossOrigin: bool = False  # noqa: N815 - the name that browsers give it
+    topOrigin: str | None = None  # noqa: N815 - the name that browsers give it
 
 
 class _Response(msgspec.Struct):
@@ -263,14 +265,16 @@ def _codes(env: Environment, purpose: str, stamp: bytes) -> list[bytes]:
 
 def _answered(env: Environment, answer: str, purpose: str) -> str | None:
     """The challenge that an answer is to, in base64url; None where it is none of ours for this
-    purpose, or too old."""
+    purpose, too old, or was answered in a frame (WebAuthn §7.1, §7.2)."""
     try:
         sent = msgspec.json.decode(answer, type=_Answer)
         data = from_base64url(sent.response.clientDataJSON)
-        text = msgspec.json.decode(data, type=_ClientData).challenge
-        challenge = from_base64url(text)
+        client = msgspec.json.decode(data, type=_ClientData)
+        challenge = from_base64url(client.challenge)
     except (ValueError, RecursionError):
         return None
+    if client.crossOrigin or client.topOrigin is not None:
+        return None  # made in a frame of another site's page, where none of ours can be
     stamp = challenge[: _TIME_BYTES + _RANDOM_BYTES]
     code, known = challenge[len(stamp) :], _codes(env, purpose, stamp)
     if not any(compare_digest(code, one) for one in known):
