@@ -186,6 +186,7 @@ def test_an_address_is_in_a_network_by_its_first_bits(prefix: int, place: int, n
 @pytest.mark.parametrize(
     "text",
     ["2027-01-31", "2027-01-31T08:15:30", "2027-02-30T08:15:30Z", "2027-01-31T24:00:61Z",
+     "2027-01-31T08:15:30+14:60", "2027-01-31T08:15:30-00:99", "2027-01-31T08:15:30+24:00",
      "2027-01-31T08:15:30Z ", "٢٠٢٧-01-31T08:15:30Z", "9999-12-31T23:59:59-23:59", "1", ""],
 )  # fmt: skip
 def test_what_is_no_moment_is_refused(text: str) -> None:
