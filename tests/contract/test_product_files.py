@@ -139,6 +139,8 @@ def test_every_fault_of_a_row_is_told_and_the_other_rows_are_read() -> None:
     ("line", "message"),
     [
         (b'{"name": "Lamp" "x"}', "Malformed JSON at column 17"),
+        (b'{"name": "La\tmp"}', "Malformed JSON at column 13: Invalid control character."),
+        (b'{"name": "Lamp', "Malformed JSON at column 10: Unterminated string."),
         (b'{"name": "Lamp", "name": "Lump"}', "The name 'name' stands twice in one object."),
         (b'{"price": NaN}', "NaN is not a JSON value."),
         (b"[" * 60_000, "The JSON is nested too deeply."),

@@ -128,7 +128,8 @@ def parse_json(text: str) -> Any:
         raise
     except json.JSONDecodeError as error:
         line = f"line {error.lineno}, " if "\n" in text else ""
-        message = f"Malformed JSON at {line}column {error.colno}: {error.msg}."
+        fault = error.msg.removesuffix(" at").removesuffix(" starting")  # the place comes first
+        message = f"Malformed JSON at {line}column {error.colno}: {fault}."
     except RecursionError:
         message = "The JSON is nested too deeply."
     except ValueError:
