@@ -27,6 +27,7 @@ async def test_operators_ask_at_any_host_and_without_https(tmp_path: Path, schem
                 answer = await InProcess(api).exchange("GET", path, [("host", host)], scheme=scheme)
                 assert answer.status_code == 200, (host, path)
                 assert "x-ratelimit-limit" not in answer.headers
+                assert answer.headers.get_list("cache-control") == ["no-store"]
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,10 @@ class OpenResponder:
             raise no_endpoint(request, match)
         if endpoint.route.access is Access.OPERATOR:
             self._check_operator(request)
-        return await endpoint.handler(request)
+        reply = await endpoint.handler(request)
+        if endpoint.cache_control:  # files say it for themselves
+            reply.headers.append(("cache-control", endpoint.cache_control))
+        return reply
 
     def _check_operator(self, request: Request) -> None:
         """Raises `PermissionDenied` unless the address is an operator's. A request without

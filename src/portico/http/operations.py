@@ -154,7 +154,9 @@ def _families(everyone: Snapshot) -> Iterator[Metric]:
 
 
 def _get(path: str, handler: Handler, summary: str, access: Access = Access.ANYONE) -> Route:
-    return Route(method="GET", path=path, handler=handler, access=access, summary=summary)
+    return Route(
+        method="GET", path=path, handler=handler, access=access, summary=summary, no_store=True
+    )
 
 
 def _database(everyone: Snapshot) -> Iterator[Metric]:
