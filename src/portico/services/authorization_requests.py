@@ -141,9 +141,8 @@ def _check(known: Sequence[tuple[str, str]], first: Mapping[str, str]) -> None:
 def _prompt(first: Mapping[str, str]) -> frozenset[str]:
     prompt = frozenset(first.get("prompt", "").split())
     if not prompt.issubset(PROMPTS) or ("none" in prompt and len(prompt) > 1):
-        raise Refused(
-            "invalid_request", f"prompt must be none, or some of {', '.join(sorted(PROMPTS))}."
-        )
+        others = ", ".join(one for one in PROMPTS if one != "none")
+        raise Refused("invalid_request", f"prompt must be none, or some of {others}.")
     return prompt
 
 
