@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urldefrag, urljoin
 
 import pytest
+from markupsafe import escape
 
 from driving import Api, settings_for
 from openapi.conftest import ADDRESS, AUTH_ADDRESS
@@ -196,6 +197,15 @@ def test_what_a_document_says_is_text_and_never_markup(described: dict[str, Any]
     assert "<code>&lt;b&gt;</code>" in text
     assert "<script" not in prose(f"```\n{hostile}\n```")
     assert "<script" not in coloured(f'{{"a": "{hostile}"}}')
+
+
+@pytest.mark.parametrize("end", ["", "\\"])
+def test_a_string_of_json_that_is_cut_off_is_one_to_its_end(end: str) -> None:
+    """Else each of the quotes in it begins another search to the end of the text."""
+    cut = r'"' + r"\"" * 20_000 + end
+    marked = coloured(f'{{"a": {cut}')
+    key = '<span class="key">&#34;a&#34;</span>'
+    assert marked == f'{{{key}: <span class="text">{escape(cut)}</span>'
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

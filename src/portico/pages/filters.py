@@ -16,8 +16,9 @@ from portico.domain.scopes import SCOPE_WORDS
 from portico.domain.text import counted, unturned
 from portico.domain.times import AHEAD, SECOND
 
+# A string that is cut off goes on to the end: else each quote in it would begin another search.
 _TOKEN = re.compile(
-    r'(?P<key>"(?:[^"\\]|\\.)*")(?=\s*:)|(?P<text>"(?:[^"\\]|\\.)*")'
+    r'(?P<key>"(?:[^"\\]|\\.)*")(?=\s*:)|(?P<text>"(?:[^"\\]|\\.)*(?:"|\\?\Z))'
     r"|(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|(?P<word>true|false|null)"
 )
 
