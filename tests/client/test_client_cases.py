@@ -171,7 +171,7 @@ def test_paging(face: Face, case: Any) -> None:
     pagination = {"page": 1, "limit": 2, "total_items": 5, "total_pages": 3}
     for page in case["pages"]:
         items = [{**DATA["product"], "id": id_} for id_ in page.get("ids", ())]
-        headers = {"link": page["link"]} if "link" in page else {}
+        headers = {"link": page["link"] * page.get("times", 1)} if "link" in page else {}
         body = {"data": items, "pagination": pagination}
         steps.append(comes({"status": 200, "headers": headers, "body": body, **page}))
     script = Scripted(*steps)

@@ -86,8 +86,9 @@ async function read<P extends Page<unknown> | EventPage>(
 
 /** The cursor that stands before the next page, if there is one (RFC 8288). */
 function nextOf({ headers }: Answer): string | undefined {
-  const [, cursor] = /<[^>]*[?&](cursor=[^&>]+)[^>]*>; *rel="next"/.exec(headers.get("link") ?? "") ?? [];
-  return (cursor && new URLSearchParams(cursor.replaceAll("+", "%2B")).get("cursor")) || undefined;
+  // Nothing in the pattern fits the same text in two ways: of a long link, that would take for ever.
+  const [, parameters = ""] = /<[^<>?]*\?([^<>]*)>; *rel="next"/.exec(headers.get("link") ?? "") ?? [];
+  return new URLSearchParams(parameters.replaceAll("+", "%2B")).get("cursor") || undefined;
 }
 
 function pageOf<P extends Page<unknown> | EventPage>(answer: Answer): P {

@@ -50,9 +50,9 @@ for (const { name, calls: names, options, steps, draws = [], waits = [], sent = 
 for (const { name, pages, read, given, outcome = "done" } of table("paging.json")) {
   test(name, async () => {
     const pagination = { page: 1, limit: 2, total_items: 5, total_pages: 3 };
-    const steps = pages.map(({ ids = [], link, text }) => ({
+    const steps = pages.map(({ ids = [], link, times = 1, text }) => ({
       status: 200,
-      headers: link ? { link } : {},
+      headers: link ? { link: link.repeat(times) } : {},
       body: { data: ids.map((id) => ({ ...data.product, id })), pagination },
       text,
     }));

@@ -33,7 +33,9 @@ JSON = {"content-type": "application/json"}
 WHOLE_PAGE = 100
 """How many items to read at once where nobody says: the most, which takes the fewest requests."""
 
-_NEXT = re.compile(r'<[^>]*[?&]cursor=([^&>]+)[^>]*>; *rel="next"')
+# Neither fits the same text in two ways: of a long link, that would take for ever.
+_NEXT = re.compile(r'<([^<>]*)>; *rel="next"')
+_CURSOR = re.compile(r"[?&]cursor=([^&]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,8 @@ class Pages(Generic[Item]):
 
         def read(response: Response) -> Part[Item]:
             link = _NEXT.search(response.headers.get("link", ""))
-            following = link and unquote(link[1])
+            found = link and _CURSOR.search(link[1])
+            following = found and unquote(found[1])
             if following is not None and following == cursor:  # it would be read for ever
                 raise unexpected(response)
             return self._read_page(response).items, following
