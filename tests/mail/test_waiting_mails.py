@@ -14,17 +14,22 @@ from mail_server import MailServer, serving
 from operating import eventually
 from portico.domain.audit import OPERATOR, Actor, By
 from portico.domain.errors import Unavailable
+from portico.domain.times import MINUTE
 from portico.domain.users import User
 from portico.jobs.mails import AT_ONCE, CLAIM_SECONDS, SendMails
 from portico.mail.protocol import Letter, Undelivered
 from portico.mail.smtp import SmtpOutlet
+from portico.secret_file import NAME, read_secrets
 from portico.services.change import Change
 from portico.services.invitations import invite
 from portico.services.letters import tell
 from portico.services.post import opened
-from portico.services.recovery import ask_reset, ask_verification
+from portico.services.recovery import ask_reset, ask_verification, write_reset
+from portico.services.sealing import sealed_in
 from portico.services.sign_up import ask_sign_up
 from portico.services.users import delete_user
+from portico.services.vault import Vault
+from portico.storage.sealed import Column, replace
 from portico.storage.users import Users
 from signing_in import waits
 
@@ -132,6 +137,53 @@ async def test_a_mail_that_waited_for_a_day_is_not_sent_any_more(
     await sent(quiet)
     assert (outbox.tried, await waiting(quiet)) == ([], 0)
     assert "was not sent: it has waited too long" in caplog.text
+
+
+class Replacing(Outbox):
+    """Has the installation's secret replaced while a letter is on its way."""
+
+    def __init__(self, api: Api) -> None:
+        super().__init__()
+        self._api = api
+
+    async def send(self, letter: Letter) -> None:
+        await encrypted_anew(self._api)
+        await super().send(letter)
+
+
+async def encrypted_anew(api: Api) -> None:
+    """The mail that waits comes under another secret, as by `portico secret reencrypt`."""
+    old = read_secrets(api.settings.data / NAME)
+    api.live.vault = Vault(lambda: (b"5e" * 32, *old), api.live.random)
+    where = Column("mails", "content")
+    ((one,),) = [found async for found in sealed_in(api.live.db, api.live.vault, where)]
+    assert one.is_behind
+    async with api.live.db.transaction() as tx:
+        await replace(tx, where, [one._asdict()])
+
+
+async def test_a_mail_that_is_encrypted_anew_while_it_is_sent_is_sent_once(quiet: Api) -> None:
+    quiet.live.outlet = outbox = Replacing(quiet)
+    await somebody(quiet)
+    await sent(quiet)
+    assert (len(outbox.tried), await waiting(quiet)) == (1, 0)
+
+
+async def test_a_mail_that_is_asked_for_is_written_though_the_ask_is_encrypted_anew(
+    quiet: Api,
+) -> None:
+    await quiet.account(email="ada@example.com")
+    await ask_reset(quiet.live, "ada@example.com", STRANGER)
+    now = quiet.clock()
+    (place,) = await quiet.live.mails.claim(1, now=now, until=now + MINUTE)
+    await encrypted_anew(quiet)
+    asked = opened(quiet.live, place.content)
+    assert asked is not None
+    assert asked.ask is not None
+    await write_reset(quiet.live, asked.ask, place)
+    quiet.live.outlet = outbox = Outbox()
+    await sent(quiet)
+    assert (len(outbox.tried), await waiting(quiet)) == (1, 0)
 
 
 async def test_a_mail_whose_user_is_deleted_meanwhile_is_not_tried_again(

@@ -13,7 +13,7 @@ from portico.domain.errors import RateLimited, Unavailable
 from portico.domain.times import DAY, MINUTE, SECOND
 from portico.mail.protocol import Undelivered
 from portico.services.environment import Environment
-from portico.services.post import Ask, WrittenBefore, opened
+from portico.services.post import Ask, WrittenBefore, encrypted_anew, opened
 from portico.services.recovery import write_reset
 from portico.services.sign_up import write_sign_up
 from portico.storage.database import Contended
@@ -138,21 +138,27 @@ class SendMails:
             keeping.cancel()
         while True:
             try:
-                if again is None:
-                    await self._env.mails.remove(mail)
-                else:
-                    await self._env.mails.later(mail, again)
+                await self._store(mail, again)
             except (Unavailable, Contended):
                 await asyncio.sleep(AGAIN_SECONDS)
             else:
                 return
+
+    async def _store(self, mail: Mail, again: int | None) -> None:
+        """Stores when a mail is due again, or that it never is, if it is still there."""
+        mails, present = self._env.mails, mail
+        while not await (mails.remove(present) if again is None else mails.later(present, again)):
+            anew = await encrypted_anew(self._env, present)
+            if anew is None:
+                return
+            present = anew
 
     async def _keep(self, mail: Mail) -> None:
         """Sees to it that nobody else takes a mail, however long its attempt takes."""
         while True:
             await asyncio.sleep(KEEP_SECONDS)
             try:
-                await self._env.mails.later(mail, self._env.clock() + CLAIM_SECONDS * SECOND)
+                await self._store(mail, self._env.clock() + CLAIM_SECONDS * SECOND)
             except Exception as error:  # noqa: BLE001 - whatever it is, the attempt goes on
                 log.warning("a mail that is being sent may be sent twice: %s", type(error).__name__)
 

@@ -16,6 +16,7 @@ from portico.services.allowances import MAILS, take_hourly
 from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.state.callers import Caller
+from portico.storage.database import Transaction
 from portico.storage.mails import Mail
 
 QUEUE = 10_000
@@ -72,13 +73,33 @@ async def post(
     `TooMany` and `WrittenBefore`."""
     sealed = env.vault.seal(msgspec.json.encode(waiting), SEALED_AS)
     if place is not None:
-        if not await env.mails.replace(change.tx, place, sealed, change.now):
+        if not await _replace(env, change, place, sealed):
             raise WrittenBefore
     elif await env.mails.count(change.tx, QUEUE) >= QUEUE:
         raise TooMany
     else:
         await env.mails.add(change.tx, sealed, change.now)
     change.posted = True
+
+
+async def _replace(env: Environment, change: Change, place: Mail, sealed: bytes) -> bool:
+    if await env.mails.replace(change.tx, place, sealed, change.now):
+        return True
+    present = await encrypted_anew(env, place, change.tx)
+    return present is not None and await env.mails.replace(change.tx, present, sealed, change.now)
+
+
+async def encrypted_anew(
+    env: Environment, mail: Mail, tx: Transaction | None = None
+) -> Mail | None:
+    """A mail that was claimed as it is stored by now, where the installation's secret was replaced
+    meanwhile; None where it is as it was, or gone. With `tx` nobody changes it until that ends."""
+    present = await env.mails.get(mail.id, tx)
+    if present is None or present.content == mail.content:
+        return None
+    text = env.vault.open(mail.content, SEALED_AS)
+    is_same = text is not None and text == env.vault.open(present.content, SEALED_AS)
+    return msgspec.structs.replace(mail, content=present.content) if is_same else None
 
 
 async def ask(env: Environment, asked: Ask) -> None:

@@ -47,11 +47,11 @@ WHERE created_at > :latest OR next_attempt_at > :last"""
 _COUNT = "SELECT count(*) FROM (SELECT 1 FROM mails LIMIT :most) AS counted"
 # What was claimed may be gone by now, and SQLite gives its id to another: its content tells.
 _SAME = "WHERE id = :id AND content = :content"
-_LATER = f"UPDATE mails SET next_attempt_at = :at {_SAME}"
+_LATER = f"UPDATE mails SET next_attempt_at = :at {_SAME} RETURNING id"
 _REPLACE = f"""
 UPDATE mails SET content = :new, attempts = 0, created_at = :now, next_attempt_at = :now
 {_SAME} RETURNING id"""
-_REMOVE = f"DELETE FROM mails {_SAME}"
+_REMOVE = f"DELETE FROM mails {_SAME} RETURNING id"
 
 
 class Mails:
@@ -93,15 +93,19 @@ class Mails:
         there."""
         return await tx.one(_REPLACE, {**_same(mail), "new": content, "now": now}) is not None
 
-    async def later(self, mail: Mail, at: int) -> None:
-        """Makes one due at `at`, if it is still there."""
-        async with self._db.transaction() as tx:
-            await tx.run(_LATER, {**_same(mail), "at": at})
+    async def get(self, mail_id: int, tx: Transaction | None = None) -> Mail | None:
+        """What waits under this id; with `tx`, nobody else changes it until that ends."""
+        return await MAILS.get(self._db, mail_id, tx)
 
-    async def remove(self, mail: Mail) -> None:
-        """Removes one that was sent, or never will be, if it is still there."""
+    async def later(self, mail: Mail, at: int) -> bool:
+        """Makes one due at `at`; whether it was still there."""
         async with self._db.transaction() as tx:
-            await tx.run(_REMOVE, _same(mail))
+            return await tx.one(_LATER, {**_same(mail), "at": at}) is not None
+
+    async def remove(self, mail: Mail) -> bool:
+        """Removes one that was sent, or never will be; whether it was still there."""
+        async with self._db.transaction() as tx:
+            return await tx.one(_REMOVE, _same(mail)) is not None
 
 
 def _same(mail: Mail) -> dict[str, object]:
