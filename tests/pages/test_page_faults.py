@@ -11,6 +11,7 @@ from mail.conftest import Post
 from pages.visiting import DASHBOARD, ORIGIN, PASSWORD, faults, said, signed_in, visitor
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Unavailable
+from portico.domain.oauth import MAX_URIS
 from portico.services.clients import Registration, register_client
 from portico.services.recovery import give_reset
 
@@ -23,6 +24,17 @@ async def test_every_bad_value_of_a_field_is_named_as_it_was_typed(api: Api) -> 
     said = faults(refused)["redirect_uris"]
     assert said.startswith("https://one.test/#x must have no fragment")
     assert "; ftp://three.test/ must begin with https://" in said
+
+
+async def test_of_too_many_values_of_a_field_some_are_named(api: Api) -> None:
+    """Those of a form of a megabyte would take seconds, in which nobody else is answered."""
+    _, admin = await signed_in(api, "admin")
+    uris = "\r\n".join(f"ftp://{number}.test/" for number in range(10_000))
+    await admin.get("/clients/new")
+    refused = await admin.post("/clients/new", name="Shop", kind="public", redirect_uris=uris)
+    said = faults(refused)["redirect_uris"]
+    assert said.startswith(f"Must be 1 to {MAX_URIS} addresses; ftp://0.test/ must begin")
+    assert said.count("ftp://") == MAX_URIS
 
 
 async def test_whoever_forgot_a_password_is_promised_mail_where_there_is_some(api: Api) -> None:

@@ -201,13 +201,13 @@ def _checked(wanted: Registration) -> tuple[str, tuple[str, ...], frozenset[str]
         name = client_name(wanted.name)
     except BrokenRule as rule:
         faults.append(Fault("name", str(rule)))
-    for uri in dict.fromkeys(wanted.redirect_uris):
+    if not 0 < len(wanted.redirect_uris) <= MAX_URIS:
+        faults.append(Fault("redirect_uris", f"must be 1 to {MAX_URIS} addresses"))
+    for uri in dict.fromkeys(wanted.redirect_uris[:MAX_URIS]):  # of more, nobody reads the faults
         try:
             uris.append(redirect_uri(uri))
         except BrokenRule as rule:
             faults.append(Fault("redirect_uris", f"{uri[:100]} {rule}"))
-    if not 0 < len(wanted.redirect_uris) <= MAX_URIS:
-        faults.append(Fault("redirect_uris", f"must be 1 to {MAX_URIS} addresses"))
     try:
         scopes = client_scopes(wanted.scopes)
     except BrokenRule as rule:
