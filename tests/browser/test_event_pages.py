@@ -88,7 +88,7 @@ async def test_times_are_those_of_the_clock_here_for_whoever_asks_by_keyboard_or
         await page.goto("events?type=user.created")
         time, button = (
             page.locator("td time").first,
-            page.get_by_role("button", name="Show local times"),
+            page.get_by_role("button", name="Local times"),
         )
         at = datetime.fromisoformat(await time.get_attribute("datetime") or "")
         utc, here = await time.inner_text(), shown(f"{at:%Y-%m-%d %H:%M:%S}", 330)

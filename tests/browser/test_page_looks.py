@@ -420,6 +420,22 @@ async def test_a_long_address_takes_three_lines_of_a_list(
         assert len(await address.get_attribute("title") or "") > 200
 
 
+@pytest.mark.parametrize("height", [540, 900])
+async def test_signing_out_needs_no_scrolling(desk: Desk, height: int) -> None:
+    async with desk.looking(desk.admin, size=(1280, height)) as page:
+        await page.goto(".")
+        box = await page.get_by_role("button", name="Sign out").bounding_box()
+        assert box is not None
+        assert box["y"] + box["height"] <= height
+        last = page.get_by_role("link", name="API reference")
+        await last.focus()
+        reached = await last.bounding_box()
+        who = await page.locator(".who").bounding_box()
+        assert reached is not None
+        assert who is not None
+        assert reached["y"] + reached["height"] < who["y"] + 1
+
+
 BEGINNINGS = """(names) => names.map(name => {
     const range = document.createRange();
     range.selectNodeContents(name);
