@@ -557,6 +557,44 @@ async def test_no_button_of_filters_stands_on_a_line_of_its_own(desk: Desk, path
             assert abs(field["y"] + field["height"] - button["y"] - button["height"]) < 2, width
 
 
+LINES_OF_ROWS = """rows => rows.map(row => {
+    const lines = (one) => new Set([...one.getClientRects()].map(({top}) => Math.round(top))).size;
+    const buttons = [...row.querySelectorAll("td.actions > *")].map(({offsetTop}) => offsetTop);
+    const times = [...row.querySelectorAll("td:not(.at) > time")].map(lines);
+    return Math.max(new Set(buttons).size, ...times, 1);
+})"""
+"""How many lines the buttons and the dates of rows take."""
+
+
+@pytest.mark.parametrize("width", [820, 1180])
+async def test_dates_and_buttons_of_a_row_take_one_line(
+    desk: Desk, lived: dict[str, int | str], width: int
+) -> None:
+    async with desk.looking(desk.admin, size=(width, 900)) as page:
+        for path in ("keys", "keys/all", "users", "devices", f"webhooks/{lived['webhook']}"):
+            await page.goto(path)
+            rows = page.locator("tbody tr")
+            assert await rows.count() > 0
+            assert set(await rows.evaluate_all(LINES_OF_ROWS)) == {1}, path
+
+
+LINES_OF_STATUS = """cells => cells.map(cell => {
+    const range = document.createRange();
+    range.selectNodeContents(cell);
+    return new Set([...range.getClientRects()].map(({bottom}) => Math.round(bottom / 8))).size;
+})"""
+
+
+@pytest.mark.parametrize("width", [820, 1180])
+async def test_how_a_delivery_went_takes_a_badge_and_two_lines_at_most(
+    desk: Desk, lived: dict[str, int | str], width: int
+) -> None:
+    async with desk.looking(desk.admin, size=(width, 900)) as page:
+        await page.goto(f"webhooks/{lived['webhook']}")
+        lines = await page.locator(".state small").evaluate_all(LINES_OF_STATUS)
+        assert 1 <= max(lines) <= 2
+
+
 async def test_what_somebody_with_a_second_factor_sees_is_sound(
     desk: Desk, secured: Person, lived: dict[str, int | str]
 ) -> None:

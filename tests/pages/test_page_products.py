@@ -11,7 +11,9 @@ from driving import Api
 from pages.visiting import signed_in
 from portico.pages.paging import PER_PAGE
 
-LIST = re.compile(r'href="/dashboard(?:/sandbox)?/products/(\d+)(?:\?[^"]*)?">(.*?)</a>')
+LIST = re.compile(
+    r'href="/dashboard(?:/sandbox)?/products/(\d+)(?:\?[^"]*)?"(?: title="[^"]*")?>(.*?)</a>'
+)
 
 
 @pytest.fixture

@@ -210,7 +210,7 @@ async def test_disabling_asks_first_gives_up_what_is_pending_and_says_by_whom(ap
     row = {"id": path.rpartition("/")[2]}
     await attempted(api, path, status="pending", next_attempt_at=api.clock() + 5_000)
     (before,) = rows(await admin.get(path))
-    assert "Pending 1 attempt next in 5 seconds" in before
+    assert "Pending 1 attempt, next in 5 seconds" in before
     async with api.unchanged():
         asked = await admin.get(f"/webhooks/disable?id={row['id']}")
     assert "Pending deliveries are dropped" in asked.text
