@@ -1,22 +1,22 @@
-"""Waking those who wait for what is written, here or in another process."""
+"""Wakes tasks that wait for something to be written, in this or another process."""
 
 import asyncio
 from weakref import WeakSet
 
 
 class Listener:
-    """One who waits for a bell. What rang while nobody waited is not lost."""
+    """Waits for a bell. A ring before the wait is not lost."""
 
     def __init__(self) -> None:
         self._rung = asyncio.Event()
 
     def hear(self) -> None:
-        """Lets the wait end, the present one or else the next."""
+        """Ends the current wait, or the next one."""
         self._rung.set()
 
     async def wait(self, seconds: float | None = None) -> bool:
-        """Waits until the bell has rung since the last wait, so many seconds at most; tells whether
-        it has."""
+        """Waits until the bell has rung since the last wait, for at most this many seconds; returns
+        whether it has."""
         try:
             async with asyncio.timeout(seconds):
                 await self._rung.wait()
@@ -38,7 +38,7 @@ class Bell:
             listener.hear()
 
     def listener(self) -> Listener:
-        """One who hears it from now on, for as long as somebody has it."""
+        """A new listener. It hears the bell for as long as the caller keeps a reference to it."""
         listener = Listener()
         self._listeners.add(listener)
         return listener

@@ -1,4 +1,4 @@
-"""A PostgreSQL database that one restore has for itself until it is through."""
+"""Exclusive use of a PostgreSQL database by one restore, until it is finished."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
@@ -8,9 +8,9 @@ from portico.domain.errors import Unavailable
 from portico.storage.database import AdvisoryLock, Database
 from portico.storage.migrate import drop
 
-# The lock is a transaction's, not a session's: so it also holds where a pooler is between, which
-# would lend the session, and the lock with it, to others. Between two statements it has no
-# snapshot, so nothing waits for its end.
+# The lock belongs to a transaction, not to a session, so that it also works through a pooler, which
+# would lend the session, and the lock with it, to others. Between two statements the transaction
+# has no snapshot, so nothing waits for its end.
 _CLAIM = f"""
 SELECT pg_try_advisory_xact_lock({AdvisoryLock.RESTORE}), pg_backend_pid()
 FROM set_config('idle_in_transaction_session_timeout', '0', true)"""
@@ -20,15 +20,15 @@ WHERE locktype = 'advisory' AND objid = {AdvisoryLock.RESTORE} AND pid = :pid
     AND datname = current_database()"""
 
 Empty = Callable[[], Coroutine[Any, Any, None]]
-"""Removes what was made under a claim. Raises `Unavailable` where the claim was lost."""
+"""Removes the schemas created under a claim. Raises `Unavailable` if the claim was lost."""
 
 
 @asynccontextmanager
 async def claim(db: Database, schemas: Sequence[str]) -> AsyncIterator[Empty]:
-    """Keeps every other restore, and `Database.prepare`, from making `schemas`; gives what removes
-    those that were made meanwhile. Raises `Unavailable` where another has the database."""
-    # Where a restore was cut off, nobody can tell by what is there whether it was stored by this
-    # one: who waited behind it may have made the same schemas. So nobody else may make any.
+    """Prevents other restores, and `Database.prepare`, from creating `schemas`; yields a function
+    that removes those created meanwhile. Raises `Unavailable` if another process has the lock."""
+    # After an interrupted restore, the content of the schemas does not tell whether this restore
+    # created them: a process that waited for it might have. So no other process may create any.
     async with db.transaction() as tx:
         is_ours, pid = (await tx.all(_CLAIM))[0]
         if not is_ours:

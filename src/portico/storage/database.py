@@ -38,13 +38,13 @@ LOCKED: dict[Engine, str] = {"sqlite": "", "postgres": " FOR UPDATE"}
 writer at a time anyway."""
 
 SKIP_LOCKED: dict[Engine, str] = {"sqlite": "", "postgres": " FOR UPDATE SKIP LOCKED"}
-"""As `LOCKED`, leaving out the rows that somebody else has locked."""
+"""As `LOCKED`, but skips rows that another transaction has locked."""
 
 AMONG: dict[Engine, str] = {
     "sqlite": "IN (SELECT value FROM json_each(:ids))",
     "postgres": "= ANY (:ids)",
 }
-"""Appended to a column: true where its value is one of the ids of `among`."""
+"""Appended to a column: true if its value is one of the ids given to `among`."""
 
 
 def among(engine: Engine, ids: Iterable[int]) -> Params:
@@ -53,8 +53,8 @@ def among(engine: Engine, ids: Iterable[int]) -> Params:
 
 
 class AdvisoryLock(IntEnum):
-    """The numbers of PostgreSQL's advisory locks. Other programs on the same database must use
-    others."""
+    """The keys of our PostgreSQL advisory locks. Other programs on the same database must not use
+    them."""
 
     SCHEMA = 7041775
     """Held while the schema of an environment is created."""
@@ -62,7 +62,7 @@ class AdvisoryLock(IntEnum):
     ADMINS = 7041777
     SIGNING_KEYS = 7041778
     EVENTS = 7041779
-    """Held while events get their numbers, by a function that migrations make."""
+    """Held while events are numbered, by a function that the migrations create."""
     WEBHOOKS = 7041780
     INDEX = 7041781
     """Held while an index is built concurrently."""
@@ -71,8 +71,8 @@ class AdvisoryLock(IntEnum):
 
 
 def alone(lock: AdvisoryLock) -> dict[Engine, str]:
-    """A statement that takes this lock, in this schema, until the transaction ends: for use where
-    there may be no row to lock. SQLite has one writer at a time anyway."""
+    """A statement that takes this lock, for this schema, until the transaction ends. For cases
+    where there may be no row to lock. SQLite has one writer at a time anyway."""
     taken = f"SELECT pg_advisory_xact_lock({lock}, hashtext(current_schema()))"
     return {"sqlite": "SELECT 1", "postgres": taken}
 
@@ -81,11 +81,11 @@ _LOCK_TIMEOUT = "SELECT set_config('lock_timeout', :wait, true)"
 
 
 async def keep_unwritten(tx: "Transaction", engine: Engine, table: str) -> None:
-    """Locks a table until the transaction ends: others can read it, but neither write nor lock
-    rows.
+    """Locks a table until the transaction ends: others can read it, but neither write to it nor
+    lock rows.
 
-    Raises `Unavailable` where somebody else holds it for two seconds more, since all later writers
-    wait behind this one. SQLite has one writer at a time anyway.
+    Raises `Unavailable` if the lock is not free within two seconds, since all later writers wait
+    behind this one. SQLite has one writer at a time anyway.
     """
     if engine == "postgres":
         await tx.one(_LOCK_TIMEOUT, {"wait": "2s"})
@@ -103,37 +103,37 @@ class Rank(IntEnum):
 
 
 class UniqueViolation(Exception):
-    """A write broke a unique index; the transaction was rolled back."""
+    """A write violated a unique index; the transaction was rolled back."""
 
 
 class Contended(Exception):
     """A conflict with another transaction (a deadlock, a serialization failure): this one was
-    rolled back, and may be retried."""
+    rolled back and may be retried."""
 
 
 class Undo(Exception):
-    """Raised inside a transaction to roll it back although nothing failed."""
+    """Raised inside a transaction to roll it back although nothing has failed."""
 
 
 class PoolUse(msgspec.Struct, frozen=True, array_like=True):
-    """The use of one connection pool: callers that have a connection, callers that wait for one,
-    and the seconds that all callers have waited since the start."""
+    """The use of one connection pool: callers that hold a connection, callers waiting for one,
+    and the total seconds that callers have waited since the start."""
 
     busy: int = 0
     waiting: int = 0
     seconds: float = 0.0
 
     def beside(self, other: "PoolUse") -> "PoolUse":
-        """The sum, for two processes or pools."""
+        """The sum of two processes or pools."""
         return PoolUse(
             self.busy + other.busy, self.waiting + other.waiting, self.seconds + other.seconds
         )
 
 
 class ReplicaState(msgspec.Struct, frozen=True, array_like=True):
-    """The state of one replica. `word` is `ok`, `primary` where the server is not a standby, or a
-    word for why it is left out. `lag` is for how many seconds it has been behind the primary.
-    `reason` is why it does not answer, if that is known."""
+    """The state of one replica. `word` is `ok`, `primary` if the server is not a standby, or a
+    word for why it is not used. `lag` is how many seconds it has been behind the primary.
+    `reason` is why it does not answer, if known."""
 
     word: str
     lag: float
@@ -146,7 +146,7 @@ class ReplicaState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Reader(Protocol):
-    """Reads what was committed last. Every method raises `errors.Unavailable` where the engine does
+    """Reads the last committed state. Every method raises `errors.Unavailable` if the engine does
     not answer in time."""
 
     async def one(self, sql: str, params: Params = NOTHING) -> Row | None:
@@ -170,26 +170,27 @@ class Transaction(Reader, Protocol):
         ...
 
     async def script(self, sql: str) -> None:
-        """Runs several statements without parameters, as a migration has them."""
+        """Runs several statements without parameters, such as a migration."""
         ...
 
     async def last(
         self, sql: str, params: Params = NOTHING, otherwise: Exception | None = None
     ) -> None:
         """Runs one INSERT, UPDATE or DELETE, at the latest before the next statement of another
-        kind or the commit. PostgreSQL may combine several into one statement, in which they do not
-        see each other's effects (docs/decisions/0036). Where `otherwise` is given, the statement
-        must return a row, or else that exception is raised and the transaction rolled back."""
+        method or the commit. PostgreSQL may combine several into one statement, in which they do
+        not see each other's effects (docs/decisions/0036). If `otherwise` is given and the
+        statement returns no row, that exception is raised and the transaction rolled back."""
         ...
 
     async def later(self, sql: str, rows: Iterable[Params]) -> None:
         """Runs one INSERT, UPDATE or DELETE for every row, in the order of the calls, but perhaps
-        only at the commit. For writes that nothing in the transaction reads and that cannot fail by
-        their rows (docs/decisions/0043)."""
+        only at the commit. For writes that nothing in the transaction reads and that no row can
+        make fail (docs/decisions/0043)."""
         ...
 
     async def next_ids(self, table: str, count: int) -> Sequence[int]:
-        """`count` ids for new rows of a table, ascending, that nobody else gets."""
+        """Reserves `count` ids for new rows of a table, ascending. No other transaction gets
+        them."""
         ...
 
     def touch(self, *parts: Part) -> None:
@@ -217,11 +218,11 @@ class Identified(Protocol):
 
 
 class Reads(Reader, Protocol):
-    """Short reads (`one`, `all`) and slow ones."""
+    """Short reads (`one`, `all`) and slow reads."""
 
     engine: Engine
     slow: Reader
-    """For reads that may take longer than a millisecond. They hold up no other request."""
+    """For reads that may take longer than a millisecond. They do not hold up other requests."""
 
     async def snapshot(self, work: Callable[[Reader], Awaitable[T]]) -> T:
         """Runs `work` with a reader whose reads all see the same state, and returns its result.
@@ -233,40 +234,41 @@ class Database(Reads, Protocol):
     """The database of one environment."""
 
     shown: Reads
-    """For reads that are shown to callers and decide nothing. They may come from a replica, and so
-    be up to a second old, except that the account of `acting_for` sees its own writes."""
+    """For reads that are shown to callers and decide nothing. They may come from a replica and so
+    be up to a second old, but the account in `acting_for` always sees its own writes."""
     bell: Bell
-    """Rings when there may be new events. Code that commits events rings it; for commits of other
-    processes the engine does."""
+    """Rings when there may be new events. Code that commits events rings it; the engine rings it
+    for commits of other processes."""
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
         """A write transaction. Once the block is left without an exception, the commit is on disk.
 
-        Raises `Contended`, `UniqueViolation`, `errors.Unavailable`, and `errors.Unknown` where
-        nobody knows whether it was committed.
+        Raises `Contended`, `UniqueViolation`, `errors.Unavailable`, and `errors.Unknown` if it is
+        not known whether the transaction was committed.
         """
         ...
 
     def version(self, *parts: Part) -> int:
         """A number that changes whenever committed data of these parts may have changed; without
-        parts, any data. What was read under one version is valid until the version changes. Where
-        changes cannot be seen for now, the version changes within a second by itself.
+        parts, any data. Data read under one version is valid until the version changes. While
+        changes cannot be detected, the version changes by itself within a second.
 
-        Parts are those of `Table.part` for the tables that decide on credentials, clients and
-        signing keys. For use in memory only: numbers mean nothing to another process."""
+        The parts are those of `Table.part`, for the tables of credentials and their owners,
+        clients and signing keys. For use in memory only: the numbers mean nothing to another
+        process."""
         ...
 
     def row(self, rows: Identified, row_id: int) -> Awaitable[Row | None]:
-        """The row with this id, if any. For rows that many callers read at the same time, whose
-        reads PostgreSQL combines."""
+        """The row with this id, if any. For rows that many callers read at the same time:
+        PostgreSQL combines these reads."""
         ...
 
     async def version_of(self, part: Part) -> Version | None:
-        """A value that changes whenever committed data of this part may have changed. What is read
-        after asking for it is valid until it changes.
+        """A value that changes whenever committed data of this part may have changed. Data read
+        after the value is valid until the value changes.
 
-        Unlike `version` it covers the commits of every process at once. None where it is not known,
-        or not now: then nothing may be kept, nor anything kept be used.
+        Unlike `version`, it covers commits of every process at once. None if it is not known, or
+        not now: then the caller may neither keep an answer nor use a kept one.
         """
         ...
 
@@ -275,11 +277,11 @@ class Database(Reads, Protocol):
         ...
 
     def is_full(self) -> bool:
-        """Whether a write has recently failed on a full disk, even if others succeed."""
+        """Whether a write has recently failed because the disk is full, even if others succeed."""
         ...
 
     def listening(self) -> bool:
-        """Whether commits of other processes are noticed now, for the metrics."""
+        """Whether commits of other processes are detected now, for the metrics."""
         ...
 
     def replicas(self) -> Mapping[str, ReplicaState]:
@@ -287,7 +289,7 @@ class Database(Reads, Protocol):
         ...
 
     async def open(self) -> None:
-        """Connects. Raises `errors.Unavailable` where nothing answers; nothing stays open then."""
+        """Connects. Raises `errors.Unavailable` if nothing answers; then nothing stays open."""
         ...
 
     async def prepare(self) -> None:

@@ -1,7 +1,7 @@
-"""Forgetting by age, a few rows at a time: however many are due, nobody waits for them.
+"""Removes rows by age, a few at a time, so that no request waits however many are due.
 
-SQLite deletes on the event loop, and PostgreSQL ends what takes longer than a request may. So what
-is due goes in batches by the index of its age, each in a transaction of its own.
+SQLite deletes on the event loop, and PostgreSQL cancels statements that take longer than a request
+may. So rows are removed in batches by the index of their age, each in its own transaction.
 """
 
 from collections.abc import Mapping
@@ -11,10 +11,10 @@ from typing import NamedTuple
 from portico.storage.database import Database, Engine, Reader, Transaction
 
 BATCH = 200
-"""Rows that go at once: 1.5 ms of SQLite's event loop, for the widest of them."""
+"""Rows removed at a time: 1.5 ms on SQLite's event loop for the widest rows."""
 
 _IS_DUE = "EXISTS (SELECT 1 FROM {table} WHERE {age} < :{table})"
-# PostgreSQL: what somebody holds is in use after all, or goes the next time.
+# PostgreSQL: a row that another transaction has locked is in use, or is removed the next time.
 _FORGET: dict[Engine, str] = {
     "sqlite": """
 DELETE FROM {table} WHERE ({key}) IN (
@@ -29,11 +29,11 @@ RETURNING 1""",
 
 
 class Aging(Enum):
-    """What is forgotten by age: its table, the column of its age, which has an index, and SQLite's
-    primary key where it is not the row's number."""
+    """The tables whose rows are removed by age: name, column of the age, which has an index, and
+    the primary key on SQLite if it is not the rowid."""
 
     SESSIONS = ("sessions", "expires_at")
-    # Before the grants: so none has many left when it goes, and they with it.
+    # Before the grants: removing a grant removes its tokens too, and so few are left.
     TOKENS = ("tokens", "refresh_expires_at")
     CODES = ("authorization_codes", "expires_at", "code_hash")
     GRANTS = ("grants", "expires_at")
@@ -59,19 +59,19 @@ class Aging(Enum):
         self.terms = {"table": table, "age": age, "key": key}
 
     def forgetting(self, engine: Engine) -> str:
-        """The statement that forgets the `:limit` oldest of those older than `:before`."""
+        """The statement that removes the `:limit` oldest of the rows older than `:before`."""
         return _FORGET[engine].format(**self.terms)
 
 
-# In the order of the ids, whatever index the age has.
+# The `+` makes it read by id, whatever index the age has.
 _FIRST = """
 SELECT id, {age} FROM {table} WHERE id > :after AND +{age} <= :now ORDER BY id LIMIT :limit"""
 
 
 class Bound(NamedTuple):
-    """Before when rows are old that come in the order of their age, and what time it is now. What
-    seems to be newer was written by a clock that was ahead: it is as old as the next row that does
-    not."""
+    """Rows from before `before` are old, for tables whose ids are in the order of age. A row that
+    seems newer than `now` was written while the clock was ahead: it counts as old as the next row
+    that does not."""
 
     before: int
     now: int
@@ -80,9 +80,8 @@ class Bound(NamedTuple):
 async def last_expired(
     reader: Reader, table: str, age: str, bound: Bound, *, after: int = 0, limit: int = BATCH
 ) -> int:
-    """The id up to which the first rows of a table past the row `after` are all old, 0 for none;
-    looks at so many at most. For rows that come in the order of their age: they need no index of
-    it."""
+    """The id up to which all rows of a table after the id `after` are old, or 0; looks at `limit`
+    rows at most. For tables whose ids are in the order of age, which need no index by age."""
     up_to = 0
     values = {"after": after, "now": bound.now, "limit": limit}
     for row in await reader.all(_FIRST.format(table=table, age=age), values):
@@ -93,20 +92,19 @@ async def last_expired(
 
 
 class Expiry:
-    """What ages in one environment."""
+    """Removes old rows of one environment."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
     async def due(self, bounds: Mapping[Aging, int]) -> list[Aging]:
-        """The kinds of which anything is older than their bound, which is in the unit of their
-        column."""
+        """The kinds that have rows older than their bound, which is in the unit of their column."""
         each = ", ".join(_IS_DUE.format(**kind.terms) for kind in bounds)
         values = {kind.terms["table"]: before for kind, before in bounds.items()}
         row = await self._db.one(f"SELECT {each}", values) or ()
         return [kind for kind, is_due in zip(bounds, row, strict=True) if is_due]
 
     async def forget(self, tx: Transaction, kind: Aging, before: int) -> bool:
-        """Forgets the oldest that are older than `before`; tells whether there may be more."""
+        """Removes a batch of the rows older than `before`; returns whether there may be more."""
         values = {"before": before, "limit": BATCH}
         return len(await tx.all(kind.forgetting(self._db.engine), values)) == BATCH

@@ -1,5 +1,5 @@
-"""Which batch each process stored last. What a batch adds is so added once, even where nobody heard
-whether its transaction was committed, and it is stored again."""
+"""The number of the last batch that each process stored. So a batch is added only once, even if it
+is stored again because the outcome of its transaction was unknown."""
 
 from portico.storage.database import Transaction
 
@@ -13,7 +13,7 @@ class Flushes:
     """The stored batches of one environment."""
 
     async def begin(self, tx: Transaction, writer: str, number: int, at: int) -> bool:
-        """Begins to store a process's batch; False where it is stored already. Of one process,
-        numbers only grow, and a batch is stored before the next one begins."""
+        """Begins to store a process's batch; False if it was stored before. The numbers of one
+        process only grow, and a batch is stored before the next one begins."""
         values = {"writer": writer, "number": number, "at": at}
         return await tx.one(_BEGIN, values) is not None

@@ -1,7 +1,7 @@
 """Pages of a list with an exact total, on either engine and at any depth.
 
-The total comes from `list_counts` in the same statement, hence the same snapshot, as the rows.
-Where a filter has no kept total, see `storage.filtered_totals`.
+The total comes from `list_counts`, read in the same statement as the rows and so in the same
+snapshot. For filters without a kept total see `storage.filtered_totals`.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,31 +26,32 @@ T = TypeVar("T")
 R = TypeVar("R", bound=msgspec.Struct)
 
 FARTHEST = 2**53
-"""Rows to skip at most: none has more before it, and both engines compute with it safely."""
+"""The most rows to skip: no list is longer, and both engines compute with it safely."""
 
 NEWEST = MAX_ID
-"""Above all ids."""
+"""No id is higher."""
 
 DEEP = 1_000
-"""Rows to skip from which a page is read in a thread."""
+"""A page after more rows than this is read in a thread."""
 
 RECENT = 20_000
-"""A page of a filter that more rows fit than that is looked for among so many of the newest ids."""
+"""If more rows than this match a filter, a page is first looked for among this many newest ids."""
 
 CACHED_TOTALS = 1_000
 CACHED_BLOCKS = 200_000
-"""The totals of filters that are kept, and those of their blocks, of some 100 bytes each."""
+"""How many totals of filters are cached, and how many totals of their blocks (about 100 bytes
+each)."""
 
 
 Keyset = tuple[str | int, ...]
-"""After which row a page begins (keyset pagination): that row's values of what the list is sorted
-by, the id last."""
+"""The row after which a page begins (keyset pagination): its values of the sort columns, the id
+last."""
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
     """`rows` of one page, the `total` of all pages, and where the `next` page begins, if any.
 
-    Where the total is not `exact`, there are more than that.
+    If the total is not `exact`, there are more rows than that.
     """
 
     rows: list[T]
@@ -60,8 +61,7 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Beginning(msgspec.Struct, Generic[T], frozen=True):
-    """`rows` of the first page; the `total` of all as `Page` has it, or None where counting would
-    take long."""
+    """`rows` of the first page; the `total` as in `Page`, or None if counting would take long."""
 
     rows: list[T]
     total: int | None
@@ -75,28 +75,27 @@ class Order(msgspec.Struct, frozen=True):
     descending: bool
 
     def clause(self, table: str = "", *, backwards: bool = False) -> str:
-        """The ORDER BY terms, or their mirror image; `table` stands before every column."""
+        """The ORDER BY terms, or their reverse; `table` is put before every column."""
         way = "DESC" if self.descending != backwards else "ASC"
         if self.column == "id":
             return f"{table}id {way}"
         return f"{table}{self.column} {way}, {table}id {way}"
 
     def behind(self, table: str, where: str, engine: Engine) -> tuple[str, str]:
-        """From where the rows that come after the keyset of `bounds` are taken, and the condition
-        on them."""
+        """The source of the rows after the keyset of `bounds`, and the condition on them."""
         way = "<" if self.descending else ">"
         if self.column == "id":
             return table, f"{where} AND id {way} :after_id"
         if engine == "postgres":
             return table, f"{where} AND ({self.column}, id) {way} (:after_value, :after_id)"
-        # SQLite would find them by the column alone, and pass all that are equal in it. It merges
-        # the two without sorting, since both are ordered here.
+        # With a row comparison SQLite would search by the column only, and pass all rows with an
+        # equal value. It merges these two SELECTs without sorting, since both are in this order.
         rows = f"SELECT {self.column}, id FROM {table} WHERE {where} AND {self.column}"
         both = f"{rows} = :after_value AND id {way} :after_id UNION ALL {rows} {way} :after_value"
         return f"({both} ORDER BY {self.clause()} LIMIT :limit)", "TRUE"
 
     def bounds(self, keyset: Keyset) -> Params:
-        """The values of `behind`."""
+        """The parameters of `behind`."""
         if self.column == "id":
             return {"after_id": keyset[0]}
         return {"after_value": keyset[0], "after_id": keyset[1]}
@@ -107,7 +106,7 @@ _NEAR = """
 SELECT (SELECT total FROM ({counts}) AS counts), {columns}
 FROM {table} AS item WHERE {where} ORDER BY {order} LIMIT :limit OFFSET :offset"""
 
-# Anywhere: rows are skipped in the index alone, and counts come even with an empty page.
+# Anywhere: rows are skipped in the index only, and the counts come even with an empty page.
 _PAGE = """
 SELECT counts.total, counts.version, {columns}
 FROM ({counts}) AS counts
@@ -117,8 +116,8 @@ LEFT JOIN (
 LEFT JOIN {table} AS item ON item.id = page.id
 ORDER BY {item_order}"""
 
-# The block of ids in which a page by id begins, and how many rows come before that: of a list whose
-# blocks are counted, so that no page passes more than one.
+# For lists whose blocks are counted: the block of ids in which a page by id begins, and how many
+# rows come before the block. So no page skips the rows of more than one block.
 _START = """
 SELECT block, passed FROM (
     SELECT block, CAST(sum(sum(total)) OVER (ORDER BY block DESC) - sum(total) AS BIGINT) AS passed
@@ -129,13 +128,13 @@ WITH start AS MATERIALIZED ({_START}) {_PAGE}"""
 _BLOCK_WHERE = f"{{where}} AND id < (SELECT (block + 1) * {BLOCK} FROM start)"
 _BLOCK_OFFSET = "coalesce(:offset - (SELECT passed FROM start), 0)"
 
-# Among the newest ids, or the next ones, by no other index: that of the filter would have to sort
-# all that fits.
+# Among the newest ids, or the next ones, without any other index: with the filter's index, all
+# matching rows would have to be sorted.
 _PLAIN = {"sqlite": "{table} NOT INDEXED", "postgres": "{table}"}
 _RECENT_WHERE = "{where} AND id > (SELECT max(id) FROM {table}) - {recent}"
 _SOON_WHERE = "{where} AND id > CAST(:after_id AS BIGINT) - {recent}"
 
-# The mirror image of a page in the far half of a list, so that no page skips more than half of it.
+# A page in the far half of a list is read from the end, so that no page skips more than half.
 _FAR_LIMIT = """
 (SELECT CASE WHEN total <= :offset THEN 0 WHEN total - :offset < :limit THEN total - :offset
     ELSE :limit END FROM ({counts}) AS counts)"""
@@ -145,18 +144,18 @@ _FAR_OFFSET = """
 
 
 def counted_page(rows: list[Row], read: Callable[[Row], T]) -> Page[T]:
-    """A page of rows that begin with the total of all; it is 0 beyond the last page."""
+    """A page of rows whose first column is the total; the total is 0 past the last page."""
     return Page([read(row[1:]) for row in rows], rows[0][0] if rows else 0)
 
 
 def followed(rows: list[R], total: int) -> Page[R]:
-    """A page of what is listed by ids, which another follows."""
+    """A page of a list by id, with a next page."""
     last: Any = rows[-1]
     return Page(rows, total, (last.id,))
 
 
 def page_by_id(rows: list[R], limit: int, total: int) -> Page[R]:
-    """A page of what is listed by ids, of which one row more was read, if there is one."""
+    """A page of a list by id, of which up to `limit + 1` rows were read."""
     return followed(rows[:limit], total) if len(rows) > limit else Page(rows, total)
 
 
@@ -171,9 +170,9 @@ class Listing(Generic[R]):
         in_blocks: bool = False,
         count_limit: int | None = None,
     ) -> None:
-        """`in_blocks`: whether `list_blocks` counts the table, whose lists are then those of the
-        highest ids first. No more rows than `count_limit` are counted, if that is given, where a
-        filter has no kept total; then pages by an offset end there too."""
+        """`in_blocks`: whether `list_blocks` counts the table; then its lists are by id, highest
+        first. `count_limit` is the most rows to count for a filter without a kept total; pages by
+        offset end there too."""
         self._db = db
         self._table = table
         self._in_blocks = in_blocks
@@ -226,7 +225,7 @@ class Listing(Generic[R]):
         limit: int,
         kept: str | None,
     ) -> Page[R]:
-        """The page that begins behind a keyset, quick at any depth; else as `page`."""
+        """The page that begins after a keyset, fast at any depth; otherwise as `page`."""
         bounds = {**params, **order.bounds(keyset), "limit": limit + 1, "offset": 0}
         if kept is None:
             page = await self._filtered(where, params, order, bounds, behind=True)
@@ -238,7 +237,7 @@ class Listing(Generic[R]):
         return self._cut(page, limit, order)
 
     def _cut(self, page: Page[R], limit: int, order: Order) -> Page[R]:
-        """A page of which one row more was read, if there is one: that another page follows."""
+        """Removes the row after the page, if one was read, and sets where the next page begins."""
         if len(page.rows) <= limit:
             return page
         cut = self._followed(page.rows[:limit], page.total, order)
@@ -261,7 +260,7 @@ class Listing(Generic[R]):
         if self._in_blocks:
             rows = await self._db.slow.all(self._in_block(where, order, kept), bounds)
             return Page(self._items(rows), rows[0][0])
-        # Only a hint: from either end the statement finds the same rows.
+        # Only a hint: the statement finds the same rows from either end.
         filters = (kept, *params.items())
         far = offset >= self._halves.get(filters, 0)
         rows = await self._db.slow.all(self._anywhere(where, order, counts, far=far), bounds)
@@ -280,7 +279,7 @@ class Listing(Generic[R]):
         rows = await self._fitting(where, order, check, bounds, last.number, behind=behind)
         total = totals.checked(rows[0], last)
         if total is None:
-            # Rows once more, with the count in the same statement: of the same snapshot.
+            # Reads the rows again, with the count in the same statement and so the same snapshot.
             check = totals.count(where)
             rows = await self._fitting(where, order, check, bounds, last.number, behind=behind)
             total = totals.counted(rows[0], last)
@@ -300,7 +299,7 @@ class Listing(Generic[R]):
         *,
         behind: bool,
     ) -> list[Row]:
-        """The rows of a page; `total` is how many there are, or were."""
+        """The rows of a page; `total` is how many rows match, or did when last counted."""
         if self._in_blocks and total > self._many:
             recent = self._recent(where, order, counts, behind=behind)
             rows = await self._db.slow.all(recent, bounds)
@@ -378,12 +377,12 @@ class Listing(Generic[R]):
         return kept_total(self._table.name, kept, self._db.engine)
 
     def _items(self, rows: list[Row]) -> list[R]:
-        """The items behind total and version; an empty page is one row whose id is NULL."""
+        """The items after total and version; an empty page is one row whose id is NULL."""
         return self._table.read_all(row[2:] for row in rows if row[2] is not None)
 
 
 def remember(known: dict[object, T], filters: object, fact: T, most: int = CACHED_TOTALS) -> None:
-    """Keeps a fact about one list; of too many, forgets all."""
+    """Caches a fact about one list; drops all facts if there are too many."""
     if filters not in known and len(known) >= most:
         known.clear()
     known[filters] = fact

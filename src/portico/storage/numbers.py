@@ -1,13 +1,14 @@
-"""Numbers of a restored database: they go on far above those that were given after the backup."""
+"""Ids in a restored database: they continue far above those assigned after the backup."""
 
 from portico.domain.webhooks import PING
 from portico.storage.audit_ranges import AuditRanges
 from portico.storage.database import Database, Engine
 
 LEFT_OUT = 1_000_000_000
-"""More rows of a table than anybody makes between a backup and the loss of what was backed up."""
+"""How many ids of each table are skipped: more than are ever assigned between a backup and the loss
+of the database."""
 
-# A row in `sqlite_sequence` has only a table that has had one itself.
+# `sqlite_sequence` has a row only for tables into which a row was ever inserted.
 _LIFT: dict[Engine, tuple[str, ...]] = {
     "sqlite": (
         """
@@ -29,7 +30,7 @@ _ID: dict[Engine, str] = {
 SELECT coalesce(greatest((SELECT max(id) FROM events), (SELECT up_to FROM events_removed)), 0)
     + {LEFT_OUT}""",
 }
-# Numbers of events go on from the newest. No webhook has this one's id, so nobody is told.
+# Event ids continue from the newest event. No webhook has the id 0, so this one is not delivered.
 _MARK = f"""
 INSERT INTO events (id, type, at, data)
 VALUES (({{id}}), '{PING}', :at, '{{{{"webhook_id":0}}}}')"""
@@ -43,10 +44,13 @@ _MARKED = "SELECT 1 FROM events LIMIT 1"
 
 
 async def lift(db: Database, now: int, *, unmarked: bool = False) -> None:
-    """Leaves out `LEFT_OUT` numbers of every table that numbers its rows, and of events: else what
-    was given after the backup, and is known elsewhere, would be given to something else. The audit
-    log gets the range in which its numbers go on. For a database that nobody else uses; with
-    `unmarked`, where no event stands in it, so that of several who do this one does."""
+    """Skips `LEFT_OUT` ids of every table with generated ids, and of events. Otherwise an id that
+    was assigned after the backup, and is known outside, would be assigned again. Also creates the
+    audit log's ranges for its next ids.
+
+    For a database that no other process uses. With `unmarked`, does nothing if there is an event,
+    so that only one of several processes that call this acts.
+    """
     async with db.transaction() as tx:
         await tx.script(_LOCK[db.engine])
         if unmarked and await tx.one(_MARKED):

@@ -4,14 +4,14 @@ from array import array
 from typing import NamedTuple
 
 Part = tuple[object, ...]
-"""A part of the data that changes apart from the rest, by whatever names it."""
+"""The name of a part of the data that has its own version."""
 
 Version = int | str
-"""What a part is at: another one where it may have changed, whatever it is then."""
+"""The version of a part: a different value means that the part may have changed."""
 
 
 class ListPart(NamedTuple):
-    """The pages of a list that show rows of one `list_counts.key`, and of one category if any."""
+    """The pages of a list that show rows of one `list_counts.key`, and of one category if given."""
 
     table: str
     key: str
@@ -22,34 +22,34 @@ _PLACES = 1 << 16
 
 
 class PartVersions:
-    """How often each part was changed, as far as this process was told.
+    """How often each part was changed, as far as this process knows.
 
-    The counts are in so many places that memory is bounded whatever changes: of two parts that
-    share one, either moves with the other, which costs a read and no truth.
+    The counts are in a hash table of fixed size, so memory is bounded. Two parts that share a place
+    change together, which costs a read but is never wrong.
     """
 
     def __init__(self) -> None:
         self._counts = array("Q", bytes(8 * _PLACES))
         self._all = 0
         self.moves = 0
-        """How often any part has moved."""
+        """How many changes of any part were counted."""
         self._touched: set[int] = set()
         self._touched_all = False
 
     def of(self, part: Part) -> int:
-        """The version of a part: neither of its terms ever goes back, so no sum comes again."""
+        """The version of a part: neither term ever decreases, so no sum occurs twice."""
         return self._all + self._counts[hash(part) % _PLACES]
 
     def touch(self, *parts: Part) -> None:
-        """Has these parts' versions move by the next `move`."""
+        """Marks these parts: the next `move` changes their versions."""
         self._touched.update(hash(part) % _PLACES for part in parts)
 
     def touch_all(self) -> None:
-        """Has every part's version move by the next `move`."""
+        """Marks every part: the next `move` changes every version."""
         self._touched_all = True
 
     def move(self) -> None:
-        """Moves the versions of what was touched since the last time."""
+        """Changes the versions of the parts that were touched since the last call."""
         for place in self._touched:
             self._counts[place] += 1
         self.moves += len(self._touched)
@@ -59,6 +59,6 @@ class PartVersions:
         self._touched_all = False
 
     def move_all(self) -> None:
-        """Moves the version of every part."""
+        """Changes the version of every part."""
         self._all += 1
         self.moves += 1

@@ -1,6 +1,6 @@
-"""How far the log of the database had come when a caller's last change was stored.
+"""The position in the database's log at which a caller's last change was stored.
 
-Every host must know it, so that none shows a caller what was before. `state.valkey_positions` keeps
+Every host must know it, so that none shows the caller older data. `state.valkey_positions` keeps
 it where all hosts see it.
 """
 
@@ -8,22 +8,22 @@ import time
 from typing import Protocol
 
 LAG_SECONDS = 1.0
-"""How much older than the primary's what a replica shows may be."""
+"""How far a replica may be behind the primary."""
 
 LIFE_SECONDS = 10.0
-"""Much longer than that."""
+"""How long a position is kept: much longer than the permitted lag."""
 
 
 class Positions(Protocol):
     """The position of each caller's last change, by the account's id."""
 
     async def note(self, caller: int, position: int) -> None:
-        """Keeps a caller's position for `LIFE_SECONDS`, or the one that is kept if that is farther.
-        Raises `errors.Unavailable`."""
+        """Keeps a caller's position for `LIFE_SECONDS`, or the kept one if that is higher. Raises
+        `errors.Unavailable`."""
         ...
 
     async def of(self, caller: int) -> int:
-        """A caller's position, 0 where none is kept. Raises `errors.Unavailable`."""
+        """The caller's position, or 0 if none is kept. Raises `errors.Unavailable`."""
         ...
 
     async def close(self) -> None:
@@ -32,7 +32,7 @@ class Positions(Protocol):
 
 
 class MemoryPositions:
-    """Positions in the memory of the only process that there is."""
+    """Positions in memory, for a server of one process."""
 
     def __init__(self) -> None:
         self._kept: dict[int, tuple[int, float]] = {}
@@ -51,4 +51,4 @@ class MemoryPositions:
         return position if until > time.monotonic() else 0
 
     async def close(self) -> None:
-        """There is none."""
+        """See `Positions`: there is nothing to close."""

@@ -1,4 +1,4 @@
-"""The memory limiter's counters, kept so that they survive a restart."""
+"""The memory limiter's counters, stored so that they survive a restart."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""What is encrypted under the installation's secret: where it stands, whatever it means."""
+"""The columns that are encrypted under the installation's secret."""
 
 from collections.abc import AsyncIterator, Iterable
 from typing import NamedTuple
@@ -9,7 +9,7 @@ BATCH = 500
 
 
 class Column(NamedTuple):
-    """A column that holds what is sealed; what stands in `named_by` tells the name of the seal."""
+    """An encrypted column. The seal's name is made from the value in the column `named_by`."""
 
     table: str
     column: str
@@ -37,8 +37,8 @@ UPDATE {where.table} SET {where.column} = :sealed WHERE id = :id AND {where.colu
 
 
 async def batches(db: Database, where: Column) -> AsyncIterator[list[Row]]:
-    """All that a column holds, the oldest first, at most `BATCH` at a time: id, what tells the
-    seal's name, and what is sealed."""
+    """All values of a column, oldest first, at most `BATCH` at a time. Each row has the id, the
+    value that gives the seal's name, and the encrypted value."""
     after = 0
     while rows := await db.slow.all(_next(where), {"after": after}):
         yield rows
@@ -46,6 +46,6 @@ async def batches(db: Database, where: Column) -> AsyncIterator[list[Row]]:
 
 
 async def replace(tx: Transaction, where: Column, rows: Iterable[Params]) -> None:
-    """Puts `sealed` in the place of `before` in the row with an `id`, unless something else, or
-    nothing, stands there by now."""
+    """Replaces `before` by `sealed` in the row with this `id`, unless the value was changed or
+    removed meanwhile."""
     await tx.run_many(_replace(where), rows)

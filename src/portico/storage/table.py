@@ -1,8 +1,8 @@
 """A table by its record: its columns, their order, and the statements that follow from them.
 
-A record is a struct, and its fields are the columns. A `Table` declares the rest: which values are
-stored in another form, and which columns are written but never read. What is special about a
-statement stays literal SQL beside the method that runs it, and takes its columns from here.
+A record is a struct whose fields are the columns. A `Table` declares the rest: which values are
+stored in another form, and which columns are written but never read. All other statements are
+literal SQL next to the method that runs them, and take their columns from here.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -21,15 +21,15 @@ ReadAll = Callable[[Iterable[Row]], list[R]]
 
 
 class Form(NamedTuple):
-    """How a column holds a value that an engine has no type for."""
+    """How a column stores a value for which an engine has no type."""
 
     store: Callable[[Any], object]
     load: Callable[[Any], Any] | None = None
-    """None where the stored form will do."""
+    """None if the stored form is used as it is."""
 
 
 BOOLEAN = Form(int)
-"""Read as 0 or 1 from SQLite: what every request reads is spared a call for each row."""
+"""Read as 0 or 1 from SQLite, which saves a call per row in what every request reads."""
 LOADED_BOOLEAN = Form(int, bool)
 SCOPES = Form(spelled, lambda text: frozenset(text.split()))
 WORDS = Form(" ".join, lambda text: tuple(text.split()))
@@ -44,7 +44,7 @@ def json_form(shape: Any) -> Form:
 class Table(Generic[R]):
     """A table whose rows are records of one kind.
 
-    `read` makes a record of a row of `columns`, `read_all` a list of many.
+    `read` makes a record from a row of `columns`, `read_all` a list of records from many.
     """
 
     def __init__(
@@ -58,10 +58,11 @@ class Table(Generic[R]):
         fixed: Collection[str] = (),
         unread: Collection[str] = (),
     ) -> None:
-        """`forms` are the columns that hold another form of their value. Two kinds of columns are
-        written beside the record's own: `keys`, made of the record, and `secrets`, given with it,
-        such as digests. `fixed` columns stay as they were inserted, and so does an `id`, which the
-        database gives. `unread` are fields at the record's end, with a default, that are left out.
+        """`forms` are the columns that store another form of their value. Two kinds of columns are
+        written besides the record's own: `keys`, computed from the record, and `secrets`, passed
+        with it, such as digests. `fixed` columns are never updated, and neither is `id`, which the
+        database assigns. `unread` are fields at the record's end, with a default, that are left
+        out.
         """
         self.name = name
         self.names = tuple(field for field in record.__struct_fields__ if field not in unread)
@@ -71,14 +72,14 @@ class Table(Generic[R]):
         written = [column for column in (*self.names, *self._keys) if column != "id"]
         changing = [f"{column} = :{column}" for column in written if column not in fixed]
         self.written = (*written, *secrets)
-        """Every column that an insertion gives."""
+        """Every column that an insertion sets."""
         self.insert = (
             f"INSERT INTO {name} ({', '.join(self.written)}) VALUES"
             f" ({', '.join(f':{column}' for column in self.written)}) RETURNING {self.columns}"
         )
-        """Stores the `values` of a record and its secrets; answers with the row, hence its id."""
+        """Stores the `values` of a record and its secrets; returns the row with its id."""
         self.update = f"UPDATE {name} SET {', '.join(changing)} WHERE id = :id"
-        """Stores the `values` of a record again, but for what is fixed."""
+        """Stores the `values` of a record again, except for fixed columns."""
         self.by_id = f"SELECT {self.columns} FROM {name} WHERE id = :id"
         self.by_ids = f"SELECT {self.columns} FROM {name} WHERE id = ANY($1)"
         """For `Database.row`."""
@@ -91,21 +92,23 @@ class Table(Generic[R]):
         self.read, self.read_all = _readers(record, loads)
 
     def part(self, *row_id: int) -> Part:
-        """A row, or without its id the table, as a part that has a version of its own."""
+        """A row, or the table if no id is given, as a part that has its own version."""
         return (self.name, *row_id)
 
     def of(self, alias: str) -> str:
-        """The columns of the table that a statement calls so."""
+        """The columns of the table, under this alias."""
         return ", ".join(f"{alias}.{name}" for name in self.names)
 
     async def get(self, db: Database, row_id: int, tx: Transaction | None = None) -> R | None:
-        """The record with this id; with `tx`, nobody else changes it until that ends."""
+        """The record with this id, if any. With `tx` its row is locked until the transaction
+        ends."""
         return await self.one(db, self.by_id, {"id": row_id}, tx)
 
     async def one(
         self, db: Database, sql: str, params: Params, tx: Transaction | None = None
     ) -> R | None:
-        """The record that a statement finds; with `tx`, nobody else changes it until that ends."""
+        """The record that a statement finds, if any. With `tx` its row is locked until the
+        transaction ends."""
         if tx is None:
             row = await db.one(sql, params)
         else:
@@ -113,13 +116,13 @@ class Table(Generic[R]):
         return self.read(row) if row else None
 
     async def add(self, tx: Transaction, record: R, **secrets: object) -> R:
-        """Inserts a record, whose `id` is ignored; returns it with the one it got. Raises
+        """Inserts a record, ignoring its `id`; returns it with the assigned id. Raises
         `UniqueViolation`."""
         row = await tx.one(self.insert, {**self.values(record), **secrets})
         return self.read(row)  # type: ignore[arg-type]  # INSERT … RETURNING always has a row
 
     def values(self, record: R) -> dict[str, object]:
-        """What the columns hold of a record, by their names."""
+        """The stored values of a record by column."""
         values: dict[str, object] = {name: getattr(record, name) for name in self.names}
         for name, form in self._forms.items():
             values[name] = form.store(values[name])
@@ -129,7 +132,7 @@ class Table(Generic[R]):
 
 
 def cuts(*tables: Table[Any]) -> Iterator[slice]:
-    """Where the columns of each table stand in a row that has those of all of them, in order."""
+    """The slice of each table's columns in a row that has the columns of all tables in order."""
     start = 0
     for table in tables:
         end = start + len(table.names)
@@ -140,7 +143,7 @@ def cuts(*tables: Table[Any]) -> Iterator[slice]:
 def _readers(
     record: type[R], loads: list[tuple[int, Callable[[Any], Any]]]
 ) -> tuple[Read[R], ReadAll[R]]:
-    """How rows become records: where nothing is to be loaded, with nothing in between."""
+    """The functions that make records from rows; the fast ones if no column must be loaded."""
     if not loads:
         return lambda row: record(*row), lambda rows: list(starmap(record, rows))
 
