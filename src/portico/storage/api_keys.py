@@ -1,4 +1,4 @@
-"""API keys: digests, owners and life spans. A key itself is never stored."""
+"""API keys: digests, owners and lifetimes. A key itself is never stored."""
 
 from portico.domain.api_keys import REMINDED_AHEAD, ApiKey
 from portico.domain.oauth import spelled
@@ -15,7 +15,7 @@ LAST_MOMENT = 2**62
 
 
 class OwnedKey(Owner, frozen=True, kw_only=True):
-    """A key together with what its owner may do at present."""
+    """A key together with its owner's current role and state."""
 
     key: ApiKey
 
@@ -47,8 +47,8 @@ _OWN = f"""
 SELECT count(*) OVER () AS total, {API_KEYS.columns} FROM api_keys WHERE user_id = :user_id
 ORDER BY {_ENDED}, id DESC LIMIT :limit OFFSET :offset"""
 _COUNT_USABLE = f"SELECT count(*) FROM api_keys WHERE user_id = :user_id AND {_ENDED} = 0"
-# Reads every key: for people who look for one, not for programs. Beside a number alone, PostgreSQL
-# would take an id for one of 32 bits. A key's name is looked for as `storage.audit` does an e-mail.
+# Reads every key: for people searching on a page, not for programs. Without the CAST, PostgreSQL
+# would take `:id` for a 32-bit integer. Names are compared as `storage.audit` compares e-mails.
 _SEARCH = f"""
 SELECT count(*) OVER () AS total, {OWNERS.of("u")}, {API_KEYS.of("k")}
 FROM api_keys AS k JOIN users AS u ON u.id = k.user_id
@@ -65,7 +65,7 @@ UPDATE api_keys SET rotated_at = :now,
 WHERE id = :id AND rotated_at IS NULL AND revoked_at IS NULL
 RETURNING expires_at"""
 _REVOKE = "UPDATE api_keys SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL"
-# As the index of migration 0021 has it, so that it is used.
+# The same as the condition of the index in migration 0021, so that the index is used.
 _TO_REMIND = f"""
 reminded_at IS NULL AND revoked_at IS NULL AND rotated_at IS NULL
     AND expires_at - created_at > {REMINDED_AHEAD}"""
@@ -73,13 +73,13 @@ _ENDING = f"""
 SELECT {API_KEYS.columns} FROM api_keys
 WHERE expires_at > :now AND expires_at <= :before AND {_TO_REMIND}
 ORDER BY expires_at LIMIT :limit"""
-# Of any number of reminders of one key exactly one finds `reminded_at` empty.
+# Of concurrent reminders of one key exactly one finds `reminded_at` empty.
 _REMIND = f"""
 UPDATE api_keys SET reminded_at = :now WHERE id = :id AND {_TO_REMIND} RETURNING id"""
-# Reads every key: at a start, and after a clock was put back.
+# Reads every key: at the start, and after the clock was set back.
 _REMINDED_AFTER = "SELECT id FROM api_keys WHERE reminded_at > :latest LIMIT :limit"
 _FORGET_REMINDER = "UPDATE api_keys SET reminded_at = NULL WHERE id = :id AND reminded_at > :latest"
-# Whoever holds a row that this wants may want another that this holds; so it waits for none.
+# Skips locked rows: a transaction that holds one may be waiting for another that this one holds.
 _EARLIER = "(last_used_at IS NULL OR last_used_at < :at OR last_used_at > :latest)"
 _USED = {
     "sqlite": f"UPDATE api_keys SET last_used_at = :at WHERE id = :id AND {_EARLIER}",
@@ -107,7 +107,7 @@ class ApiKeys:
         return _owned(row) if row else None
 
     async def get(self, key_id: int, tx: Transaction | None = None) -> ApiKey | None:
-        """The key with this id, whatever its state; with `tx`, nobody else changes it until that
+        """The key with this id, whatever its state. With `tx` it is locked until the transaction
         ends."""
         return await API_KEYS.get(self._db, key_id, tx)
 
@@ -122,22 +122,22 @@ class ApiKeys:
     async def usable_first(
         self, user_id: int, now: int, *, offset: int, limit: int
     ) -> Page[ApiKey]:
-        """One page of a user's keys, the newest first, those that have ended last; the total is 0
-        beyond the last page."""
+        """One page of a user's keys, newest first, but expired and revoked ones last. The total is
+        0 past the last page."""
         values = {"user_id": user_id, "now": now, "offset": offset, "limit": limit}
         rows = await self._db.slow.all(_OWN, values)
         return counted_page(rows, API_KEYS.read)
 
     async def count_usable(self, user_id: int, now: int) -> int:
-        """How many keys a user has that have not ended."""
+        """How many keys of a user are neither expired nor revoked."""
         row = await self._db.slow.one(_COUNT_USABLE, {"user_id": user_id, "now": now})
         return row[0] if row else 0
 
     async def page(
         self, user_id: int, *, offset: int, limit: int, behind: Keyset | None = None
     ) -> Page[ApiKey]:
-        """One page of a user's keys, the newest first. It begins `behind` a keyset, if one is
-        given, else at `offset`."""
+        """One page of a user's keys, newest first. It begins `behind` a keyset if given, else at
+        `offset`."""
         values = {
             "user_id": user_id,
             "below": behind[0] if behind else NEWEST,
@@ -161,9 +161,9 @@ class ApiKeys:
         offset: int,
         limit: int,
     ) -> Page[OwnedKey]:
-        """One page of the keys whose name, hint or owner holds this text in any case, the newest
-        first, and that nobody has used since a time, if one is given, or the one with this id; the
-        total is 0 beyond the last page."""
+        """One page of the keys whose name, hint or owner contains this text in any case, newest
+        first. `key_id` restricts it to one key, `unused_since` to keys not used since that time.
+        The total is 0 past the last page."""
         values = {
             "pattern": pattern(text),
             "typed": anywhere(text),
@@ -178,45 +178,46 @@ class ApiKeys:
         return counted_page(rows, _owned)
 
     async def insert(self, tx: Transaction, key: ApiKey, key_hash: bytes) -> ApiKey:
-        """Stores a new key, whose id is ignored, by its digest; returns it with the one it got."""
+        """Stores a new key and its digest, ignoring its `id`; returns it with the assigned id."""
         return await API_KEYS.add(tx, key, key_hash=key_hash)
 
     async def rotate(self, tx: Transaction, key_id: int, *, now: int, until: int) -> int | None:
-        """Marks a key as rotated, to end at `until` or earlier; returns its end.
+        """Marks a key as rotated, to expire at `until` or earlier; returns when it expires.
 
-        None when it was rotated or revoked before.
+        None if it was rotated or revoked before.
         """
         tx.touch(API_KEYS.part(key_id))
         row = await tx.one(_ROTATE, {"id": key_id, "now": now, "until": until})
         return int(row[0]) if row else None
 
     async def revoke(self, tx: Transaction, key_id: int, *, now: int) -> None:
-        """Ends a key at once; a second time changes nothing."""
+        """Revokes a key; does nothing if it is revoked already."""
         tx.touch(API_KEYS.part(key_id))
         await tx.run(_REVOKE, {"id": key_id, "now": now})
 
     async def ending(self, now: int, before: int, limit: int) -> list[ApiKey]:
-        """The next keys that end in this time, held longer than seven days, and whose owner was
-        not reminded of it."""
+        """The next keys that expire after `now` and up to `before`, were created to last longer
+        than seven days, and whose owner was not reminded."""
         values = {"now": now, "before": before, "limit": limit}
         return API_KEYS.read_all(await self._db.all(_ENDING, values))
 
     async def remind(self, tx: Transaction, key_id: int, now: int) -> bool:
-        """Notes that a key's owner is reminded of its end; False where that was done before, or
-        needs not be done any more."""
+        """Records that a key's owner is reminded of its expiry; False if that was done before or is
+        no longer needed."""
         return await tx.one(_REMIND, {"id": key_id, "now": now}) is not None
 
     async def reminded_after(self, latest: int, limit: int) -> list[int]:
-        """The ids of some keys whose owners were reminded later than this."""
+        """The ids of some keys whose owners were reminded after `latest`."""
         values = {"latest": latest, "limit": limit}
         return [row[0] for row in await self._db.slow.all(_REMINDED_AFTER, values)]
 
     async def forget_reminders(self, tx: Transaction, ids: list[int], latest: int) -> None:
-        """Has the owners of these be reminded in time who were later than this."""
+        """Clears the reminders of these keys that are later than `latest`, so that their owners are
+        reminded again in time."""
         await tx.run_many(_FORGET_REMINDER, [{"id": one, "latest": latest} for one in ids])
 
     async def record_use(self, tx: Transaction, used: dict[int, int], now: int) -> None:
-        """Moves the last-used times of keys forward: key id to milliseconds. One that is ahead of
-        the clock gives way."""
+        """Moves the last-used times of keys forward: key id to milliseconds. A stored time that is
+        ahead of the clock is replaced."""
         uses = [{"id": key, "at": at, "latest": now + AHEAD} for key, at in used.items()]
         await tx.run_many(_USED[self._db.engine], uses)

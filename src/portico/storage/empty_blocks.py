@@ -1,10 +1,10 @@
-"""Blocks of ids in which no row is left: PostgreSQL's, which no trigger removes."""
+"""Blocks of ids in which no row is left. On PostgreSQL no trigger removes them."""
 
 from portico.storage.database import Database, Transaction
 from portico.storage.filtered_totals import TOUCHED
 
 ENOUGH = 256
-"""Blocks from which on they are worth that each filter is counted once more."""
+"""Only from this many on are they removed, since each filter must be recounted afterwards."""
 
 _BATCH = 1_000
 
@@ -12,10 +12,10 @@ _EMPTY = """
 SELECT list, key, block FROM list_blocks WHERE block >= 0
 GROUP BY list, key, block HAVING sum(total) = 0 LIMIT :limit"""
 
-# What somebody writes to is passed over: nobody is waited for, and the sum of what is removed is 0
-# whatever is committed meanwhile. Totals are counted again in blocks whose rows were written
-# (`filtered_totals`), which no row tells any more: so more others than are counted one by one are
-# written, which hold nothing, and all is counted. Releases beside this one do so too.
+# Skips rows that others are writing to: so it does not wait, and the sum of the removed rows is 0
+# whatever is committed meanwhile. Totals are recounted in blocks whose rows were written
+# (`filtered_totals`), which a removed row cannot show. So it also writes more empty rows than are
+# recounted one by one, which makes every process recount all, including those of other releases.
 _REMOVE = f"""
 WITH empty AS ({_EMPTY}),
 locked AS MATERIALIZED (
@@ -42,12 +42,12 @@ class EmptyBlocks:
         self._db = db
 
     async def are_due(self) -> bool:
-        """Whether there are enough."""
+        """Whether there are enough to remove them."""
         if self._db.engine == "sqlite":
             return False
         return len(await self._db.slow.all(_EMPTY, {"limit": ENOUGH})) == ENOUGH
 
     async def forget(self, tx: Transaction) -> bool:
-        """Removes some; tells whether there may be more."""
+        """Removes some empty blocks; returns whether there may be more."""
         row = await tx.one(_REMOVE, {"limit": _BATCH})
         return row is not None and row[0] == _BATCH

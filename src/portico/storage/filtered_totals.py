@@ -1,6 +1,6 @@
-"""Exact totals of filters that no row keeps: counted, and known for as long as they are true.
+"""Exact totals of filters for which no row keeps a total: counted, and cached while they are valid.
 
-Each is told in the same statement as a page, hence of the same snapshot.
+A total is checked or counted in the same statement as its page and so in the same snapshot.
 """
 
 from collections.abc import Mapping
@@ -12,10 +12,10 @@ import msgspec
 from portico.storage.database import NOTHING, Engine, Params, Row
 from portico.storage.parts import Version
 
-# The server that answers, until it starts anew: while it runs, each of its snapshots shows what the
-# ones before it showed, unless it has crashed. Another one, a replica, may be behind, and shows
-# commits in another order. And the table's file, which names the database, whatever that is called
-# by now: rows of a list that was emptied with its database, or restored, are in another one.
+# Identifies the server that answers, until it restarts, and the database. While one server runs,
+# each of its snapshots shows all that earlier ones showed, unless it crashed. Another server, a
+# replica, may be behind and shows commits in another order. The table's file identifies the
+# database, even if that is renamed: a database that was emptied or restored has another file.
 _ORIGIN = """concat_ws(' ', extract(epoch FROM pg_postmaster_start_time()),
     pg_relation_filepath(max(tableoid)))"""
 
@@ -25,23 +25,23 @@ VERSION: dict[Engine, str] = {
     "sqlite": _CHANGES,
     "postgres": f"concat_ws(' ', {_ORIGIN}, {_CHANGES})",
 }
-"""The version of a list, of its `list_counts`: one that comes again is of the same rows."""
+"""The version of a list, from its `list_counts`: an equal version means the same rows."""
 
 BLOCK = 4_096
-"""Ids that `list_blocks` counts together, as the migrations have it."""
+"""How many ids `list_blocks` counts together, as in the migrations."""
 
 ORIGINS = 8
-"""Those of which is known what they showed last."""
+"""The most origins of which the last state is kept."""
 
 TOUCHED = 32
-"""Blocks of which it is quicker to count them again one by one than all."""
+"""Up to this many changed blocks are recounted one by one, which is faster than recounting all."""
 
 _COUNTS = """
 SELECT CAST(coalesce(sum(CASE WHEN {kept} THEN total END), 0) AS BIGINT) AS total,
     {version} AS version
 FROM list_counts WHERE list = '{table}'"""
 
-# With what only counting tells: once, and not for each row that it is joined with.
+# With LIMIT, the count is computed once, and not for each row that it is joined with.
 _COUNTED = """
 SELECT ({count}) AS total, kept.version
 FROM ({counts}) AS kept LIMIT 1"""
@@ -50,11 +50,11 @@ _LIST_VERSIONS = f"""
 SELECT key, {VERSION["postgres"]}
 FROM list_counts WHERE list = '{{table}}' AND key = ANY($1) GROUP BY key"""
 
-# Where blocks are counted: of one origin, a version that is higher is later.
+# For totals by blocks: of two versions of one origin, the higher one is later.
 _STATE = f"""
 SELECT {_ORIGIN} AS origin, {_CHANGES} AS version FROM list_counts WHERE list = '{{table}}'"""
 
-# What a snapshot does not show is of transactions from this one on.
+# A snapshot shows all transactions before this one.
 _SINCE = "pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 
 _BY_BLOCKS = f"""
@@ -64,8 +64,8 @@ SELECT json_build_object('origin', kept.origin, 'since', {_SINCE}, 'counts', (
         FROM {{source}} WHERE {{where}} GROUP BY 1
     ) AS blocks))::text"""
 
-# The row of a block has been written since, if the transaction that wrote it is no older. Their
-# numbers are used again after four thousand million: long before, all is counted.
+# A block was changed since then if the transaction that wrote its row is not older. Transaction ids
+# are reused after 4,000 million: long before that, all blocks are recounted.
 _TOUCHED = f"""
 WITH known AS MATERIALIZED (
     SELECT version, since FROM json_to_recordset(CAST(CAST(:known AS TEXT) AS JSON))
@@ -87,8 +87,9 @@ SELECT json_build_object('origin', kept.origin, 'since', {_SINCE},
 
 
 class _State(NamedTuple):
-    """What one origin showed: how many rows of which version of the list fit, how many of them in
-    each block, and the oldest transaction of which it may not have shown all."""
+    """The last state that one origin showed: how many rows match (`number`), in which version of
+    the list, how many of them are in each block, and `since`, the oldest transaction that it may
+    not have shown."""
 
     number: int
     version: int
@@ -97,8 +98,8 @@ class _State(NamedTuple):
 
 
 class Total(NamedTuple):
-    """How many rows of one version of a list fit, and what each origin has shown of blocks, where
-    they are counted by those: the one that was asked last at the end."""
+    """How many rows match in one version of a list, and for totals by blocks the last state of each
+    origin, the most recently asked one last."""
 
     number: int
     version: Version
@@ -106,13 +107,14 @@ class Total(NamedTuple):
 
     @property
     def weight(self) -> int:
-        """How many numbers it holds."""
+        """How many numbers it holds in memory."""
         return 1 + sum(len(state.blocks) for state in self.states.values())
 
 
 class _Told(msgspec.Struct):
-    """What is told of an origin's blocks: pairs of a block and how many rows in it fit; how many
-    blocks were touched, None where it is not known since when."""
+    """The answer of a statement about an origin's blocks. `counts` are pairs of a block and its
+    number of matching rows; `touched` is how many blocks were changed since the last state, None if
+    no last state is known."""
 
     origin: str
     since: int
@@ -124,46 +126,47 @@ class Totals(Protocol):
     """How the totals of one list's filters are counted."""
 
     def count(self, where: str) -> str:
-        """The SELECT of a row for `counted`, where `where` is SQL from a fixed set."""
+        """The SELECT that returns the row for `counted`; `where` is SQL from a fixed set."""
         ...
 
     def counted(self, row: Row, last: Total | None) -> Total:
-        """The total that such a row tells, in the place of the last."""
+        """The total from the row of `count`, which replaces the `last`."""
         ...
 
     def check(self, where: str, last: Total) -> tuple[str, Params]:
-        """The SELECT of a row for `checked`, and its further values."""
+        """The SELECT that returns the row for `checked`, and its additional parameters."""
         ...
 
     def checked(self, row: Row, last: Total) -> Total | None:
-        """The total by what such a row tells of changes since `last`; None: all must be counted."""
+        """The total from the row of `check` and the `last` total; None if all must be recounted."""
         ...
 
 
 def kept_total(table: str, kept: str, engine: Engine) -> str:
-    """Total and version of a list, as a SELECT: `kept` is a condition on the keys."""
+    """The SELECT of a list's total and version; `kept` is a condition on the keys."""
     return _COUNTS.format(kept=kept, table=table, version=VERSION[engine])
 
 
 @cache
 def list_versions(table: str) -> str:
-    """The versions of a list by its keys, on PostgreSQL's primary, as `Batches` reads them: one
-    that comes again is of the same rows."""
+    """The SELECT of a list's versions by key on PostgreSQL's primary, for `Batches`: an equal
+    version means the same rows."""
     return _LIST_VERSIONS.format(table=table)
 
 
 def counting(matching: str, count_limit: int | None) -> str:
-    """The SELECT that counts the rows `matching`, the end of a SELECT: to one above the limit."""
+    """The SELECT that counts the rows of `matching`, the FROM clause of a SELECT without the word
+    FROM; it counts up to one above the limit."""
     if count_limit is None:
         return f"SELECT count(*) FROM {matching}"
     return f"SELECT count(*) FROM (SELECT 1 FROM {matching} LIMIT {count_limit + 1}) AS counted"
 
 
 class CountedTotals:
-    """Totals that are counted again after each write to the list."""
+    """Totals that are recounted after each write to the list."""
 
     def __init__(self, table: str, engine: Engine, count_limit: int | None) -> None:
-        """No more rows than one above `count_limit` are counted, if that is given."""
+        """Counts at most one row above `count_limit`, if given."""
         self._table = table
         self._count_limit = count_limit
         self._version = kept_total(table, "TRUE", engine)
@@ -188,12 +191,12 @@ class CountedTotals:
 
 
 class BlockTotals:
-    """Totals of which, after a write, only the blocks that it touched are counted again:
-    PostgreSQL's, whose `list_blocks` tell which."""
+    """Totals of which, after a write, only the changed blocks are recounted. For PostgreSQL, whose
+    `list_blocks` show which blocks changed."""
 
     def __init__(self, table: str, source: str | None = None, identity: str = "id") -> None:
-        """The blocks are those of `table`. What fits is found in it, or in a `source` of the same
-        ids, which change with it: there a column is their `identity`."""
+        """The blocks are those of `table`. Matching rows are counted in it, or in a `source` that
+        has the same ids in its column `identity` and changes together with it."""
         self._table = table
         self._source = source or table
         self._identity = identity
@@ -238,8 +241,8 @@ class BlockTotals:
 def _total(
     told: _Told, version: int, last: Total | None, number: int, blocks: dict[int, int]
 ) -> Total:
-    """The last total, but for what is told of one origin: where there were so many in these blocks,
-    what it tells of some of them is newer."""
+    """The new total after the answer of one origin. `number` and `blocks` are its previous counts,
+    of which the answer replaces some or all."""
     for block, count in told.counts or ():
         number += count - blocks.get(block, 0)
         blocks[block] = count

@@ -1,4 +1,4 @@
-"""Answers that are kept with their effect, for requests that come again."""
+"""Answers that are stored together with their effect, for requests that are repeated."""
 
 import msgspec
 
@@ -10,7 +10,7 @@ _COLUMNS = "body_hash, status, headers, body"
 _ONE = f"""
 SELECT {_COLUMNS} FROM idempotency_keys
 WHERE user_id = :user_id AND route = :route AND key_hash = :key_hash AND created_at > :since"""
-# Of concurrent requests with one key exactly one finds the place empty, or what it has too old.
+# Of concurrent requests with one key exactly one finds no row, or one that has expired.
 _KEEP = """
 INSERT INTO idempotency_keys (user_id, route, key_hash, body_hash, status, headers, body,
     created_at)
@@ -33,7 +33,7 @@ class IdempotencyKeys:
         self._db = db
 
     async def get(self, request: KeyedRequest, now: int) -> Kept | None:
-        """What an earlier request with the same key was answered in the last 24 hours."""
+        """The answer to an earlier request with the same key in the last 24 hours, if any."""
         values = {**msgspec.structs.asdict(request), "since": _since(now)}
         row = await self._db.one(_ONE, values)
         if row is None:
@@ -49,8 +49,8 @@ class IdempotencyKeys:
         answer: Answer,
         otherwise: Exception,
     ) -> None:
-        """Keeps the answer to a request; ends with `otherwise` where another with the same key came
-        first."""
+        """Keeps the answer to a request. Raises `otherwise` if another request with the same key
+        came first."""
         values = {
             **msgspec.structs.asdict(request),
             "status": answer.status,
@@ -62,5 +62,5 @@ class IdempotencyKeys:
         await tx.last(_KEEP, values, otherwise)
 
     async def forget(self, tx: Transaction, now: int) -> None:
-        """Forgets what is older than 24 hours."""
+        """Removes answers older than 24 hours."""
         await tx.run(_FORGET, {"since": _since(now)})

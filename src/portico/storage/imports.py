@@ -1,5 +1,5 @@
-"""What imports in batches have stored and not told yet: it is there for as long as they run, and
-tells of those that were killed."""
+"""What imports have stored and not announced yet. Such a row exists while an import runs, and stays
+if it was killed."""
 
 import msgspec
 
@@ -9,7 +9,8 @@ from portico.storage.table import Table, json_form
 
 
 class UntoldImport(msgspec.Struct, frozen=True):
-    """What one import has stored so far; `at` is when it did last, in epoch milliseconds."""
+    """What one import has stored so far; `at` is the time of its last batch, in epoch
+    milliseconds."""
 
     name: str
     actor: Actor
@@ -35,7 +36,7 @@ _IDLE = f"SELECT {IMPORTS.columns} FROM untold_imports WHERE at <= :at OR at > :
 
 
 class Imports:
-    """The imports of one environment that are under way, or were killed."""
+    """The imports of one environment that are running or were killed."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -45,16 +46,16 @@ class Imports:
         await tx.run(_ADD, IMPORTS.values(batch))
 
     async def take(self, tx: Transaction, name: str, at: int) -> UntoldImport | None:
-        """What an import has stored, of which whoever takes it tells; None where that has been
-        told, or where it has stored more since `at`."""
+        """Removes and returns what an import has stored, for the caller to announce. None if it was
+        announced already, or if the import has stored more since `at`."""
         row = await tx.one(_TAKE, {"name": name, "at": at})
         return IMPORTS.read(row) if row else None
 
     async def take_all(self, tx: Transaction) -> list[UntoldImport]:
-        """The same of all imports."""
+        """As `take`, for all imports."""
         return IMPORTS.read_all(await tx.all(_TAKE_ALL))
 
     async def idle(self, at: int, latest: int) -> list[UntoldImport]:
-        """Those that have stored nothing since `at`, and those that did while the clock was ahead:
-        later than can be. They are few."""
+        """The imports that have stored nothing since `at`, and those whose last batch is later than
+        `latest`, stored while the clock was ahead. There are few."""
         return IMPORTS.read_all(await self._db.all(_IDLE, {"at": at, "latest": latest}))

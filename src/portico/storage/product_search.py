@@ -1,10 +1,10 @@
-"""Full-text search over products, with the same answer on both engines.
+"""Full-text search over products, with the same result on both engines.
 
-A product matches when every word of the search is a word of its name or description, the last one
-as a prefix. The most relevant come first: those whose name has every word, then those whose name
-has every word with the last as a prefix, then the rest; newest first within each. Words are spelled
-by `domain.search` and marked with the product's status, so both engines index plain ASCII words and
-neither's own notion of a word, a rank or a query syntax comes into it.
+A product matches if every word of the search is a word of its name or description, the last one as
+a prefix. The most relevant come first, in three tiers: those whose name has every word, then those
+whose name has every word with the last as a prefix, then the rest; newest first within each. The
+words are made by `domain.search` and prefixed with a mark of the product's status, so both engines
+index plain ASCII words, and neither engine's own tokens, ranks or query syntax matter.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,13 +19,13 @@ from portico.storage.parts import Version
 from portico.storage.table import Table
 
 Totals = dict[object, int]
-"""What was counted of one version of the products."""
+"""The counts of one version of the products, by `_counted`."""
 
 _MARKS = {"active": "a", "archived": "r", "draft": "d"}
 _CACHED_TOTALS = 1_000
 _RARE = 5_000
-"""Up to so many matches PostgreSQL sorts them all; its planner would walk the primary key. And so
-many it counts again sooner than it looks for what was touched."""
+"""Up to this many matches are all sorted on PostgreSQL, where the planner would otherwise walk the
+primary key. Recounting up to this many is also faster than looking for changed blocks."""
 
 _VERSION = "SELECT {version} FROM list_counts WHERE list = 'products'"
 _MATCH = {
@@ -33,8 +33,8 @@ _MATCH = {
     "postgres": "words @@ CAST(CAST(:query AS TEXT) AS tsquery)",
 }
 _ID = {"sqlite": "product_words.rowid", "postgres": "product_words.id"}
-# SQLite keeps the order of a CROSS JOIN: by itself it goes through all products of a price and
-# asks the index of words about each.
+# SQLite keeps the order of a CROSS JOIN. Otherwise it would go through all products in a price
+# range and look each of them up in the word index.
 _JOINED = {
     "sqlite": f"product_words CROSS JOIN products ON products.id = {_ID['sqlite']}",
     "postgres": f"product_words JOIN products ON products.id = {_ID['postgres']}",
@@ -61,7 +61,7 @@ _REMOVE_ALL = {
 
 
 def _words(product: Product) -> tuple[list[str], list[str]]:
-    """The marked words of the name, and those of the description."""
+    """The marked words of the name and those of the description."""
     mark = _MARKS[product.status]
     return (
         [mark + word for word in tokens(product.name)],
@@ -74,7 +74,7 @@ def _lexemes(name: list[str], description: list[str]) -> list[str]:
 
 
 def _counted(query: str, further: str | None, params: Params) -> object:
-    """What a total is known by."""
+    """The key under which a total is cached."""
     return (query, *params.items(), further)
 
 
@@ -82,8 +82,8 @@ class ProductSearch:
     """The word index of one environment's products."""
 
     def __init__(self, db: Reads, listed: Table[Product], count_limit: int | None) -> None:
-        """`listed` are the columns that a page has. No more than `count_limit` are counted, if that
-        is given; then pages by an offset end there too."""
+        """`listed` has the columns of a page. `count_limit` is the most products to count; pages by
+        offset end there too. None counts all."""
         self._db = db
         self._engine = db.engine
         self._listed = listed
@@ -98,10 +98,10 @@ class ProductSearch:
             for source in ("product_words", _JOINED["postgres"])
         }
         self._last: dict[object, Total] = {}
-        """What was counted last, of whatever version of the products."""
+        """The last total of each query, of whatever version of the products."""
 
     async def add(self, tx: Transaction, product: Product) -> None:
-        """Indexes a product that is not indexed."""
+        """Indexes a product that is not indexed yet."""
         name, description = _words(product)
         if self._engine == "sqlite":
             words: Params = {"name": " ".join(name), "description": " ".join(description)}
@@ -110,7 +110,7 @@ class ProductSearch:
         await tx.later(_ADD[self._engine], [{"id": product.id, **words}])
 
     async def replace(self, tx: Transaction, product: Product) -> None:
-        """Indexes a product that is indexed by other words."""
+        """Replaces the words of an indexed product."""
         if self._engine == "sqlite":
             await self.remove(tx, product.id)
         await self.add(tx, product)
@@ -118,7 +118,7 @@ class ProductSearch:
     async def add_many(
         self, tx: Transaction, ids: Sequence[int], products: Sequence[Product]
     ) -> None:
-        """Indexes products that are not indexed, under these ids instead of their own."""
+        """Indexes products that are not indexed yet, under these ids instead of their own."""
         words = map(_words, products)
         if self._engine == "sqlite":
             rows: Iterable[Params] = (
@@ -131,18 +131,18 @@ class ProductSearch:
             await tx.run(_ADD_ARRAYS, {"ids": ids, "words": lexemes})
 
     async def remove(self, tx: Transaction, product_id: int) -> None:
-        """Forgets one product's words."""
+        """Removes a product's words."""
         await tx.later(_REMOVE[self._engine], [{"id": product_id}])
 
     async def remove_many(self, tx: Transaction, ids: Sequence[int]) -> None:
-        """Forgets the words of several products."""
+        """Removes the words of several products."""
         if self._engine == "sqlite":
             await tx.later(_REMOVE["sqlite"], ({"id": product_id} for product_id in ids))
         else:
             await tx.run(_REMOVE_ARRAY, {"ids": ids})
 
     async def remove_all(self, tx: Transaction) -> None:
-        """Forgets all words."""
+        """Removes all words."""
         await tx.later(_REMOVE_ALL[self._engine], [NOTHING])
 
     async def page(
@@ -156,8 +156,8 @@ class ProductSearch:
         limit: int,
         behind: Keyset | None = None,
     ) -> Page[Product]:
-        """One page of the products of this status, or of every one, that have all `words`. It
-        begins `behind` a keyset, the tier and id of a product, if one is given, else at `offset`.
+        """One page of the products of this status, or of any, that have all `words`. It begins
+        `behind` a keyset (tier and id of a product) if given, else at `offset`.
 
         `further` is a condition on `products` with its values in `params`, or None.
         """
@@ -172,13 +172,13 @@ class ProductSearch:
             counted = await count(within[-1], further, params)
             total = min(counted, self._countable)
             exact = counted == total
-            # One more tells whether there is a next page, where counts do not.
+            # One more row shows whether there is a next page, if the counts do not.
             wanted = limit if exact and not behind else limit + 1
             for tier, (query, reached) in enumerate(zip(tiers, within, strict=True)):
                 if len(rows) == wanted or skip >= total:
                     break
                 rare = False
-                # SQLite needs no count to read the first of a tier, and to count takes longest.
+                # SQLite needs no count to read the start of a tier, and counting takes longest.
                 if skip or self._engine == "postgres":
                     most = await count(reached, further, params)
                     if most > self._countable:
@@ -207,8 +207,9 @@ class ProductSearch:
     async def beginning(
         self, words: list[str], status: str | None, further: str | None, params: Params, limit: int
     ) -> Beginning[Product]:
-        """The first `limit` of the products that `page` would show, counted only where that takes
-        no time: SQLite finds them in less than it counts all, PostgreSQL needs the counts."""
+        """The first `limit` products of `page`. SQLite reads them in less time than it needs to
+        count all matches, so there the total is None unless it is known or small; PostgreSQL needs
+        the counts anyway."""
         if self._engine == "postgres":
             page = await self.page(words, status, further, params, offset=0, limit=limit)
             return Beginning(page.rows, page.total, page.exact)
@@ -234,8 +235,8 @@ class ProductSearch:
     async def ids_after(
         self, words: list[str], status: str | None, further: str | None, params: Params
     ) -> list[int]:
-        """The ids of products that `page` would show, oldest first: the first `limit` of `params`
-        above its `after`."""
+        """The ids of the products that `page` would show, oldest first: the first `limit` above
+        `after`, both in `params`."""
         within, _ = self._tiers(words, _MARKS.values() if status is None else _MARKS[status])
         identity = _ID[self._engine]
         rows = await self._db.slow.all(
@@ -246,8 +247,8 @@ class ProductSearch:
         return [row[0] for row in rows]
 
     async def _follow(self, reader: Reader) -> Totals:
-        """What was counted of the version of the products that `reader` sees; that of another one
-        is forgotten."""
+        """The counts of the version of the products that `reader` sees; drops the counts of any
+        other version."""
         [(version,)] = await reader.all(_VERSION.format(version=VERSION[self._engine]))
         if version != self._totals_version or len(self._totals) >= _CACHED_TOTALS:
             self._totals, self._totals_version = {}, version
@@ -256,7 +257,7 @@ class ProductSearch:
     async def _count(
         self, reader: Reader, totals: Totals, query: str, further: str | None, params: Params
     ) -> int:
-        """How many products match a query, up to one above the limit; counted once a version of
+        """How many products match a query, up to one above the limit; counted once per version of
         the products."""
         key = _counted(query, further, params)
         if key not in totals:
@@ -271,7 +272,7 @@ class ProductSearch:
     async def _count_blocks(
         self, reader: Reader, key: object, further: str | None, params: Params
     ) -> int:
-        """The same for `params` that have the query, by what is known of the last version."""
+        """As `_count`, starting from the last total; `params` include the query."""
         source, where = self._source(further)
         blocks = self._blocks[source]
         last, total = self._last.get(key), None
@@ -286,14 +287,14 @@ class ProductSearch:
         return total.number
 
     def _source(self, further: str | None) -> tuple[str, str]:
-        """Where products match the parameter `query`, and the condition for it."""
+        """The tables in which products match the parameter `query`, and the condition for it."""
         match = _MATCH[self._engine]
         if further is None:
             return "product_words", match
         return _JOINED[self._engine], f"{match} AND {further}"
 
     def _matches(self, further: str | None) -> str:
-        """What products match the parameter `query`, as the end of a SELECT."""
+        """The FROM and WHERE of the products that match the parameter `query`, without FROM."""
         source, where = self._source(further)
         return f"{source} WHERE {where}"
 
@@ -312,8 +313,9 @@ class ProductSearch:
     def _tiers(
         self, words: list[str], marks: Iterable[str]
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The engine's queries for products under one of these marks: all words in the name, the
-        last as a prefix there, anywhere, each of them within the next; and without overlap."""
+        """The engine's queries for products under one of these marks, one per tier: all words in
+        the name, the same with the last as a prefix, and anywhere. First as they are, each included
+        in the next, then without overlap."""
         exact = self._every(words, marks, named=True, prefix=False)
         prefix = self._every(words, marks, named=True, prefix=True)
         anywhere = self._every(words, marks, named=False, prefix=True)
@@ -323,8 +325,8 @@ class ProductSearch:
         return within, (exact, f"({prefix}) & !({exact})", f"({anywhere}) & !({prefix})")
 
     def _every(self, words: list[str], marks: Iterable[str], *, named: bool, prefix: bool) -> str:
-        """The engine's query for products that have every word, in their name where `named`, and
-        the last as a prefix where `prefix`."""
+        """The engine's query for products that have every word, in their name if `named`, and the
+        last as a prefix if `prefix`."""
         sqlite = self._engine == "sqlite"
         quote, star = ('"', "*") if sqlite else ("'", ":*")
         before = "=" if named and not sqlite else ""

@@ -43,11 +43,11 @@ LISTED = Table("products", Product, unread=("images", "metadata"))
 
 EXPORT_BATCH = 1_000
 EXPORT_BYTES = 256 * 1024
-"""How many ids an export looks up at once, and about how many bytes of products it reads at
-once."""
+"""How many ids an export looks up at a time, and about how many bytes of products it reads at a
+time."""
 
 DELETE_BATCH = 20_000
-"""How many rows one statement deletes, so that none runs into the timeout."""
+"""The most rows that one statement deletes, so that none runs into the timeout."""
 
 _NEWEST_FIRST = Order("id", descending=True)
 
@@ -97,7 +97,7 @@ SELECT max(id) FROM
 _DELETE_BATCH = "DELETE FROM products WHERE id > :after AND id <= :last"
 # True for all products. It lets a filter use the indexes, which all begin with the status.
 _ANY_STATUS = f"status IN {STATUSES}"
-# Steps from one category to the next in the index, without reading all products of each.
+# Steps from one category to the next in the index, without reading every product.
 _CATEGORIES = f"""
 WITH RECURSIVE known (status, category, nth) AS (
     SELECT status, (SELECT min(category) FROM products WHERE products.status = every.status), 1
@@ -159,7 +159,7 @@ def list_part(status: str, category: str | None) -> Part:
 
 
 def _touch_lists(tx: Transaction, products: Iterable[Product]) -> None:
-    """Declares that the lists change which can show one of these products."""
+    """Declares a change of all lists that can show one of these products."""
     for status, category in {(product.status, product.category) for product in products}:
         tx.touch(list_part(status, category), list_part(status, None))
 
@@ -170,7 +170,7 @@ class Products:
     rank = Rank.REST
 
     def __init__(self, db: Database, count_limit: int | None = None) -> None:
-        """`count_limit` is the most products to count for a filter or a search; None: all."""
+        """`count_limit` is the most products to count for a filter or a search; None counts all."""
         self._db = db
         self._listing = Listing(db.shown, LISTED, in_blocks=True, count_limit=count_limit)
         self._search = ProductSearch(db.shown, LISTED, count_limit)
@@ -186,7 +186,7 @@ class Products:
     async def several(
         self, ids: Collection[int], tx: Transaction | None = None
     ) -> dict[int, Product]:
-        """Those of these products that exist, by id. With `tx` they are locked until the
+        """The products with these ids that exist, by id. With `tx` they are locked until the
         transaction ends. For thousands at a time."""
         if not ids:
             return {}
@@ -199,8 +199,8 @@ class Products:
         return {product.id: product for product in PRODUCTS.read_all(rows)}
 
     async def sizes(self, ids: Collection[int]) -> dict[int, int]:
-        """Those of these products that exist: about how many bytes each takes, by id. Loads none of
-        them into memory."""
+        """The approximate size in bytes of each product with these ids that exists, by id. Does not
+        load the products into memory."""
         if not ids:
             return {}
         engine = self._db.engine
@@ -216,14 +216,14 @@ class Products:
         limit: int,
         behind: Keyset | None = None,
     ) -> Page[Product]:
-        """One page, newest first, or most relevant first where `words` (`domain.search`) are given.
-        It begins `behind` a keyset, or without one after `offset` rows.
+        """One page, newest first, or most relevant first if `words` (`domain.search`) are given.
+        It begins `behind` a keyset if given, else after `offset` rows.
 
         Its products have no images and metadata.
         """
         where, params = chosen.sql()
         if words:
-            # Every indexed word has the status in it, so a filter by status reads no products.
+            # Every indexed word contains the status, so a filter by status reads no products.
             further = None if chosen.by_status_alone else where
             return await self._search.page(
                 words, chosen.status, further, params, offset=offset, limit=limit, behind=behind
@@ -241,15 +241,15 @@ class Products:
     async def beginning(
         self, chosen: ProductFilter, words: list[str], limit: int
     ) -> Beginning[Product]:
-        """The first page of a search, as `page` gives it, but without a total where that would have
-        to be counted first."""
+        """The first page of a search as in `page`, but without a total if that would have to be
+        counted first."""
         where, params = chosen.sql()
         further = None if chosen.by_status_alone else where
         return await self._search.beginning(words, chosen.status, further, params, limit)
 
     async def categories(self, most: int) -> list[str]:
-        """All categories, in case-insensitive order; where there are more than `most`, those that
-        come first in the engine's own order."""
+        """All categories in case-insensitive order; if there are more than `most`, the first ones
+        in the engine's own order."""
         rows = await self._db.shown.all(_CATEGORIES, {"most": most})
         return sorted((row[0] for row in rows), key=lambda name: (case_key(name), name))
 
@@ -281,7 +281,7 @@ class Products:
         return [row[0] for row in rows]
 
     async def _still(self, ids: Sequence[int], chosen: ProductFilter) -> list[Product]:
-        """Those of these products that are still in the list, by id."""
+        """The products with these ids that are still in the list, ordered by id."""
         where, params = chosen.sql()
         engine = self._db.engine
         rows = await self._db.shown.slow.all(
@@ -292,7 +292,7 @@ class Products:
         return PRODUCTS.read_all(rows)
 
     async def insert(self, tx: Transaction, product: Product) -> Product:
-        """Stores a new product, and returns it with the id that it got; its own is ignored."""
+        """Stores a new product, ignoring its `id`; returns it with the assigned id."""
         _touch_lists(tx, [product])
         [new] = await tx.next_ids("products", 1)
         stored = msgspec.structs.replace(product, id=new)
@@ -301,8 +301,8 @@ class Products:
         return stored
 
     async def insert_many(self, tx: Transaction, products: Sequence[Product]) -> Sequence[int]:
-        """Stores new products in this order, and returns the ids that they got; their own are
-        ignored. For thousands at a time."""
+        """Stores new products in this order, ignoring their ids; returns the assigned ids. For
+        thousands at a time."""
         _touch_lists(tx, products)
         ids = await tx.next_ids("products", len(products))
         rows = [
@@ -343,7 +343,7 @@ class Products:
         await tx.run(PRODUCTS.delete, {"id": product.id})
 
     async def lock_all(self, tx: Transaction) -> None:
-        """Keeps others from creating, changing and deleting products until `tx` ends. Raises
+        """Prevents others from creating, changing and deleting products until `tx` ends. Raises
         `Unavailable`."""
         await keep_unwritten(tx, self._db.engine, "products")
 
@@ -358,8 +358,8 @@ class Products:
 
 
 def _split(ids: Sequence[int], sizes: Mapping[int, int]) -> Iterator[list[int]]:
-    """Splits ids so that the products of each list take at most `EXPORT_BYTES`, or are one larger
-    one."""
+    """Splits ids into lists whose products take at most `EXPORT_BYTES`, or have only one product
+    that is larger."""
     part: list[int] = []
     size = 0
     for product_id in ids:

@@ -1,4 +1,4 @@
-"""How many requests there were, by hours and days, and the latest that failed."""
+"""The number of requests by hour and day, and the latest failed requests."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -26,12 +26,12 @@ FAILED = Table("failed_requests", FailedRequest)
 FAILED_DAYS = 30
 
 MOST_SHOWN = 50
-"""How many routes, keys or accounts are told of: those with the most requests."""
+"""How many routes, keys or accounts a summary has: those with the most requests."""
 
 
 class Span(NamedTuple):
-    """A stretch of time up to now: so many `units` of so many `milliseconds`. They are stored in a
-    `table` whose `column` counts them since the epoch."""
+    """A period up to now of `units` hours or days, each of `milliseconds`. Their requests are in
+    `table`, whose `column` is the number of the unit since the epoch."""
 
     table: str
     column: str
@@ -39,11 +39,11 @@ class Span(NamedTuple):
     units: int
 
     def first(self, now: int) -> int:
-        """The first of its units, counted since the epoch."""
+        """Its first unit, counted since the epoch."""
         return now // self.milliseconds - self.units + 1
 
     def last(self, now: int) -> int:
-        """The last of them, by any clock: what is later was counted by a wrong one."""
+        """Its last unit by any correct clock: later ones were counted by a clock that was ahead."""
         return (now + AHEAD) // self.milliseconds
 
 
@@ -52,14 +52,14 @@ DAYS = Span("request_days", "day", DAY, 90)
 
 
 class Share(NamedTuple, Generic[V]):
-    """The requests that have one thing in common."""
+    """The requests with one route, status, key or account."""
 
     of: V
     sums: Sums
 
 
 class KeyName(NamedTuple):
-    """An API key as it is told apart; without a name and hint where it is gone."""
+    """Identifies an API key; `name` and `hint` are None if it was deleted."""
 
     id: int
     user_id: int
@@ -68,7 +68,7 @@ class KeyName(NamedTuple):
 
 
 class AccountName(NamedTuple):
-    """An account as it is told apart; without a name and e-mail where it is gone."""
+    """Identifies an account; `name` and `email` are None if it was deleted."""
 
     id: int
     name: str | None
@@ -76,7 +76,7 @@ class AccountName(NamedTuple):
 
 
 class RequestFilter(msgspec.Struct, frozen=True):
-    """Requests of one account, or of `EVERYBODY`; of one route, status or key, if one is given."""
+    """Requests of one account, or of `EVERYBODY`; of one route, status or key if given."""
 
     user_id: int
     route: str | None = None
@@ -84,7 +84,7 @@ class RequestFilter(msgspec.Struct, frozen=True):
     key_id: int | None = None
 
     def wheres(self, *, but: Field | None = None) -> Mapping[str, object]:
-        """What each column must hold; `but` for one."""
+        """The required values by column, except for the column `but`."""
         return {
             name: value
             for name, value in msgspec.structs.asdict(self).items()
@@ -93,8 +93,8 @@ class RequestFilter(msgspec.Struct, frozen=True):
 
 
 class Summary(NamedTuple):
-    """Requests of a span, by what they have in common. Each list has the most frequent first, and
-    those by route, status or key are of all that the filter leaves but for that very field."""
+    """Requests of a span in groups. Each list has the most frequent first. The lists by route,
+    status and key ignore the filter's own value of that field."""
 
     over_time: Mapping[int, Sums]
     routes: Sequence[Share[str]]
@@ -104,7 +104,7 @@ class Summary(NamedTuple):
 
 
 class NamedFailure(NamedTuple):
-    """A failed request and whose it was; without an e-mail where the account is gone."""
+    """A failed request and its account's e-mail, None if the account was deleted."""
 
     request: FailedRequest
     email: str | None
@@ -128,7 +128,7 @@ CAST(sum(requests) AS BIGINT) AS made,
 _OVER_TIME = f"""
 SELECT {{column}}, {_MADE} FROM {{table}}
 WHERE {{column}} BETWEEN :since AND :last AND {{where}} GROUP BY {{column}}"""
-# All that is stored, less what is too old and not forgotten yet, and what is ahead of the clock.
+# The total, minus what is too old and not removed yet, and minus what is ahead of the clock.
 _SUMS = f"""
 SELECT {{by}}, {_MADE} FROM (
     SELECT user_id, route, status, key_id, requests FROM request_totals WHERE unit = '{{column}}'
@@ -146,7 +146,7 @@ _ACCOUNTS = """
 SELECT s.user_id, u.name, u.email, s.made, s.failed, s.refused
 FROM ({sums}) AS s LEFT JOIN users AS u ON u.id = s.user_id
 ORDER BY s.made DESC, s.user_id"""
-# What is ahead of the clock counts for nothing until its time has come.
+# Requests ahead of the clock are ignored until their time has come.
 _TRIM = f"""
 DELETE FROM failed_requests WHERE user_id = :user_id AND (at, request_id) <= (
     SELECT at, request_id FROM failed_requests WHERE user_id = :user_id AND at <= :latest
@@ -170,7 +170,7 @@ class Requests:
         failed: Sequence[FailedRequest],
         now: int,
     ) -> None:
-        """Adds requests, and notes which failed: of each account the latest stay."""
+        """Adds requests, and stores the failed ones: the latest of each account are kept."""
         hours: Counter[Kind] = Counter()
         for (user_id, hour, route, status, key_id), more in counts.items():
             hours[user_id, hour, route, status, key_id] += more
@@ -178,7 +178,7 @@ class Requests:
         days: Counter[Kind] = Counter()
         for (user_id, hour, route, status, key_id), more in hours.items():
             days[user_id, hour * HOUR // DAY, route, status, key_id] += more
-        # In one order, so that two servers that add at once never wait for each other in a ring.
+        # In a fixed order, so that two servers that add at the same time never deadlock.
         for span, units in ((HOURS, hours), (DAYS, days)):
             await tx.run_many(
                 _ADD.format(table=span.table, column=span.column), map(_row, sorted(units.items()))
@@ -189,13 +189,13 @@ class Requests:
         await tx.run_many(_TRIM, [{"user_id": one, "latest": now + AHEAD} for one in users])
 
     async def over_time(self, span: Span, user_id: int, now: int) -> Mapping[int, Sums]:
-        """An account's requests by the units of a span; those without any are left out."""
+        """An account's requests by the units of a span; units without any are left out."""
         sums = _Sums(self._db.slow, span, now)
         return await sums.over_time({"user_id": user_id})
 
     async def summary(self, span: Span, chosen: RequestFilter, now: int) -> Summary:
-        """The requests of a span that a filter leaves. By account they are told of everybody
-        alone."""
+        """The requests of a span that match a filter. They are grouped by account only for
+        `EVERYBODY`."""
 
         async def read(reader: Reader) -> Summary:
             sums = _Sums(reader, span, now)
@@ -211,7 +211,7 @@ class Requests:
         return await self._db.snapshot(read)
 
     async def latest_failed(self, chosen: RequestFilter, now: int) -> Sequence[NamedFailure]:
-        """The latest failed requests that a filter leaves, the newest first."""
+        """The latest failed requests that match a filter, newest first."""
         wheres = dict(chosen.wheres())
         if chosen.user_id == EVERYBODY:
             del wheres["user_id"]
@@ -234,7 +234,7 @@ def _row(counted: tuple[Kind, int]) -> Params:
 
 
 def _totals(span: Span, units: Mapping[Kind, int]) -> Sequence[Params]:
-    """What is added to the sums over all units."""
+    """The rows to add to the sums over all units."""
     totals: Counter[tuple[int, str, int, int]] = Counter()
     for (user_id, _, route, status, key_id), more in units.items():
         totals[user_id, route, status, key_id] += more
@@ -269,7 +269,7 @@ class _Sums:
     async def shares(self, by: str, wheres: Mapping[str, object]) -> list[Share[Any]]:
         rows = await self._all(self._sql(by, wheres), wheres)
         shares = [Share(row[0], Sums(*row[1:])) for row in rows]
-        # Of as many requests in one order, whatever the collation of PostgreSQL's database is.
+        # Ties are sorted here: the order must not depend on the collation of PostgreSQL's database.
         return sorted(shares, key=lambda share: (-share.sums.requests, share.of))
 
     async def keys(self, wheres: Mapping[str, object]) -> list[Share[KeyName]]:
@@ -283,7 +283,8 @@ class _Sums:
         ]
 
     def _of_each(self, by: str, wheres: Mapping[str, object]) -> str:
-        """Sums of rows that belong to an account: of everybody's, the sums of all aside."""
+        """Sums of rows that belong to an account; for `EVERYBODY`, without the rows that are sums
+        over all accounts."""
         if wheres["user_id"] != EVERYBODY:
             return self._sql(by, wheres)
         conditions = [f"user_id <> :user_id{_KEYED if by.startswith('key_id') else ''}"]

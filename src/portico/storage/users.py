@@ -1,4 +1,4 @@
-"""Users: their rows, and nothing about what a caller may do with them."""
+"""The rows of users. What a caller may do with them is decided elsewhere."""
 
 from collections.abc import Sequence
 
@@ -29,7 +29,7 @@ OWNERS = Table("users", Owner)
 _SHARED = Table("users", Shared)
 
 SORTS = {"name": "name_key", "email": "email_key", "created_at": "created_at"}
-"""What a list may be sorted by, and the column that holds it."""
+"""The sort keys of a list and their columns."""
 
 _BY_EMAIL = f"SELECT {USERS.columns} FROM users WHERE email_key = :key"
 _BY_ACCOUNT = f"SELECT {USERS.columns} FROM users WHERE account_id = :id"
@@ -38,7 +38,7 @@ _STANDING_OF_MIRRORS = f"""
 SELECT account_id, {_SHARED.columns} FROM users
 WHERE account_id > :after ORDER BY account_id LIMIT :limit"""
 _STANDING = f"SELECT id, {_SHARED.columns} FROM users WHERE id"
-# Of two transactions that each take away an admin, the second must see what the first has done.
+# Of two transactions that each remove an admin, the second must see the effect of the first.
 _LOCK_ADMINS = alone(AdvisoryLock.ADMINS)
 _ALL = f"SELECT {USERS.columns} FROM users WHERE :role = '' OR role = :role ORDER BY id"
 _ADMIN = "role = 'admin' AND suspended_at IS NULL"
@@ -46,7 +46,7 @@ _COUNT_ADMINS = f"SELECT count(*) FROM users WHERE {_ADMIN} AND id <> :id"
 _ADMINS = f"SELECT {USERS.columns} FROM users WHERE {_ADMIN} ORDER BY id"
 _FIRST_ADMIN = f"{_ADMINS} LIMIT 1"
 _ANY_ADMIN = "SELECT 1 FROM users WHERE role = 'admin' LIMIT 1"
-# Reads every name and e-mail: for people who look for somebody, not for programs.
+# Reads every name and e-mail: for people searching on a page, not for programs.
 _SEARCH = f"""
 SELECT count(*) OVER () AS total, {USERS.columns} FROM users
 WHERE (name_key LIKE :pattern ESCAPE '!' OR email_key LIKE :pattern ESCAPE '!')
@@ -58,7 +58,8 @@ _STATES = {
     False: "suspended_at IS NULL",
 }
 _WILD = str.maketrans({"!": "!!", "%": "!%", "_": "!_"})
-# What a user may have very much of, by table: ids, and where to go on; tokens before their grants.
+# Tables in which one user may have very many rows: each statement returns ids and where the next
+# batch begins. Tokens come before their grants.
 _MANY = {
     "tokens": """
 SELECT t.id, g.id FROM grants AS g JOIN tokens AS t ON t.grant_id = g.id
@@ -72,12 +73,12 @@ _DELETE_ALL_BUT_MIRRORS = "DELETE FROM users WHERE account_id IS NULL"
 
 
 def pattern(text: str) -> str:
-    """What LIKE finds a text by, in any case, anywhere in a key that is compared so."""
+    """The LIKE pattern that finds a text in any case, anywhere in a case-folded key."""
     return anywhere(case_key(text))
 
 
 def anywhere(text: str) -> str:
-    """What LIKE finds a text by as it is, anywhere."""
+    """The LIKE pattern that finds exactly this text, anywhere."""
     return f"%{text.translate(_WILD)}%"
 
 
@@ -91,7 +92,7 @@ class Users:
         self._listing = Listing(db.shown, USERS)
 
     async def get(self, user_id: int, tx: Transaction | None = None) -> User | None:
-        """The user with this id, if any; with `tx`, nobody else changes it until that ends."""
+        """The user with this id, if any. With `tx` it is locked until the transaction ends."""
         return await USERS.get(self._db, user_id, tx)
 
     async def by_email(self, email: str, tx: Transaction | None = None) -> User | None:
@@ -103,11 +104,11 @@ class Users:
         return await USERS.one(self._db, _BY_ACCOUNT, {"id": account_id}, tx)
 
     async def first_admin(self) -> User | None:
-        """The oldest admin who is not suspended."""
+        """The admin with the lowest id who is not suspended, if any."""
         return await USERS.one(self._db, _FIRST_ADMIN, NOTHING)
 
     async def has_admin(self) -> bool:
-        """Whether there is an admin, in a database that any release has made."""
+        """Whether there is an admin. Works on the schema of any release."""
         return await self._db.one(_ANY_ADMIN) is not None
 
     async def count_mirrors(self) -> int:
@@ -116,12 +117,12 @@ class Users:
         return int(row[0]) if row else 0
 
     async def standing_of_mirrors(self, after: int, limit: int) -> dict[int, Shared]:
-        """What the next mirrors share, by the ids of their accounts, which are beyond `after`."""
+        """What the next `limit` mirrors share with their accounts, by account id, above `after`."""
         rows = await self._db.slow.all(_STANDING_OF_MIRRORS, {"after": after, "limit": limit})
         return {row[0]: _SHARED.read(row[1:]) for row in rows}
 
     async def standing(self, ids: Sequence[int]) -> dict[int, Shared]:
-        """What those of these users who are there share with their mirrors, by their ids."""
+        """What the existing users with these ids share with their mirrors, by id."""
         engine = self._db.engine
         rows = await self._db.slow.all(f"{_STANDING} {AMONG[engine]}", among(engine, ids))
         return {row[0]: _SHARED.read(row[1:]) for row in rows}
@@ -135,8 +136,8 @@ class Users:
         limit: int,
         behind: Keyset | None = None,
     ) -> Page[User]:
-        """One page of the users with this role, or of all. It begins `behind` a keyset, if one is
-        given, else at `offset`."""
+        """One page of the users with this role, or of all. It begins `behind` a keyset if given,
+        else at `offset`."""
         where, kept = ("role = :role", "key = :role") if role else ("TRUE", "TRUE")
         params = {"role": role} if role else NOTHING
         if behind is not None:
@@ -156,8 +157,8 @@ class Users:
         offset: int,
         limit: int,
     ) -> Page[User]:
-        """One page of the users whose name or e-mail holds this text in any case, of those who are
-        suspended or not, or of all, newest first; the total is 0 beyond the last page."""
+        """One page of the users whose name or e-mail contains this text in any case, newest first.
+        `suspended` restricts it to suspended or other users. The total is 0 past the last page."""
         rows = await self._db.shown.slow.all(
             _SEARCH.format(state=_STATES[suspended]),
             {
@@ -170,23 +171,23 @@ class Users:
         return counted_page(rows, USERS.read)
 
     async def all(self, role: str | None) -> list[User]:
-        """Every user with this role, or every one, oldest first."""
+        """Every user with this role, or every user, oldest first."""
         return USERS.read_all(await self._db.slow.all(_ALL, {"role": role or ""}))
 
     async def insert(self, tx: Transaction, user: User) -> User:
-        """Stores a new user, whose id is ignored, and returns it with the one it got.
+        """Stores a new user, ignoring its `id`; returns it with the assigned id.
 
-        Raises `UniqueViolation` when the e-mail is taken.
+        Raises `UniqueViolation` if the e-mail is taken.
         """
         return await USERS.add(tx, user)
 
     async def update(self, tx: Transaction, user: User) -> None:
-        """Stores every field of a user again. Raises `UniqueViolation` when the e-mail is taken."""
+        """Stores every field of a user again. Raises `UniqueViolation` if the e-mail is taken."""
         tx.touch(USERS.part(user.id))
         await tx.run(USERS.update, USERS.values(user))
 
     async def delete(self, tx: Transaction, user_id: int) -> None:
-        """Removes a user with all that is theirs."""
+        """Deletes a user with everything they own."""
         tx.touch(USERS.part(user_id))
         if self._db.engine == "sqlite":  # where a statement runs on the event loop
             for table, ids in _MANY.items():
@@ -198,12 +199,12 @@ class Users:
         await tx.run(USERS.delete, {"id": user_id})
 
     async def lock_all(self, tx: Transaction) -> None:
-        """Has nobody else make, change or remove a user until `tx` ends. Raises
+        """Prevents others from creating, changing and deleting users until `tx` ends. Raises
         `Unavailable`."""
         await keep_unwritten(tx, self._db.engine, "users")
 
     async def delete_all_but_mirrors(self, tx: Transaction) -> None:
-        """Removes every user that mirrors no live account."""
+        """Deletes every user that is not the mirror of a live account."""
         tx.touch_all()
         await tx.run(_DELETE_ALL_BUT_MIRRORS)
 
@@ -212,7 +213,8 @@ class Users:
         return USERS.read_all(await self._db.slow.all(_ADMINS))
 
     async def other_admins(self, tx: Transaction, user_id: int) -> int:
-        """How many admins there are besides this user, until `tx` ends; suspended ones aside."""
+        """How many admins who are not suspended there are besides this user. The number stays true
+        until `tx` ends."""
         await tx.one(_LOCK_ADMINS[self._db.engine])
         row = await tx.one(_COUNT_ADMINS, {"id": user_id})
         return int(row[0]) if row else 0
