@@ -1,15 +1,15 @@
 """Migrations: numbered SQL files, forward only, checksummed, one process at a time.
 
-A new database gets all of them in one transaction. One that may be in use gets each in one of its
-own, which keeps its locks for a moment and waits for them no longer than a second: all who come
-after it wait too.
+A new database gets all of them in one transaction. A database that may be in use gets each in its
+own transaction, which holds its locks only briefly and waits for them at most a second, since later
+transactions wait behind it.
 
-A file's header may have these lines, each of its own:
+A file's header may have these lines:
 
-    -- compatible from: 28    a process whose newest migration is 28, or a later one, may run beside
-    -- in batches             one statement, RETURNING a row for each that it changes, which is run
-                              again, each time in a transaction of its own, until it changes none
-    -- concurrently           PostgreSQL: each statement on its own, outside of any transaction
+    -- compatible from: 28    a process whose newest migration is 28 or later may run beside it
+    -- in batches             one statement, RETURNING a row for each that it changes; it is run
+                              again, each time in its own transaction, until it changes none
+    -- concurrently           PostgreSQL: each statement runs alone, outside of any transaction
 """
 
 import asyncio
@@ -35,13 +35,13 @@ from portico.storage.database import (
 )
 
 LOCK_ATTEMPTS = 120
-"""How often a migration that finds no lock within a second is tried."""
+"""How often a migration is tried that does not get a lock within a second."""
 
 LOCK_PAUSE_SECONDS = 4.0
-"""Between two attempts, for whoever waited behind the last."""
+"""Between two attempts, for the transactions that waited behind the last one."""
 
 BREATH_SECONDS = 0.05
-"""Between two batches, for whoever else writes, and between two looks at another process's."""
+"""Between two batches, for other writers, and between two checks of another process's progress."""
 
 _COMPATIBLE = re.compile(r"^-- compatible from: ([0-9]+)$", re.MULTILINE)
 _IN_BATCHES = re.compile(r"^-- in batches$", re.MULTILINE)
@@ -49,11 +49,11 @@ _CONCURRENTLY = re.compile(r"^-- concurrently$", re.MULTILINE)
 
 
 class MigrationError(Exception):
-    """The database and this program do not fit; the message says what to do."""
+    """The database does not fit this program; the message says what to do."""
 
 
 class Migration(msgspec.Struct, frozen=True):
-    """One numbered file."""
+    """One migration file."""
 
     number: int
     name: str
@@ -66,15 +66,15 @@ class Migration(msgspec.Struct, frozen=True):
 
     @property
     def compatible_from(self) -> int | None:
-        """The newest migration that a process must know at least to run beside this one; None where
-        none that does not know it may."""
+        """The migration that a process must have at least to run beside this one; None if it must
+        have this one itself."""
         found = _COMPATIBLE.search(self.sql)
         return int(found[1]) if found else None
 
 
-# Whoever waited for the lock would hold a snapshot, for whose end an index waits that is built
-# concurrently. The bounds that an operator sets for requests are none for a large table. SQLite's
-# write transaction is exclusive by itself.
+# Does not wait for the lock: a waiting statement holds a snapshot, and building an index
+# concurrently waits for the end of all snapshots. An operator's statement timeout for requests does
+# not apply to a large table. SQLite's write transaction is exclusive by itself.
 _ALONE = {
     "sqlite": "SELECT true",
     "postgres": f"SELECT pg_try_advisory_xact_lock({AdvisoryLock.MIGRATION})"
@@ -92,11 +92,11 @@ CREATE TABLE IF NOT EXISTS schema_migrations (
 _ADD_COLUMN = "ALTER TABLE schema_migrations ADD COLUMN compatible_from BIGINT"
 LEDGER_COLUMNS = {
     "sqlite": "SELECT name FROM pragma_table_info('schema_migrations')",
-    # Neither information_schema nor current_schema() shows what this account may not use.
+    # information_schema and current_schema() leave out what this account may not use.
     "postgres": "SELECT attname FROM pg_attribute WHERE attnum > 0 AND NOT attisdropped"
     " AND attrelid = to_regclass(current_setting('search_path') || '.schema_migrations')",
 }
-"""The names of the ledger's columns, one a row; none where there is no ledger."""
+"""The names of the ledger's columns, one per row; no rows if there is no ledger."""
 
 _RECORD = """
 INSERT INTO schema_migrations (number, name, checksum, applied_at, compatible_from)
@@ -104,8 +104,8 @@ VALUES (:number, :name, :checksum, :now, :compatible_from)"""
 
 
 def applied_of(columns: Iterable[Sequence[Any]]) -> str | None:
-    """The statement for what a ledger with these columns says was applied: rows as `due` takes
-    them. None where there is no ledger."""
+    """The statement that reads the applied migrations from a ledger with these columns, in rows as
+    `due` takes them. None if there is no ledger."""
     names = {row[0] for row in columns}
     compatible = "compatible_from" if "compatible_from" in names else "NULL"
     statement = (
@@ -116,7 +116,7 @@ def applied_of(columns: Iterable[Sequence[Any]]) -> str | None:
 
 @cache
 def shipped(engine: Engine) -> Sequence[Migration]:
-    """The migrations that this program carries, in order."""
+    """The migrations that this program has, in order."""
     folder = files("portico.storage") / "migrations" / engine
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
     return tuple(
@@ -135,12 +135,12 @@ async def migrate(
     carried: Sequence[Migration] | None = None,
     wait: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> list[Migration]:
-    """Brings the database up to this program and returns what it applied.
+    """Applies all pending migrations to the database and returns them.
 
-    `carried` are another program's migrations, in place of this one's; `wait` waits for so many
-    seconds. Raises `MigrationError` when the database is newer than the program and not compatible
-    with it, or when a migration that was applied is not the one that the program carries; and
-    `Unavailable`, where others hold a lock for ten minutes too.
+    `carried` are migrations to use in place of this program's; `wait` sleeps for this many seconds.
+    Raises `MigrationError` if the database is newer than the program and not compatible with it, or
+    if an applied migration differs from the program's; and `Unavailable`, also if others hold a
+    lock for ten minutes.
     """
     await db.prepare()
     return await advance(db, clock, carried, wait)
@@ -152,7 +152,8 @@ async def advance(
     carried: Sequence[Migration] | None = None,
     wait: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> list[Migration]:
-    """`migrate`, of a database whose place is made: by a restore, which lets nobody make any."""
+    """As `migrate`, without `Database.prepare`: for a restore, which has created the schema itself
+    and lets no other process create any."""
     carried = shipped(db.engine) if carried is None else carried
     applied: list[Migration] = []
     refused = 0
@@ -173,40 +174,40 @@ async def advance(
 
 
 async def make(db: Database, schema: str) -> None:
-    """Makes a schema of PostgreSQL, in the place of what a restore that was killed has left: for a
-    restore, beside which `Database.prepare` makes none."""
+    """Creates a PostgreSQL schema, replacing what an earlier restore that was killed has left. For
+    a restore, during which `Database.prepare` creates none."""
     async with db.transaction() as tx:
         await tx.script(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE')
         await tx.script(f'CREATE SCHEMA "{schema}"')
 
 
 async def rename(db: Database, schemas: Mapping[str, str]) -> None:
-    """Gives schemas of PostgreSQL other names, all at one moment."""
+    """Renames PostgreSQL schemas, all in one transaction."""
     async with db.transaction() as tx:
         for before, after in schemas.items():
             await tx.script(f'ALTER SCHEMA "{before}" RENAME TO "{after}"')
 
 
 async def drop(db: Database, schemas: Sequence[str]) -> None:
-    """Removes these schemas of PostgreSQL with all that is in them, or none of them; also where a
-    transaction whose client is gone has made them all and is just being committed."""
+    """Drops all these PostgreSQL schemas with their content, or none of them. Also drops them if
+    another transaction, whose client is gone, is just committing their creation."""
     try:
         await _drop(db, schemas)
-    except UniqueViolation:  # it is by now
+    except UniqueViolation:  # it has committed by now
         await _drop(db, schemas)
 
 
 async def _drop(db: Database, schemas: Sequence[str]) -> None:
     async with db.transaction() as tx:
         for schema in schemas:
-            # To make it waits for whoever is making it, whom to drop it would not see.
+            # CREATE waits for a transaction that is creating it; DROP alone would not see it.
             await tx.script(f'CREATE SCHEMA IF NOT EXISTS "{schema}"')
             await tx.script(f'DROP SCHEMA "{schema}" CASCADE')
 
 
 async def _step(db: Database, clock: Clock, carried: Sequence[Migration]) -> list[Migration]:
-    """Applies all to a new database, and the next to any other; returns what is through with, which
-    is nothing after a batch, or while another process migrates."""
+    """Applies all migrations to a new database, or the next one to any other. Returns those that
+    are finished: none after a batch, or while another process migrates."""
     async with db.transaction() as tx:
         alone = await tx.one(_ALONE[db.engine])
         due = await _pending(tx, db.engine, carried) if alone and alone[0] else []
@@ -234,7 +235,7 @@ async def _step(db: Database, clock: Clock, carried: Sequence[Migration]) -> lis
 
 
 async def _is_through(db: Database, tx: Transaction, migration: Migration, *, is_new: bool) -> bool:
-    """Applies a migration, or a batch of it to a database that is not new; False where there may be
+    """Applies a migration, or only a batch of it if the database is not new; False if there may be
     more batches."""
     sql = migration.sql
     if _IN_BATCHES.search(sql):
@@ -257,9 +258,9 @@ async def _pending(reader: Reader, engine: Engine, carried: Sequence[Migration])
 
 
 def due(applied: Iterable[Sequence[Any]], carried: Sequence[Migration]) -> list[Migration]:
-    """Those of the migrations `carried` that the rows `applied` of a ledger do not name.
+    """The migrations of `carried` that are not in the rows `applied` of a ledger.
 
-    Raises `MigrationError` for a row that none of them is, unless it says that it is compatible.
+    Raises `MigrationError` for a row that is not in `carried`, unless it is declared compatible.
     """
     known = {migration.number: migration for migration in carried}
     newest = max(known, default=0)

@@ -1,12 +1,12 @@
 """SQLite: one writer with group commit, point reads on the event loop, long reads in threads.
 
-A point read takes 5 µs here and five times that through a thread, so `one` and `all` run on the
-event loop; whatever may take longer belongs to `slow`.
+A point read takes 5 µs here and five times that in a thread, so `one` and `all` run on the event
+loop; reads that may take longer belong in `slow`.
 
 Group commit: transactions take the writer one after another (`_join`). Each is a savepoint of the
-current group, and a member of it once it has ended. The last one of those waiting commits the group
-in a thread (`_finish`, `_commit`), while the next group gathers. Nobody is answered before the
-commit with their write is on disk.
+current group, and becomes a member of it when it ends. The last of those waiting commits the group
+in a thread (`_finish`, `_commit`), while the next group gathers. No caller continues before the
+commit with its write is on disk.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ GROUP_LIMIT = 256
 """The most transactions that share a commit."""
 
 WATCH_SECONDS = 0.2
-"""How often to look for commits of other processes, which is a read of shared memory."""
+"""How often to check for commits of other processes, which reads shared memory."""
 
 _UNIQUE = (apsw.SQLITE_CONSTRAINT_UNIQUE, apsw.SQLITE_CONSTRAINT_PRIMARYKEY)
 
@@ -64,7 +64,7 @@ class SqliteDatabase:
     slow: Reader
 
     def __init__(self, path: Path, *, makes: bool = False) -> None:
-        """`path` is the database file; its directory must exist. `makes` says whether to create a
+        """`path` is the database file; its directory must exist. `makes` is whether to create a
         missing file."""
         self._path = path
         self._makes = makes
@@ -73,8 +73,8 @@ class SqliteDatabase:
         self._waited = 0.0
         self._group: Group | None = None
         self._orphan: asyncio.Future[None] | None = None
-        """Commits a group whose members have all gone. Kept here, since the event loop itself keeps
-        no reference to a task."""
+        """Commits a group whose members were all cancelled. Kept here, since the event loop keeps
+        no strong reference to a task."""
         self._version: int | None = None
         self._parts = PartVersions()
         self._parts_seen: int | None = None
@@ -127,13 +127,13 @@ class SqliteDatabase:
         return self.one(rows.by_id, {"id": row_id})
 
     def version(self, *_parts: Part) -> int:
-        # One look serves all requests of this turn of the event loop: whatever runs before
-        # `_expire` was queued before this read, so it sees every commit from before it came in.
+        # One read serves all requests of this turn of the event loop: everything that runs before
+        # `_expire` was queued before this read, so it sees every commit made before it was queued.
         if self._version is None:
             self._call_soon(self._expire)
             try:
                 # One transaction for the whole turn: to begin and end one costs as much as a read.
-                # Not during a commit, which a transaction begun before it would not see.
+                # Not during a commit: a transaction that began before it would not see it.
                 if self._commit_job is None and not self._reader.in_transaction:
                     self._read("BEGIN")
                 self._version = int(self._read("PRAGMA data_version").get)
@@ -142,9 +142,9 @@ class SqliteDatabase:
         return self._version
 
     async def version_of(self, part: Part) -> Version | None:
-        # The reader's version changes when any commit becomes visible. The writer's own changes
-        # only by commits of others. While a thread commits, nothing can tell whether another
-        # process's commit has followed ours: the version is unknown (docs/decisions/0029).
+        # The reader's version changes when any commit becomes visible, the writer's only by commits
+        # of other processes. While a thread commits, it cannot be known whether another process's
+        # commit has followed ours: then the version is unknown (docs/decisions/0029).
         version = self.version()
         if version != self._parts_seen:
             if self._commit_job is not None:
@@ -163,8 +163,8 @@ class SqliteDatabase:
         return self._parts.of(part)
 
     async def _hear_others(self) -> None:
-        """Polls for commits of other processes, for which it rings the bell, and for the file being
-        moved away."""
+        """Polls for commits of other processes, for which it rings the bell, and for the file
+        having been moved."""
         seen = 0
         while True:
             await asyncio.sleep(WATCH_SECONDS)
@@ -188,7 +188,7 @@ class SqliteDatabase:
         return {"write": write, "slow": self._slow.use()}
 
     def is_full(self) -> bool:
-        return False  # every write fails on a full disk, the readiness probe's too
+        return False  # on a full disk every write fails, the readiness probe's too
 
     def listening(self) -> bool:
         return True
@@ -203,8 +203,8 @@ class SqliteDatabase:
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Writes]:
         group = await self._join()
-        # The first member needs no savepoint: undoing it undoes no other's writes. A savepoint
-        # keeps every page written in memory, for a large import more than there is.
+        # The first member needs no savepoint: to undo it, the whole transaction can be rolled back.
+        # A savepoint keeps every written page in memory, which may be too much for a large import.
         first = not group.members
         later_of_others = [*group.later]
         try:
@@ -214,14 +214,15 @@ class SqliteDatabase:
             if not first:
                 self._writer.execute("RELEASE member")
         except BaseException as error:
-            # Including what was written out early for room, which is undone with this member.
+            # Also restores statements that this member ran early to free memory: undoing it has
+            # undone them.
             group.later[:] = later_of_others
             self._undo(group)
             await self._finish(group)
             if isinstance(error, OUTAGES):
                 raise translated(error, self._path) from error
             if isinstance(error, Exception):
-                # Its error may come from another member's write, which is not committed yet.
+                # The error may be due to another member's write, which is not committed yet.
                 await asyncio.shield(group.committed)
             if (
                 isinstance(error, apsw.ConstraintError)
@@ -235,7 +236,7 @@ class SqliteDatabase:
 
     async def _join(self) -> Group:
         """Waits for the writer and takes it. Opens a group unless one is gathering. Raises
-        `Unavailable` where the writer is not free in time."""
+        `Unavailable` if the writer is not free in time."""
         time = asyncio.get_running_loop().time
         begun = time()
         deadline = begun + BUSY_SECONDS
@@ -247,7 +248,7 @@ class SqliteDatabase:
             self._waiting -= 1
             self._waited += time() - begun
             if self._group is not None and not self._lock.locked():
-                # The last member left the commit to this caller, who is going away.
+                # The last member left the commit to this caller, which was cancelled.
                 self._orphan = asyncio.ensure_future(self._take_over())
             if isinstance(error, TimeoutError):
                 raise translated(apsw.BusyError(), self._path) from error
@@ -265,7 +266,7 @@ class SqliteDatabase:
         return self._group
 
     async def _begin(self, deadline: float) -> None:
-        # Another process may hold the write lock. Wait for it here: SQLite's own busy handler would
+        # Another process may hold the write lock. Waits here, since SQLite's own busy handler would
         # block the event loop.
         while True:
             self._file.require()
@@ -281,7 +282,7 @@ class SqliteDatabase:
                 return
 
     async def _take_over(self) -> None:
-        """Commits the gathering group in the place of a caller who went away."""
+        """Commits the gathering group in place of a caller that was cancelled."""
         await self._lock.acquire()
         if self._group is None:
             self._lock.release()
@@ -289,7 +290,7 @@ class SqliteDatabase:
             await self._finish(self._group)
 
     def _undo(self, group: Group) -> None:
-        """Rolls back the current member; the whole group where that is not possible alone."""
+        """Rolls back the current member, or the whole group if that is not possible."""
         if not group.members and self._writer.in_transaction:
             self._roll_back()
             self._group = None
@@ -301,7 +302,7 @@ class SqliteDatabase:
                 return
         except apsw.Error:
             self._roll_back()
-        # SQLite has undone everything, as it does when it finds no room on the disk.
+        # SQLite has rolled back everything, as it does if the disk is full.
         self._fail(group, Unavailable("The database failed; nothing was changed."))
 
     def _roll_back(self) -> None:
@@ -316,21 +317,21 @@ class SqliteDatabase:
             self._group = None
         if not group.committed.done():
             group.committed.set_exception(error)
-            group.committed.exception()  # marks it as seen: no member may be left to await it
+            group.committed.exception()  # marks it as retrieved: no member may be left to await it
 
     async def _finish(self, group: Group) -> None:
-        """Releases the writer to the next member, or commits where nobody waits or the group is
+        """Releases the writer to the next member, or commits if no other waits or the group is
         full."""
         if self._group is not group or (self._waiting and group.members < GROUP_LIMIT):
             self._lock.release()
             return
         self._group = None
         task = asyncio.ensure_future(self._commit(group))
-        # A caller that goes away must not leave the writer locked.
+        # A cancelled caller must not leave the writer locked.
         await asyncio.shield(task)
 
     async def _commit(self, group: Group) -> None:
-        """Commits the group in a thread, tells its members, and releases the writer."""
+        """Commits the group in a thread, resumes its members, and releases the writer."""
         try:
             self._expire()
             self._commit_job = self._committer.submit(self._store, group.later)
@@ -346,7 +347,7 @@ class SqliteDatabase:
                 group.committed.set_result(None)
         finally:
             self._commit_job = None
-            self._parts.move()  # after a failure too, since it may have been stored all the same
+            self._parts.move()  # after a failure too, since it may have been committed anyway
             self._lock.release()
 
     def _store(self, later: Sequence[tuple[str, Sequence[Params]]]) -> None:

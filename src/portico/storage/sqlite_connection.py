@@ -1,4 +1,4 @@
-"""Connections to a SQLite file, and what their failures mean."""
+"""Connections to a SQLite file, and the meaning of their errors."""
 
 import logging
 import os
@@ -14,23 +14,23 @@ from portico.domain.errors import Unavailable, Unusable
 from portico.domain.text import case_key
 
 OLDEST_SAFE = (3, 51, 3)
-"""Releases 3.7.0 to 3.51.2 can corrupt a WAL database that two connections write and checkpoint."""
+"""SQLite 3.7.0 to 3.51.2 can corrupt a WAL database that two connections write and checkpoint."""
 
 BUSY_SECONDS = 5.0
 """How long a statement waits for a lock that another process holds."""
 
 LOG_BYTES = 4_000_000
-"""What the write-ahead log keeps of its size as it begins anew, which it does every 1000 pages of
-4 KiB: what lay beyond would stay until a log grew as long again."""
+"""The size to which the write-ahead log is truncated when it starts over, which it does every 1,000
+pages of 4 KiB. Old content beyond it would otherwise stay until the log grew as long again."""
 
 SHARED_BYTES = 32 * 1024
-"""By how much the file grows at a time that connections share as memory."""
+"""By how much the file of the connections' shared memory grows at a time."""
 
 LONGEST_PATH = 504
-"""In bytes: SQLite takes 512 of what it keeps beside a file, whose name is longer by "-journal"."""
+"""In bytes: SQLite permits 512 for its other files, whose names are longer by "-journal"."""
 
 CASE_KEY = "case_key"
-"""The function by which a statement folds text as `domain.text.case_key` does."""
+"""The SQL function for `domain.text.case_key`."""
 
 _PUT_BACK = "put the file back; where it is lost, restore a backup into a new directory."
 
@@ -38,27 +38,27 @@ log = logging.getLogger(__name__)
 
 
 def sqlite_version() -> tuple[int, ...]:
-    """The SQLite library's own version, such as (3, 51, 3)."""
+    """The version of the SQLite library, such as (3, 51, 3)."""
     return tuple(int(part) for part in apsw.sqlite_lib_version().split(".")[:3])
 
 
 def connect(path: Path, *, cache_kib: int = 8192, makes: bool = False) -> apsw.Connection:
-    """A connection with the settings that every connection of Portico's needs. It `makes` the file
-    where there is none, or nothing in it, or raises `apsw.CantOpenError`."""
+    """A connection with the settings that every connection of Portico needs. If the file is missing
+    or empty, it is created if `makes`, or else `apsw.CantOpenError` is raised."""
     if not makes and is_empty(path):
         raise apsw.CantOpenError("there is nothing in it")  # SQLite would begin a database there
     flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if makes else 0)
     connection = apsw.Connection(str(path), flags=flags)
     connection.set_busy_timeout(int(BUSY_SECONDS * 1000))
-    # Else SQLite plans a statement with a join again for every new value: 20 µs instead of 2.
+    # Otherwise SQLite plans a statement with a join again for every new value: 20 µs instead of 2.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     connection.create_scalar_function(CASE_KEY, _case_key, 1, deterministic=True)
     connection.execute(
         "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;"
-        # Not FAST, which leaves what lies on whole pages that become free.
+        # Not FAST, which keeps the content of whole pages that become free.
         f"PRAGMA secure_delete=ON; PRAGMA journal_size_limit={LOG_BYTES};"
         f"PRAGMA temp_store=MEMORY; PRAGMA cache_size=-{cache_kib}"
-    ).fetchall()  # apsw runs no further than the first row unless all are taken
+    ).fetchall()  # apsw stops at the first row unless all are fetched
     return connection
 
 
@@ -67,21 +67,21 @@ def _case_key(*values: Any) -> str:
 
 
 def is_empty(path: Path) -> bool:
-    """Whether there is no file, or nothing in it."""
+    """Whether a file is missing or empty."""
     with suppress(FileNotFoundError):
         return path.stat().st_size == 0
     return True
 
 
 class OpenedFile:
-    """Where a file is that was opened, and whether it is still found there, with its log: what is
-    written to one that is not will be lost, of which SQLite says nothing.
+    """Checks that an opened database file is still at its path, together with its log. Whatever is
+    written to a file that was moved or deleted is lost, and SQLite does not notice.
 
-    Where another file took its place, SQLite would take the log that lies there for the other's,
-    which that ruins: it is moved aside, and back as the file is put back."""
+    If another file took its place, SQLite would apply the log there to that file and corrupt it. So
+    the log is moved aside, and moved back once the file is put back."""
 
     def __init__(self, path: Path) -> None:
-        """`path` is that of a file that stays open, and so do those that SQLite keeps beside it."""
+        """`path` is the database file. It stays open, as do SQLite's other files beside it."""
         self.path = path
         self._opened = {file: file.stat() for file in files_of(path)}
         self._aside = {file: _aside(file, path) for file in self._opened if file != path}
@@ -89,19 +89,19 @@ class OpenedFile:
         self._looking = Lock()
 
     def require(self) -> None:
-        """Raises `Unavailable` where the file is not there."""
+        """Raises `Unavailable` if the file is missing."""
         if not self.look():
             raise Unavailable(
                 "The database's file is gone; nothing was changed.", retry_after=30, why="gone"
             )
 
     def connect(self) -> apsw.Connection:
-        """One more connection to that file, and to no other. Raises `Unavailable`."""
+        """Opens another connection to this same file. Raises `Unavailable`."""
         self.require()
         return connect(self.path)
 
     def look(self) -> bool:
-        """Whether all is there, as far as that can be seen; tells once where it is not. It takes
+        """Whether all files are there, as far as that can be determined; logs once if not. Takes
         some microseconds."""
         with self._looking:
             return self._look()
@@ -113,7 +113,7 @@ class OpenedFile:
             if missing in self._aside:
                 self._move_back()
                 missing = self._first_missing()
-        except OSError:  # which tells nothing of where the file is
+        except OSError:  # does not show where the file is
             return self._missing is None
         if aside or missing not in (None, self._missing):
             log.error(
@@ -130,51 +130,53 @@ class OpenedFile:
         return next((file for file in self._opened if not self._finds(file, file)), None)
 
     def _finds(self, file: Path, at: Path) -> bool:
-        """Whether one that was opened is there. Raises `OSError` where nobody can tell."""
+        """Whether the opened `file` is now `at` this path. Raises `OSError` if that is unknown."""
         try:
             return os.path.samestat(at.stat(), self._opened[file])
         except (FileNotFoundError, NotADirectoryError):
             return False
 
     def _move_aside(self) -> list[str]:
-        """Moves what lies beside another file and belongs to this one. Returns where to."""
+        """If another file took this one's place, moves this one's log and shared memory aside.
+        Returns their new paths."""
         if not self.path.exists() or self._finds(self.path, self.path):
             return []
         beside = [file for file in self._aside if self._finds(file, file)]
         moved = [str(self._aside[file]) for file in beside if _renamed(file, self._aside[file])]
-        if self._finds(self.path, self.path):  # it came back in this very moment
+        if self._finds(self.path, self.path):  # it was put back meanwhile
             self._move_back()
             return []
         return moved
 
     def _move_back(self) -> None:
-        """Has what was moved aside beside the file again, where nothing else lies by now."""
+        """Moves back the files that were moved aside, unless others are in their place."""
         for file, aside in self._aside.items():
             if self._finds(file, aside) and not file.exists():
                 _renamed(aside, file)
 
 
 def files_of(path: Path) -> list[Path]:
-    """A database's file and what SQLite keeps beside it, as far as they are there."""
-    # The log first: what is shared can be made anew from it.
+    """The existing files of a database: its own, and SQLite's log and shared memory beside it."""
+    # The log first: the shared memory can be rebuilt from it.
     files = [path, *(_beside(path, kind) for kind in ("wal", "shm"))]
     return [file for file in files if file.exists()]
 
 
 def _beside(path: Path, kind: str) -> Path:
-    """What SQLite keeps beside a file: where a link leads, if it is one."""
+    """The path of SQLite's file of this kind, which is beside the target of a symbolic link."""
     real = path.resolve()
     return real.with_name(f"{real.name}-{kind}")
 
 
 def _aside(file: Path, database: Path) -> Path:
-    """Where what lies beside a database goes as another takes its place: by the number of the
-    database's file, so that each finds its own. Raises `FileNotFoundError` where there is none."""
+    """Where a file beside a database is moved to if another database takes its place. The name has
+    the inode of the database, to which it belongs. Raises `FileNotFoundError` without a database.
+    """
     return file.with_name(f"{file.name}.lost-{database.stat().st_ino}")
 
 
 def _renamed(file: Path, name: Path) -> bool:
-    """Renames a file, where it may."""
+    """Renames a file, if possible; returns whether it was."""
     with suppress(OSError):
         file.rename(name)
         return True
@@ -182,8 +184,8 @@ def _renamed(file: Path, name: Path) -> bool:
 
 
 def opened(path: Path, *, makes: bool) -> tuple[apsw.Connection, apsw.Connection]:
-    """A connection to read and one to write, which waits for no lock. It `makes` the file where
-    there is none. Raises `Unavailable`."""
+    """A connection to read and one to write, which does not wait for locks. A missing file is
+    created if `makes`. Raises `Unavailable`."""
     if sqlite_version() < OLDEST_SAFE:
         raise Unavailable(
             f"SQLite {apsw.sqlite_lib_version()} can corrupt a database in WAL mode; "
@@ -202,8 +204,8 @@ def opened(path: Path, *, makes: bool) -> tuple[apsw.Connection, apsw.Connection
 
 
 def require_no_rest(path: Path) -> None:
-    """Raises `Unavailable` where there is the log of a file that is gone: SQLite would empty it,
-    and what was written last was lost, though the file be put back."""
+    """Raises `Unavailable` if the file is missing but its log is not. SQLite would empty the log,
+    and the last writes would be lost even if the file were put back."""
     rest = _beside(path, "wal")
     if is_empty(path) and not is_empty(rest):
         raise Unavailable(
@@ -212,7 +214,7 @@ def require_no_rest(path: Path) -> None:
 
 
 def _require_log(path: Path) -> None:
-    """Raises `Unavailable` where a file is back whose log was moved aside, and lies there still."""
+    """Raises `Unavailable` if the file's log was moved aside and not moved back."""
     log = _beside(path, "wal")
     with suppress(FileNotFoundError):
         aside = _aside(log, path)
@@ -224,8 +226,8 @@ def _require_log(path: Path) -> None:
 
 
 def _unopened(path: Path, error: apsw.Error) -> Unavailable:
-    """Why a file cannot be opened. Where there is no room for what its connections share, SQLite
-    speaks of an I/O error, as of a disk that is broken."""
+    """Why a file cannot be opened. If the disk is too full for the connections' shared memory,
+    SQLite reports an I/O error, as for a broken disk."""
     length = len(os.fsencode(path.resolve()))
     if length > LONGEST_PATH:
         told = f"its path has {length} bytes, and SQLite takes {LONGEST_PATH}"
@@ -242,7 +244,7 @@ def _unopened(path: Path, error: apsw.Error) -> Unavailable:
 
 
 def translated(error: apsw.Error, path: Path) -> Exception:
-    """What `Database` promises in the place of one of `OUTAGES` in a file."""
+    """The error of the `Database` interface for one of `OUTAGES`."""
     if isinstance(error, apsw.CorruptError | apsw.NotADBError):
         return Unusable(f"{path} is damaged: {error}.")
     if isinstance(error, apsw.SQLError):

@@ -1,4 +1,4 @@
-"""SQLite database files as a whole: a copy of one that is in use, and whether one is sound."""
+"""Whole SQLite database files: copying one that is in use, and checking one for damage."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from portico.storage.migrate import LEDGER_COLUMNS, applied_of
 
 BUSY_MILLISECONDS = 5000
 _STEPS = 1000
-"""Of SQLite's virtual machine, between two looks for signals: some microseconds."""
+"""Instructions of SQLite's virtual machine between two checks for signals: some microseconds."""
 
 
 class FileError(Exception):
@@ -19,15 +19,15 @@ class FileError(Exception):
 
 
 def copy(source: Path, target: Path) -> None:
-    """Copies the last committed state of `source`, which others may go on writing, to a new file:
-    one file, without rows that were deleted. Raises `FileError`."""
+    """Copies the last committed state of `source`, to which others may go on writing, to one new
+    file, without deleted rows. Raises `FileError`."""
     try:
         reader = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
             reader.set_busy_timeout(BUSY_MILLISECONDS)
-            # Lets Python in, and with it a signal that ends this.
+            # Lets Python run, and so handle a signal that ends this process.
             reader.set_progress_handler(lambda: False, _STEPS)
-            # A copy of the pages would take along what lies on those that are free.
+            # A copy of the pages would include the deleted rows on free pages.
             reader.execute("VACUUM INTO ?", (str(target),)).fetchall()
         finally:
             reader.close()
@@ -38,9 +38,9 @@ def copy(source: Path, target: Path) -> None:
 
 
 def faults(path: Path) -> list[str]:
-    """What `PRAGMA quick_check` finds wrong; empty for a sound file. Reads every page.
+    """The errors that `PRAGMA quick_check` finds; empty for an intact file. Reads every page.
 
-    Raises `FileError` where the file cannot be read at all.
+    Raises `FileError` if the file cannot be read at all.
     """
     try:
         with reading(path) as connection:
@@ -53,16 +53,14 @@ def faults(path: Path) -> list[str]:
 
 
 def has_ledger(path: Path) -> bool:
-    """Whether there is a table of what was applied to a database. Raises `FileError`."""
+    """Whether a database has a table of applied migrations. Raises `FileError`."""
     with reading(path) as connection:
         return bool(connection.execute(LEDGER_COLUMNS["sqlite"]).fetchall())
 
 
 def ledger(path: Path) -> list[tuple[Any, ...]]:
-    """What was applied to a database, as `migrate.due` takes it; empty where it is no Portico's.
-
-    Raises `FileError`.
-    """
+    """The migrations applied to a database, as `migrate.due` takes them; empty if it is not a
+    Portico database. Raises `FileError`."""
     with reading(path) as connection:
         applied = applied_of(connection.execute(LEDGER_COLUMNS["sqlite"]).fetchall())
         return connection.execute(applied).fetchall() if applied else []
@@ -70,7 +68,7 @@ def ledger(path: Path) -> list[tuple[Any, ...]]:
 
 @contextmanager
 def reading(path: Path) -> Iterator[apsw.Connection]:
-    """A connection to a file. What it raises becomes `FileError`."""
+    """A connection to a file. Raises `FileError` in place of apsw's errors."""
     try:
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         try:

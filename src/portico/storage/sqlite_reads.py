@@ -1,4 +1,4 @@
-"""Reads of a SQLite file that may take long: in a few threads, on connections of their own."""
+"""Long reads of a SQLite file, in a few threads with their own connections."""
 
 import asyncio
 import time
@@ -14,13 +14,13 @@ from portico.storage.sqlite_connection import OUTAGES, OpenedFile, translated
 
 READER_THREADS = 2
 READ_SECONDS = 10.0
-"""How long one read may take, as on PostgreSQL: others wait for its thread."""
+"""How long one read may take, as on PostgreSQL, since others wait for its thread."""
 STEPS = 100_000
-"""Instructions of SQLite's machine between two looks at the time: a millisecond or two."""
+"""Instructions of SQLite's virtual machine between two checks of the time: a millisecond or two."""
 
 
 class SlowReads:
-    """Reads in a few threads, on connections of their own."""
+    """Reads in a few threads with their own connections."""
 
     def __init__(self, file: OpenedFile, seconds: float = READ_SECONDS) -> None:
         self._file = file
@@ -34,7 +34,7 @@ class SlowReads:
         self._adding = Lock()
 
     def borrow(self) -> apsw.Connection:
-        """A connection that nobody uses; runs in a thread."""
+        """Takes an idle connection or opens one. Runs in a thread."""
         try:
             return self._idle.pop()
         except IndexError:
@@ -43,11 +43,11 @@ class SlowReads:
             return connection
 
     def give_back(self, connection: apsw.Connection) -> None:
-        """Ends what `borrow` began, in any thread."""
+        """Returns a connection from `borrow`. Runs in any thread."""
         self._idle.append(connection)
 
     async def run(self, job: Future[list[Row]]) -> list[Row]:
-        """The result of a job of `submit`."""
+        """Waits for the result of `submit`."""
         self._unfinished += 1
         try:
             return await asyncio.wrap_future(job)
@@ -59,7 +59,7 @@ class SlowReads:
     def submit(
         self, read: Callable[[str, Params], list[Row]], sql: str, params: Params
     ) -> Future[list[Row]]:
-        """Begins a read in a thread."""
+        """Starts a read in a thread."""
         asked = time.monotonic()
 
         def work() -> list[Row]:
@@ -71,7 +71,7 @@ class SlowReads:
         return self._threads.submit(work)
 
     def use(self) -> PoolUse:
-        """What callers do now."""
+        """How the threads are used now."""
         busy = min(self._unfinished, READER_THREADS)
         return PoolUse(busy, self._unfinished - busy, self._waited)
 
@@ -83,7 +83,7 @@ class SlowReads:
             self.give_back(connection)
 
     def rows(self, connection: apsw.Connection, sql: str, params: Params) -> list[Row]:
-        """What a statement gives; runs in a thread. Raises `apsw.InterruptError` when it takes too
+        """The rows of a statement. Runs in a thread. Raises `apsw.InterruptError` if it takes too
         long."""
         end = time.monotonic() + self._seconds
         connection.set_progress_handler(lambda: time.monotonic() > end, STEPS)
@@ -112,7 +112,7 @@ class SlowReads:
 
 
 class _Snapshot:
-    """Reads that all see the state in which the first of them found the database."""
+    """Reads that all see the state of the database at the first of them."""
 
     def __init__(self, reads: SlowReads) -> None:
         self._reads = reads
@@ -134,7 +134,7 @@ class _Snapshot:
         return rows[0] if rows else None
 
     def end(self) -> None:
-        """Gives the connection back as soon as no thread uses it: a caller may have gone away."""
+        """Returns the connection once no thread uses it: the caller may have been cancelled."""
         if self._job is not None:
             self._job.add_done_callback(self._give_back)
 

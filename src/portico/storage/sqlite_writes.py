@@ -1,5 +1,4 @@
-"""SQLite's write transactions: what several that share a commit write, and what they leave for its
-end."""
+"""SQLite's write transactions: the writes of a group, and those deferred to its commit."""
 
 import asyncio
 import itertools
@@ -11,16 +10,16 @@ from portico.storage.database import NOTHING, Params, Row
 from portico.storage.parts import PartVersions
 
 AT_ONCE = 25
-"""Rows that one transaction writes before whatever else waits for the event loop has its turn: a
-few are written in one go, since others wait for the transaction."""
+"""Rows that one transaction writes before it yields to the event loop: several at a time, since
+other transactions wait for this one."""
 LATER_PARTS = 64
-"""Parts of rows, of `AT_ONCE` at most, that are held in memory for the end of a group."""
+"""Batches of up to `AT_ONCE` rows that are held in memory for the end of a group."""
 
 _LAST_ID = "SELECT seq FROM sqlite_sequence WHERE name = :table"
 
 
 async def _in_turns(rows: Iterable[Params]) -> AsyncIterator[list[Params]]:
-    """A few rows at a time, between which whatever else waits for the event loop has its turn."""
+    """Yields a few rows at a time, and lets the event loop run in between."""
     left = iter(rows)
     part = list(itertools.islice(left, AT_ONCE))
     while part:
@@ -36,11 +35,11 @@ class Group:
         self.committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.members = 0
         self.later: list[tuple[str, Sequence[Params]]] = []
-        """What is written before the commit, a statement and its rows each."""
+        """What is written just before the commit: statements, each with its rows."""
 
 
 class Writes:
-    """The writer connection as a transaction sees it."""
+    """The writer connection as a `Transaction`."""
 
     def __init__(self, connection: apsw.Connection, versions: PartVersions) -> None:
         self._execute = connection.execute
@@ -71,8 +70,8 @@ class Writes:
             raise otherwise
 
     async def later(self, sql: str, rows: Iterable[Params]) -> None:
-        # FTS5 writes out what it holds whenever a savepoint begins or ends: a segment of its index
-        # for each member, where one for the group will do.
+        # FTS5 flushes its buffer whenever a savepoint begins or ends, which would write a segment
+        # of its index for each member instead of one for the group.
         later = self.group.later
         async for part in _in_turns(rows):
             later.append((sql, part))
@@ -83,7 +82,7 @@ class Writes:
                 later.clear()
 
     async def next_ids(self, table: str, count: int) -> Sequence[int]:
-        # Nobody else takes them: a write transaction is alone.
+        # No other transaction can take them: there is one writer at a time.
         row = self._execute(_LAST_ID, {"table": table}).fetchone()
         last: int = row[0] if row else 0
         return range(last + 1, last + 1 + count)
