@@ -1,9 +1,9 @@
-"""What is told of commits that end or change what is kept in memory, and whether all of it came.
+"""Notifications of commits that change or delete cached data, and whether all of them arrived.
 
-A trigger of the database tells of each such row: `number table id`, or `number table` of a table
-that is kept as a whole. The number is that of the transaction among all that tell something, in the
-order of their commits, and stands in the database too. So whoever reads it there knows whether what
-was told came here: until somebody has, for a second, nothing that was kept holds.
+A trigger announces each such row as `number table id`, or as `number table` for a table that is
+cached as a whole. The number counts the transactions that announce something, in the order of their
+commits, and is also stored in the database. By reading it there, a process knows whether all
+notifications arrived. If it has not known that for a second, no cached data is valid.
 """
 
 import math
@@ -14,58 +14,58 @@ from typing import NamedTuple
 from portico.storage.parts import Part, PartVersions
 
 TRUST_SECONDS = 1.0
-"""For how long what is kept may be believed after it was known that all notices came."""
+"""How long cached data is trusted after all notifications were known to have arrived."""
 
 CHECK_SECONDS = 0.5
-"""How often the number in the database is looked at."""
+"""How often the number in the database is read."""
 
 AGAIN_SECONDS = 0.05
-"""After how long it is looked at again where its notice may still be under way."""
+"""How soon it is read again if its notification may still be on the way."""
 
 NUMBER = "SELECT number FROM notices"
 
 
 class Check(NamedTuple):
-    """When the number in the database was asked for, and which had come by then."""
+    """When the number in the database was asked for, and which number had arrived by then."""
 
     asked: float
     number: int
 
 
 class Notices:
-    """The versions of what notices are about, as far as this process was told."""
+    """The versions of the parts that notifications announce, as far as this process knows."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` is in seconds, and never goes back."""
+        """`clock` is monotonic, in seconds."""
         self._clock = clock
         self._parts = PartVersions()
         self._number = 0
         self._complete_at = -math.inf
 
     def version(self, parts: Iterable[Part]) -> int:
-        """Moves with each of these parts, without any with every part; and each time that it is
-        asked for while it is not known that all notices came."""
+        """A number that changes with each of these parts, or with any part if none are given. While
+        it is not known that all notifications arrived, it changes with each call."""
         if not self.complete:
             self.forget()
         return sum(map(self._parts.of, parts)) if parts else self._parts.moves
 
     @property
     def complete(self) -> bool:
-        """Whether all notices came, but for those of the last second."""
+        """Whether all notifications have arrived, except for those of the last second."""
         return self._clock() - self._complete_at < TRUST_SECONDS
 
     def stored(self, parts: Iterable[Part]) -> None:
-        """Moves what this process has changed itself."""
+        """Changes the versions of parts that this process has changed itself."""
         self._parts.touch(*parts)
         self._parts.move()
 
     def forget(self) -> None:
-        """Moves everything: what has changed is not known."""
+        """Changes all versions, since it is not known what has changed."""
         self._parts.move_all()
 
     def hear(self, text: str) -> None:
-        """Moves what a notice names; everything, where one before it is missing, and where it is
-        that of an older release, which names no row."""
+        """Takes a notification: changes the version that it names, or all versions if an earlier
+        notification is missing or if it comes from an older release, which names no row."""
         number, _, named = text.partition(" ")
         table, _, row = named.partition(" ")
         if not (number.isdecimal() and table and (row.isdecimal() or not row)):
@@ -77,12 +77,12 @@ class Notices:
         self.stored([(table, int(row)) if row else (table,)])
 
     def begin(self) -> Check:
-        """Before the number in the database is asked for, on any connection."""
+        """Must be called before the number in the database is read, on any connection."""
         return Check(self._clock(), self._number)
 
     def end(self, check: Check, number: int) -> bool:
-        """Takes the number that was found; tells whether all came here that was told before it was
-        asked for. One that does not come for a second was missed: all is forgotten."""
+        """Takes the number that was read. Returns whether all notifications before that read have
+        arrived. One that is missing for a second counts as lost, and all versions change."""
         if not check.number <= number <= self._number:
             if self.complete:
                 return False
@@ -92,6 +92,7 @@ class Notices:
         return True
 
     def lose(self) -> None:
-        """Nothing comes any more: what is kept does not hold, nor will it when something does."""
+        """Must be called when the connection is lost: no cached data is valid, also not later when
+        notifications arrive again."""
         self.forget()
         self._complete_at = -math.inf

@@ -1,8 +1,8 @@
-"""PostgreSQL 14 and newer: one schema for each environment, and pools of connections to it.
+"""PostgreSQL 14 and newer: one schema for each environment, and connection pools for it.
 
 Its parts: pools (`postgres_pool`), finding the primary (`postgres_hosts`), statements shared by
-many callers (`postgres_batches`, `postgres_writes`), `postgres_replicas`, and versions (`notices`,
-`postgres_versions`).
+many callers (`postgres_batches`, `postgres_writes`), replicas (`postgres_replicas`), and versions
+(`notices`, `postgres_versions`).
 """
 
 import asyncio
@@ -56,34 +56,34 @@ from portico.storage.postgres_writes import Shared, Writes
 OLDEST_SERVER = 140000
 POINT_CONNECTIONS = 3
 POINT_ROWS = 32
-"""The most callers of `row` that share a statement. All its rows, of up to a megabyte each, are in
-memory at the same time."""
+"""The most callers of `row` that share a statement, all of whose rows, of up to a megabyte each,
+are in memory at the same time."""
 
 WRITE_CONNECTIONS = 6
 SLOW_CONNECTIONS = 4
 SLOW_PATIENCE_SECONDS = 5.0
-"""How long a slow read waits for a connection: longer than others, since it is often one of several
-for an answer."""
+"""How long a slow read waits for a connection: longer than others, since an answer often needs
+several slow reads."""
 
 STATEMENT_SECONDS = 10.0
 STOPPED_SECONDS = 8.0
-"""How long a transaction may be idle before PostgreSQL ends it: its host has stopped or vanished,
-since Portico never pauses that long between two statements. It is less than `STATEMENT_SECONDS`, so
-that others who wait for its locks still get them in time."""
+"""How long a transaction may be idle before PostgreSQL ends it. Portico never pauses that long
+between two statements, so its host has stopped or vanished. Less than `STATEMENT_SECONDS`, so that
+others waiting for its locks still get them in time."""
 
 LISTEN_RETRY_SECONDS = 1.0
 BEAT_SECONDS = 0.5
-"""How often to check that the server is there."""
+"""How often to check that the server answers."""
 
 FULL_SECONDS = 60.0
-"""How long the disk counts as full after a write failed on it. A write that succeeds proves
-nothing: PostgreSQL may have found room in the space that it already had."""
+"""How long the disk counts as full after a write failed because it was. A later write that succeeds
+proves nothing: PostgreSQL may have used space that it had already."""
 
 SILENT_SECONDS = 0.75
-"""How long that check may take before the primary is looked for again."""
+"""How long the check may take before the primary is looked for again."""
 
 RINGS = ("events", "webhooks")
-"""The notifications for which the bell rings; all others are for `Notices`."""
+"""The notifications that ring the bell; all others are for `Notices`."""
 
 # Every statement here reads a page or a count. The planner guesses a tenth of the table for a
 # LIMIT that is a parameter, and would then hash the whole table or compile a plan for it.
@@ -96,16 +96,16 @@ _PLANNER = {
     "enable_mergejoin": "off",
 }
 
-# Statements of many changes are longer than the driver would keep prepared.
+# Statements of many changes are longer than the driver keeps prepared by default.
 _OPTIONS = {"command_timeout": STATEMENT_SECONDS, "max_cacheable_statement_size": 64 * 1024}
 
-# Waits for others who create the schema, but not for a restore, which may take hours. Creators
-# share the second lock: the next may get the first one just before that is released.
+# Waits for other processes that create the schema, but not for a restore, which may take hours.
+# Creators share the second lock: the next may get the first lock before the second is released.
 _LOCK = f"""
 SELECT pg_try_advisory_xact_lock_shared({AdvisoryLock.RESTORE})
 FROM pg_advisory_xact_lock({AdvisoryLock.SCHEMA})"""
-# PostgreSQL goes on building an index whose client was killed. The lock is held by the session, and
-# released explicitly, so that the next session need not wait for this one's end.
+# PostgreSQL goes on building an index after its client was killed, so the session holds the lock.
+# It is released explicitly, so that the next session need not wait for the end of this one.
 _BUILD = f"""
 SELECT pg_try_advisory_lock({AdvisoryLock.INDEX})
 FROM set_config('statement_timeout', '0', false)"""
@@ -132,9 +132,9 @@ class PostgresDatabase:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`url` is a `postgresql://` address, `schema` a plain lower-case name. `listen_url` is the
-        address of the servers themselves where `url` is a pooler's, `read_url` that of standbys.
-        `positions` says how far callers have written, on all hosts (None: only this process).
-        `prepared` is whether to keep prepared statements. `clock` is monotonic, in seconds."""
+        address of the servers themselves if `url` is a pooler's; `read_url` is that of standbys.
+        `positions` keeps the positions of callers' writes for all hosts (None: for this process).
+        `prepared` is whether to use prepared statements. `clock` is monotonic, in seconds."""
         stopped = f"{STOPPED_SECONDS:g}s"
         settings = {
             "search_path": schema,
@@ -192,7 +192,7 @@ class PostgresDatabase:
             await self._replicas.open()
 
     async def _try(self) -> None:
-        """Connects once. Raises `Unavailable` where the server does not answer or does not fit."""
+        """Connects once. Raises `Unavailable` if the server does not answer or is unsuitable."""
         try:
             async with self._pools["point"].connection() as connection:
                 version = await connection.fetchval("SELECT current_setting('server_version_num')")
@@ -209,7 +209,7 @@ class PostgresDatabase:
             raise Unavailable("database_listen_url leads to another database than database_url.")
 
     async def _leads_to(self, connection: Any) -> bool:
-        """Whether `listen_url` leads to the same database. True for a pooler, which is refused."""
+        """Whether `listen_url` leads to the same database. True for a pooler, refused later."""
         direct = await self._direct.connect()
         try:
             if not self._direct.keeps_sessions:
@@ -219,8 +219,9 @@ class PostgresDatabase:
             direct.terminate()
 
     async def prepare(self) -> None:
-        """Creates the schema, once, however many processes start at a time. Raises `Unavailable`
-        while a backup is restored, which is not complete yet and may be removed again."""
+        """Creates the schema if there is none, also if several processes start at the same time.
+        Raises `Unavailable` while a backup is being restored: the restored schema is not complete
+        and may be removed again."""
         async with self.transaction() as tx:
             if not (await tx.all(_LOCK))[0][0]:
                 raise Unavailable("The database is being restored: wait for the end of that.", 2)
@@ -228,7 +229,7 @@ class PostgresDatabase:
                 await tx.script(f'CREATE SCHEMA "{self._schema}"')
 
     async def apart(self, tx: Transaction, sql: str) -> None:
-        # Else `tx` keeps its last snapshot, for whose end building an index would wait.
+        # Otherwise `tx` keeps its last snapshot, and building an index waits for its end.
         await tx.script(_WAITS)
         with faults():
             connection = await self._direct.connect()
@@ -243,7 +244,7 @@ class PostgresDatabase:
     async def close(self) -> None:
         if self._listener is not None:
             self._listener.cancel()
-        with suppress(*OUTAGES):  # a server that does not answer is not waited for
+        with suppress(*OUTAGES):  # does not wait for a server that does not answer
             async with asyncio.timeout(CONNECT_SECONDS):
                 if self._replicas is not None:
                     await self._replicas.close()
@@ -257,12 +258,12 @@ class PostgresDatabase:
                 async with AsyncExitStack() as stack:
                     tx = Writes(stack, self._writes, self._hosts, self._shared)
                     if not self._hosts.keeps_sessions:
-                        await tx.connect()  # one session must give the ids and store the rows
+                        await tx.connect()  # ids and rows must come from one session
                     try:
                         yield tx
                         await tx.commit()
                     except TimeoutError:
-                        raise  # a silent server answers no ROLLBACK: the pool ends it
+                        raise  # a silent server would not answer ROLLBACK either: the pool ends it
                     except BaseException:
                         await tx.undo()
                         raise
@@ -290,9 +291,9 @@ class PostgresDatabase:
         return await self._rows.one(rows.by_ids, row_id)
 
     async def version_of(self, part: Part) -> Version | None:
-        # Read from the database: a notification of another host's commit may come after its writer
-        # was answered. Only for lists: a row takes as long as its version. Not beside replicas or a
-        # pooler: a list of one server may be older than the version of another.
+        # Read from the database: the notification of another host's commit may arrive after its
+        # writer was answered. Only for lists: reading a row takes as long as reading its version.
+        # Not with replicas or a pooler: one server's list may be older than another's version.
         from_one = self._replicas is None and self._hosts.keeps_sessions
         if not isinstance(part, ListPart) or not from_one:
             return None
@@ -318,7 +319,7 @@ class PostgresDatabase:
             self._notices.hear(text)
 
     async def _check(self) -> None:
-        """Checks again and again that all notifications arrived, by the same route on which cached
+        """Checks periodically that all notifications arrived, by the same route by which cached
         data is read."""
         while True:
             pause = CHECK_SECONDS
@@ -330,8 +331,8 @@ class PostgresDatabase:
             await asyncio.sleep(pause)
 
     async def _listen(self) -> None:
-        """Listens for changes of other processes, and reconnects whenever the server is lost. Where
-        it fell silent, the connections of those who wait for it are ended: at once where another
+        """Listens for changes of other processes, and reconnects when the connection is lost. If
+        the server fell silent, ends the connections of all who wait for it: at once if another
         server is found, else when connecting has timed out."""
         silent = False
         while True:
@@ -348,13 +349,13 @@ class PostgresDatabase:
                 self._hosts.leave()
             try:
                 silent = await self._follow(connection)
-            except asyncpg.PostgresError:  # by a standby, until it is promoted
+            except asyncpg.PostgresError:  # from a standby, until it is promoted
                 silent = False
                 await asyncio.sleep(LISTEN_RETRY_SECONDS)
 
     async def _follow(self, connection: Any) -> bool:
         """Listens until the connection ends (False) or the server falls silent (True). Raises
-        `asyncpg.PostgresError` where the server refuses LISTEN."""
+        `asyncpg.PostgresError` if the server refuses LISTEN."""
         gone = asyncio.Event()
         connection.add_termination_listener(lambda *_: gone.set())
         checks: asyncio.Task[None] | None = None
@@ -385,7 +386,7 @@ class PostgresDatabase:
         return False
 
     async def _beat(self, connection: Any) -> None:
-        """Checks that the server is there; with replicas, also how far its log has got."""
+        """Checks that the server answers; with replicas, also reads the position of its log."""
         if self._replicas is None:
             await connection.execute("SELECT 1")
         else:
@@ -394,6 +395,6 @@ class PostgresDatabase:
 
 
 def _place(url: str) -> str:
-    """The database of a URL, for messages; not its password, in whatever way it is encoded."""
+    """The database of a URL, for messages; never its password, however it is encoded."""
     address, _, query = url.partition("//")[2].partition("?")
     return "PostgreSQL" if "@" in query else f"PostgreSQL at {address.rpartition('@')[2]}"

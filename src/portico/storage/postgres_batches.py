@@ -1,4 +1,4 @@
-"""What many callers ask PostgreSQL for at one time: one statement answers them all."""
+"""One PostgreSQL statement for many callers that ask the same kind of question at the same time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Sequence
@@ -9,14 +9,14 @@ from portico.storage.postgres_pool import Pool
 from portico.storage.postgres_statements import faults, read_faults
 
 _Asked = list[tuple[Any, asyncio.Future[Any]]]
-"""What each asks for, and where the answer goes."""
+"""What each caller asks for, and the future for its answer."""
 
 _Answer = Callable[[Any, Sequence[Any]], Awaitable[Sequence[Any]]]
-"""The answers, by a connection, to what was asked, in that order."""
+"""Answers all questions on a connection, in their order."""
 
 
 class _Line:
-    """Those who ask for the same, and how many connections are waited for on their behalf."""
+    """The callers of one kind of question, and how many tasks wait for a connection for them."""
 
     __slots__ = ("asked", "coming")
 
@@ -26,29 +26,30 @@ class _Line:
 
 
 class Batches:
-    """Answers for all who ask for the same at one time, by the connections of one pool."""
+    """Collects questions that are asked at the same time, and answers them with a pool's
+    connections."""
 
     def __init__(self, pool: Pool, largest: int, *, rounded: bool = False) -> None:
-        """No more than `largest` are answered at once; where that is `rounded`, as many as a power
-        of two, so that there are few statements to be prepared."""
+        """`largest` is the most questions to answer at a time. If `rounded`, their number is always
+        a power of two, so that there are few different statements to prepare."""
         self._pool = pool
         self._largest = largest
         self._rounded = rounded
         self._lines: dict[Hashable, _Line] = {}
-        """By what is not sent yet."""
+        """The questions that are not sent yet, by kind."""
         self._running: set[asyncio.Task[None]] = set()
 
     async def ask(self, line: Hashable, answer: _Answer, what: object) -> Any:
-        """The answer to `what`, as `answer` gives it to all who ask with the same `line`. What is
-        sent is sent whoever goes away meanwhile. Raises as `Reader.one`."""
+        """The answer to `what`, from one call of `answer` for all callers with the same `line`. The
+        cancellation of a caller does not stop what was sent. Raises as `Reader.one`."""
         told: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._lines.setdefault(line, _Line()).asked.append((what, told))
         self._come(line, answer)
-        return await told  # and holds nobody else's answer meanwhile
+        return await told  # keeps no reference to the answers of other callers
 
     def _come(self, line: Hashable, answer: _Answer) -> None:
-        """Has as many places among the pool's callers as those who wait need: with one for all,
-        they would wait longer than each by itself."""
+        """Starts as many tasks that wait for a connection as the waiting callers need: with one for
+        all, they would wait longer than if each waited by itself."""
         one = self._lines[line]
         while one.coming * self._largest < len(one.asked):
             one.coming += 1
@@ -66,7 +67,7 @@ class Batches:
                     asked = self._take(line, answer, rounded=self._rounded)
                     whats = [what for what, _ in asked]
                     answers = await answer(connection, whats) if whats else []
-        except BaseException as error:  # whatever it is, whoever waits is told
+        except BaseException as error:  # every waiting caller gets it, whatever it is
             for _, told in self._take(line, answer) if asked is None else asked:
                 if not told.done():
                     told.set_exception(error)
@@ -78,8 +79,8 @@ class Batches:
                     told.set_result(found)
 
     def _take(self, line: Hashable, answer: _Answer, *, rounded: bool = False) -> _Asked:
-        """Those who asked first, and are answered now: who asks from here on is answered later.
-        Who has gone away asks for nothing."""
+        """Takes the callers that asked first, to be answered now; later callers are answered later.
+        Leaves out callers that were cancelled."""
         one = self._lines[line]
         waiting = [each for each in one.asked if not each[1].done()]
         size = min(len(waiting), self._largest)
@@ -91,17 +92,18 @@ class Batches:
 
 
 class Rows:
-    """Rows by one value each, read by the connections of one pool."""
+    """Single rows by a value, read by the connections of one pool."""
 
     def __init__(self, pool: Pool, largest: int, seconds: float | None = None) -> None:
-        """A statement is for no more than `largest` who ask, and may take so many `seconds`; None:
-        as long as any other."""
+        """`largest` is the most callers that share a statement, which may take `seconds`; None: the
+        usual timeout."""
         self._batches = Batches(pool, largest)
         self._seconds = seconds
 
     async def one(self, sql: str, value: object) -> Row | None:
-        """The row that begins with `value`. `sql` finds such rows by its one parameter, an array of
-        values; it shows what was committed before this was asked for. Raises as `Reader.one`."""
+        """The row whose first column is `value`. `sql` finds such rows by its only parameter, an
+        array of values. The row shows everything that was committed before this call. Raises as
+        `Reader.one`."""
 
         async def answer(connection: Any, values: Sequence[object]) -> Sequence[Row | None]:
             rows = await connection.fetch(sql, [*set(values)], timeout=self._seconds)

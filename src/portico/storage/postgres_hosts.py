@@ -1,4 +1,7 @@
-"""Connections to the primary among the hosts of a `postgresql://` address, or to a pooler."""
+"""Connections to the primary among the hosts of a `postgresql://` address, or to a pooler.
+
+A pooler such as PgBouncer may give each transaction another session of the server.
+"""
 
 import asyncio
 import logging
@@ -13,16 +16,16 @@ from portico.domain.store_urls import read_store_url
 
 CONNECT_SECONDS = 3.0
 AGAIN_SECONDS = 0.25
-"""After how long a host that refused is asked again, while another keeps silent."""
+"""How long until a host that refused is asked again, while another host is silent."""
 
 OTHERS_SECONDS = 0.5
-"""How long others may take to say that they have succeeded a primary, where this process has not
-yet met one."""
+"""If this process has not seen a primary yet: how long to wait for other hosts, which may have
+replaced the primary that was found."""
 
 CUT_OFF = "unexpected connection_lost() call"
-"""What the driver says where a connection ends that is being made."""
+"""The driver's message if a connection ends while it is being opened."""
 
-# A promotion begins a timeline: so a former primary is told from its successor.
+# A promotion begins a new timeline, which distinguishes a former primary from its successor.
 _ROLE = """
 SELECT CASE WHEN pg_is_in_recovery() THEN 0
     ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint END,
@@ -34,14 +37,13 @@ _SERVER = "SELECT system_identifier FROM pg_control_system()"
 
 
 def each_host(url: str) -> list[str]:
-    """The addresses of the hosts that stand in one, with commas between them."""
+    """One address for each host of an address, in which commas separate the hosts."""
     given = read_store_url(url)
     return [given.naming(host) for host in given.hosts]
 
 
 async def identity(connection: Any) -> list[Any]:
-    """What tells a database from all others, of its server and, as far as this account may know
-    that, of other servers."""
+    """Identifies a database on its server and, if this account may read that, the server."""
     known = [await connection.fetchval(_DATABASE)]
     with suppress(asyncpg.InsufficientPrivilegeError):
         known.append(await connection.fetchval(_SERVER))
@@ -49,12 +51,13 @@ async def identity(connection: Any) -> list[Any]:
 
 
 def is_same(one: list[Any], other: list[Any]) -> bool:
-    """Whether two identities may be of one database, as far as the accounts know both."""
+    """Whether two identities may be of one database, comparing what both accounts may read."""
     return all(mine == theirs for mine, theirs in zip(one, other, strict=False))
 
 
 def reason(error: Exception) -> str:
-    """Why a connection fails, in a few words: several addresses fail with one text for all."""
+    """Why a connection fails, in a few words: if a name has several addresses, the error's own text
+    lists a reason for each."""
     if isinstance(error, TimeoutError):
         return f"no answer within {CONNECT_SECONDS:.0f} seconds"
     if isinstance(error, ConnectionRefusedError):
@@ -69,12 +72,12 @@ def reason(error: Exception) -> str:
 
 
 class NotPrimary(OSError):
-    """A server answers, and is not the one that takes writes."""
+    """A server answers but does not take writes."""
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Whether the event loop tells of more than what the driver leaves behind where an attempt to
-    connect is cut off: a future that nobody waits for, of a connection that nobody wants."""
+    """Whether to log a record of the event loop. When an attempt to connect is cancelled, the
+    driver leaves a future with an error that is never retrieved, which means nothing."""
     error = record.exc_info[1] if record.exc_info else None
     return not (isinstance(error, ConnectionError) and str(error) == CUT_OFF)
 
@@ -83,7 +86,7 @@ logging.getLogger("asyncio").addFilter(_is_news)
 
 
 class _Server(NamedTuple):
-    """Where a connection leads, and the timeline of the primary there, 0 of a standby."""
+    """The server of a connection: its address and its timeline, which is 0 for a standby."""
 
     url: str
     timeline: int
@@ -94,43 +97,43 @@ class Hosts:
 
     def __init__(self, url: str, settings: Mapping[str, str], options: Mapping[str, Any]) -> None:
         """`url` is a `postgresql://` address with commas between its hosts. `settings` are those of
-        every session, its `search_path` among them; `options` those of asyncpg."""
+        every session and include `search_path`; `options` are passed to asyncpg."""
         self._urls = each_host(url)
         self._settings = dict(settings)
         self._options = dict(options)
         self._timeline = 0
         self.keeps_sessions = True
-        """Whether a connection has `settings` for as long as it lasts. Before a pooler that gives
-        it another session of the server for each transaction, they hold for none."""
+        """Whether a connection keeps its session, and with it `settings`. False with a pooler that
+        gives each transaction another session."""
         self._connected: WeakKeyDictionary[Any, _Server] = WeakKeyDictionary()
 
     async def connect(self, _dsn: object = None, **options: Any) -> Any:
-        """A connection to the only host, or to the one of several that is not in recovery: all are
-        asked at once, and again while one keeps silent, for `CONNECT_SECONDS`. `options` are those
-        of a pool of asyncpg's. Raises what asyncpg does, and `NotPrimary`."""
+        """Opens a connection to the only host, or to the one of several that is not in recovery:
+        all are asked at the same time, and again while one is silent, for `CONNECT_SECONDS`.
+        `options` are those of an asyncpg pool. Raises asyncpg's errors, and `NotPrimary`."""
         url = self._urls[0]
         async with asyncio.timeout(CONNECT_SECONDS):
             if len(self._urls) > 1:
                 url, timeline, connection = await self._primary(options)
-                while timeline < self._timeline:  # others have met its successor meanwhile
+                while timeline < self._timeline:  # another task has found its successor meanwhile
                     connection.terminate()
                     url, timeline, connection = await self._primary(options)
             else:
                 timeline, connection = await self._ask(url, options)
         self._connected[connection] = _Server(url, timeline)
         if timeline and timeline != self._timeline:
-            # What a former primary still shows is no part of what its successor does.
+            # A former primary may show data that its successor does not have.
             self._timeline = timeline
             self._end(lambda one: 0 < one.timeline != timeline)
         return connection
 
     def timeline(self, connection: Any) -> int:
-        """That of the server of a connection, which a promotion ends; 0 of a standby."""
+        """The timeline of a connection's server, which ends with a promotion; 0 for a standby."""
         return self._connected[connection].timeline
 
     def leave(self, but: Any = None) -> None:
-        """Ends all connections except those to the server of `but`: whoever waits for an answer
-        there gets an error at once."""
+        """Ends all connections except those to the server of `but`. Callers that wait for an answer
+        on them get an error at once."""
         place = self._connected[but].url if but in self._connected else None
         self._end(lambda one: one.url != place)
 
@@ -167,7 +170,7 @@ class Hosts:
     async def _until_primary(
         self, url: str, silent: set[str], options: dict[str, Any]
     ) -> tuple[int, Any]:
-        """Asks a host until it is the primary. Raises why it is not, once no host is silent."""
+        """Asks a host until it is the primary. Raises its error once no host is silent."""
         while True:
             try:
                 found = await self._ask_primary(url, options)
@@ -181,7 +184,7 @@ class Hosts:
             await asyncio.sleep(AGAIN_SECONDS)
 
     async def _ask_primary(self, url: str, options: dict[str, Any]) -> tuple[int, Any]:
-        """As `_ask`. Raises `NotPrimary` of any other."""
+        """As `_ask`. Raises `NotPrimary` if the host is not the current primary."""
         timeline, connection = await self._ask(url, options)
         if not timeline or timeline < self._timeline:
             connection.terminate()
@@ -189,11 +192,11 @@ class Hosts:
         return timeline, connection
 
     async def _ask(self, url: str, options: dict[str, Any]) -> tuple[int, Any]:
-        """A server's timeline, 0 of a standby, and a connection to it; sees whether this has the
-        session's settings."""
+        """A server's timeline (0 for a standby) and a connection to it. Also checks whether the
+        connection has the settings of the session."""
         connection = await self._open(url, options)
         try:
-            async with connection.transaction():  # else a pooler may split one statement in two
+            async with connection.transaction():  # a pooler may split a statement outside of one
                 timeline, path = await connection.fetchrow(_ROLE)
         except BaseException:
             connection.terminate()
@@ -207,14 +210,14 @@ class Hosts:
         if self.keeps_sessions:
             try:
                 return await asyncpg.connect(url, server_settings=self._settings, **given)
-            except asyncpg.ProtocolViolationError:  # PgBouncer knows but a few settings
+            except asyncpg.ProtocolViolationError:  # PgBouncer accepts only a few settings
                 self.keeps_sessions = False
         return await asyncpg.connect(url, **given)
 
 
 def _rank(error: BaseException) -> int:
-    """Which of several hosts' errors tells most comes first: whoever has no place for a connection
-    may be the primary."""
+    """Sorts errors of several hosts, the most informative first: a host that has no room for a
+    connection may be the primary."""
     kinds = (asyncpg.TooManyConnectionsError, NotPrimary)
     return next((rank for rank, kind in enumerate(kinds) if isinstance(error, kind)), len(kinds))
 
@@ -223,5 +226,5 @@ _Task = asyncio.Task[tuple[int, Any]]
 
 
 def _found(tasks: dict[_Task, str]) -> list[_Task]:
-    """Those of them that have found a primary."""
+    """The tasks that have found a primary."""
     return [task for task in tasks if task.done() and not task.cancelled() and not task.exception()]

@@ -1,4 +1,4 @@
-"""A bounded group of connections to PostgreSQL, for callers of one kind, and reads over it."""
+"""A bounded pool of connections to PostgreSQL for one kind of use, and reads by its connections."""
 
 import asyncio
 import math
@@ -16,15 +16,15 @@ from portico.storage.postgres_hosts import Hosts
 from portico.storage.postgres_statements import OUTAGES, Statements, call, read_faults
 
 IDLE_SECONDS = 30.0
-"""After how long a connection that nobody uses is closed: others may wait for its place."""
+"""How long until an idle connection is closed: other processes may need its slot."""
 
 FULL_SECONDS = 0.25
-"""For how long nobody asks for another where the server had no place for one."""
+"""How long no connection is asked for after the server had no free slot."""
 
 
 class Pool:
-    """At most so many connections, opened as they are needed: whoever waits for one of them waits
-    for nobody who uses another pool."""
+    """At most `size` connections, opened as needed. Its callers never wait for those of another
+    pool."""
 
     def __init__(
         self,
@@ -34,8 +34,8 @@ class Pool:
         patience: float,
         check: Callable[[Any], Awaitable[None]] | None = None,
     ) -> None:
-        """`settings` are those of every session. Whoever gets no connection within `patience`, in
-        seconds, gets an error. `check` raises where a connection is not to be used now."""
+        """`settings` are those of every session. A caller that gets no connection within `patience`
+        seconds gets an error. `check` raises if a connection must not be used now."""
         local = (f"set_config('{name}', '{value}', true)" for name, value in settings.items())
         self._hosts = hosts
         self._size = size
@@ -43,16 +43,16 @@ class Pool:
         self._check = check
         self._settings = f"SELECT {', '.join(local)}"
         self._open = 0
-        """Connections that are open, and places promised to callers who will open one."""
+        """The number of open connections, and of those that a caller is about to open."""
         self._idle: list[tuple[Any, float]] = []
-        """Those that nobody uses, with the loop's time since then, the latest at the end."""
+        """Idle connections, each with the loop's time since when, the latest last."""
         self._used: set[Any] = set()
         self._expired: WeakSet[Any] = WeakSet()
         self._callers: deque[asyncio.Future[Any]] = deque()
         self._full_until = 0.0
-        """The loop's time until which the server is taken to have no place for another."""
+        """The loop's time until which the server is assumed to have no free slot."""
         self._refused_at = -math.inf
-        """When it last said that it had none, unless it has had one since."""
+        """When the server last refused for lack of a slot, unless it has accepted one since."""
         self._sweeper: asyncio.TimerHandle | None = None
         self._closed: asyncio.Event | None = None
         self._returning: set[asyncio.Task[None]] = set()
@@ -60,7 +60,7 @@ class Pool:
         self._waited = 0.0
 
     async def close(self) -> None:
-        """Waits until all connections are given back, and ends them."""
+        """Waits until all connections are returned, and closes them."""
         self._closed = asyncio.Event()
         if self._sweeper is not None:
             self._sweeper.cancel()
@@ -73,19 +73,19 @@ class Pool:
             await self._closed.wait()
 
     async def expire(self) -> None:
-        """Has every connection replaced, each once it is not in use."""
+        """Replaces every connection as soon as it is not in use."""
         self._expired.update(self._used)
         for connection, _ in self._idle:
             connection.terminate()
 
     def use(self) -> PoolUse:
-        """What its callers do now."""
+        """How the pool is used now."""
         return PoolUse(len(self._used), self._waiting, self._waited)
 
     @asynccontextmanager
     async def connection(self, **begin: Any) -> AsyncIterator[Any]:
-        """A connection, in a transaction with these options where there are any. It has the
-        settings of the session, in any case."""
+        """A connection, inside a transaction with the options `begin` if there are any. It always
+        has the settings of the session."""
         connection = await self._acquire()
         cut_off, usable = False, True
         try:
@@ -94,7 +94,7 @@ class Pool:
             if self._hosts.keeps_sessions and not begin:
                 yield connection
             else:
-                # Where BEGIN fails, the driver takes the next transaction for a part of this one.
+                # If BEGIN fails, the driver would nest the next transaction in this one.
                 usable = False
                 transaction = connection.transaction(**{"isolation": "read_committed", **begin})
                 await transaction.start()
@@ -104,13 +104,13 @@ class Pool:
                         await connection.execute(self._settings)
                     yield connection
                 except TimeoutError:
-                    raise  # whoever waits here would wait as long again for a ROLLBACK
+                    raise  # the caller would wait as long again for a ROLLBACK
                 except BaseException:
                     await transaction.rollback()
                     raise
                 await transaction.commit()
         except asyncpg.InternalClientError:
-            connection.terminate()  # whatever state it is in, it must not come back
+            connection.terminate()  # its state is unknown, so it must not be used again
             raise
         except (asyncio.CancelledError, TimeoutError):
             cut_off = True
@@ -137,15 +137,15 @@ class Pool:
         return connection
 
     async def _wait(self) -> Any:
-        """A connection that is opened, or given back by somebody. Raises
-        `asyncpg.TooManyConnectionsError` where the server had no place all the time."""
+        """Waits for a new connection, or for one that is returned. Raises
+        `asyncpg.TooManyConnectionsError` if the server had no free slot all the time."""
         begun = time.monotonic()
         self._waiting += 1
         connection = None
         try:
             async with asyncio.timeout(self._patience):
                 while connection is None:
-                    if self._idle:  # given back while the server was asked for another
+                    if self._idle:  # returned while this caller asked the server for another
                         connection = self._living(self._idle.pop()[0])
                     elif self._open < (1 if self._is_full() else self._size):
                         self._open += 1
@@ -163,8 +163,9 @@ class Pool:
             self._waited += time.monotonic() - begun
 
     async def _connect(self) -> Any:
-        """A connection for the place that was taken. None, and the place is given up, where the
-        server has none and another is in use: only who has nobody to wait for asks again."""
+        """Opens a connection, which the caller has counted in `_open`. If the server has no free
+        slot but another connection is in use, uncounts it and returns None. Only if there is no
+        other connection to wait for, asks again."""
         loop = asyncio.get_running_loop()
         try:
             while True:
@@ -175,7 +176,7 @@ class Pool:
                     self._full_until = loop.time() + FULL_SECONDS
                     self._refused_at = time.monotonic()
                     if self._open > 1:
-                        self._open -= 1  # nobody is told yet, who would ask in turn
+                        self._open -= 1  # without waking another caller, which would ask at once
                         loop.call_later(FULL_SECONDS, self._offer)
                         return None
                     await asyncio.sleep(FULL_SECONDS)
@@ -188,7 +189,7 @@ class Pool:
             raise
 
     def _offer(self) -> None:
-        """Lets the first who waits, if anybody does, open a connection that there may be."""
+        """Lets the first waiting caller, if any, open another connection if that is allowed."""
         if self._open < self._size and self._hand(None):
             self._open += 1
 
@@ -200,7 +201,7 @@ class Pool:
         return asyncio.get_running_loop().time() < self._full_until
 
     async def _next(self) -> Any:
-        """The next connection that is given back, None where one may be opened in its place."""
+        """The next connection that is returned, or None if the caller may open one instead."""
         caller: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._callers.append(caller)
         try:
@@ -218,8 +219,8 @@ class Pool:
             raise
 
     async def _return(self, connection: Any) -> None:
-        """Gives a connection back whose statement was cut off, once that has ended; ends one with a
-        transaction."""
+        """Returns a connection whose statement was cancelled, once the statement has ended. Ends
+        the connection if it is still in a transaction."""
         try:
             await connection.execute("SELECT 1", timeout=self._patience)
             if connection.is_in_transaction():
@@ -241,24 +242,24 @@ class Pool:
                 self._sweeper = loop.call_later(IDLE_SECONDS, self._sweep)
 
     def _living(self, connection: Any) -> Any:
-        """The connection; None where it has ended, and has lost its place."""
+        """The connection, or None if it has ended and was uncounted."""
         if connection in self._expired:
             connection.terminate()
         if not connection.is_closed():
             return connection
-        connection.terminate()  # where the server has closed it, there is more to clear away
+        connection.terminate()  # if the server has closed it, the driver has more to clean up
         self._lose()
         return None
 
     def _lose(self) -> None:
-        """Lets somebody open a connection in the place of one that has ended."""
+        """Lets a waiting caller open a connection in place of one that has ended."""
         if self._closed is not None or not self._hand(None):
             self._open -= 1
         if self._closed is not None and not self._open:
             self._closed.set()
 
     def _hand(self, connection: Any) -> bool:
-        """Gives a connection to the first who waits, if anybody does."""
+        """Gives a connection to the first waiting caller; returns whether there was one."""
         while self._callers:
             caller = self._callers.popleft()
             if not caller.done():
@@ -267,7 +268,7 @@ class Pool:
         return False
 
     def _sweep(self) -> None:
-        """Ends what was idle for long, and looks again later for the rest."""
+        """Ends connections that were idle for long, and schedules the next sweep for the others."""
         loop = asyncio.get_running_loop()
         while self._idle and self._idle[0][1] <= loop.time() - IDLE_SECONDS:
             self._open -= 1
@@ -277,7 +278,7 @@ class Pool:
 
 
 class PoolReads:
-    """Reads by the connections of one pool, as a `Reader`."""
+    """A `Reader` by the connections of one pool."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -296,7 +297,7 @@ class PoolReads:
                 return list(await connection.fetch(text, *values))
 
     async def snapshot(self, work: Callable[[Reader], Awaitable[T]]) -> T:
-        """What `work` makes of reads that all see one state."""
+        """See `Reads`."""
         with read_faults():
             async with self._pool.connection(isolation="repeatable_read", readonly=True) as one:
                 return await work(Statements(one))

@@ -1,9 +1,9 @@
-"""Reads of what callers are shown, by standbys that follow their primary closely.
+"""Reads from standbys that follow their primary closely, for data that is shown to callers.
 
-A standby answers a read if it has replayed what the primary's log held a second ago, on the same
-timeline, and what the log held when the caller's last change was stored. It is asked that on the
-connection that reads, at each read. Nobody waits for a standby: one that is behind, silent or gone
-is passed over, and what fails there is read once more from the primary.
+A standby answers a read if it has replayed the primary's log up to where it was a second ago, on
+the same timeline, and up to where it was when the caller's last change was stored. That is checked
+before each read, on the connection that reads. No caller waits for a standby: one that is behind,
+silent or gone is skipped, and a read that fails there is repeated on the primary.
 """
 
 import asyncio
@@ -35,29 +35,30 @@ from portico.storage.postgres_statements import OUTAGES
 T = TypeVar("T")
 
 PATIENCE_SECONDS = 0.5
-"""How long a replica may take for a connection, and to say how far it is."""
+"""How long a replica may take to give a connection, and to report its position."""
 
 LOCK_TIMEOUT = "500ms"
-"""How long a read may wait for a lock that the primary has given back long ago, and that the
-replica holds on to while somebody else reads there."""
+"""How long a read may wait for a lock on the replica. The primary has released it long ago, but the
+replica keeps it while its replay waits for other reads."""
 
 LONG_SECONDS = 5.0
-"""After how long a read that is given up is not tried once more."""
+"""A read that timed out after longer than this is not repeated on the primary."""
 
 BEAT_SECONDS = 0.5
 SILENT_SECONDS = 0.75
 SHORT_CONNECTIONS = 4
 SLOW_CONNECTIONS = 4
 REMEMBERED = 120
-"""For how many beats it is known how far the primary was."""
+"""For how many beats the primary's position is remembered."""
 
 POSITION = """
 SELECT ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint,
     pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint"""
-"""The primary's timeline, and how far its log is, in bytes."""
+"""The primary's timeline and the position of its log, in bytes."""
 
-# A standby's own files tell its timeline to everybody, after the next checkpoint; what it receives
-# tells it at once, to those who may read statistics. It receives none that it could not replay.
+# A standby's own files show its timeline to every account, but only after the next checkpoint. Its
+# WAL receiver shows it at once, but only to accounts that may read statistics. It never receives a
+# timeline that it could not replay.
 _REPLAYED = """
 SELECT CASE WHEN pg_is_in_recovery()
         THEN greatest(checkpoint.timeline_id, recovery.min_recovery_end_timeline,
@@ -68,28 +69,28 @@ FROM pg_control_checkpoint() AS checkpoint, pg_control_recovery() AS recovery"""
 
 
 class Behind(Exception):
-    """A replica lacks what whoever reads must see."""
+    """A replica lacks data that the reader must see."""
 
 
 class Log:
-    """How far the primary's log was, and when, and of which database that is."""
+    """The recent positions of the primary's log, with their times, and the database's identity."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int, int]] = deque(maxlen=REMEMBERED)
         self.database: list[Any] = []
-        """The `identity` of the primary's database; empty until it was asked."""
+        """The `identity` of the primary's database; empty until it is known."""
 
     def begin(self) -> float:
-        """When the primary is asked, for `note`."""
+        """The time at which the primary is asked, for `note`."""
         return time.monotonic()
 
     def note(self, asked: float, timeline: int, position: int) -> None:
-        """What the primary answered to `POSITION`."""
+        """Records the primary's answer to `POSITION`."""
         self._seen.append((asked, timeline, position))
 
     def least(self) -> tuple[int, int]:
-        """The timeline, and how far a replica is at least that shows nothing older than
-        `LAG_SECONDS`. Raises `Behind` where that is not known."""
+        """The timeline, and the position that a replica must have reached to show nothing older
+        than `LAG_SECONDS`. Raises `Behind` if that is not known."""
         since = time.monotonic() - LAG_SECONDS
         recent = [
             (timeline, position) for asked, timeline, position in self._seen if asked >= since
@@ -99,13 +100,13 @@ class Log:
         return next(one for one in recent if one[0] == recent[-1][0])
 
     def lag(self, position: int) -> float:
-        """For how many seconds there has been something behind a position."""
+        """For how many seconds the primary has been past a position."""
         now = time.monotonic()
         return next((now - asked for asked, _, reached in self._seen if reached > position), 0.0)
 
 
 class Replica:
-    """One standby, its connections, and whether it is fit to read from."""
+    """One standby, its connections, and whether it can be read from."""
 
     def __init__(
         self,
@@ -115,7 +116,7 @@ class Replica:
         log: Log,
         positions: Positions,
     ) -> None:
-        """`url` names one host; the others are those of `Hosts` and `Replicas`."""
+        """`url` names one host; for the other arguments see `Hosts` and `Replicas`."""
         settings = {**settings, "lock_timeout": LOCK_TIMEOUT}
         parts = urlsplit(url)
         self.name = f"{parts.hostname}:{parts.port or 5432}"
@@ -131,28 +132,29 @@ class Replica:
 
     @property
     def is_fit(self) -> bool:
-        """Whether to ask it, as far as is known."""
+        """Whether it could be read from when it was last checked."""
         return self._word == OK
 
     @property
     def state(self) -> ReplicaState:
-        """How it was found last."""
+        """Its state when it was last checked."""
         lag = 0.0 if self._word == PRIMARY else self._log.lag(self._position)
         return ReplicaState(self._word, lag, self._reason)
 
     async def open(self) -> None:
-        """Connects to nothing yet: a standby that is away keeps nobody from starting."""
+        """Begins to connect and watch in the background: a missing standby must not delay the
+        start."""
         self._watcher = asyncio.ensure_future(self._watch())
 
     async def close(self) -> None:
-        """Ends all connections, at once: what is read there is not waited for."""
+        """Ends all connections at once, without waiting for reads."""
         if self._watcher is not None:
             self._watcher.cancel()
         self._hosts.leave()
         await asyncio.gather(self.short.close(), self.slow.close())
 
     async def _check(self, connection: Any) -> None:
-        """Raises `Behind` where whoever reads now must not do so by this connection."""
+        """Raises `Behind` if the current task must not read by this connection."""
         timeline, position = self._log.least()
         if (reader := acting_for.get()) is not None:
             position = max(position, await self._positions.of(reader))
@@ -166,7 +168,7 @@ class Replica:
             raise Behind
 
     async def _watch(self) -> None:
-        """Sees how it is, for as long as the process lasts."""
+        """Checks its state periodically."""
         while True:
             try:
                 connection = await self._hosts.connect()
@@ -175,11 +177,11 @@ class Replica:
             else:
                 self._reason = ""
                 self._word = await self._follow(connection)
-                self._hosts.leave()  # who waits for an answer there reads it elsewhere
+                self._hosts.leave()  # callers that wait for an answer read from the primary
             await asyncio.sleep(BEAT_SECONDS)
 
     async def _follow(self, connection: Any) -> str:
-        """Asks how far it is until it does not say so: a word for why."""
+        """Asks for its position until that fails; returns the word for why it did."""
         try:
             async with asyncio.timeout(SILENT_SECONDS):
                 database = await identity(connection)
@@ -206,7 +208,7 @@ class Replica:
 
 
 class Replicas:
-    """The standbys that `database_read_url` names."""
+    """The standbys in `database_read_url`."""
 
     def __init__(
         self,
@@ -215,13 +217,13 @@ class Replicas:
         options: Mapping[str, Any],
         positions: Positions,
     ) -> None:
-        """Each of `urls` names one host; the next two are those of `Hosts`."""
+        """Each of `urls` names one host; for `settings` and `options` see `Hosts`."""
         self.log = Log()
         self._positions = positions
         self._all = deque(Replica(url, settings, options, self.log, positions) for url in urls)
 
     async def open(self) -> None:
-        """Begins to look how they are."""
+        """Begins to watch them."""
         for replica in self._all:
             await replica.open()
 
@@ -230,18 +232,19 @@ class Replicas:
         await asyncio.gather(*(replica.close() for replica in self._all), self._positions.close())
 
     def states(self) -> dict[str, ReplicaState]:
-        """How they are, by their addresses."""
+        """Their states by address."""
         return {replica.name: replica.state for replica in self._all}
 
     def pools(self) -> dict[str, PoolUse]:
-        """How their connections are used, of all together."""
+        """The use of their connections, all replicas together."""
         short = slow = PoolUse()
         for replica in self._all:
             short, slow = short.beside(replica.short.use()), slow.beside(replica.slow.use())
         return {"replica": short, "replica_slow": slow}
 
     def one(self) -> Replica | None:
-        """A replica to ask for `acting_for`, each in turn; None: none."""
+        """The next replica that can be read from, each in turn; None if there is none, or if the
+        task acts for no account."""
         if acting_for.get() is not None:
             for _ in range(len(self._all)):
                 self._all.rotate()
@@ -250,19 +253,19 @@ class Replicas:
         return None
 
     async def stored(self, primary: Reader) -> None:
-        """Sees that the account of `acting_for` finds everywhere what was stored just now."""
+        """Ensures that the account in `acting_for` sees what was just stored on every host."""
         if (writer := acting_for.get()) is None:
             return
         try:
             row = await primary.one(POSITION)
             await self._positions.note(writer, row[1] if row else 0)
         except Unavailable:
-            # Whatever answers reads by then has it.
+            # After that, every replica that answers reads has replayed it.
             await asyncio.sleep(LAG_SECONDS)
 
 
 class ReplicatedReads:
-    """Reads by a replica that is fit for it, else by the primary."""
+    """Reads from a replica that is up to date, else from the primary."""
 
     engine: Engine = "postgres"
 
@@ -273,8 +276,8 @@ class ReplicatedReads:
         primary: PoolReads,
         slow: "ReplicatedReads | None" = None,
     ) -> None:
-        """`choose` says which connections of a replica, `primary` what reads in its place, `slow`
-        what is slow; None: this is."""
+        """`choose` picks a pool of a replica, `primary` reads in place of a replica, and `slow` is
+        for slow reads; None if this object is."""
         self._replicas = replicas
         self._choose = choose
         self._primary = primary
@@ -294,13 +297,14 @@ class ReplicatedReads:
         return await self._snapshots.read(lambda reads: reads.snapshot(work))
 
     async def read(self, read: Callable[[PoolReads], Awaitable[T]]) -> T:
-        """What `read` makes of a replica, or of the primary: it may run twice."""
+        """Calls `read` for a replica, or for the primary, and returns its result. `read` may run
+        twice."""
         if (replica := self._replicas.one()) is not None:
             begun = time.monotonic()
             try:
                 return await read(PoolReads(self._choose(replica)))
             except (Behind, asyncpg.PostgresError):
-                pass  # the second where a table is quite new
+                pass  # a PostgresError if, for example, a new table is not there yet
             except Unavailable as error:
                 took_long = time.monotonic() - begun > LONG_SECONDS
                 if took_long and isinstance(error.__cause__, TimeoutError):

@@ -1,4 +1,4 @@
-"""Statements on a connection of asyncpg's, and what their errors mean."""
+"""Statements on an asyncpg connection, and the meaning of asyncpg's errors."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +14,7 @@ from portico.storage.database import NOTHING, Contended, Params, Row, UniqueViol
 from portico.storage.parts import Part
 
 SCRIPT_SECONDS = 86_400.0
-"""A migration may build an index of many rows, or read them all."""
+"""Long enough for a migration that builds an index on a large table, or reads the whole table."""
 
 _NAME = re.compile(r"(?<!:):([a-z_]+)")
 
@@ -35,7 +35,7 @@ OUTAGES = (
     asyncpg.PostgresSystemError,
 )
 
-# Of a pooler that gives each transaction another session, and knows of no statements in them.
+# From a pooler that gives each transaction another session and does not keep prepared statements.
 REFUSED_PREPARED = (asyncpg.DuplicatePreparedStatementError, asyncpg.InvalidSQLStatementNameError)
 NOT_PREPARED = (
     "The pooler before the database keeps no prepared statements: its max_prepared_statements must"
@@ -49,9 +49,9 @@ LOST = (
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,
 )
-"""After these nobody knows what became of a commit."""
+"""After these errors the outcome of a commit is unknown."""
 
-# What a row refers to was there when it was read, so somebody has just deleted it.
+# A foreign key is among them: the row existed when it was read, so another transaction deleted it.
 _GOT_IN_THE_WAY = (
     asyncpg.SerializationError,
     asyncpg.DeadlockDetectedError,
@@ -62,9 +62,9 @@ _AWAY = "The database is busy or out of reach."
 _NO_WRITES = "The database takes no writes; nothing was changed."
 
 
-@lru_cache(maxsize=1024)  # all that stand in the code, and some of those that are made for ids
+@lru_cache(maxsize=1024)  # all statements in the code, and some of those made for lists of ids
 def positional(sql: str) -> tuple[str, tuple[str, ...]]:
-    """`:name` parameters as PostgreSQL's `$1`, and their names in that order."""
+    """Replaces `:name` parameters by PostgreSQL's `$1`; also returns their names in that order."""
     names: list[str] = []
 
     def number(match: re.Match[str]) -> str:
@@ -76,14 +76,14 @@ def positional(sql: str) -> tuple[str, tuple[str, ...]]:
 
 
 def call(sql: str, params: Params) -> tuple[str, Sequence[object]]:
-    """A statement as asyncpg wants it, and its values."""
+    """A statement in asyncpg's form, and its values."""
     text, names = positional(sql)
     return text, [params[name] for name in names]
 
 
 @contextmanager
 def faults() -> Iterator[None]:
-    """Raises what `Database` promises in the place of asyncpg's errors."""
+    """Raises the errors of the `Database` interface in place of asyncpg's."""
     try:
         yield
     except asyncpg.UniqueViolationError as error:
@@ -109,14 +109,14 @@ def faults() -> Iterator[None]:
     except OUTAGES as error:
         why = "locked" if isinstance(error, asyncpg.LockNotAvailableError) else SILENT
         raise Unavailable(_AWAY, 2, why) from error
-    except asyncpg.ObjectNotInPrerequisiteStateError as error:  # as a standby has it
+    except asyncpg.ObjectNotInPrerequisiteStateError as error:  # from a standby
         raise Unavailable(_NO_WRITES, retry_after=2, why="read_only") from error
 
 
 @contextmanager
 def read_faults() -> Iterator[None]:
-    """The same of reads that are no part of a change. Nothing gets in their way, unless it is what
-    a standby replays, to which an address may lead until that is promoted."""
+    """As `faults`, for reads outside of a write transaction. They conflict only with what a standby
+    replays, to which the address may lead until it is promoted."""
     try:
         with faults():
             yield
@@ -130,7 +130,7 @@ class Statements:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
         self.touched: set[Part] = set()
-        """The parts that were named."""
+        """The parts that were declared as changed."""
         self.touched_all = False
 
     async def one(self, sql: str, params: Params = NOTHING) -> Row | None:

@@ -1,5 +1,5 @@
-"""The versions of PostgreSQL's lists, by a connection of their own: whoever reads a list goes on
-without one rather than wait."""
+"""The versions of lists on PostgreSQL, read by their own connection. If a version does not come in
+time, the list is read without it."""
 
 from collections.abc import Callable
 
@@ -12,34 +12,34 @@ from portico.storage.postgres_batches import Rows
 from portico.storage.postgres_pool import Pool
 
 CALLERS = 1_024
-"""Who are told the version of a list by one statement: there are few lists."""
+"""The most callers that share a statement, which stays short, since there are few lists."""
 
 VERSION_SECONDS = 0.5
-"""How long the version of a list is waited for, before the list is read without: twice, where the
-connection has to be made or given back."""
+"""How long to wait for the version of a list before the list is read without it; up to twice that
+if the connection must be opened or is in use."""
 
 PAUSE_SECONDS = 2.0
-"""For how long nobody asks after a version that was not told; then one caller does."""
+"""After a version did not come, no caller asks for this long; then one does."""
 
 
 class ListVersions:
-    """Those of one schema."""
+    """The versions of the lists of one schema."""
 
     def __init__(self, pool: Pool, clock: Callable[[], float]) -> None:
-        """`clock` is in seconds, and never goes back."""
+        """`clock` is monotonic, in seconds."""
         self._rows = Rows(pool, CALLERS, VERSION_SECONDS)
         self._clock = clock
         self._known: dict[Part, str] = {}
-        """Of each list by its key: so that one text stands on all that is kept under it."""
+        """The last version of each list by key, so that all cached answers share one string."""
         self._pause_ends = 0.0
-        """0 where the last one was told."""
+        """0 if the last version came."""
 
     async def of(self, part: ListPart) -> str | None:
-        """The version that a list has now. None where it is not told in time."""
+        """The current version of a list, or None if it does not come in time."""
         if self._pause_ends:
             if self._clock() < self._pause_ends:
                 return None
-            self._pause()  # for all others: this one may wait
+            self._pause()  # for all other callers: this one may wait
         try:
             row = await self._rows.one(list_versions(part.table), part.key)
         except (Unavailable, asyncpg.PostgresError):

@@ -1,4 +1,4 @@
-"""Write transactions in PostgreSQL: alone on a connection, or in one statement with others."""
+"""Write transactions on PostgreSQL: each on its own connection, or several in one statement."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -17,25 +17,25 @@ from portico.storage.postgres_pool import Pool
 from portico.storage.postgres_statements import LOST, Statements, call, positional
 
 LARGEST = 8
-"""How many changes go in one statement: with twice as many each takes as long."""
+"""The most changes in one statement: with twice as many, each takes no less time."""
 
 MANY = 64
-"""How many changes get their ids by one statement."""
+"""The most changes that get their ids from one statement."""
 
 _PATIENCE = "set_config('lock_timeout', '300ms', true)"
-"""Ends a statement of several that waits for a lock: it may be that of one of them."""
+"""Ends a statement of several changes that waits for a lock, which only one of them may need."""
 
 _NEXT_IDS = """
 SELECT nextval(pg_get_serial_sequence(:table, 'id'))
 FROM generate_series(1, CAST(:count AS BIGINT))"""
 _UNMET = "PO001"
-"""What the function `demand` ends a statement with."""
+"""The error code with which the SQL function `demand` ends a statement."""
 
 _Last = tuple[str, Params, Exception | None]
-"""A statement, its values, and what it ends with where it gives no row."""
+"""A statement, its values, and the exception to raise if it returns no row."""
 
 _Insert = tuple["Writes", Sequence[_Last]]
-"""A change, and all that it stores."""
+"""A change and all its statements."""
 
 _PLACE = re.compile(r"\$([0-9]+)")
 _CHANGES = re.compile(r"\s*(?:INSERT INTO|UPDATE|DELETE FROM) (\w+)")
@@ -55,8 +55,8 @@ def _moved(by: int, place: re.Match[str]) -> str:
 
 @cache
 def _joined(statements: tuple[str, ...], demanded: tuple[bool, ...], *further: str) -> str:
-    """Statements as one, which ends as a whole where one of the demanded ones gives no row: their
-    parameters are numbered one after the other. `further` is selected first."""
+    """Joins statements into one, which fails as a whole if one of the demanded statements returns
+    no row. Their parameters are numbered consecutively. `further` is selected first."""
     if len(statements) == 1 and not demanded[0]:
         return positional(statements[0])[0]
     parts: list[str] = []
@@ -74,7 +74,7 @@ def _joined(statements: tuple[str, ...], demanded: tuple[bool, ...], *further: s
 
 
 def _shape(asked: Sequence[_Last]) -> tuple[tuple[str, ...], tuple[bool, ...]]:
-    """What decides how statements are joined."""
+    """The arguments of `_joined` for these statements."""
     return (
         tuple(sql for sql, _, _ in asked),
         tuple(otherwise is not None for _, _, otherwise in asked),
@@ -82,7 +82,8 @@ def _shape(asked: Sequence[_Last]) -> tuple[tuple[str, ...], tuple[bool, ...]]:
 
 
 async def _run(connection: Any, *changes: Sequence[_Last]) -> None:
-    """Runs the statements of changes as one. Raises what one of them is to end with."""
+    """Runs the statements of changes as one. Raises the exception of a statement that returned no
+    row."""
     asked = [*chain.from_iterable(changes)]
     further = [_PATIENCE] if len(changes) > 1 else []
     values = [params[name] for sql, params, _ in asked for name in positional(sql)[1]]
@@ -96,7 +97,7 @@ async def _run(connection: Any, *changes: Sequence[_Last]) -> None:
 
 
 class Shared:
-    """What changes ask for that have no connection of their own: many go in one statement."""
+    """Statements for changes that have no connection of their own; many changes share one."""
 
     def __init__(self, pool: Pool, hosts: Hosts) -> None:
         self._pool = pool
@@ -105,7 +106,7 @@ class Shared:
         self._hosts = hosts
 
     async def next_ids(self, table: str, count: int) -> tuple[int, Sequence[int]]:
-        """Ids for new rows of a table, after the timeline of the server that gives them."""
+        """The timeline of the server that assigns the ids, and ids for new rows of a table."""
 
         async def answer(
             connection: Any, counts: Sequence[int]
@@ -119,8 +120,8 @@ class Shared:
         return given
 
     async def insert(self, change: "Writes", asked: Sequence[_Last]) -> None:
-        """Stores the rows of a change, with those of others where that goes well, else alone: so
-        nobody waits for, or is told of, what is another's."""
+        """Stores the rows of a change together with those of others. If that fails, stores them
+        alone, so that the change neither waits for another's lock nor gets another's error."""
         if await self._inserts.ask(_shape(asked), self._together, (change, asked)):
             return
         async with self._pool.connection() as connection:
@@ -128,14 +129,15 @@ class Shared:
             await _run(connection, asked)
 
     async def _together(self, connection: Any, changes: Sequence[_Insert]) -> Sequence[bool]:
-        """Whether all are stored: none is where one of them cannot be. Raises `LOST`."""
+        """Stores all changes, or none if one of them fails; returns for each whether it is stored.
+        Raises `LOST`."""
         try:
             for change, _ in changes:
                 change.send(self._hosts.timeline(connection))
             await _run(connection, *(asked for _, asked in changes))
         except LOST:
             raise
-        except Exception:  # noqa: BLE001 - who is at fault shows where each is alone
+        except Exception:  # noqa: BLE001 - each is then stored alone, which shows the faulty one
             for change, _ in changes:
                 change.committing = False
             return [False] * len(changes)
@@ -145,32 +147,32 @@ class Shared:
 class Writes(Statements):
     """One write transaction.
 
-    It takes a connection, and begins, with the first statement that is not among the `last` ones.
-    Those go as one, which is a transaction of its own where nothing else was asked for: no row is
-    locked then while anybody waits for this process. Where all are INSERTs, they go with those of
-    others.
+    It takes a connection and begins with the first statement of a method other than `last`. The
+    `last` statements are sent as one. If there are no others, that one is the whole transaction, so
+    no row stays locked while this process does something else. If all are INSERTs, they are sent
+    together with those of other changes.
     """
 
     def __init__(self, stack: AsyncExitStack, pool: Pool, hosts: Hosts, shared: Shared) -> None:
-        """Connections are of `pool`, and given back by `stack`."""
+        """The connection is taken from `pool` and released by `stack`."""
         super().__init__(None)
         self._stack = stack
         self._pool = pool
         self._hosts = hosts
         self._shared = shared
         self._timeline: int | None = None
-        """Of the server that is asked."""
+        """The timeline of the server in use."""
         self._begun = False
         self._transaction: Any = None
         self._last: dict[str, _Last] = {}
         self.committing = False
-        """Whether nobody knows any more what became of it, should the server be lost."""
+        """Whether its outcome would be unknown if the server were lost now."""
 
     async def connect(self) -> None:
-        """Takes a connection of its own."""
+        """Takes a connection from the pool."""
         self._connection = await self._stack.enter_async_context(self._pool.connection())
         self._meet(self._hosts.timeline(self._connection))
-        self._begun = not self._hosts.keeps_sessions  # then somebody else commits
+        self._begun = not self._hosts.keeps_sessions  # then the pool has begun, and commits
 
     async def one(self, sql: str, params: Params = NOTHING) -> Row | None:
         await self._begin()
@@ -196,7 +198,7 @@ class Writes(Statements):
         self, sql: str, params: Params = NOTHING, otherwise: Exception | None = None
     ) -> None:
         """See `Transaction`."""
-        # Of two that change a table, the second may mean a row of the first.
+        # Of two statements that change one table, the second may refer to a row of the first.
         if (table := _table(sql)) in self._last:
             await self._begin()
         self._last[table] = sql, params, otherwise
@@ -207,7 +209,7 @@ class Writes(Statements):
             await self.last(sql, row)
 
     async def next_ids(self, table: str, count: int) -> Sequence[int]:
-        """See `Transaction`. No transaction gives them back, so none is begun for them."""
+        """See `Transaction`. A rollback would not return the ids, so none is begun for them."""
         if self._connection is not None:
             rows = await super().all(_NEXT_IDS, {"table": table, "count": count})
             return [row[0] for row in rows]
@@ -216,7 +218,7 @@ class Writes(Statements):
         return ids
 
     async def commit(self) -> None:
-        """Ends it, with its effects."""
+        """Commits the transaction."""
         if self._last and self._connection is None:
             if all(_ADDS.match(sql) for sql, _, _ in self._last.values()):
                 await self._shared.insert(self, self._take())
@@ -226,17 +228,17 @@ class Writes(Statements):
             self.committing = not self._begun
             await _run(self._connection, self._take())
         self.committing = True
-        transaction, self._transaction = self._transaction, None  # whatever comes, it has ended
+        transaction, self._transaction = self._transaction, None  # also if the commit fails
         if transaction is not None:
             await transaction.commit()
 
     def send(self, timeline: int) -> None:
-        """Notes that all of it is sent to a server. Raises as `_meet`."""
+        """Notes that the whole change is being sent to a server. Raises as `_meet`."""
         self._meet(timeline)
         self.committing = True
 
     async def undo(self) -> None:
-        """Ends it without any."""
+        """Rolls back the transaction."""
         if self._transaction is not None:
             await self._transaction.rollback()
 
@@ -248,7 +250,7 @@ class Writes(Statements):
             try:
                 await transaction.start()
             except BaseException:
-                self._connection.terminate()  # the driver would take any other for a part of it
+                self._connection.terminate()  # the driver would nest the next transaction in it
                 raise
             self._transaction, self._begun = transaction, True
         if self._last:
@@ -259,16 +261,16 @@ class Writes(Statements):
         return asked
 
     def _meet(self, timeline: int) -> None:
-        """Raises `Contended` where ids were given by a server that this one has succeeded: it may
-        give them again."""
+        """Raises `Contended` if ids were assigned by a former primary: its successor may assign
+        them again."""
         if self._timeline not in (None, timeline):
             raise Contended
         self._timeline = timeline
 
     def touch(self, *parts: Part) -> None:
-        """This process need not wait for the notice; see `notices` for all others."""
+        """See `Transaction`. For this process only, which need not wait for the notification."""
         self.touched.update(parts)
 
     def touch_all(self) -> None:
-        """As above."""
+        """See `Transaction`; as `touch`."""
         self.touched_all = True
