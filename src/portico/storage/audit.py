@@ -1,5 +1,5 @@
-"""The audit log: written with what it tells of, in the same transaction, never changed, and removed
-by age alone."""
+"""The audit log. Entries are written in the transaction of the change that they record, never
+changed, and removed only by age."""
 
 from collections.abc import AsyncIterator
 
@@ -30,20 +30,20 @@ DELETE FROM audit WHERE id IN (
     SELECT id FROM audit WHERE id > :after AND id <= :up_to ORDER BY id LIMIT :limit)
 RETURNING id"""
 
-# In one statement with the line, so that a caller is asked for as late as can be, without a further
-# round trip.
+# Checks the credential in the statement that writes the entry: as late as possible, and without
+# another round trip.
 _RECORD = """
 INSERT INTO audit (at, action, user_id, email, credential, credential_id, address, target,
     target_id, details, request_id)
 SELECT :at, :action, :user_id, :email, :credential, :credential_id, :address, :target,
     :target_id, :details, :request_id"""
 _RECORDED_WHERE = {kind: f"{_RECORD} WHERE {held} RETURNING id" for kind, held in HOLDS.items()}
-# What an account did or what was done to it is two ways through the log, each by its own index.
+# The entries by an account and those about it are read separately, each by its own index.
 _OF_USER = ("user_id = {0:d}", "target = 'user' AND target_id = '{0:d}'")
-# By the index of actions: as many rows as accounts were made, changed and deleted. Roles, plans and
-# names of fields stand there too, but only an e-mail has an @. The engine's `lower` leaves letters
-# that a key folds, such as ß, so an e-mail is also looked for by what it makes of those. That of
-# SQLite knows ASCII alone.
+# By the index of actions: reads a row for each creation, change and deletion of an account. Roles,
+# plans and names of fields are in `details` too, but only an e-mail has an @. The engine's `lower`
+# leaves letters that a key folds, such as ß, so the e-mail is also searched for in the form that
+# `lower` gives it. SQLite's own `lower` handles only ASCII.
 _ONCE_CALLED = """
 SELECT target_id FROM {audit}
 WHERE action IN ('user.created', 'user.changed', 'user.deleted')
@@ -51,7 +51,7 @@ WHERE action IN ('user.created', 'user.changed', 'user.deleted')
         OR {lower}(details) LIKE {lower}(:typed) ESCAPE '!')
 GROUP BY target_id ORDER BY max(id) DESC LIMIT :most"""
 MOST_ACCOUNTS = 100
-"""At most so many accounts that had one e-mail are looked for: each is two ways through the log."""
+"""The most accounts that had one e-mail to look for: each needs two reads of the log."""
 _CONDITIONS = {
     "target": "target = :target AND target_id = :target_id",
     "action": "action = :action",
@@ -61,7 +61,7 @@ _CONDITIONS = {
 }
 _ORDERED = "ORDER BY at DESC, id DESC LIMIT :limit"
 _PLACE = "SELECT at, id FROM audit WHERE id >= :before ORDER BY id LIMIT 1"
-# Steps from one action to the next in the index, however many entries each has.
+# Steps from one action to the next in the index, without reading every entry.
 _ACTIONS = """
 WITH RECURSIVE known (action) AS (
     SELECT min(action) FROM audit
@@ -73,8 +73,8 @@ SELECT action FROM known WHERE action IS NOT NULL"""
 
 
 class AuditFilter(msgspec.Struct, frozen=True):
-    """Which entries are wanted: those by or about the accounts `users`, about the `target` of this
-    kind and id, with this action, of times from `since` on and before `until`."""
+    """Selects entries: by or about the accounts `users`, about the `target` (kind and id), with
+    this action, from `since` on and before `until`. None means any."""
 
     users: frozenset[int] | None = None
     target: tuple[str, str] | None = None
@@ -87,14 +87,14 @@ EVERYTHING = AuditFilter()
 
 
 def _by_index(name: str, engine: Engine) -> str:
-    """Where to read from. SQLite knows nothing of how many entries each value has, and takes an
-    index that it would have to look all of them up for."""
+    """The table to read from. On SQLite it names the index, since SQLite has no statistics and
+    would choose an index with too many entries."""
     return f"audit INDEXED BY {name}" if engine == "sqlite" else "audit"
 
 
 def _page(chosen: AuditFilter, engine: Engine, *, begun: bool) -> str:
-    """The statement of a page, in which only the filters stand that are set: one whose parameter
-    stood for "all" would keep the engine from the other's index."""
+    """The statement of a page, with only the filters that are set: a parameter that can mean "all"
+    would keep the engine from using the index of another filter."""
     wanted = {**msgspec.structs.asdict(chosen), "before": begun or None}
     others = [sql for name, sql in _CONDITIONS.items() if wanted[name] is not None]
     if chosen.target:
@@ -137,8 +137,8 @@ class Audit:
         still: Principal | None = None,
         ended: Exception | None = None,
     ) -> None:
-        """Notes an event that `by` caused. It ends with `ended`, and undoes the transaction, where
-        the credential of `still` has ended by the time `at`, or its owner has another role."""
+        """Records an event that `by` caused. If the credential of `still` is no longer valid at the
+        time `at`, or its owner has another role, raises `ended` and rolls back the transaction."""
         values = {
             **msgspec.structs.asdict(by),
             "at": at,
@@ -156,12 +156,12 @@ class Audit:
     async def page(
         self, chosen: AuditFilter = EVERYTHING, *, before: int | None = None, limit: int
     ) -> list[Entry]:
-        """The newest entries that are older than the entry `before`."""
+        """The newest entries of a filter that are older than the entry `before`."""
         if chosen.users is not None and not chosen.users:
             return []
         slow = self._db.shown.slow
         place = None
-        if before is not None:  # which a replica that is asked now may not have yet
+        if before is not None:  # a replica may not have this entry yet
             asked = {"before": before}
             place = await slow.one(_PLACE, asked) or await self._db.slow.one(_PLACE, asked)
         kind, target_id = chosen.target or (None, None)
@@ -179,14 +179,14 @@ class Audit:
         return AUDIT.read_all(await slow.all(sql, {**values, "limit": limit}))
 
     async def batches(self, chosen: AuditFilter) -> AsyncIterator[list[Entry]]:
-        """Every entry of a filter, the newest first, without those that are written meanwhile."""
+        """Every entry of a filter, newest first, without those that are written meanwhile."""
         last = None
         while batch := await self.page(chosen, before=last, limit=EXPORT_BATCH):
             yield batch
             last = batch[-1].id
 
     async def once_called(self, email: str) -> frozenset[int]:
-        """The accounts that the log says had this e-mail, of many the latest."""
+        """The accounts that had this e-mail according to the log; if there are many, the latest."""
         engine = self._db.engine
         beyond = engine == "sqlite" and not email.isascii()
         sql = _ONCE_CALLED.format(
@@ -198,34 +198,34 @@ class Audit:
         return frozenset(int(row[0]) for row in rows)
 
     async def actions(self) -> list[str]:
-        """Every action that an entry tells of, in order."""
+        """Every action that any entry has, in order."""
         return [str(row[0]) for row in await self._db.shown.slow.all(_ACTIONS)]
 
     async def oldest_time(self, after: int, bound: Bound) -> int | None:
-        """The time of the first entry past the entry `after`, None where it is not old."""
+        """The time of the first entry after the entry `after`, or None if that is not old."""
         slow = self._db.slow
         first = await last_expired(slow, "audit", "at", bound, after=after, limit=1)
         row = await slow.one(AUDIT.by_id, {"id": first}) if first else None
         return AUDIT.read(row).at if row else None
 
     async def oldest(self, after: int, bound: Bound, limit: int) -> list[Entry]:
-        """The first old entries past the entry `after`, so many at most."""
+        """The first old entries after the entry `after`, at most `limit`."""
         slow = self._db.slow
         up_to = await last_expired(slow, "audit", "at", bound, after=after, limit=limit)
         values = {"after": after, "up_to": up_to, "limit": limit}
         return AUDIT.read_all(await slow.all(_OLDEST, values))
 
     async def released(self) -> int:
-        """Up to which entry the log may be removed, 0 for none."""
+        """The id up to which entries may be removed, 0 for none."""
         row = await self._db.one(_RELEASED)
         return row[0] if row else 0
 
     async def release(self, tx: Transaction, up_to: int) -> None:
-        """Lets all entries up to this one be removed; for others the database refuses it."""
+        """Allows all entries up to this one to be removed; the database refuses it for others."""
         await tx.run(_RELEASE, {"up_to": up_to})
 
     async def remove(self, tx: Transaction, after: int, up_to: int) -> int:
-        """Removes a few released entries past the entry `after`; returns the last of them, 0 where
-        none is left."""
+        """Removes a few released entries after the entry `after`; returns the id of the last of
+        them, or 0 if none are left."""
         values = {"after": after, "up_to": up_to, "limit": BATCH}
         return max((row[0] for row in await tx.all(_REMOVE, values)), default=0)

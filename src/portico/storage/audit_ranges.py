@@ -1,18 +1,17 @@
-"""The audit log's partitions on PostgreSQL: ranges of ids, each of which goes at once when all that
-it holds is released (decision record 0034). SQLite has none.
+"""The audit log's partitions on PostgreSQL: ranges of ids. A partition is dropped as a whole when
+all its entries are released (decision record 0034). SQLite has none.
 
-`audit_N` ends before the id (N + 1) * `RANGE`, and begins where that of N does, but for the first,
-which has all below. What fits no range stands in `audit_rest`, where all would be if nobody made
-any.
+`audit_N` has the ids from N * `RANGE` to before (N + 1) * `RANGE`; the first one also has all lower
+ids. Entries that fit no partition are in `audit_rest`.
 """
 
 from portico.storage.database import Database, Transaction
 
 RANGE = 1 << 24
-"""Ids of one. A page of the log looks into each, so there are few."""
+"""Ids per partition. A page of the log reads from every partition, so there should be few."""
 
 AHEAD = 2
-"""Ranges that are made before anything is written into them."""
+"""How many ranges are created before anything is written into them."""
 
 _NUMBERS = """
 SELECT CAST(substr(relname, 7) AS BIGINT) FROM pg_inherits JOIN pg_class ON oid = inhrelid
@@ -22,8 +21,8 @@ SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence('audit', 'id')::re
     EXISTS (SELECT FROM audit_rest)"""
 _RELEASED = "SELECT up_to FROM audit_removed"
 
-# Attached when it is made, for which nobody waits but who reads or writes `audit_rest`, while that
-# is looked through.
+# Created first and then attached. While it is attached, only readers and writers of `audit_rest`
+# wait, which is scanned then.
 _MAKE = """
 CREATE TABLE audit_{number} (LIKE audit INCLUDING INDEXES);
 CREATE TRIGGER audit_is_append_only BEFORE UPDATE OR TRUNCATE ON audit_{number}
@@ -32,23 +31,23 @@ CREATE TRIGGER audit_is_not_removed AFTER DELETE ON audit_{number} REFERENCING O
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_removal();
 SELECT copy_rights('audit', 'audit_{number}');
 ALTER TABLE audit ATTACH PARTITION audit_{number} FOR VALUES FROM ({first}) TO ({end});"""
-# Everybody who writes an entry waits for whoever waits for this lock.
+# All writers of entries wait behind a transaction that waits for this lock.
 _BRIEFLY = "SET LOCAL lock_timeout = '200ms'; SET LOCAL statement_timeout = 0;"
-# Autovacuum goes out of the way after a second; for this lock nobody else waits.
+# Autovacuum gives way after a second; nothing else waits behind this lock.
 _UNSWEPT = """
 SET LOCAL lock_timeout = '3s';
 LOCK TABLE audit_{number} IN SHARE UPDATE EXCLUSIVE MODE;"""
 
 
 class AuditRanges:
-    """Those of one environment."""
+    """The partitions of one environment."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
     async def missing(self) -> list[int]:
-        """The numbers of the ranges that are to be made: the present one, unless something of it
-        stands in `audit_rest`, and the next ones."""
+        """The numbers of the ranges to create: the current one, unless `audit_rest` has entries,
+        and the next ones."""
         if self._db.engine == "sqlite":
             return []
         made = await self._numbers()
@@ -59,13 +58,13 @@ class AuditRanges:
         return [number for number in wanted if number > covered and number not in made]
 
     async def make(self, tx: Transaction, number: int) -> None:
-        """Makes one. Raises `Unavailable` where others hold a lock on `audit_rest`."""
+        """Creates a partition. Raises `Unavailable` if others hold a lock on `audit_rest`."""
         bounds = {"first": number * RANGE, "end": (number + 1) * RANGE}
         await tx.script(_BRIEFLY)
         await tx.script(_MAKE.format(number=number, **bounds))
 
     async def released(self) -> list[int]:
-        """The numbers of those that hold nothing but what may be removed."""
+        """The numbers of the partitions whose entries may all be removed."""
         if self._db.engine == "sqlite":
             return []
         row = await self._db.slow.one(_RELEASED)
@@ -73,8 +72,8 @@ class AuditRanges:
         return sorted(number for number in await self._numbers() if number < end)
 
     async def drop(self, tx: Transaction, number: int) -> None:
-        """Removes one, with all that it holds. Raises `Unavailable` where somebody reads the log
-        for longer than writers can wait."""
+        """Drops a partition with all its entries. Raises `Unavailable` if a reader of the log takes
+        longer than writers can wait."""
         await tx.script(_UNSWEPT.format(number=number))
         await tx.script(_BRIEFLY)
         await tx.script(f"DROP TABLE audit_{number}")

@@ -1,4 +1,4 @@
-"""OAuth clients: what is registered, and the digest of the secret."""
+"""OAuth clients: their registration and the digest of the secret."""
 
 from portico.domain.oauth import Client
 from portico.storage.database import Database, Rank, Transaction
@@ -29,13 +29,13 @@ class Clients:
         self._db = db
 
     async def by_client_id(self, client_id: str) -> Client | None:
-        """The client that calls itself so."""
+        """The client with this `client_id`, if any."""
         if not client_id.isascii() or not client_id.isprintable():
-            return None  # and not every engine takes such text
+            return None  # no client has such an id, and PostgreSQL refuses NUL
         return await CLIENTS.one(self._db, _BY_CLIENT_ID, {"client_id": client_id})
 
     async def get(self, row_id: int, tx: Transaction | None = None) -> Client | None:
-        """The client of this row; with `tx`, nobody else changes it until that ends."""
+        """The client of this row, if any. With `tx` it is locked until the transaction ends."""
         return await CLIENTS.get(self._db, row_id, tx)
 
     async def all(self) -> list[Client]:
@@ -43,25 +43,25 @@ class Clients:
         return CLIENTS.read_all(await self._db.slow.all(_ALL))
 
     async def page(self, *, offset: int, limit: int) -> Page[Client]:
-        """One page of the clients, the newest first; the total is 0 beyond the last page."""
+        """One page of the clients, newest first. The total is 0 past the last page."""
         rows = await self._db.slow.all(_PAGE, {"offset": offset, "limit": limit})
         return counted_page(rows, CLIENTS.read)
 
     async def public(self) -> list[Client]:
-        """The clients without a secret, in no order."""
+        """The clients without a secret, in no particular order."""
         return CLIENTS.read_all(await self._db.slow.all(_PUBLIC))
 
     async def insert(self, tx: Transaction, client: Client) -> Client:
-        """Stores a new client, whose `id` is ignored, and returns it with the one it got."""
+        """Stores a new client, ignoring its `id`; returns it with the assigned id."""
         tx.touch(CLIENTS.part())
         return await CLIENTS.add(tx, client)
 
     async def update(self, tx: Transaction, client: Client) -> None:
-        """Stores what of a client can change."""
+        """Stores every changeable field of a client again."""
         tx.touch(CLIENTS.part())
         await tx.run(CLIENTS.update, CLIENTS.values(client))
 
     async def delete(self, tx: Transaction, row_id: int) -> None:
-        """Removes a client with all that was granted to it."""
-        tx.touch_all()  # whatever grants it has
+        """Deletes a client with all grants to it."""
+        tx.touch_all()  # its grants are not listed here
         await tx.run(CLIENTS.delete, {"id": row_id})

@@ -33,7 +33,7 @@ ORDER BY id DESC LIMIT :limit OFFSET :offset"""
 _LATEST = f"""
 SELECT {DELIVERIES.columns} FROM deliveries WHERE webhook_id = :webhook_id AND id < :before
 ORDER BY id DESC LIMIT :limit"""
-# Of a million that fail, no more are read than tell that it fails.
+# Reads only the latest deliveries of each webhook: one that fails may have a million.
 _LAST_DELIVERED = """
 SELECT w.id, (
     SELECT max(created_at) FROM (
@@ -41,8 +41,8 @@ SELECT w.id, (
         ORDER BY id DESC LIMIT 200
     ) AS latest WHERE status = 'delivered'
 ) FROM webhooks AS w"""
-# Whose host died while it sent them, they come back when the claim ends. Materialized, for else
-# PostgreSQL may look for them once for each row, and take more each time.
+# If a host dies while sending, its deliveries are due again when the claim ends. MATERIALIZED:
+# PostgreSQL might otherwise evaluate the CTE once per row, and claim other deliveries each time.
 _CLAIM = f"""
 WITH due AS MATERIALIZED ({{each}})
 UPDATE deliveries SET next_attempt_at = :until WHERE id IN (SELECT id FROM due)
@@ -55,7 +55,7 @@ WHERE webhook_id = :id_{letter} AND status = 'pending' AND next_attempt_at <= :n
 _NEXT = """
 SELECT CAST(:id_{letter} AS BIGINT), min(next_attempt_at) FROM deliveries
 WHERE webhook_id = :id_{letter} AND status = 'pending' AND id > :dropped_{letter}"""
-# What an answer asked for is kept in no column, so that it may be as long as any.
+# No column holds the Retry-After of an answer, so it is assumed to be as long as allowed.
 _LONGEST_WAIT = (
     f"CASE WHEN last_status IS NOT NULL THEN {1000 * LONGEST_RETRY_AFTER} "
     + "".join(
@@ -64,7 +64,7 @@ _LONGEST_WAIT = (
     )
     + "ELSE 0 END"
 )
-# By the index of what is due: what was queued while the clock was ahead, and what was tried then.
+# By the index of due deliveries: finds those that were queued or tried while the clock was ahead.
 _AHEAD = f"""
 SELECT id FROM deliveries
 WHERE webhook_id IN (SELECT id FROM webhooks) AND status = 'pending'
@@ -77,8 +77,8 @@ UPDATE deliveries SET status = :status, attempts = attempts + 1,
     next_attempt_at = :next_attempt_at, last_status = :last_status, last_error = :last_error,
     last_milliseconds = :last_milliseconds, answer = :answer
 WHERE id = :id AND status = 'pending'"""
-# By the index of what is due, which has nothing else: those that were noted before would be passed
-# each time.
+# By the index of due deliveries, which has only pending ones: by any other, those already marked
+# would be read again each time.
 _DROP = """
 WITH given_up AS MATERIALIZED (
     SELECT id FROM deliveries
@@ -97,7 +97,7 @@ _TELL = "SELECT pg_notify(current_schema(), 'webhooks')"
 
 
 class Attempt(msgspec.Struct, frozen=True):
-    """What came of one attempt, as the columns of its delivery have it."""
+    """The outcome of one attempt, in the columns of its delivery."""
 
     id: int
     status: str
@@ -115,7 +115,7 @@ class Deliveries:
         self._db = db
 
     async def add(self, tx: Transaction, at: int, told: Sequence[tuple[int, int, str]]) -> None:
-        """Queues deliveries that are due at once: webhook, event and its type."""
+        """Queues deliveries that are due at once: webhook id, event id and the event's type."""
         await tx.run_many(
             _INSERT,
             [
@@ -125,7 +125,7 @@ class Deliveries:
         )
 
     async def tell(self, tx: Transaction) -> None:
-        """Rings every process's bell on PostgreSQL, once `tx` is committed."""
+        """On PostgreSQL, rings the bell of every process once `tx` is committed."""
         if self._db.engine == "postgres":
             await tx.one(_TELL)
 
@@ -136,8 +136,8 @@ class Deliveries:
     async def page(
         self, webhook_id: int, *, offset: int, limit: int, behind: Keyset | None = None
     ) -> Page[Delivery]:
-        """A page of a webhook's deliveries, the newest first. It begins `behind` a keyset, if one
-        is given, else at `offset`."""
+        """A page of a webhook's deliveries, newest first. It begins `behind` a keyset if given,
+        else at `offset`."""
         values = {
             "webhook_id": webhook_id,
             "below": behind[0] if behind else NEWEST,
@@ -153,26 +153,26 @@ class Deliveries:
         return await self._db.snapshot(read)
 
     async def latest(self, webhook_id: int, before: int | None, limit: int) -> list[Delivery]:
-        """A webhook's newest deliveries, of those with an id below `before`."""
+        """A webhook's newest deliveries with an id below `before`."""
         start = NEWEST if before is None else before
         values = {"webhook_id": webhook_id, "before": start, "limit": limit}
         return DELIVERIES.read_all(await self._db.all(_LATEST, values))
 
     async def last_delivered(self) -> dict[int, int | None]:
-        """Of each webhook when the newest of what was delivered had come to be, in epoch
-        milliseconds; None where none of its latest was."""
+        """By webhook: when its newest successful delivery was queued, in epoch milliseconds, or
+        None if none of its latest was successful."""
         return dict(await self._db.slow.all(_LAST_DELIVERED))  # type: ignore[arg-type]  # pairs
 
     async def last_of(self, tx: Transaction, webhook_id: int) -> int:
-        """The id of a webhook's newest delivery, 0 where it has none."""
+        """The id of a webhook's newest delivery, or 0 if it has none."""
         row = await tx.one(_LAST, {"webhook_id": webhook_id})
         return row[0] if row else 0
 
     async def claim(
         self, tx: Transaction, rooms: Sequence[tuple[Webhook, int]], *, now: int, until: int
     ) -> list[Delivery]:
-        """Takes what is due: of each webhook as many as there is room for, nobody else until
-        `until`, when they are due again."""
+        """Claims due deliveries, at most as many of each webhook as its room. No other process gets
+        them before `until`, when they are due again."""
         due = _DUE.replace("{lock}", SKIP_LOCKED[self._db.engine])
         sql, values = _for_each(due, rooms)
         each = " UNION ALL ".join(sql)
@@ -181,19 +181,19 @@ class Deliveries:
         return DELIVERIES.read_all(rows)
 
     async def next_due(self, rooms: Sequence[tuple[Webhook, int]]) -> dict[int, int]:
-        """When the next pending delivery of each of these webhooks is due, or was, in epoch
-        milliseconds, where it has one."""
+        """When the next pending delivery of each of these webhooks is or was due, in epoch
+        milliseconds. Webhooks without one are left out."""
         sql, values = _for_each(_NEXT, rooms)
         rows = await self._db.all(" UNION ALL ".join(sql), values)
         return {webhook_id: due for webhook_id, due in rows if due is not None}
 
     async def done(self, tx: Transaction, attempts: Sequence[Attempt]) -> None:
-        """Notes what came of attempts, where the delivery was not given up meanwhile."""
+        """Stores the outcomes of attempts, unless the delivery was given up meanwhile."""
         await tx.run_many(_DONE, [msgspec.structs.asdict(attempt) for attempt in attempts])
 
     async def drop(self, tx: Transaction, webhook: Webhook) -> bool:
-        """Notes of some deliveries that were given up when their webhook was disabled that they
-        were; tells whether there may be more."""
+        """Marks a batch of the deliveries that were given up when their webhook was disabled;
+        returns whether there may be more."""
         values = {
             "webhook_id": webhook.id,
             "up_to": webhook.dropped_up_to,
@@ -204,12 +204,12 @@ class Deliveries:
         return len(await tx.all(statement, values)) == BATCH
 
     async def release(self, tx: Transaction, ids: Sequence[int], now: int) -> None:
-        """Has pending deliveries be due at this time."""
+        """Makes pending deliveries due at this time."""
         await tx.run_many(_RELEASE, [{"id": one, "now": now} for one in ids])
 
     async def queued_ahead(self, now: int, limit: int) -> list[int]:
-        """The ids of some that were queued or tried while the clock was ahead, and that wait for
-        its time."""
+        """The ids of some deliveries that were queued or tried while the clock was ahead, and are
+        due too late."""
         values = {"latest": now + MINUTE, "limit": limit}
         return [row[0] for row in await self._db.slow.all(_AHEAD, values)]
 
@@ -218,7 +218,7 @@ class Deliveries:
         return await last_expired(self._db.slow, "deliveries", "created_at", bound, limit=1) > 0
 
     async def forget(self, tx: Transaction, bound: Bound) -> bool:
-        """Removes the oldest that are old; tells whether there may be more."""
+        """Removes a batch of old deliveries; returns whether there may be more."""
         up_to = await last_expired(tx, "deliveries", "created_at", bound)
         if up_to:
             await tx.run(_REMOVE, {"up_to": up_to, "limit": BATCH})

@@ -1,4 +1,4 @@
-"""Where accounts are signed in: browsers by session, programs by login token."""
+"""Where accounts are signed in: browsers by sessions, programs by logins."""
 
 from collections.abc import Mapping
 
@@ -10,8 +10,8 @@ from portico.storage.sessions import living
 
 
 class Place(msgspec.Struct, frozen=True):
-    """One place: what it was signed in by, "session" or "login", and the id of that. Times are
-    epoch milliseconds."""
+    """A place where an account is signed in: `by` is "session" or "login", `id` the id of that row.
+    Times are epoch milliseconds."""
 
     by: str
     id: int
@@ -45,14 +45,14 @@ class Devices:
     async def page(
         self, user_id: int, now: int, *, session_id: int, offset: int, limit: int
     ) -> Page[Place]:
-        """One page of an account's, the one with this session first, then the last seen; the total
-        is 0 beyond the last page."""
+        """One page of an account's places: the one with this session first, then the most recently
+        seen. The total is 0 past the last page."""
         values = {"session_id": session_id, "offset": offset, "limit": limit}
         rows = await self._db.slow.all(_PAGE, {**_of(user_id, now), **values})
         return counted_page(rows, lambda row: Place(*row))
 
     async def get(self, user_id: int, now: int, by: str, row_id: int) -> Place | None:
-        """The place of an account that this session or this login is, if it lives."""
+        """The place of an account with this session or login, if that is valid."""
         row = await self._db.one(_ONE, {**_of(user_id, now), "kind": by, "id": row_id})
         return Place(*row) if row else None
 

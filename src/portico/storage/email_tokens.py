@@ -1,5 +1,4 @@
-"""Single-use tokens that were sent by e-mail, or handed over: their digests, and what each is good
-for."""
+"""Single-use tokens that were sent by e-mail or handed over: their digests and purposes."""
 
 import msgspec
 
@@ -7,12 +6,12 @@ from portico.storage.database import Database, Transaction
 from portico.storage.table import LOADED_BOOLEAN, Table
 
 NOWHERE = ""
-"""Instead of an address, where a token was handed over."""
+"""Stored in place of an address if a token was handed over."""
 
 
 class EmailToken(msgspec.Struct, frozen=True):
-    """What a token is good for; `email` is where it was sent, and `mailed` tells that it went there
-    by mail, not into a file that whoever runs the server reads."""
+    """A token's purpose. `email` is where it was sent; `mailed` is whether that was by mail, and
+    not into a file that the operator reads."""
 
     user_id: int
     purpose: str
@@ -45,24 +44,24 @@ class EmailTokens:
         self._db = db
 
     async def by_hash(self, token_hash: bytes) -> EmailToken | None:
-        """The token with this digest, whether it has expired or not; it stays usable."""
+        """The token with this digest, expired or not; it stays usable."""
         return await EMAIL_TOKENS.one(self._db, _BY_HASH, {"hash": token_hash})
 
     async def insert(self, tx: Transaction, token_hash: bytes, token: EmailToken) -> None:
-        """Stores a new token by its digest."""
+        """Stores a new token and its digest."""
         await EMAIL_TOKENS.add(tx, token, token_hash=token_hash)
 
     async def take(
         self, tx: Transaction, token_hash: bytes, *, purpose: str, now: int
     ) -> EmailToken | None:
-        """Uses a token up, if it is there, for this purpose and not expired."""
+        """Uses up and returns a token, if there is one for this purpose that has not expired."""
         row = await tx.one(_TAKE, {"hash": token_hash, "purpose": purpose, "now": now})
         return EMAIL_TOKENS.read(row) if row else None
 
     async def delete_of_user(self, tx: Transaction, user_id: int, *, purpose: str = "") -> None:
-        """Makes a user's tokens of one purpose, or of all, useless."""
+        """Deletes a user's tokens of one purpose, or of all."""
         await tx.run(_DELETE_OF_USER, {"user_id": user_id, "purpose": purpose})
 
     async def delete_sent(self, tx: Transaction, user_id: int, purpose: str) -> None:
-        """Makes a user's tokens of one purpose useless, but for what was handed over."""
+        """Deletes a user's tokens of one purpose, except those that were handed over."""
         await tx.run(_DELETE_SENT, {"user_id": user_id, "purpose": purpose})

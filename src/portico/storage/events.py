@@ -1,8 +1,8 @@
-"""Events: stored with the change that they tell of, read by their number.
+"""Events: stored in the transaction of the change that they describe, read by their number.
 
-A number that is read is final: none below it comes any more. SQLite has one writer, so that numbers
-are given in the order of commits. PostgreSQL commits transactions in any order, so an event gets
-its number once it is committed, under a lock (`settle`), and is not read before
+Numbers are final: once an event was read, no event with a lower number appears. SQLite has one
+writer, so numbers are assigned in the order of commits. PostgreSQL commits transactions in any
+order, so an event gets its number after its commit, under a lock (`settle`), and is not read before
 (docs/decisions/0023).
 """
 
@@ -43,9 +43,9 @@ _LAST = """
 SELECT coalesce((SELECT max(id) FROM events), (SELECT up_to FROM events_removed), 0)"""
 _REMOVED = "SELECT up_to FROM events_removed"
 AT_ONCE = 20_000
-"""Events that get their numbers by one statement, as the migrations have it."""
+"""How many events one statement numbers, as in the migrations."""
 
-# By the index of just these: to find any of them, PostgreSQL may read all events.
+# By the index of only these events: otherwise PostgreSQL might read all events to find them.
 _WAITING = f"""
 SELECT count(*)
 FROM (SELECT FROM events WHERE id IS NULL ORDER BY seq LIMIT {AT_ONCE}) AS waiting"""
@@ -59,11 +59,11 @@ INSERT INTO events_removed (one, up_to) VALUES (1, :up_to)
 ON CONFLICT (one) DO UPDATE SET up_to = excluded.up_to"""
 
 PAGE_BYTES = 1024 * 1024
-"""About how much of events is read at once, beyond the first of them: one may have two forms of a
-product, of more than half of that each."""
+"""About how many bytes of events a page has. The first event may be larger: it may contain a
+product twice, each of more than half of this size."""
 
 _STEP = 10
-"""Events that a statement reads: how large they are shows when they are there."""
+"""How many events one statement reads, since their size is only known once they are read."""
 
 
 class EventPage(msgspec.Struct, frozen=True):
@@ -74,7 +74,7 @@ class EventPage(msgspec.Struct, frozen=True):
 
 
 class ToTell(msgspec.Struct, frozen=True):
-    """An event as far as it decides which webhooks are told of it: of a test also its data."""
+    """What decides which webhooks an event is delivered to; `ping` is the data of a test event."""
 
     id: int
     type: str
@@ -88,7 +88,7 @@ class Events:
         self._db = db
 
     async def add(self, tx: Transaction, at: int, event: Published) -> None:
-        """Stores an event; whoever commits `tx` rings the database's bell."""
+        """Stores an event. The caller rings the database's bell after it has committed `tx`."""
         values = {
             "type": event.type,
             "at": at,
@@ -99,19 +99,19 @@ class Events:
         await tx.last(_INSERT, values)
 
     async def settle(self) -> None:
-        """Gives all committed events their numbers, where they have none yet, and tells every
-        process. PostgreSQL alone has such."""
+        """Numbers all committed events that have no number yet, and notifies every process. Does
+        nothing on SQLite."""
         waiting = AT_ONCE if self._db.engine == "postgres" else 0
         while waiting == AT_ONCE:
-            # Most often there are none, and nobody needs to write.
+            # Usually there are none, and no write transaction is needed.
             row = await self._db.one(_WAITING)
             if waiting := row[0] if row else 0:
                 async with self._db.transaction() as tx:
                     await tx.last(_SETTLE)
 
     async def settled_in(self, tx: Transaction) -> int:
-        """The number of the newest event: all that was committed before has one, what is committed
-        later gets a higher one."""
+        """The number of the newest event, after numbering all events committed before. Events that
+        are committed later get higher numbers."""
         more = self._db.engine == "postgres"
         while more:
             row = await tx.one(_SETTLE)
@@ -123,20 +123,19 @@ class Events:
         return await self._last(self._db)
 
     async def removed_up_to(self) -> int:
-        """The highest number whose event was removed by age, 0 where none was."""
+        """The highest number of an event that was removed by age, or 0."""
         row = await self._db.one(_REMOVED)
         return row[0] if row else 0
 
     async def page(self, after: int, types: Sequence[str] | None, limit: int) -> EventPage:
-        """The oldest events with a number above `after`, of these types or of all: `limit` at most,
+        """The oldest events with a number above `after`, of these types or of all: at most `limit`,
         and about `PAGE_BYTES`."""
         return await self._walk(_UP, after, types, limit)
 
     async def latest(
         self, before: int | None, types: Sequence[str] | None, limit: int
     ) -> EventPage:
-        """The newest events, of those with a number below `before`, of these types or of all, as
-        `page` has them."""
+        """The newest events with a number below `before`, otherwise as `page`."""
         return await self._walk(_DOWN, NEWEST if before is None else before, types, limit)
 
     async def _walk(
@@ -170,18 +169,18 @@ class Events:
         return EVENTS.read_all(await self._db.all(sql, values))
 
     async def to_tell(self, after: int, limit: int, tx: Transaction | None = None) -> list[ToTell]:
-        """The oldest events with a number above `after`, tests of webhooks among them."""
+        """The oldest events with a number above `after`, including tests of webhooks."""
         rows = await (tx or self._db).all(_TO_TELL, {"after": after, "limit": limit})
         return [ToTell(*row) for row in rows]
 
     async def some(self, ids: Collection[int]) -> dict[int, StoredEvent]:
-        """The events with these numbers, by number; of those that are kept."""
+        """The events with these numbers that are still stored, by number."""
         engine = self._db.engine
         rows = await self._db.all(f"{_ONES} {AMONG[engine]}", among(engine, ids))
         return {event.id: event for event in EVENTS.read_all(rows)}
 
     async def each(self, ids: Collection[int]) -> AsyncGenerator[StoredEvent, None]:
-        """The same one by one; after about `PAGE_BYTES` of them others have their turn."""
+        """As `some`, one by one; yields to the event loop after about every `PAGE_BYTES`."""
         numbers, size = sorted(ids), 0
         for first in range(0, len(numbers), _STEP):
             for event in (await self.some(numbers[first : first + _STEP])).values():
@@ -200,7 +199,7 @@ class Events:
         return await last_expired(self._db.slow, "events", "at", bound, limit=1) > 0
 
     async def forget(self, tx: Transaction, bound: Bound) -> bool:
-        """Removes the oldest that are old, without a gap; tells whether there may be more."""
+        """Removes a batch of old events, without a gap; returns whether there may be more."""
         up_to = await last_expired(tx, "events", "at", bound)
         if up_to:
             removed = await tx.all(_REMOVE, {"up_to": up_to, "limit": BATCH})

@@ -1,4 +1,4 @@
-"""Second factors: authenticators, recovery codes, and sign-ins that wait for one of them."""
+"""Second factors: authenticators, passkeys, recovery codes, and sign-ins waiting for a factor."""
 
 import msgspec
 
@@ -8,7 +8,7 @@ from portico.storage.table import Table
 
 
 class PendingSignIn(msgspec.Struct, frozen=True):
-    """A sign-in whose first step is taken: by a provider, or by the password where it is None.
+    """A sign-in that has passed its first step: at `provider`, or by the password if that is None.
     `expires_at` is in epoch milliseconds."""
 
     user_id: int
@@ -24,7 +24,8 @@ PENDING = Table("pending_sign_ins", PendingSignIn, secrets=("token_hash",))
 
 _OF_USER = f"SELECT {AUTHENTICATORS.columns} FROM authenticators WHERE user_id = :user_id"
 _CODES = "SELECT count(*) FROM recovery_codes WHERE user_id = :user_id"
-# Single use: of concurrent uses of a code exactly one finds an earlier step, or one too late.
+# Single use: of concurrent uses of a code exactly one finds an earlier step. A stored step after
+# `:latest` was set while the clock was ahead.
 _USE = """
 UPDATE authenticators SET last_step = :step, last_used_at = :now
 WHERE id = :id AND last_step NOT BETWEEN :step AND :latest RETURNING id"""
@@ -61,7 +62,7 @@ class FactorStore:
         self._db = db
 
     async def of_user(self, user_id: int, tx: Transaction | None = None) -> Factors:
-        """What a user has; with `tx`, as that sees it."""
+        """A user's factors; with `tx`, as the transaction sees them."""
         one = self._db.one if tx is None else tx.one
         every = self._db.all if tx is None else tx.all
         app = await one(_OF_USER, {"user_id": user_id})
@@ -73,21 +74,21 @@ class FactorStore:
         return Factors(authenticator, passkeys, int(codes[0]) if codes else 0)
 
     async def passkey(self, credential_id: bytes) -> Passkey | None:
-        """The passkey with this id, whosever it is."""
+        """The passkey with this credential id, of any user."""
         return await PASSKEYS.one(self._db, _PASSKEY, {"id": credential_id})
 
     async def add_passkey(self, tx: Transaction, new: Passkey) -> Passkey:
-        """Stores a new one, whose id is ignored; returns it with the one it got. Raises
-        `UniqueViolation` where it is known."""
+        """Stores a new passkey, ignoring its `id`; returns it with the assigned id. Raises
+        `UniqueViolation` if it is registered already."""
         return await PASSKEYS.add(tx, new)
 
     async def count_passkey(self, tx: Transaction, row_id: int, count: int, now: int) -> bool:
-        """Notes a passkey's use; False where it is gone, or counts no further than before."""
+        """Records a passkey's use; False if it was removed or its counter did not increase."""
         used = {"id": row_id, "count": count, "now": now}
         return await tx.one(_COUNT_PASSKEY, used) is not None
 
     async def rename_passkey(self, tx: Transaction, user_id: int, row_id: int, name: str) -> None:
-        """Gives a user's passkey another name."""
+        """Renames a user's passkey."""
         await tx.run(_RENAME_PASSKEY, {"user_id": user_id, "id": row_id, "name": name})
 
     async def remove_passkey(self, tx: Transaction, user_id: int, row_id: int) -> None:
@@ -95,23 +96,22 @@ class FactorStore:
         await tx.run(_DELETE_PASSKEY, {"user_id": user_id, "id": row_id})
 
     async def use_challenge(self, tx: Transaction, challenge_hash: bytes, until: int) -> bool:
-        """Uses up a challenge, remembering it as long as it could be answered; False where that was
-        done before."""
+        """Uses up a challenge, remembering it until it expires; False if it was used before."""
         used = {"hash": challenge_hash, "until": until}
         return await tx.one(_USE_CHALLENGE, used) is not None
 
     async def add_authenticator(self, tx: Transaction, new: Authenticator) -> Authenticator:
-        """Stores a new one, whose id is ignored; returns it with the one it got. Raises
-        `UniqueViolation` where there is one."""
+        """Stores a new authenticator, ignoring its `id`; returns it with the assigned id. Raises
+        `UniqueViolation` if the user has one."""
         return await AUTHENTICATORS.add(tx, new)
 
     async def use_step(self, tx: Transaction, authenticator_id: int, step: int, now: int) -> bool:
-        """Uses up the code of a step and those before it; False where that was done before."""
+        """Uses up the code of a step and all earlier ones; False if that was done before."""
         used = {"id": authenticator_id, "step": step, "latest": latest_step(now), "now": now}
         return await tx.one(_USE, used) is not None
 
     async def rename(self, tx: Transaction, user_id: int, row_id: int, name: str) -> None:
-        """Gives a user's authenticator another name."""
+        """Renames a user's authenticator."""
         await tx.run(_RENAME, {"user_id": user_id, "id": row_id, "name": name})
 
     async def remove(self, tx: Transaction, user_id: int, row_id: int) -> None:
@@ -119,7 +119,8 @@ class FactorStore:
         await tx.run(_DELETE, {"user_id": user_id, "id": row_id})
 
     async def remove_all(self, tx: Transaction, user_id: int) -> int:
-        """Removes all that a user has, recovery codes too; tells how many factors there were."""
+        """Removes all of a user's factors and recovery codes; returns how many factors there
+        were."""
         await self.set_recovery_codes(tx, user_id, ())
         passkeys = await tx.all(_DELETE_PASSKEYS, {"user_id": user_id})
         return len(passkeys) + len(await tx.all(_DELETE_ALL, {"user_id": user_id}))
@@ -127,7 +128,7 @@ class FactorStore:
     async def set_recovery_codes(
         self, tx: Transaction, user_id: int, hashes: tuple[bytes, ...]
     ) -> None:
-        """Stores recovery codes by their digests, instead of those before."""
+        """Replaces a user's recovery codes by those with these digests."""
         await tx.run(_DELETE_CODES, {"user_id": user_id})
         await tx.run_many(_ADD_CODE, [{"user_id": user_id, "hash": one} for one in hashes])
 
@@ -136,21 +137,21 @@ class FactorStore:
         return await self._db.one(_HAS_CODE, {"user_id": user_id, "hash": code_hash}) is not None
 
     async def use_recovery_code(self, tx: Transaction, user_id: int, code_hash: bytes) -> bool:
-        """Uses up a recovery code; False where it is none, or was used before."""
+        """Uses up a recovery code; False if there is no such code or it was used before."""
         return await tx.one(_USE_CODE, {"user_id": user_id, "hash": code_hash}) is not None
 
     async def add_pending(self, tx: Transaction, token_hash: bytes, new: PendingSignIn) -> None:
-        """Stores a sign-in that waits, by its digest."""
+        """Stores a pending sign-in and the digest of its token."""
         await PENDING.add(tx, new, token_hash=token_hash)
 
     async def pending(self, token_hash: bytes) -> PendingSignIn | None:
-        """The sign-in with this digest that waits, whether it has expired or not."""
+        """The pending sign-in with this digest, expired or not."""
         return await PENDING.one(self._db, _PENDING, {"hash": token_hash})
 
     async def take_pending(self, tx: Transaction, token_hash: bytes, now: int) -> bool:
-        """Ends a sign-in's wait; False where it has expired or was taken before."""
+        """Removes a pending sign-in; False if it has expired or was removed before."""
         return await tx.one(_TAKE_PENDING, {"hash": token_hash, "now": now}) is not None
 
     async def delete_pending_of_user(self, tx: Transaction, user_id: int) -> None:
-        """Ends all sign-ins of a user that wait."""
+        """Removes all pending sign-ins of a user."""
         await tx.run(_DELETE_PENDING, {"user_id": user_id})

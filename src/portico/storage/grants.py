@@ -1,4 +1,4 @@
-"""Grants and what they buy: authorization codes, refresh tokens and access tokens."""
+"""Grants and what is issued for them: authorization codes, refresh tokens and access tokens."""
 
 import msgspec
 
@@ -12,10 +12,10 @@ from portico.storage.users import OWNERS
 
 
 class Grant(msgspec.Struct, frozen=True):
-    """A token family: what a user granted to a client, or, without one, by signing in.
+    """A token family: a user's grant to a client, or a login if there is no client.
 
-    Times are epoch milliseconds; `expires_at` is the end of its last token, `proved_at` when the
-    user signed in, by `amr`.
+    Times are epoch milliseconds; `expires_at` is when its last token expires, `proved_at` when the
+    user signed in, by the methods `amr`.
     """
 
     id: int
@@ -37,7 +37,7 @@ class Grant(msgspec.Struct, frozen=True):
         return Proof(self.amr, self.proved_at)
 
     def lives(self, now: int) -> bool:
-        """Whether it has not ended at this time, in epoch milliseconds."""
+        """Whether it is neither revoked nor expired at this time, in epoch milliseconds."""
         return self.revoked_at is None and now < self.expires_at
 
 
@@ -54,21 +54,21 @@ class Token(msgspec.Struct, frozen=True):
 
 
 class OwnedToken(Owner, frozen=True, kw_only=True):
-    """A pair, its family, and what the family's user may do at present."""
+    """A token pair, its grant, and their user's current role and state."""
 
     token: Token
     grant: Grant
 
     def holds(self, now: int) -> bool:
-        """Whether the access token does: it has not expired, its family was not revoked, and its
-        user is not suspended."""
+        """Whether the access token is valid: not expired, its grant not revoked, and its user not
+        suspended."""
         if self.suspended_at is not None:
             return False
         return self.grant.revoked_at is None and now < self.token.access_expires_at
 
 
 class Code(msgspec.Struct, frozen=True):
-    """An authorization code; `grant_id` is what it was exchanged for."""
+    """An authorization code; `grant_id` is the grant that it was exchanged for."""
 
     client_row_id: int
     user_id: int
@@ -114,7 +114,7 @@ _REVOKE = "UPDATE grants SET revoked_at = :now WHERE id = :id AND revoked_at IS 
 _REVOKE_OF_USER = """
 UPDATE grants SET revoked_at = :now WHERE user_id = :user_id AND revoked_at IS NULL RETURNING id"""
 _EXTEND = "UPDATE grants SET expires_at = :expires_at, last_used_at = :now WHERE id = :id"
-# Whoever holds a row that this wants may want another that this holds; so it waits for none.
+# Skips locked rows: a transaction that holds one may be waiting for another that this one holds.
 _EARLIER = "(last_used_at < :at OR last_used_at > :latest)"
 _USED = {
     "sqlite": f"UPDATE grants SET last_used_at = :at WHERE id = :id AND {_EARLIER}",
@@ -124,7 +124,7 @@ UPDATE grants SET last_used_at = :at WHERE id = (
 }
 # Single use: of concurrent refreshes with one token exactly one finds `used_at` empty.
 _USE = "UPDATE tokens SET used_at = :now WHERE id = :id AND used_at IS NULL RETURNING id"
-# By every clock, also one that is behind.
+# The time 0 has passed by every clock, also one that is behind.
 _END_ACCESS = """
 UPDATE tokens SET access_expires_at = 0 WHERE id = :id AND access_expires_at > 0
 RETURNING grant_id"""
@@ -161,23 +161,23 @@ class Grants:
         return _owned(row) if row else None
 
     async def get(self, grant_id: int, tx: Transaction | None = None) -> Grant | None:
-        """The grant with this id; with `tx`, nobody else changes it until that ends."""
+        """The grant with this id, if any. With `tx` it is locked until the transaction ends."""
         return await GRANTS.get(self._db, grant_id, tx)
 
     async def of_user(self, user_id: int, now: int) -> list[Grant]:
-        """A user's living grants, newest first."""
+        """A user's valid grants, newest first."""
         rows = await self._db.slow.all(_OF_USER, {"user_id": user_id, "now": now})
         return GRANTS.read_all(rows)
 
     async def of_clients(self, user_id: int, now: int, *, offset: int, limit: int) -> Page[Grant]:
-        """One page of what a user has granted to clients and lives, the newest first; the total is
-        0 beyond the last page."""
+        """One page of a user's valid grants to clients, newest first. The total is 0 past the last
+        page."""
         values = {"user_id": user_id, "now": now, "offset": offset, "limit": limit}
         rows = await self._db.slow.all(_OF_CLIENTS, values)
         return counted_page(rows, GRANTS.read)
 
     async def logins(self, now: int) -> list[Grant]:
-        """Every living grant that came of signing in, newest first."""
+        """Every valid login, newest first."""
         return GRANTS.read_all(await self._db.slow.all(_ALL, {"now": now}))
 
     async def insert(
@@ -222,7 +222,7 @@ class Grants:
         access_expires_at: int,
         refresh_expires_at: int,
     ) -> None:
-        """Stores a new pair by its digests, and lets its family live as long as it does."""
+        """Stores the digests of a new pair, and extends its grant to when the pair expires."""
         pair = Token(
             id=0,
             grant_id=grant_id,
@@ -238,43 +238,45 @@ class Grants:
         await tx.run(_EXTEND, extended)
 
     async def use(self, tx: Transaction, token_id: int, now: int) -> bool:
-        """Marks a refresh token as used; False when it was used before."""
+        """Marks a refresh token as used; False if it was used before."""
         return await tx.one(_USE, {"id": token_id, "now": now}) is not None
 
     async def end_access(self, tx: Transaction, token_id: int) -> None:
-        """Ends an access token at once; its refresh token stays."""
+        """Makes an access token expire at once; its refresh token stays valid."""
         if row := await tx.one(_END_ACCESS, {"id": token_id}):
             tx.touch(GRANTS.part(row[0]))
 
     async def end_access_of_logins(self, tx: Transaction, now: int) -> None:
-        """Ends the access tokens of all logins at once; their refresh tokens stay. What is known of
-        them moves with the signing keys, which end with them."""
+        """Makes the access tokens of all logins expire at once; their refresh tokens stay valid.
+        Touches no part: cached owners also depend on the signing keys, which end together with
+        these tokens."""
         await tx.run(_END_LOGINS_ACCESS, {"since": now - AHEAD})
 
     async def revoke(self, tx: Transaction, grant_id: int, now: int) -> bool:
-        """Ends a family at once; False when it was revoked before."""
+        """Revokes a grant with all its tokens; False if it was revoked before."""
         tx.touch(GRANTS.part(grant_id))
         return await tx.one(_REVOKE, {"id": grant_id, "now": now}) is not None
 
     async def revoke_of_user(self, tx: Transaction, user_id: int, now: int) -> int:
-        """Ends all of a user's families and codes; tells how many families there were."""
+        """Revokes all of a user's grants and deletes their codes; returns how many grants it
+        revoked."""
         await tx.run(_FORGET_CODES_OF_USER, {"user_id": user_id})
         revoked = await tx.all(_REVOKE_OF_USER, {"user_id": user_id, "now": now})
         tx.touch(*(GRANTS.part(row[0]) for row in revoked))
         return len(revoked)
 
     async def record_use(self, tx: Transaction, used: dict[int, int], now: int) -> None:
-        """Moves the last-used times of grants forward: grant id to milliseconds. One that is ahead
-        of the clock gives way."""
+        """Moves the last-used times of grants forward: grant id to milliseconds. A stored time that
+        is ahead of the clock is replaced."""
         uses = [{"id": grant, "at": at, "latest": now + AHEAD} for grant, at in used.items()]
         await tx.run_many(_USED[self._db.engine], uses)
 
     async def add_code(self, tx: Transaction, code_hash: bytes, code: Code) -> None:
-        """Stores a new authorization code by its digest."""
+        """Stores a new authorization code and its digest."""
         await CODES.add(tx, code, code_hash=code_hash)
 
     async def code(self, code_hash: bytes, tx: Transaction | None = None) -> Code | None:
-        """The code with this digest; with `tx`, nobody else spends it until that ends."""
+        """The code with this digest, if any. With `tx` it is locked until the transaction ends."""
         return await CODES.one(self._db, _CODE, {"hash": code_hash}, tx)
 
     async def spend_code(self, tx: Transaction, code_hash: bytes, grant_id: int) -> None:

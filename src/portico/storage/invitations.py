@@ -1,4 +1,4 @@
-"""Invitations: their rows, found by the digest of what their links hold."""
+"""Invitations: their rows, found by the digest of the token in their links."""
 
 from portico.domain.invitations import Invitation
 from portico.domain.users import email_key
@@ -24,7 +24,7 @@ _COUNT_PENDING = "SELECT count(*) FROM invitations WHERE signed_up = 0 AND expir
 _TAKE = f"""
 DELETE FROM invitations WHERE token_hash = :hash AND expires_at > :now
 RETURNING {INVITATIONS.columns}"""
-# Who signs up does not take the place of whom an admin has invited, until that has expired.
+# A sign-up does not replace an admin's invitation until that has expired.
 _PUT = f"""
 INSERT INTO invitations ({", ".join(INVITATIONS.written)})
 VALUES ({", ".join(f":{column}" for column in INVITATIONS.written)})
@@ -37,7 +37,7 @@ DELETE FROM invitations WHERE email_key = :email_key RETURNING {INVITATIONS.colu
 
 
 class Invitations:
-    """The invitations of one environment: at most one for an e-mail."""
+    """The invitations of one environment: at most one for each e-mail."""
 
     rank = Rank.REST
 
@@ -45,7 +45,8 @@ class Invitations:
         self._db = db
 
     async def get(self, invitation_id: int, tx: Transaction | None = None) -> Invitation | None:
-        """The invitation with this id; with `tx`, nobody else changes it until that ends."""
+        """The invitation with this id, if any. With `tx` it is locked until the transaction
+        ends."""
         return await INVITATIONS.get(self._db, invitation_id, tx)
 
     async def by_hash(self, token_hash: bytes) -> Invitation | None:
@@ -57,33 +58,33 @@ class Invitations:
         return await INVITATIONS.one(self._db, _OF_EMAIL, {"email_key": email_key(email)})
 
     async def by_admins(self, *, offset: int, limit: int) -> Page[Invitation]:
-        """One page of those that admins have made, the newest first, expired ones too; the total is
-        0 beyond the last page."""
+        """One page of the invitations by admins, including expired ones, newest first. The total is
+        0 past the last page."""
         rows = await self._db.slow.all(_BY_ADMINS, {"offset": offset, "limit": limit})
         return counted_page(rows, INVITATIONS.read)
 
     async def count_pending(self, now: int) -> int:
-        """How many of those that admins have made have not expired."""
+        """How many invitations by admins have not expired."""
         row = await self._db.slow.one(_COUNT_PENDING, {"now": now})
         return row[0] if row else 0
 
     async def put(
         self, tx: Transaction, token_hash: bytes, invitation: Invitation
     ) -> Invitation | None:
-        """Stores an invitation, whose id is ignored, instead of the one for its e-mail, if any;
-        returns it as it is stored. None, and nothing stored, for somebody who signs up and whom an
-        admin has invited."""
+        """Stores an invitation, ignoring its `id`, in place of any other for its e-mail; returns it
+        as stored. Stores nothing and returns None for a sign-up whose e-mail an admin has
+        invited."""
         values = {**INVITATIONS.values(invitation), "token_hash": token_hash}
         row = await tx.one(_PUT, values)
         return INVITATIONS.read(row) if row else None
 
     async def take(self, tx: Transaction, token_hash: bytes, now: int) -> Invitation | None:
-        """Uses an invitation up, if it is there and not expired."""
+        """Uses up and returns an invitation, if it exists and has not expired."""
         row = await tx.one(_TAKE, {"hash": token_hash, "now": now})
         return INVITATIONS.read(row) if row else None
 
     async def delete(self, tx: Transaction, invitation_id: int) -> None:
-        """Removes an invitation; its link opens nothing."""
+        """Deletes an invitation, so that its link no longer works."""
         await tx.run(INVITATIONS.delete, {"id": invitation_id})
 
     async def take_of_email(self, tx: Transaction, email: str) -> Invitation | None:

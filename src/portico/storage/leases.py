@@ -1,4 +1,4 @@
-"""Leases: which process may do what only one may do at a time, for so long."""
+"""Leases: each lets one process do, for a limited time, what only one may do at a time."""
 
 from collections.abc import Collection, Sequence
 
@@ -8,9 +8,9 @@ from portico.domain.times import MINUTE
 from portico.storage.database import Database, Engine, Transaction
 
 LONGEST = 10 * MINUTE
-"""No lease is taken for as long: one that ends later was taken while the clock was ahead."""
+"""Every lease is shorter: one that ends later was taken while the clock was ahead."""
 
-# Of several who want it at once, one finds it free; whoever has it may renew it.
+# Of concurrent attempts exactly one finds it free; its holder may renew it.
 _TAKE = """
 INSERT INTO leases AS l (name, holder, until) VALUES (:name, :holder, :until)
 ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until
@@ -19,7 +19,7 @@ _GIVEN: dict[Engine, str] = {
     "sqlite": "SELECT value AS name FROM json_each(:names)",
     "postgres": "SELECT value AS name FROM json_array_elements_text(CAST(:names AS JSON))",
 }
-# Of several who find the same one free, one gets it, and the others nothing.
+# Of several processes that find the same lease free, one gets it and the others get no row.
 _TAKE_FREE = """
 INSERT INTO leases AS l (name, holder, until)
 SELECT given.name, :holder, :until FROM ({given}) AS given
@@ -51,20 +51,20 @@ class Leases:
         self._release_all = _RELEASE_ALL.format(given=given)
 
     async def take(self, tx: Transaction, name: str, holder: str, *, now: int, until: int) -> bool:
-        """Takes or renews a lease; False where another has it. Where `tx` does the work too,
-        whoever has lost the lease changes nothing."""
+        """Takes or renews a lease; False if another process has it. If the work is in the same
+        `tx`, a process that has lost the lease changes nothing."""
         values = {"name": name, "holder": holder, "until": until, "now": now}
         return await tx.one(_TAKE, {**values, "last": now + LONGEST}) is not None
 
     async def prove(self, name: str, holder: str, *, now: int, until: int) -> None:
-        """Takes a lease that nobody else wants, to see that what is written is committed."""
+        """Takes a lease that no other process wants, to check that writes are committed."""
         async with self._db.transaction() as tx:
             await self.take(tx, name, holder, now=now, until=until)
 
     async def take_one(
         self, names: Sequence[str], holder: str, *, now: int, until: int
     ) -> str | None:
-        """Takes one of these leases that nobody has; None where there is none."""
+        """Takes one of these leases that is free; None if none is."""
         values = {"names": _text(names), "now": now, "last": now + LONGEST}
         taking = {**values, "holder": holder, "until": until}
         while await self._db.one(self._free, values):
@@ -74,18 +74,18 @@ class Leases:
         return None
 
     async def renew(self, holder: str, until: int) -> set[str]:
-        """Renews all that a holder has, and returns their names."""
+        """Renews all leases of a holder, and returns their names."""
         async with self._db.transaction() as tx:
             rows = await tx.all(_RENEW, {"holder": holder, "until": until})
         return {row[0] for row in rows}
 
     async def release(self, name: str, holder: str) -> None:
-        """Gives a lease back, so that nobody has to wait for its end."""
+        """Releases a lease, so that others need not wait until it ends."""
         async with self._db.transaction() as tx:
             await tx.run(_RELEASE, {"name": name, "holder": holder})
 
     async def release_all(self, names: Collection[str], holder: str) -> None:
-        """Gives several back."""
+        """Releases several leases."""
         async with self._db.transaction() as tx:
             await tx.run(self._release_all, {"names": _text(names), "holder": holder})
 

@@ -1,4 +1,4 @@
-"""Which credentials still hold, whatever they are: for those that were looked at before."""
+"""Whether credentials of any kind that were authenticated before are still valid."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -18,8 +18,8 @@ from portico.storage.users import USERS
 
 
 class _Kind(NamedTuple):
-    """A kind of credential: its rows, `c`, with their owners, `u`; those that were not ended by
-    somebody; and when they end by themselves."""
+    """A kind of credential: its rows `c` with their owners `u`, the condition that a row is not
+    revoked, and when it expires."""
 
     rows: str
     living: str
@@ -38,7 +38,7 @@ _KINDS = {
     ),
 }
 
-# Whose credential it is still has the same role and is not suspended, and it has not ended.
+# The credential is not revoked or expired, and its owner has the same role and is not suspended.
 HOLDS = {
     name: f"""EXISTS (
     SELECT 1 FROM {kind.rows} WHERE c.id = :holder AND {kind.living} AND u.role = :role
@@ -56,7 +56,7 @@ WHERE c.id {given} AND {living} AND u.suspended_at IS NULL"""
 
 
 class Standing(NamedTuple):
-    """How a credential stands: its owner's role, and when it ends, None for never."""
+    """The state of a valid credential: its owner's role, and when it expires, None for never."""
 
     role: str
     until: int | None
@@ -67,7 +67,7 @@ Holder = tuple[str, int]
 
 
 def holder(principal: Principal) -> Holder:
-    """What a caller's credential is known by."""
+    """The kind and row of a caller's credential."""
     if principal.token_id is not None:
         return "token", principal.token_id
     return principal.credential, principal.credential_id
@@ -77,35 +77,35 @@ _TABLES: dict[str, Table[Any]] = {"api_key": API_KEYS, "session": SESSIONS}
 
 
 def parts(principal: Principal) -> tuple[Part, ...]:
-    """What the version of what is known of a caller moves with: their account, the key, session or
-    grant, and of what is signed the signing keys."""
+    """The parts on which a cached caller depends: the account, the row of the key, session or
+    grant, and for a JWT the signing keys."""
     table = _TABLES.get(principal.credential, GRANTS)
     rows = USERS.part(principal.user_id), table.part(principal.credential_id)
     return (*rows, SIGNING_KEYS.part()) if principal.credential == "jwt" else rows
 
 
 def held(principal: Principal, now: int) -> tuple[str, dict[str, object]]:
-    """Which of `HOLDS` is to be asked for a credential, and its parameters."""
+    """The key in `HOLDS` for a credential, and the parameters of that condition."""
     kind, row_id = holder(principal)
     return kind, {"holder": row_id, "role": principal.role, "now": now}
 
 
 class LiveCredentials:
-    """The credentials of one environment that have not been ended."""
+    """The valid credentials of one environment."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
     async def holds(self, principal: Principal, now: int, tx: Transaction | None = None) -> bool:
-        """Whether a credential has not ended, and its owner has the same role. To a session it does
-        not matter here when somebody used it last."""
+        """Whether a credential is still valid and its owner has the same role. Ignores how long a
+        session was idle."""
         kind, values = held(principal, now)
         return await (tx or self._db).one(f"SELECT 1 WHERE {HOLDS[kind]}", values) is not None
 
     async def standing(self, holders: Iterable[Holder]) -> dict[Holder, Standing]:
-        """How these credentials stand, in a statement for each kind; those that were ended, or
-        whose owner is suspended or gone, are left out. A session ends when nobody has used it for
-        too long."""
+        """The state of these credentials, by one statement for each kind. Leaves out those that
+        were revoked or whose owner is suspended or deleted. A session also expires when it was idle
+        for too long."""
         ids: dict[str, list[int]] = defaultdict(list)
         for kind, row_id in holders:
             ids[kind].append(row_id)

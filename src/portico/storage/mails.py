@@ -1,4 +1,4 @@
-"""Mails that wait: a queue from which every process takes what is due."""
+"""Waiting mails: a queue from which every process takes those that are due."""
 
 from typing import NamedTuple
 
@@ -9,18 +9,19 @@ from portico.storage.table import Table
 
 
 class Mail(msgspec.Struct, frozen=True):
-    """One that waits. `content` is encrypted; times are epoch milliseconds."""
+    """A waiting mail. `content` is encrypted; times are epoch milliseconds."""
 
     id: int
     content: bytes
     attempts: int
-    """How many have begun."""
+    """How many attempts have begun."""
     created_at: int
     next_attempt_at: int
 
 
 class Queue(NamedTuple):
-    """How many wait, when the next and the last of them are due, and when the newest was queued."""
+    """How many mails wait, when the first and the last of them are due, and when the newest was
+    queued."""
 
     length: int
     next_attempt_at: int | None
@@ -30,8 +31,8 @@ class Queue(NamedTuple):
 
 MAILS = Table("mails", Mail)
 
-# Whose host died while it sent them, they come back when the claim ends. Materialized, for else
-# PostgreSQL may look for them once for each row, and take more each time.
+# If a host dies while sending, its mails are due again when the claim ends. MATERIALIZED:
+# PostgreSQL might otherwise evaluate the CTE once per row, and claim other mails each time.
 _CLAIM = f"""
 WITH due AS MATERIALIZED (
     SELECT id FROM mails WHERE next_attempt_at <= :now ORDER BY next_attempt_at LIMIT :room{{lock}})
@@ -45,7 +46,7 @@ UPDATE mails SET next_attempt_at = :until,
     created_at = CASE WHEN created_at > :now THEN :now ELSE created_at END
 WHERE created_at > :latest OR next_attempt_at > :last"""
 _COUNT = "SELECT count(*) FROM (SELECT 1 FROM mails LIMIT :most) AS counted"
-# What was claimed may be gone by now, and SQLite gives its id to another: its content tells.
+# A claimed mail may have been removed and its id reused by SQLite: the content identifies it.
 _SAME = "WHERE id = :id AND content = :content"
 _LATER = f"UPDATE mails SET next_attempt_at = :at {_SAME} RETURNING id"
 _REPLACE = f"""
@@ -61,49 +62,49 @@ class Mails:
         self._db = db
 
     async def count(self, tx: Transaction, most: int) -> int:
-        """How many wait; of more than `most`, that."""
+        """How many mails wait, counted up to `most`."""
         row = await tx.one(_COUNT, {"most": most})
         return int(row[0]) if row else 0
 
     async def add(self, tx: Transaction, content: bytes, now: int) -> None:
-        """Stores one that is due at once."""
+        """Stores a mail that is due at once."""
         await MAILS.add(tx, Mail(0, content, 0, created_at=now, next_attempt_at=now))
 
     async def queue(self) -> Queue:
-        """All that wait, those included that are being sent."""
+        """The state of the queue, including mails that are being sent."""
         row = await self._db.one(_QUEUE)
         return Queue(*row) if row else Queue(0, None, None, None)
 
     async def claim(self, room: int, *, now: int, until: int) -> list[Mail]:
-        """Takes some that are due, nobody else until `until`, when they are due again."""
+        """Claims at most `room` due mails. No other process gets them before `until`, when they are
+        due again."""
         statement = _CLAIM.format(lock=SKIP_LOCKED[self._db.engine])
         async with self._db.transaction() as tx:
             rows = await tx.all(statement, {"now": now, "until": until, "room": room})
         return MAILS.read_all(rows)
 
     async def put_right(self, now: int, *, until: int, latest: int, last: int) -> None:
-        """Has those be due at `until` that were queued after `latest`, now in the place of then, or
-        that are due after `last`."""
+        """Corrects mails that were queued while the clock was ahead: those queued after `latest` or
+        due after `last` become due at `until`, and were queued `now` at the latest."""
         values = {"now": now, "until": until, "latest": latest, "last": last}
         async with self._db.transaction() as tx:
             await tx.run(_PUT_RIGHT, values)
 
     async def replace(self, tx: Transaction, mail: Mail, content: bytes, now: int) -> bool:
-        """Stores another, due at once, in the place of one that was claimed; whether that was still
-        there."""
+        """Replaces a claimed mail by another that is due at once; False if it was gone."""
         return await tx.one(_REPLACE, {**_same(mail), "new": content, "now": now}) is not None
 
     async def get(self, mail_id: int, tx: Transaction | None = None) -> Mail | None:
-        """What waits under this id; with `tx`, nobody else changes it until that ends."""
+        """The waiting mail with this id; with `tx`, its row is locked until that ends."""
         return await MAILS.get(self._db, mail_id, tx)
 
     async def later(self, mail: Mail, at: int) -> bool:
-        """Makes one due at `at`; whether it was still there."""
+        """Makes a claimed mail due at `at`; False if it was gone."""
         async with self._db.transaction() as tx:
             return await tx.one(_LATER, {**_same(mail), "at": at}) is not None
 
     async def remove(self, mail: Mail) -> bool:
-        """Removes one that was sent, or never will be; whether it was still there."""
+        """Removes a claimed mail that was sent or given up; False if it was gone."""
         async with self._db.transaction() as tx:
             return await tx.one(_REMOVE, _same(mail)) is not None
 

@@ -1,5 +1,5 @@
-"""All that a SQLite database holds, put into one of PostgreSQL: an installation has outgrown its
-machine. Both engines have the same tables, of the same columns."""
+"""Copies a whole SQLite database into PostgreSQL, for an installation that has outgrown its
+machine. Both engines have the same tables with the same columns."""
 
 from collections.abc import Callable, Iterator, Mapping
 from graphlib import TopologicalSorter
@@ -16,7 +16,7 @@ from portico.storage.products import LISTED, PRODUCTS
 from portico.storage.sqlite_files import FileError, reading
 
 AT_ONCE = 500
-"""Rows that one statement stores: some of them are large."""
+"""How many rows one statement stores; some of them are large."""
 
 MADE = {
     "schema_migrations",
@@ -26,7 +26,7 @@ MADE = {
     "product_words",
     "leases",
 }
-"""Tables that the target fills by itself, or that mean nothing there."""
+"""Tables that are not copied: the target fills them itself, or does not need their rows."""
 
 _COLUMNS = """
 SELECT table_name, column_name, data_type FROM information_schema.columns
@@ -38,21 +38,21 @@ _REFERENCES = """
 SELECT a.relname, b.relname FROM pg_constraint
 JOIN pg_class AS a ON a.oid = conrelid JOIN pg_class AS b ON b.oid = confrelid
 WHERE contype = 'f' AND connamespace = to_regnamespace(current_schema()) AND a.oid != b.oid"""
-# Of tables whose numbers are not given by PostgreSQL, such as events, there is no sequence.
+# Tables whose ids are not assigned by PostgreSQL, such as events, have no sequence.
 _SET = """
 SELECT setval(sequence, :seq) FROM pg_get_serial_sequence(
     format('%I.%I', current_schema(), CAST(:table AS TEXT)), 'id') AS sequence
 WHERE sequence IS NOT NULL"""
 
 Columns = Mapping[str, str]
-"""The columns of a table, and PostgreSQL's type of each."""
+"""The columns of a table, each with its PostgreSQL type."""
 
 
 async def move(source: Path, target: Database, moved: Callable[[int], None]) -> None:
-    """Stores all rows of `source` in `target`, which has the same migrations and no rows, and goes
-    on with its numbers. `moved` is told how many rows each step has stored.
+    """Copies all rows of `source` to `target`, which has the same migrations and no rows, and
+    continues its ids. Calls `moved` with the number of rows after each step.
 
-    Raises `FileError` and `Unavailable`; what was stored by then stays.
+    Raises `FileError` and `Unavailable`; rows stored before that stay.
     """
     tables = await _tables(target)
     with reading(source) as connection:
@@ -67,14 +67,14 @@ async def move(source: Path, target: Database, moved: Callable[[int], None]) -> 
 
 
 def size(source: Path) -> int:
-    """How many rows `move` stores, about. Raises `FileError`."""
+    """About how many rows `move` copies. Raises `FileError`."""
     with reading(source) as connection:
         tables = [row[0] for row in connection.execute(_SQLITE_TABLES) if row[0] not in MADE]
         return sum(_first(connection, f"SELECT count(*) FROM {_quoted(table)}") for table in tables)
 
 
 def _quoted(name: str) -> str:
-    """A name that another may have chosen, so that it is no statement of theirs."""
+    """A quoted name. The names come from the file, so they must not be run as SQL."""
     doubled = name.replace('"', '""')
     return f'"{doubled}"'
 
@@ -93,7 +93,7 @@ async def _tables(target: Database) -> dict[str, dict[str, str]]:
 
 
 async def _in_order(target: Database, tables: Mapping[str, Columns]) -> list[str]:
-    """The tables, each behind those that its rows refer to."""
+    """The tables, each after those to which its rows refer."""
     needed: dict[str, set[str]] = {table: set() for table in tables}
     for table, other in await target.all(_REFERENCES):
         if table in needed:
@@ -102,13 +102,13 @@ async def _in_order(target: Database, tables: Mapping[str, Columns]) -> list[str
 
 
 def _shared(connection: apsw.Connection, table: str, columns: Columns) -> Columns:
-    """The columns that both have: `seq` of events is PostgreSQL's own."""
+    """The columns that both engines have: only PostgreSQL has `events.seq`."""
     known = {row[1] for row in connection.execute(f'PRAGMA table_info("{table}")')}
     return {name: kind for name, kind in columns.items() if name in known}
 
 
 def _batches(connection: apsw.Connection, table: str, columns: Columns) -> Iterator[list[Row]]:
-    """The rows of a table, those with an `id` by that: so events keep their order."""
+    """The rows of a table, by `id` if it has one, so that events keep their order."""
     order = ' ORDER BY "id"' if "id" in columns else ""
     names = ", ".join(f'"{name}"' for name in columns)
     rows = connection.execute(f'SELECT {names} FROM "{table}"{order}')
@@ -128,14 +128,14 @@ async def _store(tx: Transaction, table: str, columns: Columns, rows: list[Row])
 
 
 async def _go_on(connection: apsw.Connection, tx: Transaction, table: str) -> None:
-    """Has the numbers of a table go on after those that SQLite has given."""
+    """Continues the ids of a table after those that SQLite has assigned."""
     given = _first(connection, "SELECT seq FROM sqlite_sequence WHERE name = ?", table)
     if given:
         await tx.all(_SET, {"table": table, "seq": int(given)})
 
 
 async def _index(connection: apsw.Connection, target: Database) -> None:
-    """Makes the words of all products, which each engine keeps in its own way."""
+    """Indexes the words of all products, which each engine stores in its own form."""
     search = ProductSearch(target, LISTED, None)
     names = ", ".join(f'"{name}"' for name in PRODUCTS.names)
     rows = connection.execute(f"SELECT {names} FROM products ORDER BY id")

@@ -1,4 +1,4 @@
-"""Cookie sessions, and the addresses and devices that accounts have signed in from."""
+"""Cookie sessions, and the addresses and devices from which accounts have signed in."""
 
 from portico.domain.proofs import Methods
 from portico.domain.sessions import IDLE_SECONDS, Session
@@ -10,7 +10,7 @@ from portico.storage.users import OWNERS
 
 
 class OwnedSession(Owner, frozen=True, kw_only=True):
-    """A session together with what its user may do at present."""
+    """A session together with its user's current role and state."""
 
     session: Session
 
@@ -28,7 +28,7 @@ _ALL = f"""
 SELECT {SESSIONS.columns} FROM sessions
 WHERE expires_at > :now AND last_seen_at > :idle ORDER BY id DESC"""
 _LATEST = "SELECT max(id) FROM sessions"
-# Whoever holds a row that this wants may want another that this holds; so it waits for none.
+# Skips locked rows: a transaction that holds one may be waiting for another that this one holds.
 _SEEN = {
     "sqlite": "UPDATE sessions SET last_seen_at = :at WHERE id = :id AND last_seen_at < :at",
     "postgres": """
@@ -50,7 +50,7 @@ ON CONFLICT (user_id, address) DO UPDATE SET last_at = excluded.last_at"""
 
 
 def living(now: int) -> dict[str, int]:
-    """The parameters of what asks for living sessions."""
+    """The parameters of statements that select valid sessions."""
     return {"now": now, "idle": now - IDLE_SECONDS * SECOND}
 
 
@@ -63,25 +63,25 @@ class Sessions:
         self._db = db
 
     async def by_hash(self, token_hash: bytes) -> OwnedSession | None:
-        """The session with this digest, whether it has expired or not."""
+        """The session with this digest, expired or not."""
         row = await self._db.one(_BY_HASH, {"hash": token_hash})
         return OwnedSession(*row[_OWNER], session=SESSIONS.read(row[_SESSION])) if row else None
 
     async def get(self, session_id: int, tx: Transaction | None = None) -> Session | None:
-        """The session with this id; with `tx`, nobody else ends it until that does."""
+        """The session with this id, if any. With `tx` it is locked until the transaction ends."""
         return await SESSIONS.get(self._db, session_id, tx)
 
     async def of_user(self, user_id: int, now: int) -> list[Session]:
-        """A user's living sessions, newest first."""
+        """A user's valid sessions, newest first."""
         rows = await self._db.slow.all(_OF_USER, {"user_id": user_id, **living(now)})
         return SESSIONS.read_all(rows)
 
     async def all(self, now: int) -> list[Session]:
-        """Every living session, newest first."""
+        """Every valid session, newest first."""
         return SESSIONS.read_all(await self._db.slow.all(_ALL, living(now)))
 
     async def latest_id(self) -> int:
-        """The number of the latest session there is, which all later ones exceed; 0 of none."""
+        """The highest id of any session, or 0; later sessions have higher ids."""
         row = await self._db.one(_LATEST)
         return (row and row[0]) or 0
 
@@ -98,7 +98,7 @@ class Sessions:
         expires_at: int,
         proved_at: int,
     ) -> Session:
-        """Stores a new session by its digest."""
+        """Stores a new session and the digest of its token."""
         session = Session(
             id=0,
             user_id=user_id,
@@ -120,17 +120,17 @@ class Sessions:
     async def prove(
         self, tx: Transaction, session_id: int, user_id: int, amr: Methods, now: int
     ) -> None:
-        """Notes that a session's owner has proved more than when they signed in."""
+        """Records by which methods, and that now, a session's owner has proved who they are."""
         proof = {"id": session_id, "user_id": user_id, "amr": WORDS.store(amr), "now": now}
         await tx.run(_PROVE, proof)
 
     async def delete(self, tx: Transaction, session_id: int) -> bool:
-        """Ends a session; tells whether there was one."""
+        """Ends a session; returns whether there was one."""
         tx.touch(SESSIONS.part(session_id))
         return await tx.one(_DELETE, {"id": session_id}) is not None
 
     async def delete_of_user(self, tx: Transaction, user_id: int, *, but: int = 0) -> int:
-        """Ends a user's sessions, but for one; tells how many there were."""
+        """Ends a user's sessions except one; returns how many it ended."""
         ended = await tx.all(_DELETE_OF_USER, {"user_id": user_id, "except": but})
         tx.touch(*(SESSIONS.part(row[0]) for row in ended))
         return len(ended)
@@ -143,13 +143,13 @@ class Sessions:
         return known is not None
 
     async def knows_device(self, tx: Transaction, user_id: int, token_hash: bytes) -> bool:
-        """Whether the user has signed in with the browser that has the cookie of this digest."""
+        """Whether the user has signed in before in the browser whose cookie has this digest."""
         return await tx.one(_KNOWN_DEVICE, {"user_id": user_id, "hash": token_hash}) is not None
 
     async def know_device(self, tx: Transaction, user_id: int, token_hash: bytes, now: int) -> None:
-        """Remembers that the user signed in with it."""
+        """Records that the user signed in in the browser whose cookie has this digest."""
         await tx.run(_KNOW_DEVICE, {"user_id": user_id, "hash": token_hash, "now": now})
 
     async def know_address(self, tx: Transaction, user_id: int, address: str, now: int) -> None:
-        """Remembers that the user signed in from this address."""
+        """Records that the user signed in from this address."""
         await tx.run(_KNOW, {"user_id": user_id, "address": address, "now": now})

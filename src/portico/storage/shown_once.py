@@ -1,4 +1,4 @@
-"""Pages and forms that wait to be shown, once: encrypted, and found by the digest of a token."""
+"""Pages and forms that are kept to be shown once: encrypted, and found by the digest of a token."""
 
 from portico.storage.database import Database, Transaction
 
@@ -6,7 +6,7 @@ _INSERT = """
 INSERT INTO shown_once (token_hash, user_id, page, expires_at)
 VALUES (:hash, :user_id, :page, :expires_at)
 ON CONFLICT (token_hash) DO UPDATE SET page = excluded.page, expires_at = excluded.expires_at"""
-# Single use: of concurrent visits, whatever process serves them, exactly one finds the row.
+# Single use: of concurrent visits, in any process, exactly one finds the row.
 _MOVE = """
 UPDATE shown_once SET token_hash = :again, expires_at = :until
 WHERE token_hash = :hash AND user_id = :user_id AND expires_at > :now"""
@@ -20,24 +20,25 @@ _WAITING = "SELECT count(*) FROM shown_once WHERE user_id = :user_id AND expires
 
 
 class ShownOnce:
-    """The waiting pages and forms of one environment's accounts."""
+    """The kept pages and forms of one environment's accounts."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
     async def has(self, token_hash: bytes) -> bool:
-        """Whether something is kept under the token of this digest."""
+        """Whether a page is kept under the token with this digest."""
         return await self._db.one(_HAS, {"hash": token_hash}) is not None
 
     async def waiting(self, tx: Transaction, user_id: int, *, now: int) -> int:
-        """How many wait for a user."""
+        """How many pages are kept for a user."""
         row = await tx.one(_WAITING, {"user_id": user_id, "now": now})
         return int(row[0]) if row else 0
 
     async def insert(
         self, tx: Transaction, token_hash: bytes, *, user_id: int, page: bytes, expires_at: int
     ) -> None:
-        """Stores an encrypted page for a user, instead of what nobody has seen under this token."""
+        """Stores an encrypted page for a user, replacing one under this token that was not shown
+        yet."""
         values = {"hash": token_hash, "user_id": user_id, "page": page, "expires_at": expires_at}
         await tx.run(_INSERT, values)
 
@@ -51,8 +52,8 @@ class ShownOnce:
         user_id: int,
         now: int,
     ) -> bytes | None:
-        """A user's page, as `take`, which stays `until` then, for whoever brings this digest and
-        `again`, that of whoever came first."""
+        """A user's page as in `take`, which stays until `until`: then for callers with this digest
+        and with the digest `again` of the first caller."""
         key = {"hash": token_hash, "user_id": user_id, "now": now}
         await tx.run(_MOVE, {**key, "again": again, "until": until})
         row = await tx.one(_PAGE, {**key, "hash": again})
@@ -61,6 +62,6 @@ class ShownOnce:
     async def take(
         self, tx: Transaction, token_hash: bytes, *, user_id: int, now: int
     ) -> bytes | None:
-        """A user's page, which is gone then; None where it is not there, or has expired."""
+        """Removes and returns a user's page; None if there is none or it has expired."""
         row = await tx.one(_TAKE, {"hash": token_hash, "user_id": user_id, "now": now})
         return bytes(row[0]) if row else None

@@ -1,4 +1,4 @@
-"""Signing keys: public halves to publish, private halves encrypted."""
+"""Signing keys: public keys to publish, and encrypted private keys."""
 
 import msgspec
 
@@ -9,7 +9,7 @@ from portico.storage.table import Table
 class SigningKey(msgspec.Struct, frozen=True):
     """A key pair; `public_key` is a JWK (RFC 7517), `private_key` encrypted PKCS #8.
 
-    It signs from `signs_at` until a later one does, and verifies until `retires_at`.
+    It signs from `signs_at` until a later key does, and verifies until `retires_at`.
     """
 
     id: int
@@ -24,7 +24,7 @@ class SigningKey(msgspec.Struct, frozen=True):
 SIGNING_KEYS = Table("signing_keys", SigningKey)
 
 _ALL = f"SELECT {SIGNING_KEYS.columns} FROM signing_keys ORDER BY signs_at, id"
-# A table without rows has nothing to lock, and several processes may start at once.
+# An empty table has no rows to lock, and several processes may start at the same time.
 _LOCK = alone(AdvisoryLock.SIGNING_KEYS)
 _RETIRE = """
 UPDATE signing_keys SET retires_at = :at
@@ -42,7 +42,7 @@ class SigningKeys:
         return SIGNING_KEYS.read_all(await self._db.all(_ALL))
 
     async def locked(self, tx: Transaction) -> list[SigningKey]:
-        """Every key, and nobody else adds one until `tx` ends."""
+        """Every key, locked: no other transaction adds one until `tx` ends."""
         await tx.one(_LOCK[self._db.engine])
         rows = await tx.all(_ALL + LOCKED[self._db.engine])
         return SIGNING_KEYS.read_all(rows)
@@ -63,6 +63,6 @@ class SigningKeys:
         return await SIGNING_KEYS.add(tx, key)
 
     async def retire_others(self, tx: Transaction, key_id: int, at: int) -> None:
-        """Lets every other key end at `at`, unless it ends earlier."""
+        """Makes every other key retire at `at`, unless it retires earlier."""
         tx.touch(SIGNING_KEYS.part())
         await tx.run(_RETIRE, {"except": key_id, "at": at})

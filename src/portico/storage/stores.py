@@ -37,7 +37,7 @@ class Stores:
     """The repositories of one environment."""
 
     def __init__(self, db: Database, count_limit: int | None = None) -> None:
-        """`count_limit` is the most products to count for the total of a filter; None: all."""
+        """`count_limit` is the most products to count for a filter's total; None counts all."""
         self.users = Users(db)
         self.products = Products(db, count_limit)
         self.empty_blocks = EmptyBlocks(db)

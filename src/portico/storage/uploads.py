@@ -1,4 +1,4 @@
-"""Files of products on their way in: how far each is, and what is wrong with it."""
+"""Uploaded files of products: how far each is processed, and its rejected rows."""
 
 import msgspec
 
@@ -43,52 +43,52 @@ class Uploads:
         self._db = db
 
     async def get(self, upload_id: int, tx: Transaction | None = None) -> Upload | None:
-        """The file with this id; with `tx`, nobody else changes it until that ends."""
+        """The file with this id, if any. With `tx` it is locked until the transaction ends."""
         return await UPLOADS.get(self._db, upload_id, tx)
 
     async def latest(self, account_id: int, limit: int) -> list[Upload]:
-        """The latest files of an account: those that wait first, the newest first of each."""
+        """The latest files of an account: waiting ones first, then newest first."""
         values = {"account_id": account_id, "limit": limit}
         return UPLOADS.read_all(await self._db.all(_LATEST, values))
 
     async def all(self) -> list[Upload]:
-        """Every file, the oldest first: few, since each is forgotten after a day."""
+        """Every file, oldest first. There are few, since each is removed after a day."""
         return UPLOADS.read_all(await self._db.all(_ALL))
 
     async def other_at_work(self, upload_id: int, since: int) -> bool:
-        """Whether somebody has worked on another file since then, and is not done with it."""
+        """Whether another file is being processed, with progress since then."""
         return await self._db.one(_OTHER, {"id": upload_id, "since": since}) is not None
 
     async def add(self, tx: Transaction, upload: Upload) -> Upload:
-        """Stores a new one, whose id is ignored; returns it with the one it got."""
+        """Stores a new file, ignoring its `id`; returns it with the assigned id."""
         return await UPLOADS.add(tx, upload)
 
     async def claim(
         self, tx: Transaction, upload_id: int, now: int, silent_since: int
     ) -> Upload | None:
-        """Takes a file that nobody has worked on since then, but for a clock that was ahead
-        (`leases.LONGEST`); None where somebody has."""
+        """Claims a file on which no process has worked after `silent_since`; None if one has. A
+        time that is too far ahead of the clock does not count (`leases.LONGEST`)."""
         last = now + LONGEST
         values = {"id": upload_id, "now": now, "silent_since": silent_since, "last": last}
         row = await tx.one(_CLAIM, values)
         return UPLOADS.read(row) if row else None
 
     async def move(self, tx: Transaction, before: Upload, after: Upload) -> bool:
-        """Stores how far a file is; False where it is not any more where it was before: somebody
-        else goes on with it."""
+        """Stores a file's progress; False if it is no longer as in `before`, since another process
+        has taken it over."""
         values = UPLOADS.values(after)
         known = {"state_before": before.state, "line_before": before.line}
         return await tx.one(_MOVE, {**values, **known}) is not None
 
     async def rejected(self, upload_id: int) -> list[Rejected]:
-        """The rows that do not go in, as far as they are told."""
+        """The rejected rows that are reported."""
         row = await self._db.one(_REPORT, {"id": upload_id})
         return msgspec.json.decode(row[0], type=list[Rejected]) if row else []
 
     async def tell(self, tx: Transaction, upload_id: int, rejected: list[Rejected]) -> None:
-        """Stores the rows that do not go in."""
+        """Stores the rejected rows to report."""
         await tx.run(_TELL, {"id": upload_id, "rejected": _REJECTED.store(rejected)})
 
     async def delete(self, tx: Transaction, upload_id: int) -> None:
-        """Forgets a file."""
+        """Deletes the row of a file."""
         await tx.run(UPLOADS.delete, {"id": upload_id})

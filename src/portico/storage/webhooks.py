@@ -16,13 +16,14 @@ _BEHIND = f"""
 SELECT {WEBHOOKS.columns} FROM webhooks
 WHERE disabled_reason IS NULL AND told_up_to < :last ORDER BY id"""
 _COUNT = "SELECT count(*) FROM webhooks"
-# What has no row yet cannot be locked, and the bound holds for all of them together.
+# The limit applies to all webhooks together, and rows that are not inserted yet cannot be locked.
 _LOCK = alone(AdvisoryLock.WEBHOOKS)
 _TOLD = "UPDATE webhooks SET told_up_to = :up_to WHERE id = :id"
 _FAILS = """
 UPDATE webhooks SET failing_since = :since WHERE id = :id AND failing_since IS NULL"""
 _ANEW = "UPDATE webhooks SET failing_since = NULL WHERE id = :id AND failing_since IS NOT NULL"
-# When an attempt was made is kept in no column: no later than the next one is due, less the wait.
+# No column holds when an attempt was made: at the latest when the next one is due, minus the
+# shortest wait.
 _SHORTEST_WAIT = (
     "CASE attempts "
     + " ".join(
@@ -31,7 +32,7 @@ _SHORTEST_WAIT = (
     )
     + " END"
 )
-# From the latest on: of a million that were never tried, none is passed while others are.
+# From the latest due one on, so that a million deliveries that were never tried are not all read.
 _ANEW_UNTRIED = f"""
 UPDATE webhooks SET failing_since = NULL WHERE id = :id AND failing_since <= :since AND (
     SELECT id FROM deliveries
@@ -50,49 +51,49 @@ class Webhooks:
         self._db = db
 
     async def get(self, webhook_id: int, tx: Transaction | None = None) -> Webhook | None:
-        """The webhook with this id; with `tx`, nobody else changes it until that ends."""
+        """The webhook with this id, if any. With `tx` it is locked until the transaction ends."""
         return await WEBHOOKS.get(self._db, webhook_id, tx)
 
     async def all(self) -> list[Webhook]:
-        """Every webhook, the oldest first: there are few."""
+        """Every webhook, oldest first: there are few."""
         return WEBHOOKS.read_all(await self._db.all(_ALL))
 
     async def behind(self, tx: Transaction, last: int) -> list[Webhook]:
-        """The enabled webhooks that were not told of all events up to `last`, locked."""
+        """The enabled webhooks that have not been served up to the event `last`, locked."""
         rows = await tx.all(_BEHIND + LOCKED[self._db.engine], {"last": last})
         return WEBHOOKS.read_all(rows)
 
     async def count(self, tx: Transaction) -> int:
-        """How many there are, until `tx` ends."""
+        """How many webhooks there are. The number stays true until `tx` ends."""
         await tx.one(_LOCK[self._db.engine])
         row = await tx.one(_COUNT)
         return int(row[0]) if row else 0
 
     async def insert(self, tx: Transaction, webhook: Webhook) -> Webhook:
-        """Stores a new webhook, whose id is ignored; returns it with the one it got."""
+        """Stores a new webhook, ignoring its `id`; returns it with the assigned id."""
         return await WEBHOOKS.add(tx, webhook)
 
     async def update(self, tx: Transaction, webhook: Webhook) -> None:
-        """Stores a webhook again, but for what only its deliveries move."""
+        """Stores a webhook again, except for the fields that its deliveries change."""
         await tx.run(WEBHOOKS.update, WEBHOOKS.values(webhook))
 
     async def told(self, tx: Transaction, webhook_id: int, up_to: int) -> None:
-        """Notes that all events up to this number have become deliveries, or never will."""
+        """Records up to which event the webhook was served: events up to it have their deliveries,
+        or never get any."""
         await tx.run(_TOLD, {"id": webhook_id, "up_to": up_to})
 
     async def fails(self, tx: Transaction, webhook_id: int, since: int) -> None:
-        """Notes since when nothing reaches it; an earlier time stays."""
+        """Records since when deliveries to it fail, unless an earlier time is stored."""
         await tx.run(_FAILS, {"id": webhook_id, "since": since})
 
     async def begin_anew(self, tx: Transaction, webhook_id: int) -> None:
-        """Has the time in which nothing reaches it begin with its next failure: something has
-        reached it, or it is another."""
+        """Clears since when deliveries fail: one was successful, or the webhook was changed."""
         await tx.run(_ANEW, {"id": webhook_id})
 
     async def begin_anew_untried(self, tx: Transaction, webhook_id: int, since: int) -> None:
-        """The same where nothing was tried since then."""
+        """As `begin_anew`, if no delivery was tried after `since`."""
         await tx.run(_ANEW_UNTRIED, {"id": webhook_id, "since": since})
 
     async def delete(self, tx: Transaction, webhook_id: int) -> None:
-        """Removes a webhook; its deliveries go with their age."""
+        """Deletes a webhook; its deliveries are removed by age."""
         await tx.run(WEBHOOKS.delete, {"id": webhook_id})
