@@ -1,4 +1,4 @@
-"""Who is counted: a caller is a kind, such as an account or an address, and a name within it."""
+"""Callers, for which requests are counted: a kind, such as account or address, and a name."""
 
 from functools import lru_cache
 from ipaddress import IPv6Address, IPv6Network
@@ -9,8 +9,8 @@ import msgspec
 class Kind(msgspec.Struct, frozen=True, eq=False):
     """A kind of caller. `spelling` is the prefix of its names in stores, and must never change.
 
-    `by_strangers` says whether strangers choose the names, as with addresses. There can be any
-    number of those, so stores bound how many they keep.
+    `by_strangers` is whether strangers choose the names, as with addresses. There can be any number
+    of such names, so stores bound how many they keep.
     """
 
     spelling: str
@@ -31,11 +31,11 @@ address."""
 ADDRESS = Kind("address")
 """Requests without a valid credential from an IPv4 address or an IPv6 network (/64)."""
 NETWORK = Kind("network")
-"""The same from a whole IPv6 network (/48), as one customer of a provider has."""
+"""As `ADDRESS`, from a whole IPv6 network (/48), which is what one customer of a provider has."""
 VISITOR = Kind("pages-address")
 """Requests for pages from an address, as for `ADDRESS`."""
 VISITOR_NETWORK = Kind("pages-network")
-"""The same from a whole IPv6 network (/48)."""
+"""As `VISITOR`, from a whole IPv6 network (/48)."""
 GUARDED_ACCOUNT = Kind("guard-account")
 """Failed sign-ins to an account, existing or not, from addresses that it does not know."""
 GUARDED_ACQUAINTANCE = Kind("guard-known")

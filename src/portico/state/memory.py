@@ -1,5 +1,5 @@
-"""Rate counters in memory, where one process serves. A job stores what `changes` returns, so that
-`restore` can bring the counters back after a restart."""
+"""Rate counters in memory, for a server of one process. A job stores what `changes` returns, so
+that `restore` can restore the counters after a restart."""
 
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -13,8 +13,7 @@ from portico.state.protocol import Claims, Guards
 
 STRANGERS_KEPT = 100_000
 STRANGERS_AT_ONCE = 1_000
-"""The most callers to keep, and to return by one `changes`, of all kinds `by_strangers`
-together."""
+"""The most callers of all kinds `by_strangers` to keep, and to return from one `changes`."""
 
 
 class _Counter:
@@ -45,7 +44,7 @@ class _Counter:
         return minutes.get(minute, 0), days.get(day, 0)
 
     def turn_to(self, minute: int, day: int) -> None:
-        """Makes these the current minute and day. The latest of the windows left keeps its count,
+        """Makes these the current minute and day. The latest of the other windows keeps its count,
         so that a clock that is set back and forth over a boundary admits no more requests."""
         minute_used, day_used = self.used(minute, day)
         if minute != self.minute:
@@ -91,7 +90,7 @@ class MemoryLimiter:
             for counter in counters:
                 counter.minute_used += 1
                 counter.day_used += 1
-            # One may just have been dropped to make room for another of these callers.
+            # One may just have been dropped to make room for another of the callers.
             self._changed.update(caller for caller, _ in claims if caller in self._counters)
         return judge_all(_uses(claims, counters), now_ms, admitted=admitted)
 
@@ -168,7 +167,7 @@ class MemoryLimiter:
         return counter
 
     def _add(self, caller: Caller, counter: _Counter) -> _Counter:
-        """Adds a caller's counter. Where strangers become too many, drops the oldest."""
+        """Adds a caller's counter. If there are too many strangers, drops the oldest."""
         if caller[0].by_strangers:
             self._strangers.append(caller)
             if len(self._strangers) > STRANGERS_KEPT:
@@ -179,10 +178,9 @@ class MemoryLimiter:
         return counter
 
     def _start_day(self, day: int) -> None:
-        """Drops the callers that were not here on this day or the one before, in one sweep a day
-        that takes about 0.1 µs per caller. The day before is kept for a clock that is set back over
-        midnight. Nothing is dropped where days were skipped: the clock may be wrong for a
-        moment."""
+        """Drops the callers without requests on this day or the one before, in one sweep a day that
+        takes about 0.1 µs per caller. The day before is kept in case the clock is set back over
+        midnight. Nothing is dropped if days were skipped: the clock may be wrong for a moment."""
         follows = day == self._day + 1
         self._day = day
         if not follows:

@@ -1,4 +1,4 @@
-"""Failed attempts in memory, where one process serves. See `memory`."""
+"""Failed attempts in memory, for a server of one process. See `memory`."""
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
@@ -11,7 +11,7 @@ KEPT = 100_000
 """The most callers to keep."""
 
 Row = tuple[str, int, int, int, int]
-"""A row of `MemoryLimiter.changes`, here: caller, when its failures are forgotten (epoch
+"""A row of `MemoryLimiter.changes`, in this form: caller, when its failures are forgotten (epoch
 milliseconds), their number, the day of that time, the number again."""
 
 
@@ -88,7 +88,7 @@ class FailedAttempts:
                 self._changed[caller] = None
 
     def changes(self, at_most: int) -> list[Row]:
-        """The failures that changed since the last call, those that changed first coming first."""
+        """The failures that changed since the last call, in the order of their first change."""
         callers = list(self._changed)[:at_most]
         rows = []
         for caller in callers:
@@ -104,7 +104,7 @@ class FailedAttempts:
             self._keep(caller, until).failures = Failures(count, until)
 
     def _keep(self, caller: Caller, now: int) -> _Guarded:
-        """The caller's entry, made if missing."""
+        """The caller's entry, created if missing."""
         guarded = self._kept.get(caller)
         if guarded is None:
             self._make_room(now)
@@ -112,8 +112,8 @@ class FailedAttempts:
         return guarded
 
     def _make_room(self, now: int) -> None:
-        """Drops the two oldest entries if they no longer count, so that more go than come. Where
-        there are too many, drops the oldest in any case."""
+        """Drops the two oldest entries if they no longer count, so that more are dropped than
+        added. If there are too many, drops the oldest in any case."""
         for caller in list(islice(self._kept, 2)):
             oldest = self._kept[caller]
             is_over = oldest.failures.until <= now and not under_way(oldest.begun, now)

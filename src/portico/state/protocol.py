@@ -9,24 +9,25 @@ from portico.domain.limits import Plan, Verdict
 from portico.state.callers import Caller
 
 Guards = Sequence[tuple[Caller, Patience]]
-"""Whose failures decide on an attempt, and how many failures and waits each has."""
+"""The callers whose failures decide on an attempt, each with its permitted failures and waits."""
 
 Claims = Sequence[tuple[Caller, Plan]]
-"""Against whom a request counts, each with its limits: an address, and the network that it is
-in."""
+"""The callers against which a request counts, each with its limits: such as an address and its
+network."""
 
 
 class Limiter(Protocol):
     """One environment's rate counters, one for the minute and one for the day of each caller, and
-    its failed attempts. All methods but `close` raise `errors.Unavailable` where the store does not
+    its failed attempts. All methods except `close` raise `errors.Unavailable` if the store does not
     answer."""
 
     async def take(self, caller: Caller, plan: Plan, now_ms: int) -> Verdict:
         """Counts one request of `caller` at `now_ms` (epoch milliseconds), or refuses it.
 
-        Checking and counting are atomic: of N + 1 concurrent requests where N are left, one is
-        refused. A refused request counts in neither window. Counts belong to the caller, so they
-        survive a change of plan. A clock that is set back finds its earlier window again.
+        Checking and counting are atomic: if N requests are left, exactly one of N + 1 concurrent
+        requests is refused. A refused request counts in neither window. Counts belong to the
+        caller, so they survive a change of plan. If the clock is set back, the earlier window's
+        counts apply again.
         """
         ...
 
@@ -46,7 +47,7 @@ class Limiter(Protocol):
         """Admits one attempt that may fail, such as to sign in, or refuses it (`domain.guard`).
 
         Checking and taking a place are atomic, so no more attempts are under way than may still
-        fail. An admitted attempt must `leave` with the same `guards`; its place ends by itself
+        fail. An admitted attempt must `leave` with the same `guards`; otherwise its place expires
         after `guard.HELD`. A refused attempt changes nothing; its wait is that of the first guard
         that has one.
         """
@@ -55,7 +56,7 @@ class Limiter(Protocol):
     async def leave(
         self, guards: Guards, now_ms: int, *, entered_ms: int, has_failed: bool
     ) -> None:
-        """Ends the attempt that `enter` admitted at `entered_ms`, and counts it where it failed."""
+        """Ends the attempt that `enter` admitted at `entered_ms`, and counts it if it failed."""
         ...
 
     async def forget(self, callers: Sequence[Caller]) -> None:
@@ -63,7 +64,7 @@ class Limiter(Protocol):
         ...
 
     async def probe(self) -> None:
-        """Checks that the store can do what `take` needs. Also raises `errors.Unavailable` where it
+        """Checks that the store can do what `take` needs. Also raises `errors.Unavailable` if it
         refuses."""
         ...
 
@@ -73,7 +74,7 @@ class Limiter(Protocol):
 
 
 class Volatile(Protocol):
-    """A limiter whose counters end with the process unless somebody stores them."""
+    """A limiter whose counters are lost with the process unless they are stored elsewhere."""
 
     def changes(self) -> list[tuple[str, int, int, int, int]]:
         """The counters that changed since the last call, as rows of caller, minute, requests in

@@ -1,4 +1,4 @@
-"""How many requests of each kind were answered, and which failed, until a job stores that."""
+"""Counts answered requests by kind, and keeps failed ones, until a job stores them."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -19,16 +19,16 @@ class RequestCounts:
         self._failed: dict[int, deque[FailedRequest]] = {}
 
     def count(self, kind: Kind) -> None:
-        """Counts one request. Runs for every request, hence the lists of one number: the kind is
-        looked up only once."""
+        """Counts one request. Runs for every request: a count is a list of one number, so that the
+        kind is looked up only once."""
         try:
             self._counts[kind][0] += 1
         except KeyError:
             self._counts[kind] = [1]
 
     def failed(self, request: FailedRequest) -> None:
-        """Keeps a failed request, in place of its account's oldest where that has too many.
-        Requests of further accounts beyond `MOST_ACCOUNTS` are dropped."""
+        """Keeps a failed request, replacing the oldest of its account if there are too many. Drops
+        it if failed requests of `MOST_ACCOUNTS` other accounts are kept."""
         kept = self._failed.get(request.user_id)
         if kept is None:
             if len(self._failed) == MOST_ACCOUNTS:

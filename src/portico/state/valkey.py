@@ -42,14 +42,14 @@ UNLIMITED = 2**53
 
 log = logging.getLogger(__name__)
 
-# Every window has a key of its own, so that hosts whose clocks differ do not reset each other's
-# counts. A key outlives its window by at least the window's length, for a clock that is set back.
+# Every window has its own key, so that hosts whose clocks differ do not reset each other's counts.
+# A key outlives its window by at least the window's length, in case the clock is set back.
 #
 # One call counts many requests in turn. The first argument lists how many keys each request has,
 # the others are the limits by key. All answers are in one text: per request 1 (admitted), 0
 # (refused) or -1, then the count of each key. A call and a reply per request would cost the client
-# more than all its other work. -1 means that a key holds no count, so somebody else has written it:
-# nothing is counted for this request, and the others are.
+# more than all its other work. -1 means that a key holds no count, so another program has written
+# it: then this request is not counted, but the others are.
 TAKE = """
 local answer, last, get, spell = {}, 0, redis.pcall, string.format
 for count in string.gmatch(ARGV[1], '%d+') do
@@ -105,9 +105,9 @@ class Question(NamedTuple):
 
 
 class About(NamedTuple):
-    """Facts about the server: its clock in epoch milliseconds, `policy`, which is its
-    `maxmemory_policy`, and `has_log`, whether it writes an append-only file. Those and the version
-    are None where it does not say."""
+    """Facts about the server. `now` is its clock in epoch milliseconds, `policy` its
+    `maxmemory_policy`, and `has_log` whether it writes an append-only file. `version`, `policy` and
+    `has_log` are None if it does not say."""
 
     name: str
     version: str | None
@@ -123,18 +123,17 @@ class _Line:
         self.asked: list[tuple[asyncio.Future[Any], Question]] = []
         self.sender: asyncio.Task[None] | None = None
         self._reasons: set[str] = set()
-        """The reasons for not counting that were logged since it last worked."""
+        """The reasons for not counting that were logged since the server last worked."""
         self._spoiled: Sequence[str] = ()
 
     def tell_spoiled(self, keys: Sequence[str]) -> None:
-        """Logs that one of these keys holds no count, unless they are the keys that were logged
-        last."""
+        """Logs that one of these keys holds no count, unless the same keys were logged last."""
         if keys != self._spoiled:
             self._spoiled = keys
             log.warning("a key of the rate limits holds no count, of %s", " and ".join(keys))
 
     def tell(self, reason: str) -> None:
-        """Logs why the server counts nothing; an empty reason means that it works. Each reason is
+        """Logs why the server does not count; an empty reason means that it works. Each reason is
         logged once until it works, since several may alternate: a wrong login has two messages."""
         if reason and reason not in self._reasons:
             self._reasons.add(reason)
@@ -145,8 +144,8 @@ class _Line:
 
 
 class ValkeyLimiter:
-    """One environment's rate counters in a Valkey or Redis server, or a cluster. It connects when
-    first needed, and again when the server has been away."""
+    """One environment's rate counters in a Valkey or Redis server, or a cluster. Connects when
+    first needed, and again after the server was away."""
 
     def __init__(self, url: str, environment: str, prefix: str = "portico") -> None:
         """`url` is as for `valkey_client.store`. Every key begins with `prefix` and `environment`.
@@ -223,8 +222,8 @@ class ValkeyLimiter:
             await self._ask(Question(keys, [UNLIMITED] * len(keys)))
 
     async def about(self) -> About:
-        """Facts about the server, for `portico doctor`. Raises `errors.Unavailable` where it does
-        not answer."""
+        """Facts about the server, for `portico doctor`. Raises `errors.Unavailable` if it does not
+        answer."""
         told, (seconds, microseconds) = await self._command("EVAL", ABOUT, 1, self._probe(0))
         fields = dict(line.split(":", 1) for line in told.decode().split("\r\n") if ":" in line)
         valkey = fields.get("valkey_version")
@@ -244,8 +243,8 @@ class ValkeyLimiter:
         await self._store.close()
 
     async def _run(self, script: str, callers: Sequence[Caller], *arguments: int | str) -> int:
-        """The result of a script of `valkey_guard`. All its keys are in one slot, as a script
-        requires. Its text is sent each time, since attempts are few."""
+        """Runs a script of `valkey_guard`. All its keys are in one slot, as a script requires. Its
+        text is sent each time, since there are few attempts."""
         slot = f"{self._prefix}:{{{self._environment}:guard}}"
         keys = [f"{slot}:{spelled(caller)}" for caller in callers]
         answer = await self._command("EVAL", script, len(keys), *keys, *arguments)
@@ -254,8 +253,7 @@ class ValkeyLimiter:
         return answer
 
     async def _command(self, *words: int | str) -> Any:
-        """The server's answer to one command. Raises `Unavailable` where it does not come in
-        time."""
+        """The server's answer to one command. Raises `Unavailable` if it does not come in time."""
         key = words[1] if words[0] == "MGET" else words[3]
         try:
             return await answer_of(self._store, str(key), words)
@@ -267,8 +265,8 @@ class ValkeyLimiter:
         return f"{self._prefix}:{{{self._environment}:probe:{number}}}"
 
     def _keys(self, caller: Caller, now_ms: int) -> tuple[str, str]:
-        """The keys of the minute's and the day's count. The keys of an address and of its network
-        are in one slot, since they are counted together."""
+        """The keys of the counts of the minute and the day. The keys of an address and of its
+        network are in one slot, since they are counted together."""
         kind, name = caller
         own = spelled(caller)
         network = network_of(str(name)) if kind.by_strangers else None
@@ -277,9 +275,9 @@ class ValkeyLimiter:
         return f"{owner}:minute:{now_ms // MINUTE}", f"{owner}:day:{now_ms // DAY}"
 
     async def _ask(self, question: Question) -> Sequence[int]:
-        """The answer of `TAKE` to one question: 1 where it is admitted or 0, then the count of each
-        key. Questions that come in during an exchange are sent together by the next one, which
-        under load halves a request's time. Raises `Unavailable`."""
+        """The answer of `TAKE` to one question: 1 if admitted, else 0, then the count of each key.
+        Questions that arrive during an exchange are sent together in the next one, which halves a
+        request's time under load. Raises `Unavailable`."""
         name = self._store.line(question.keys[0])
         line = self._lines.get(name) or self._lines.setdefault(name, _Line())
         told = asyncio.get_running_loop().create_future()
@@ -298,19 +296,19 @@ class ValkeyLimiter:
         return answer
 
     async def _send(self, line: _Line) -> None:
-        """Sends questions until none is left, and gives each its answer, or the error."""
+        """Sends questions until none are left, and gives each its answer or the error."""
         while line.asked:
             asked, line.asked = line.asked[:SENT_AT_ONCE], line.asked[SENT_AT_ONCE:]
             answers: list[Sequence[int] | Exception]
             try:
                 async with in_time(ANSWER_SECONDS):
                     answers = await self._exchange([question for _, question in asked])
-            except Exception as error:  # noqa: BLE001 — whatever it is, those who wait must be told
-                # Questions that came in meanwhile would fare no better, and have waited too.
+            except Exception as error:  # noqa: BLE001 — whatever it is, all waiting callers get it
+                # Questions that arrived meanwhile would fail too, and have already waited.
                 asked, line.asked = asked + line.asked, []
                 answers = [error] * len(asked)
             for (told, _), answer in zip(asked, answers, strict=True):
-                if not told.done():  # else its request was cancelled
+                if not told.done():  # otherwise its request was cancelled
                     told.set_result(answer)
             await recover(self._store, answers)
 
@@ -346,7 +344,7 @@ class ValkeyLimiter:
 
 
 def _arguments(call: Sequence[Question]) -> Iterator[int | str]:
-    """Those of `TAKE`, with the number of keys before them."""
+    """The arguments of `TAKE`, after the number of keys."""
     counts = [len(one.keys) for one in call]
     yield sum(counts)
     for one in call:
@@ -357,7 +355,7 @@ def _arguments(call: Sequence[Question]) -> Iterator[int | str]:
 
 
 def _unavailable(error: Exception) -> Unavailable:
-    """The error to raise for one of the server or the connection."""
+    """The error to raise for an error of the server or the connection."""
     said = str(error)
     # From a replica, or from a primary whose replicas are away (`min-replicas-to-write`).
     if isinstance(error, ReadOnlyError) or said.startswith("NOREPLICAS"):
@@ -373,8 +371,8 @@ def _unavailable(error: Exception) -> Unavailable:
 
 
 def _reason(unavailable: Unavailable, error: Exception) -> str:
-    """The reason for the log. Without the arguments of the command, which some servers repeat:
-    those of a login contain the password."""
+    """The reason for the log, without the arguments of the command, which some servers repeat: in a
+    login they contain the password."""
     if unavailable.message != REFUSES:
         return unavailable.message
     return f"{REFUSES} {str(error).partition(', with args')[0]}"

@@ -34,7 +34,7 @@ NUMBERED = "a cluster has no databases: the hosts must not be followed by a path
 SEVERAL = "several hosts must be Sentinels (+sentinel) or nodes of a cluster (+cluster)"
 
 PASSING = ("ASK ", "CLUSTERDOWN ", "MASTERDOWN ", "TRYAGAIN ")
-"""The beginnings of errors that pass by themselves, as until nodes agree on who has a slot."""
+"""The beginnings of temporary errors, such as until the nodes agree on who has a slot."""
 
 _REPLACED = ("READONLY", "NOREPLICAS", "MOVED", *PASSING)
 """Signs in an error that another server may be in charge. Some servers put them into the middle of
@@ -42,7 +42,7 @@ a script's error."""
 
 _PORTS = {"": 6379, "sentinel": 26379, "cluster": 6379}
 
-# Any, here and below: valkey-py types its asynchronous classes as the synchronous ones.
+# `Any`, here and below: valkey-py types its asynchronous classes like the synchronous ones.
 Options = dict[str, Any]
 HostPort = tuple[str, int]
 Command = tuple[int | str, ...]
@@ -50,8 +50,7 @@ Command = tuple[int | str, ...]
 
 @contextmanager
 def readable() -> Iterator[None]:
-    """Turns errors in reading an answer into `InvalidResponse`: it comes from another kind of
-    server."""
+    """Turns errors in reading an answer into `InvalidResponse`: another kind of server sent it."""
     try:
         yield
     except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
@@ -83,11 +82,11 @@ class OneServer:
         return ""
 
     async def send(self, _key: str, commands: Iterable[Command]) -> list[Any]:
-        """The answers to commands for this key, and others of its line: each an answer or an error.
-        Raises `ValkeyError` or `OSError` where there are none."""
+        """The answers to commands for this key and others of its line: each an answer or an error.
+        Raises `ValkeyError` or `OSError` if there are none."""
         first, *others = commands
         with readable():
-            if not others:  # nearly always, and a third quicker than a pipeline
+            if not others:  # nearly always, and a third faster than a pipeline
                 try:
                     return [await self.client.execute_command(*first)]
                 except ResponseError as error:
@@ -139,8 +138,8 @@ class BySentinel(OneServer):
 
 
 class InCluster:
-    """The nodes of a cluster. Each has a queue of its own, so that one that is away holds up no
-    other. valkey-py's `ValkeyCluster` closes the connections to all nodes where one fails."""
+    """The nodes of a cluster. Each has its own queue, so that one that is away does not hold up the
+    others. valkey-py's `ValkeyCluster` closes the connections to all nodes if one fails."""
 
     takes_any_keys = False
     """See `OneServer`."""
@@ -189,16 +188,16 @@ class InCluster:
         return [[key] for key in found.values()]
 
     async def recover(self) -> None:
-        """Asks the nodes who has which slots by now, beginning with another node each time. Raises
-        `ValkeyError` or `OSError` where none answers."""
+        """Asks the nodes which of them has which slots, beginning with another node each time.
+        Raises `ValkeyError` or `OSError` if none answers."""
         addresses = list(dict.fromkeys((*self._nodes, *self._named)))
         self._turn += 1
-        first = self._turn  # other calls may move it meanwhile
+        first = self._turn  # other calls may change it meanwhile
         error: Exception = ValkeyError("no slots")
         for i in range(len(addresses)):
             address = addresses[(i + first) % len(addresses)]
             node = self._nodes.get(address)
-            if node is None:  # another call has found meanwhile that it is gone
+            if node is None:  # another call has removed it meanwhile
                 continue
             try:
                 with readable():
@@ -258,8 +257,8 @@ Store = OneServer | InCluster
 
 
 async def answer_of(store: Store, key: str, command: Command) -> Any:
-    """The answer to one command for this key. Raises `ValkeyError` or `OSError`, also where it does
-    not come in time; the store has recovered then, as far as it can."""
+    """The answer to one command for this key. Raises `ValkeyError` or `OSError`, also if it does
+    not come in time; before that, lets the store recover."""
     try:
         async with in_time(ANSWER_SECONDS):
             (answer,) = await store.send(key, [command])
@@ -294,11 +293,11 @@ def store(url: str) -> Store:
     """The store of a URL, not connected yet.
 
     - `valkey://`, `redis://`, or over TLS `valkeys://`, `rediss://`: one server, with a user, a
-      password and a database where needed. The query takes options of valkey-py, such as
+      password and a database if needed. The query takes options of valkey-py, such as
       `ssl_ca_certs`.
     - `valkey+sentinel://h1:26379,h2:26379/NAME`: the primary that Sentinels know by this name. The
       options include `sentinel_username` and `sentinel_password`.
-    - `valkey+cluster://h1:6379,h2:6379`: a cluster, of which some nodes are named.
+    - `valkey+cluster://h1:6379,h2:6379`: a cluster, by some of its nodes.
 
     Raises ValueError for an unusable URL, without quoting it.
     """

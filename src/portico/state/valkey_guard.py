@@ -1,8 +1,8 @@
 """The scripts for failed attempts that run in Valkey or Redis: the rules of `domain.guard`, in Lua.
 
-A key holds how many attempts failed, when that is forgotten, and when those under way began; it
-expires once none of this matters. A place is identified by the time at which it was taken, so that
-one that is never given back ends by itself, however many attempts follow.
+A key holds how many attempts failed, when that is forgotten, and when the attempts under way began;
+it expires once none of this matters. A place is identified by the time at which it was taken, so
+that one that is never given back expires, however many attempts follow.
 """
 
 from collections.abc import Iterable, Iterator
@@ -55,7 +55,7 @@ for i, key in ipairs(KEYS) do write(key, unpack(kept[i])) end
 return -1
 """
 )
-"""Arguments: the time, then the terms of every key. Returns -1 for admission, else how many
+"""Arguments: the time, then the terms of every key. Returns -1 if admitted, else how many
 milliseconds to wait."""
 
 LEAVE = (

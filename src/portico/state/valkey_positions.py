@@ -27,7 +27,7 @@ class ValkeyPositions:
 
     def __init__(self, url: str, environment: str, prefix: str, life: float, lag: float) -> None:
         """`url`, `environment` and `prefix` are as for `state.valkey.ValkeyLimiter`. `life` is how
-        long a position is kept, `lag` how old data of a replica may be, both in seconds."""
+        long a position is kept, `lag` how far a replica may be behind, both in seconds."""
         self._store = store(url)
         self._life = int(life * 1000)
         self._lag = lag
@@ -44,7 +44,7 @@ class ValkeyPositions:
         kept = await self._ask(key, ("GET", key))
         try:
             position = int(kept or 0)
-        except (TypeError, ValueError) as error:  # another kind of server, or somebody else's key
+        except (TypeError, ValueError) as error:  # another kind of server, or another program's key
             raise Unavailable(NO_ANSWER) from error
         if time.monotonic() - self._store.connected < self._lag:
             raise Unavailable("The store of positions may have lost the last ones.")

@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 STEPS = 10
-"""A timeout is counted in so many steps."""
+"""The number of steps in which a timeout is counted."""
 
 
 @asynccontextmanager
 async def in_time(seconds: float) -> AsyncIterator[None]:
-    """Raises `TimeoutError` where the block takes longer than so many seconds.
+    """Raises `TimeoutError` if the block takes longer than this many seconds.
 
     A process that is paused, or gets no processor, has not seen an answer that has arrived
     meanwhile. So any such pause counts as at most one step.
