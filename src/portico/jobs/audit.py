@@ -1,12 +1,13 @@
-"""Removing old entries of the audit log, once they are in the archive, where there is one.
+"""Removes old entries of the audit log, after writing them to the archive if there is one.
 
-A day's entries go into a file, which is whole and on disk before they are released; what is
-released is removed, a few rows at a time. So whoever is killed in between leaves a file that is
-written once more with the same content, or entries that are removed without another file. Whoever
-lost the lease amid an export leaves no file: another process may be removing what it reads.
+A day's entries are written to a file, which is complete and on disk before they are released.
+Released entries are then removed, a few rows at a time. If a process is killed in between, the file
+is written again with the same content, or the rest of the released entries are removed without
+another file. A process that loses the lease during an export leaves no file, since another process
+may be removing what it reads.
 
-An entry that is newer than the clock was written by one that was ahead. It stands in the file of
-the day of the next entry that is not, and goes with that.
+An entry that is newer than the clock was written while the clock was ahead. It is archived and
+removed with the day of the next entry that is not.
 """
 
 import asyncio
@@ -29,10 +30,10 @@ from portico.storage.audit import EXPORT_BATCH
 from portico.storage.expiry import Bound
 
 BREATH_SECONDS = 0.01
-"""Between two batches, for whoever else writes."""
+"""The pause between two batches, for other writers."""
 
 DROP_TRIES = 5
-"""How often a range that somebody uses is tried to drop, before what is in it goes in batches."""
+"""How often dropping a partition in use is tried, before its entries are removed in batches."""
 
 DROP_PAUSE_SECONDS = 2.0
 """Between two tries."""
@@ -40,33 +41,33 @@ DROP_PAUSE_SECONDS = 2.0
 log = logging.getLogger(__name__)
 
 Lines = Callable[[Iterable[Entry]], bytes]
-"""Entries as they are exported, a line each."""
+"""Encodes entries for an export, one line each."""
 
 
 class RemoveAudit:
-    """One environment's old entries, removed by one process at a time."""
+    """Removes old entries of one environment, in one process at a time."""
 
     def __init__(
         self, env: Environment, holder: str, lines: Lines, wait: Wait = asyncio.sleep
     ) -> None:
-        """`holder` is a name that no other process has."""
+        """`holder` is a name that no other process uses."""
         self._env = env
         self._lease = Lease(env, "audit", holder)
         self._stuck: set[int] = set()
-        """Ranges that could not be dropped: each is tried once more whenever there is work."""
+        """Partitions that could not be dropped: each is tried once more whenever there is work."""
         self._lines = lines
         self._wait = wait
 
     async def run(self) -> None:
-        """Removes all entries of days that are `audit_days` past. Raises `Unavailable`; what is
-        left then goes the next time."""
+        """Removes all entries of days that are more than `audit_days` past. Raises `Unavailable`;
+        then the next run does the rest."""
         env = self._env
         if env.audit_days is None:
             return
         now = env.clock()
         bound = Bound((now // DAY - env.audit_days) * DAY, now)
         is_due = await env.audit.oldest_time(0, bound) is not None
-        if not is_due and not await env.audit_ranges.released():  # one that could not go before
+        if not is_due and not await env.audit_ranges.released():  # one could not be dropped before
             return
         async with self._lease.held() as mine:
             while mine:
@@ -74,7 +75,7 @@ class RemoveAudit:
                 mine = await self._remove(released) and await self._release(released, bound)
 
     async def _remove(self, up_to: int) -> bool:
-        """Removes what is released; tells whether the lease was kept."""
+        """Removes released entries; returns whether the lease was kept."""
         for number in await self._env.audit_ranges.released():
             if not await self._drop(number):
                 return False
@@ -89,18 +90,18 @@ class RemoveAudit:
             await self._wait(BREATH_SECONDS)
 
     async def _drop(self, number: int) -> bool:
-        """Removes a range, or leaves it, for what is in it to go in batches; tells whether the
-        lease was kept."""
+        """Drops a partition, or leaves it, so that its entries are removed in batches; returns
+        whether the lease was kept."""
         refusal: Exception | None = None
         for _ in range(1 if number in self._stuck else DROP_TRIES):
             async with self._env.db.transaction() as tx:
-                if not await self._lease.renewed(tx):  # by itself: the drop may be undone
+                if not await self._lease.renewed(tx):  # separately: the drop may be rolled back
                     return False
             try:
                 async with self._env.db.transaction() as tx:
                     if mine := await self._lease.renewed(tx):
                         await self._env.audit_ranges.drop(tx, number)
-            except Exception as error:  # noqa: BLE001 - a lock, or a view that somebody made of it
+            except Exception as error:  # noqa: BLE001 - a lock, or an operator's view of it
                 refusal = error
                 if number not in self._stuck:
                     await self._wait(DROP_PAUSE_SECONDS)
@@ -114,8 +115,8 @@ class RemoveAudit:
         return True
 
     async def _release(self, released: int, bound: Bound) -> bool:
-        """Releases the next day's entries once they are in the archive; False where none is old
-        enough, or another process has the lease."""
+        """Archives and releases the next day's entries; False if none is old enough, or if another
+        process has the lease."""
         env = self._env
         oldest = await env.audit.oldest_time(released, bound)
         if oldest is None:
@@ -135,8 +136,8 @@ class RemoveAudit:
         return mine
 
     async def _archived(self, released: int, day: int, bound: Bound) -> int | None:
-        """The last entry of a day, which the `bound` ends; all of it are on disk now. None where
-        another process has taken the lease."""
+        """Writes a day's entries to the archive, up to the `bound`; returns the id of the last one.
+        None if another process has taken the lease."""
         file = None
         if self._env.audit_archive is not None:
             file = await asyncio.to_thread(_File, self._env.audit_archive, self._env.name)
@@ -146,7 +147,8 @@ class RemoveAudit:
                 first, last = first or batch[0].id, batch[-1].id
                 if file is not None:
                     await asyncio.to_thread(file.write, self._lines(batch))
-                # Only then it is known that nobody has removed any of it before it was read.
+                # Still having the lease proves that no other process removed entries before the
+                # read.
                 async with self._env.db.transaction() as tx:
                     if not await self._lease.renewed(tx):
                         return None
@@ -160,16 +162,16 @@ class RemoveAudit:
 
 
 class MakeAuditRanges:
-    """Makes the ranges of one environment's next entries, by one process at a time."""
+    """Creates the partitions for one environment's next entries, in one process at a time."""
 
     def __init__(self, env: Environment, holder: str) -> None:
-        """`holder` is a name that no other process has."""
+        """`holder` is a name that no other process uses."""
         self._env = env
         self._lease = Lease(env, "audit_ranges", holder)
 
     async def run(self) -> None:
-        """Makes all that are missing, or leaves it for the next time where somebody reads the log
-        for long. Raises `Unavailable`."""
+        """Creates all missing partitions, or leaves that to the next run if a reader of the log
+        takes long. Raises `Unavailable`."""
         ranges = self._env.audit_ranges
         if not await ranges.missing():
             return
@@ -187,10 +189,10 @@ class MakeAuditRanges:
 
 
 class _File:
-    """A file that appears in a directory once it is whole and on disk."""
+    """A file that appears in a directory only once it is complete and on disk."""
 
     def __init__(self, directory: Path, environment: str) -> None:
-        """Removes what is left of exports of this environment that were cut off."""
+        """Also removes parts of earlier exports of this environment that were cut off."""
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._directory = directory
         for left in directory.glob(f"audit-{environment}-*.part"):
@@ -204,13 +206,13 @@ class _File:
         self._packed.write(content)
 
     def keep(self, name: str) -> None:
-        """Gives the file its name, in the place of one that has it."""
+        """Gives the file its name, replacing any file of that name."""
         self._packed.close()
         self._file.flush()
         put_in_place(self._part, self._directory / name)
 
     def close(self) -> None:
-        """Leaves no file that was not kept, also where the disk is full."""
+        """Removes the file unless it was kept, also if the disk is full."""
         self._part.unlink(missing_ok=True)
         with suppress(OSError):
             self._packed.close()

@@ -1,8 +1,8 @@
-"""Delivering events to webhooks.
+"""Delivers events to webhooks.
 
-Every process of every host does it: a delivery is claimed by whoever sends it, for so long that
-nobody else does, and comes back when that process dies. Each webhook has places of its own, so that
-one that is slow or dead holds up no other.
+Every process of every host does so. A process claims a delivery before sending it, so that no other
+sends it meanwhile; if the process dies, the delivery is due again when the claim ends. Each webhook
+has its own places, so that one that is slow or dead does not hold up the others.
 """
 
 import asyncio
@@ -27,50 +27,53 @@ from portico.storage.deliveries import Attempt
 from portico.storage.expiry import BATCH
 
 LOOK_SECONDS = 5.0
-"""How often is looked for what nobody rang for: what a killed process left, and what is due."""
+"""How often to check for due deliveries without a bell, such as those that a killed process
+left."""
 
 CLAIM_SECONDS = 30
-"""When a delivery comes back whose process has died."""
+"""When a claim ends, so that the delivery of a process that died is due again."""
 
 FRESH_SECONDS = 10
-"""How old a claim may be when its sending begins: an attempt ends before the claim does."""
+"""How old a claim may be when sending begins, so that the attempt ends before the claim does."""
 
 AT_ONCE = 16
-"""Deliveries to one webhook that are sent at the same time, by one process, at most."""
+"""The most deliveries to one webhook that one process sends at the same time."""
 
 QUICK_MILLISECONDS, QUICK_BYTES = 500, 1 << 16
-"""How long a quick one takes at most, and for how much: larger ones wait in the database."""
+"""A quick delivery takes less time than this, with a body of at most this size. Only webhooks with
+quick deliveries get many claimed ahead, since those wait in memory."""
 
 FAILING_PAUSE_SECONDS = 0.05
-"""Between two attempts for a webhook whose last one failed: a million of them are due at once when
-its receiver dies, and others want to be told meanwhile."""
+"""The pause between two attempts for a webhook whose last one failed: when a receiver dies, a
+million deliveries may be due at once, and others must not wait for them."""
 
 BUSY_REQUESTS = 16
-"""Requests under way in this process from which on they go first."""
+"""From this many requests under way in this process on, requests have priority."""
 
 BUSY_SECONDS = 0.1
-"""For how long after: those that wait for one commit end together, and the next come at once."""
+"""How long they keep it afterwards: requests that wait for one commit end together, and the next
+ones follow at once."""
 
 BUSY_RUN_SECONDS = 0.02
-"""How long is waited then for what else is written, before it is looked what is due: each commit
-rings, on every host."""
+"""How long to wait then for further commits before checking for due deliveries: each commit rings
+the bell on every host."""
 
 BUSY_PAUSE_SECONDS = 0.005
-"""Between two deliveries to one webhook then: a tenth of a core, and what waits goes later."""
+"""The pause between two deliveries to one webhook then, which limits them to a tenth of a core."""
 
 LATE = DAY
-"""How long after it was due an attempt tells that no server ran, where none was made meanwhile."""
+"""If no attempt was made for this long after one was due, no server was running."""
 
 _FORGOTTEN = "The event is no longer kept."
 
 _UNSIGNED = Outcome(None, "The webhook's secret cannot be read here.", "", 0, None)
-"""Where nothing was sent."""
+"""The outcome if nothing was sent."""
 
 log = logging.getLogger(__name__)
 
 
 class Deliver:
-    """One process's deliveries to the webhooks of one environment."""
+    """Delivers events to the webhooks of one environment in one process."""
 
     def __init__(
         self,
@@ -81,8 +84,9 @@ class Deliver:
         requests: Callable[[], int],
         at_once: int = AT_ONCE,
     ) -> None:
-        """`encode` gives the body of an event's delivery, the same every time; `requests` tells how
-        many are under way; `at_once` is how many go to one webhook."""
+        """`encode` returns the body of an event's delivery, the same every time; `requests` returns
+        how many requests are under way; `at_once` is the most deliveries to send to one webhook at
+        the same time."""
         self._env = env
         self._sender = sender
         self._encode = encode
@@ -95,15 +99,16 @@ class Deliver:
         self._recorder = Recorder(env, self._bell)
         self._dropped: dict[int, int] = {}
         self._busy_until = 0.0
-        """By the loop's clock."""
+        """In the event loop's time."""
         self._wait = 0.0
         self._ran_at = 0
         self._doubted = True
-        """Whether some may have been queued by a clock that was ahead, as at a start."""
+        """Whether some may have been queued while the clock was ahead, which is unknown at the
+        start."""
 
     async def run(self) -> None:
-        """Waits until there may be something to do, then claims what is due and begins to send it.
-        Raises `Unavailable`, and then the next run does it."""
+        """Waits until there may be something to do, then claims due deliveries and begins to send
+        them. Raises `Unavailable`; then the next run does it."""
         await self._bell.wait(self._wait)
         self._wait = AGAIN_SECONDS
         if self._is_busy():
@@ -113,21 +118,21 @@ class Deliver:
         await env.events.settle()
         webhooks = await env.webhooks.all()
         dropping = [one for one in webhooks if one.dropped_up_to != self._dropped.get(one.id, 0)]
-        # What was given up is out of the way before anything is claimed.
+        # Deliveries that were given up are marked before any are claimed.
         self._follow([one for one in webhooks if one.enabled and one not in dropping])
         if webhooks:
             await fan_out(env, webhooks)
         for webhook in dropping:
             await self._drop(webhook)
-        if self._recorder.is_behind:  # what was sent would be claimed and sent again
+        if self._recorder.is_behind:  # deliveries that were sent would be claimed and sent again
             return
         self._claiming = asyncio.create_task(self._claim())  # which `close` waits for
         wait = await asyncio.shield(self._claiming)
         self._wait = 0.0 if dropping else wait
 
     async def close(self) -> None:
-        """Waits a little for what is being sent, which would else be sent twice; then ends it, and
-        gives back what was claimed."""
+        """Waits a little for deliveries that are being sent, which would otherwise be sent twice;
+        then cancels them, and releases all other claimed ones."""
         if self._claiming is not None:
             await asyncio.wait([self._claiming], timeout=CLOSE_SECONDS)
             self._claiming.cancel()
@@ -151,7 +156,7 @@ class Deliver:
             log.warning("deliveries under way come again in %d s", CLAIM_SECONDS)
 
     def _follow(self, enabled: list[Webhook]) -> None:
-        """Keeps a lane for each enabled webhook as it is now; ends what goes to others."""
+        """Keeps a lane for each enabled webhook as it is now; cancels deliveries to all others."""
         for webhook in enabled:
             lane = self._lanes.setdefault(webhook.id, Lane(webhook, self._at_once))
             lane.webhook = webhook
@@ -162,7 +167,8 @@ class Deliver:
                 task.cancel()
 
     async def _put_right(self, now: int) -> None:
-        """Has those be due soon that a clock that was ahead has queued: once claims of them end."""
+        """Corrects deliveries that were queued while the clock was ahead: they become due once any
+        claim of them has ended."""
         self._doubted |= now < self._ran_at - MINUTE
         self._ran_at = now
         if self._doubted:
@@ -173,15 +179,16 @@ class Deliver:
             self._doubted = len(ahead) == BATCH
 
     async def _drop(self, webhook: Webhook) -> None:
-        """Notes of some deliveries that were given up when a webhook was disabled that they were:
-        of all of a million, others would wait for it."""
+        """Marks a batch of the deliveries that were given up when a webhook was disabled: there may
+        be a million, and other deliveries must not wait for all of them."""
         async with self._env.db.transaction() as tx:
             more = await self._env.deliveries.drop(tx, webhook)
         if not more:
             self._dropped[webhook.id] = webhook.dropped_up_to
 
     async def _claim(self) -> float:
-        """Begins to send what is due and has room; returns in how many seconds more may be due."""
+        """Claims due deliveries for which there is room, and begins to send them; returns in how
+        many seconds more may be due."""
         env, now = self._env, self._env.clock()
         rooms = [(lane.webhook, lane.room) for lane in self._lanes.values() if lane.room]
         due = await env.deliveries.next_due(rooms) if rooms else {}
@@ -202,22 +209,22 @@ class Deliver:
                 lane.waiting.append(Claimed(delivery, body, traceparent, now))
         for lane in self._lanes.values():
             self._fill(lane)
-        # What is due and cannot be had is another host's, which may hold it for long.
+        # A due delivery that cannot be claimed is locked by another host, perhaps for long.
         return 0.0 if claimed else AGAIN_SECONDS
 
     def _fill(self, lane: Lane) -> None:
-        """Begins to send what waits, as far as there are places."""
+        """Begins to send waiting deliveries, as far as there are places."""
         oldest = self._env.clock() - FRESH_SECONDS * SECOND
         places = 1 if self._pause(lane) else lane.places
         while lane.waiting and len(lane.sending) < places:
             claimed = lane.waiting.popleft()
-            if claimed.at >= oldest:  # else it comes again when the claim ends
+            if claimed.at >= oldest:  # otherwise it is due again when the claim ends
                 task = asyncio.create_task(self._send(lane, claimed))
                 lane.sending[task] = claimed
                 task.add_done_callback(partial(self._sent, lane))
 
     def _sent(self, lane: Lane, task: asyncio.Task[None]) -> None:
-        """Goes on with what waits behind a delivery that was sent."""
+        """Continues with waiting deliveries after one was sent."""
         lane.sending.pop(task, None)
         if task.cancelled():
             return
@@ -229,15 +236,15 @@ class Deliver:
             self._go_on(lane)
 
     def _pause(self, lane: Lane) -> float:
-        """How many seconds lie between two deliveries of a lane, which then go one by one; 0 where
-        as many as there are places go at once."""
+        """The pause in seconds between two deliveries of a lane, which are then sent one by one; 0
+        if they are sent at the same time."""
         busy = self._is_busy()
         if lane.failing:
             return FAILING_PAUSE_SECONDS
         return BUSY_PAUSE_SECONDS if busy else 0.0
 
     def _is_busy(self) -> bool:
-        """Whether requests go first."""
+        """Whether requests have priority."""
         now = asyncio.get_running_loop().time()
         if self._requests() >= BUSY_REQUESTS:
             self._busy_until = now + BUSY_SECONDS
@@ -255,7 +262,7 @@ class Deliver:
         if claimed.body is None:
             attempt = Attempt(delivery.id, "failed", None, None, _FORGOTTEN, 0, None)
         elif secret is None:
-            # Elsewhere it may be readable, and here again once the right secret is back.
+            # Another host may be able to read it, or this one once it has the right secret again.
             lane.failing = True
             attempt = self._attempt(delivery, _UNSIGNED)
         else:

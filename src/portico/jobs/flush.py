@@ -1,5 +1,4 @@
-"""What is known in memory first and written in batches: rate counters, and last uses of
-credentials."""
+"""Stores, in batches, what changes in memory first: rate counters and last uses of credentials."""
 
 import msgspec
 
@@ -10,11 +9,11 @@ from portico.state.protocol import Volatile
 from portico.storage.rate_counters import Counter
 
 FLUSH_PERIOD = 0.5
-"""Seconds between two batches: what a crash may forget."""
+"""Seconds between two batches: how much a crash may lose."""
 
 
 class _Batch(msgspec.Struct):
-    """What was gathered between two runs."""
+    """The changes between two runs."""
 
     counters: list[Counter]
     uses: Uses
@@ -26,29 +25,29 @@ class _Batch(msgspec.Struct):
 class Flush:
     """One environment's batches.
 
-    A batch is tried until it is stored, and only then the next is gathered. Counters and last uses
-    are absolute, and may be stored twice: so they are exact wherever a run is cancelled, and
-    whatever became of its commit.
+    A batch is tried until it is stored, and only then is the next one gathered. Counters and last
+    uses are absolute values that may be stored twice, so they are exact wherever a run is cancelled
+    and whatever the outcome of its commit.
     """
 
     def __init__(
         self, env: Environment, credentials: Credentials, limiter: Volatile | None
     ) -> None:
-        """`limiter` is the environment's, where a restart would empty it."""
+        """`limiter` is the environment's if a restart would lose its counters, else None."""
         self._env = env
         self._credentials = credentials
         self._limiter = limiter
         self._batch = _Batch([], Uses())
 
     async def restore(self) -> None:
-        """Takes up the counters of the last run. Raises `Unavailable`."""
+        """Restores the counters of the last process. Raises `Unavailable`."""
         if self._limiter is not None:
-            # Yesterday's too, of who has not come since, for a clock set back over midnight.
+            # Also those last changed yesterday, in case the clock is set back over midnight.
             day = self._env.clock() // DAY - 1
             self._limiter.restore(await self._env.rate_counters.since(day))
 
     async def run(self) -> None:
-        """Stores what has gathered. Raises `Unavailable`, and then keeps it for the next time."""
+        """Stores what has changed. Raises `Unavailable`, and then keeps it for the next run."""
         if self._batch:
             await self._store(self._batch)
         self._batch = self._gathered()

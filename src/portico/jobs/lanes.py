@@ -1,4 +1,4 @@
-"""Each webhook's deliveries in one process: what it has claimed, and how many go at once."""
+"""One process's deliveries by webhook: those claimed, and how many are sent at the same time."""
 
 import asyncio
 from collections import deque
@@ -8,12 +8,12 @@ import msgspec
 from portico.domain.webhooks import Delivery, Webhook
 
 CLAIMED = 64
-"""Deliveries to one webhook, with those that wait for a place, where the receiver is quick."""
+"""The most deliveries to claim for a webhook with a quick receiver, including waiting ones."""
 
 
 class Claimed(msgspec.Struct, frozen=True):
-    """A delivery that this process sends; `body` is None where the event is no longer kept.
-    `traceparent` is the span of its change, if that was traced."""
+    """A delivery that this process sends, claimed `at` (epoch milliseconds). `body` is None if the
+    event was removed. `traceparent` is the span of the event's change, if that was traced."""
 
     delivery: Delivery
     body: bytes | None
@@ -34,16 +34,16 @@ class Lane:
 
     @property
     def room(self) -> int:
-        """How many more may be claimed."""
+        """How many more deliveries may be claimed."""
         most = CLAIMED if self.quick else 1 if self.failing else self.places
         return max(most - len(self.waiting) - len(self.sending), 0)
 
     @property
     def low(self) -> bool:
-        """Whether it is time to claim more: some may be sent at once, however long others hang."""
+        """Whether to claim more, since there are free places."""
         return len(self.waiting) + len(self.sending) < (1 if self.failing else self.places)
 
     def end(self) -> list[Claimed]:
-        """Begins to send nothing more; returns what waited."""
+        """Removes and returns the waiting deliveries, so that no more are sent."""
         waiting, self.waiting = [*self.waiting], deque()
         return waiting

@@ -1,8 +1,8 @@
 """The right to do a job that only one process may do at a time.
 
-It ends by itself after a minute, by the holder's clock, so that a process that died holds up nobody
-for much longer, also where that clock was ahead (`storage.leases.LONGEST`). It spares work and
-holds no truth: what two processes did at once would be done twice.
+It expires after a minute by the holder's clock, so that a process that died does not hold up others
+for much longer, also if its clock was ahead (`storage.leases.LONGEST`). It only saves work: if two
+processes did the job at the same time, nothing would break, but work would be done twice.
 """
 
 from collections.abc import AsyncIterator
@@ -19,13 +19,13 @@ class Lease:
     """One process's claim to one job of an environment."""
 
     def __init__(self, env: Environment, name: str, holder: str) -> None:
-        """`holder` is a name that no other process has."""
+        """`holder` is a name that no other process uses."""
         self._env = env
         self._name = name
         self._holder = holder
 
     async def renewed(self, tx: Transaction) -> bool:
-        """Takes the lease for another minute; False where another process has it."""
+        """Takes or renews the lease for a minute; False if another process has it."""
         now = self._env.clock()
         return await self._env.leases.take(
             tx, self._name, self._holder, now=now, until=now + MILLISECONDS
@@ -33,12 +33,12 @@ class Lease:
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[bool]:
-        """Takes the lease, and gives it back at the end; tells whether it was free."""
+        """Takes the lease, and releases it at the end; yields whether it was free."""
         mine = False
         try:
             async with self._env.db.transaction() as tx:
                 mine = await self.renewed(tx)
             yield mine
         finally:
-            if mine:  # also where the server stops before it is known to be stored
+            if mine:  # also if the server stops before the commit is known to be stored
                 await self._env.leases.release(self._name, self._holder)

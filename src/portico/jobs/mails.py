@@ -1,7 +1,8 @@
-"""Sending the mails that wait.
+"""Sends the waiting mails.
 
-Every process of every host does it: a mail is claimed by whoever sends it, for so long that nobody
-else does, and comes back when that process dies. So a mail may come twice, and none is lost.
+Every process of every host does so. A process claims a mail before sending it, so that no other
+sends it meanwhile; if the process dies, the mail is due again when the claim ends. So a mail may be
+sent twice, but none is lost.
 """
 
 import asyncio
@@ -20,29 +21,29 @@ from portico.storage.database import Contended
 from portico.storage.mails import Mail, Queue
 
 AT_ONCE = 4
-"""Mails that a process hands over at the same time."""
+"""The most mails that a process sends at the same time."""
 
 PAUSES = (2, 15, 120, 600, 1800, 3600)
-"""Seconds before the second attempt and each one after it, the last of them again and again."""
+"""Seconds before the second attempt and each later one; the last pause is repeated."""
 
 TOLD_AT = 5
-"""The attempt, after 12 minutes, whose failure the log tells although others follow: what is wrong
-with how the mail server is asked would not be seen for a day."""
+"""The attempt, after 12 minutes, whose failure is logged although others follow: otherwise a wrong
+setting of the mail server would not be noticed for a day."""
 
 KEPT = DAY
 """How long a mail is tried at most, in milliseconds."""
 
 CLAIM_SECONDS = 60
-"""When a mail comes back whose process has died."""
+"""When a claim ends, so that the mail of a process that died is due again."""
 
 KEEP_SECONDS = 20.0
-"""How often a mail is claimed anew that a mail server takes its time for."""
+"""How often the claim of a mail is renewed while the attempt lasts."""
 
 LOOK_SECONDS = 5.0
-"""How often is looked for what nobody rang for: what a killed process left, and what is due."""
+"""How often to check for due mails without a bell, such as those that a killed process left."""
 
 AGAIN_SECONDS = 1.0
-"""After the database did not answer."""
+"""How long until the next try after the database did not answer."""
 
 CLOSE_SECONDS = 3.0
 
@@ -55,7 +56,7 @@ log = logging.getLogger(__name__)
 
 
 class SendMails:
-    """One process's sending of the mails of one environment."""
+    """Sends mails of one environment in one process."""
 
     def __init__(self, env: Environment) -> None:
         self._env = env
@@ -65,16 +66,16 @@ class SendMails:
         self._wait = 0.0
 
     async def run(self) -> None:
-        """Waits until there may be something to do, then begins to send what is due. Raises
-        `Unavailable`, and then the next run does it."""
+        """Waits until there may be something to do, then begins to send the due mails. Raises
+        `Unavailable`; then the next run does it."""
         await self._bell.wait(self._wait)
         self._wait = AGAIN_SECONDS
-        # Where this is ended, nothing stays claimed that nobody sends: `close` waits for it.
+        # Shielded: if this run is cancelled, `close` waits until claimed mails are being sent.
         self._beginning = asyncio.create_task(self._begin())
         self._wait = await asyncio.shield(self._beginning)
 
     async def flush(self) -> None:
-        """Sends all that is due, and what comes of that; returns early after a few seconds."""
+        """Sends all due mails, and those that result from them; stops after a few seconds."""
         try:
             async with asyncio.timeout(CLOSE_SECONDS):
                 while await self._begin() < LOOK_SECONDS and self._sending:
@@ -85,8 +86,8 @@ class SendMails:
             await self.close()
 
     async def close(self) -> None:
-        """Waits a little for what is being taken, and for what is being sent, which would else be
-        sent twice; then ends it."""
+        """Waits a little for mails that are being claimed or sent, which would otherwise be sent
+        twice; then cancels that."""
         if self._beginning is not None:
             await asyncio.wait([self._beginning], timeout=CLOSE_SECONDS)
             self._beginning.cancel()
@@ -98,8 +99,8 @@ class SendMails:
         await asyncio.gather(*sending, return_exceptions=True)
 
     async def _begin(self) -> float:
-        """Takes what is due and there is room for, and begins to send it. Returns how many seconds
-        later more may be due."""
+        """Claims due mails for which there is room, and begins to send them. Returns in how many
+        seconds more may be due."""
         env, now = self._env, self._env.clock()
         queue = await self._put_right(now)
         env.waiting_mails = queue.length
@@ -111,12 +112,12 @@ class SendMails:
             task = asyncio.create_task(self._send(mail))
             self._sending.add(task)
             task.add_done_callback(self._sent)
-        # What is due and cannot be had is being taken by another.
+        # A due mail that cannot be claimed is being claimed by another process.
         return 0.0 if claimed else AGAIN_SECONDS
 
     async def _put_right(self, now: int) -> Queue:
-        """The queue, once those in it that a clock that was ahead has queued, or put off, are due
-        soon: when claims of them end."""
+        """The queue, after correcting mails that were queued or put off while the clock was ahead:
+        they become due when any claim of them has ended."""
         mails = self._env.mails
         queue = await mails.queue()
         latest, last = now + MINUTE, now + PAUSES[-1] * SECOND + MINUTE
@@ -131,7 +132,7 @@ class SendMails:
         self._bell.hear()
 
     async def _send(self, mail: Mail) -> None:
-        """Makes one attempt, and stores what came of it."""
+        """Makes one attempt, and stores its outcome."""
         async with asyncio.TaskGroup() as meanwhile:
             keeping = meanwhile.create_task(self._keep(mail))
             again = await self._attempt(mail)
@@ -154,7 +155,7 @@ class SendMails:
             present = anew
 
     async def _keep(self, mail: Mail) -> None:
-        """Sees to it that nobody else takes a mail, however long its attempt takes."""
+        """Renews the claim of a mail, however long its attempt takes."""
         while True:
             await asyncio.sleep(KEEP_SECONDS)
             try:
@@ -163,14 +164,14 @@ class SendMails:
                 log.warning("a mail that is being sent may be sent twice: %s", type(error).__name__)
 
     async def _attempt(self, mail: Mail) -> int | None:
-        """Writes or sends it; returns when the next attempt is due, None where there is none."""
+        """Writes or sends a mail; returns when the next attempt is due, None if there is none."""
         waiting = opened(self._env, mail.content)
         end = mail.created_at + KEPT
         if waiting is not None and waiting.until is not None:
             end = min(end, waiting.until)
         reason, again = None, None
         try:
-            # No server was there, or the database is one of the past that was restored.
+            # No server was running, or the database was restored from a backup.
             if self._env.clock() >= end:
                 reason = "it has waited too long"
             elif waiting is None:
@@ -183,14 +184,14 @@ class SendMails:
             reason = error.reason
             again = None if error.lasting else self._next(mail, end)
         except (RateLimited, WrittenBefore):
-            pass  # whoever asked is told nothing of whom there is to write to
+            pass  # the requester must not learn whether there is an account
         except Unavailable as error:
             reason, again = error.message, self._next(mail, end)
-        except Exception as error:  # noqa: BLE001 - nobody else would be told
-            # Without its message, which may hold an address.
+        except Exception as error:  # noqa: BLE001 - it is logged nowhere else
+            # Without its message, which may contain an address.
             reason = f"{type(error).__name__}\n{''.join(format_tb(error.__traceback__))}"
         if reason is not None and (again is None or mail.attempts == TOLD_AT):
-            # Neither to which address, nor what stood in it.
+            # Logs neither the address nor the content.
             purpose = waiting.purpose if waiting else "unknown"
             user = waiting.letter.user_id if waiting and waiting.letter else "unknown"
             if again is None:
@@ -200,7 +201,7 @@ class SendMails:
         return again
 
     async def _is_there(self, user_id: int) -> bool:
-        """Whether a letter's user was not deleted meanwhile; 0 is whoever has no account yet."""
+        """Whether a letter's user still exists; the id 0 means a person without an account."""
         return not user_id or await self._env.users.get(user_id) is not None
 
     def _next(self, mail: Mail, end: int) -> int | None:

@@ -1,4 +1,4 @@
-"""Storing what came of deliveries, many at a time, and what follows of it for their webhooks."""
+"""Stores the outcomes of deliveries, many at a time, and updates or disables their webhooks."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ from portico.storage.database import Contended
 from portico.storage.deliveries import Attempt
 
 AGAIN_SECONDS = 1.0
-"""After a store did not answer."""
+"""How long until the next try after the database did not answer."""
 
 CLOSE_SECONDS = 2.0
 GONE = 410
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """What came of an attempt for a webhook; `delivery` is as it was before."""
+    """A finished attempt; `delivery` is as it was before."""
 
     webhook: Webhook
     delivery: Delivery
@@ -41,7 +41,7 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 def next_try(env: Environment, delivery: Delivery, retry_after: int | None = None) -> int | None:
-    """When a delivery is tried again after one more failed attempt; None: never."""
+    """When a delivery is tried again after another failed attempt; None if never."""
     if delivery.type == PING:
         return None
     chance = int.from_bytes(env.random(4)) / 2**32
@@ -49,32 +49,33 @@ def next_try(env: Environment, delivery: Delivery, retry_after: int | None = Non
 
 
 class Recorder:
-    """Stores what came of one process's attempts."""
+    """Stores the outcomes of one process's attempts."""
 
     def __init__(self, env: Environment, bell: Listener) -> None:
-        """`bell` hears where a webhook is disabled."""
+        """`bell` is rung when a webhook is disabled."""
         self._env = env
         self._bell = bell
         self._done: list[Ended] = []
         self._task: asyncio.Task[None] | None = None
         self.is_behind = False
-        """Whether what came of attempts could not be stored yet."""
+        """Whether the outcomes of some attempts could not be stored yet."""
 
     async def close(self) -> None:
-        """Waits a little for what is being stored, then ends it."""
+        """Waits a little for outcomes that are being stored, then cancels that."""
         if self._task is not None:
             await asyncio.wait([self._task], timeout=CLOSE_SECONDS)
             self._task.cancel()
 
     def note(self, ended: Ended) -> None:
-        """Has it stored what came of an attempt, with others that end meanwhile."""
+        """Stores the outcome of an attempt in the background, together with others that end
+        meanwhile."""
         self._done.append(ended)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._record())
 
     async def _record(self) -> None:
         alone = 0
-        """How many of the next are stored one by one, since one of them cannot be."""
+        """How many of the next outcomes are stored one by one, since one of them cannot be."""
         while self._done:
             count = 1 if alone else len(self._done)
             done, self._done = self._done[:count], self._done[count:]
@@ -85,7 +86,7 @@ class Recorder:
                 self.is_behind = True
                 await asyncio.sleep(AGAIN_SECONDS)
                 continue
-            except Exception:  # others must not wait for it, nor be sent again
+            except Exception:  # the others must neither wait for the faulty one nor be sent again
                 if count > 1:
                     self._done, alone = done + self._done, count
                     continue
@@ -96,14 +97,14 @@ class Recorder:
             for ended in done:
                 try:
                     await self._judge(ended)
-                except Unavailable:  # the next attempt tells it again
+                except Unavailable:  # the next attempt leads here again
                     pass
-                except Exception:  # nor must others wait for this
+                except Exception:  # the others must not wait for this one
                     log.exception("webhook %d could not be judged", ended.webhook.id)
 
     async def _store(self, done: list[Ended]) -> None:
         for place, ended in enumerate(done):
-            if ended.attempt.last_status == GONE:  # no other attempt tells it again
+            if ended.attempt.last_status == GONE:  # there is no later attempt to act on it
                 done[place] = await self._gone(ended)
         works = {one.webhook.id for one in done if one.attempt.status == "delivered"}
         fails = {one.webhook.id for one in done if one.delivery.type != PING} - works
@@ -116,8 +117,8 @@ class Recorder:
             await self._env.deliveries.done(tx, [one.attempt for one in done])
 
     async def _gone(self, ended: Ended) -> Ended:
-        """Disables the webhook of a receiver that wants no more. Where it leads elsewhere by now,
-        the delivery goes there."""
+        """Disables the webhook of a receiver that answered 410 Gone. If the webhook's URL was
+        changed meanwhile, the delivery is tried again at the new one."""
         webhook, attempt = ended.webhook, ended.attempt
         if await self._disable(webhook, RECEIVER_GONE, attempt):
             return ended
@@ -128,7 +129,7 @@ class Recorder:
         return Ended(webhook, ended.delivery, attempt)
 
     async def _judge(self, ended: Ended) -> None:
-        """Disables a webhook that nothing has reached for days."""
+        """Disables a webhook whose deliveries have all failed for `FAILING_DAYS`."""
         since = ended.webhook.failing_since
         long = since and self._env.clock() - since >= FAILING_DAYS * DAY
         if long and ended.delivery.attempts and ended.attempt.status != "delivered":

@@ -1,4 +1,4 @@
-"""Telling people that an API key of theirs ends soon."""
+"""Reminds owners by mail that an API key expires soon."""
 
 import asyncio
 
@@ -16,31 +16,32 @@ REMIND_PERIOD = 10.0
 BATCH = 50
 
 FEW = 1_000
-"""How many mails may wait: from here on there is room for those alone that cannot wait."""
+"""No reminders are queued while this many mails wait: the rest of the queue is for urgent ones."""
 
 BREATH_SECONDS = 0.01
-"""Between two batches, for whoever else writes."""
+"""The pause between two batches, for other writers."""
 
 
 class Remind:
-    """One environment's reminders, by one process at a time; each key has one.
+    """One environment's reminders, sent by one process at a time; each key gets one.
 
-    It is noted with the mail that waits, so that no key has two, whoever is killed when, unless a
-    clock was wrong: one that was sent too early, while it was ahead, does not count.
+    It is recorded in the transaction that queues the mail, so that no key gets two, even if a
+    process is killed. Only one that was sent too early, while the clock was ahead, is repeated.
     """
 
     def __init__(self, env: Environment, holder: str, wait: Wait = asyncio.sleep) -> None:
-        """`holder` is a name that no other process has."""
+        """`holder` is a name that no other process uses."""
         self._env = env
         self._lease = Lease(env, "reminders", holder)
         self._wait = wait
         self._ran_at = 0
         self._doubted = True
-        """Whether some may have been sent by a clock that was ahead, as at a start."""
+        """Whether some may have been sent while the clock was ahead, which is unknown at the
+        start."""
 
     async def run(self) -> None:
-        """Reminds the owners of all keys for which it is time. Raises `Unavailable`; what is left
-        then comes the next time."""
+        """Reminds the owners of all keys for which it is time. Raises `Unavailable`; then the next
+        run does the rest."""
         now = self._env.clock()
         await self._put_right(now)
         if not await self._env.api_keys.ending(now, now + REMINDED_AHEAD, 1):
@@ -50,7 +51,7 @@ class Remind:
                 await self._wait(BREATH_SECONDS)
 
     async def _put_right(self, now: int) -> None:
-        """Forgets some reminders that were sent more than a day too early."""
+        """Clears some reminders that were sent more than a day too early."""
         self._doubted |= now < self._ran_at - DAY
         self._ran_at = now
         if self._doubted:
@@ -61,7 +62,7 @@ class Remind:
             self._doubted = len(early) == BATCH
 
     async def _batch(self) -> bool:
-        """Reminds some; tells whether there may be more."""
+        """Reminds the owners of some keys; returns whether there may be more."""
         env, now = self._env, self._env.clock()
         keys = await env.api_keys.ending(now, now + REMINDED_AHEAD, BATCH)
         owners = {key.id: await env.users.get(key.user_id) for key in keys}
@@ -72,7 +73,7 @@ class Remind:
                 return False
             if await env.mails.count(change.tx, FEW) == FEW:
                 return False
-            change.told_elsewhere()  # by the mail alone
+            change.told_elsewhere()  # only the mail tells of it
             for key in keys:
                 owner, until = owners[key.id], key.expires_at
                 noted = await env.api_keys.remind(change.tx, key.id, now)

@@ -1,5 +1,5 @@
-"""Runs jobs again and again beside requests. Each has a task of its own, so that one that fails or
-takes long holds up no other."""
+"""Runs jobs periodically, beside requests. Each has its own task, so that one that fails or takes
+long does not hold up the others."""
 
 import asyncio
 import logging
@@ -26,8 +26,8 @@ class Job(msgspec.Struct, frozen=True):
     """A function to call at the start, and `period` seconds after each return.
 
     A job that waits for a bell does so within `run`, and has a period of 0. `environment` is empty
-    for a job of both. A job with `last` runs once more when the server stops. `run` must leave
-    nothing half-done wherever it is cancelled.
+    for a job of both environments. A job with `last` runs once more when the server stops. `run`
+    must leave nothing half-done, wherever it is cancelled.
     """
 
     environment: str
@@ -38,7 +38,8 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class Runs(msgspec.Struct):
-    """How the runs of one job went. `succeeded_at` is in epoch seconds, 0 before the first."""
+    """The results of one job's runs. `succeeded_at` is in epoch seconds, 0 before the first
+    success."""
 
     environment: str
     job: str
@@ -46,7 +47,7 @@ class Runs(msgspec.Struct):
     failures: int = 0
 
     def beside(self, other: "Runs") -> "Runs":
-        """This job's runs in two processes, added up."""
+        """The sum of this job's runs in two processes."""
         return Runs(
             self.environment,
             self.job,
@@ -65,7 +66,7 @@ class Runner:
         self._reasons: dict[str, set[str]] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self.runs: list[Runs] = []
-        """How the runs of every job went, for the metrics."""
+        """The results of every job, for the metrics."""
 
     def start(self, jobs: Iterable[Job]) -> None:
         """Starts these jobs."""
@@ -89,7 +90,7 @@ class Runner:
             await self._wait(job.period if succeeded else min(job.period, RETRY_SECONDS))
 
     async def _succeeds(self, job: Job, runs: Runs, seconds: float | None = None) -> bool:
-        """Runs a job once, for at most so many seconds, and notes how it went."""
+        """Runs a job once, for at most this many seconds, and records the result."""
         try:
             async with asyncio.timeout(seconds):
                 await job.run()

@@ -1,4 +1,4 @@
-"""What a delivery asks of whoever sends it."""
+"""The interface by which deliveries are sent."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -7,8 +7,8 @@ from portico.outbound.sender import Outcome
 
 
 class Sends(Protocol):
-    """What sends deliveries."""
+    """Sends deliveries."""
 
     async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> Outcome:
-        """POSTs a body once; never raises but when it is cancelled."""
+        """POSTs a body once. Raises only when it is cancelled."""
         ...

@@ -1,4 +1,4 @@
-"""How many requests were made, and which failed: known in memory first, and stored in batches."""
+"""Stores the counted requests and the failed ones, which are kept in memory first, in batches."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -10,14 +10,14 @@ from portico.domain.requests import FailedRequest, Kind
 from portico.services.environment import Environment
 
 STORE_PERIOD = 5.0
-"""Seconds between two runs: how late requests are shown, and what a crash may forget."""
+"""Seconds between two runs: how late requests are shown, and how many seconds a crash may lose."""
 
 BATCH = 100
-"""Kinds of requests, and failed ones, that are stored at once: 3 ms of SQLite's event loop."""
+"""Kinds of requests, and failed requests, to store at a time: 3 ms on SQLite's event loop."""
 
 
 class _Batch(msgspec.Struct):
-    """A part of what was gathered between two runs."""
+    """A part of the requests between two runs."""
 
     number: int
     counts: Mapping[Kind, int]
@@ -25,22 +25,22 @@ class _Batch(msgspec.Struct):
 
 
 class StoreRequests:
-    """One environment's requests, of this process.
+    """One environment's requests in this process.
 
-    Batches are tried, one after the other, until each is stored, and only then the next are
-    gathered. A batch's number is stored with it: thus each request is added once wherever a run is
-    cancelled, and whatever became of its commit.
+    Each batch is tried until it is stored, one after the other, and only then are the next ones
+    gathered. A batch's number is stored with it, so each request is added exactly once, wherever a
+    run is cancelled and whatever the outcome of its commit.
     """
 
     def __init__(self, env: Environment, writer: str) -> None:
-        """`writer` is a name that no other process has, or had."""
+        """`writer` is a name that no other process uses or has used."""
         self._env = env
         self._writer = writer
         self._numbers = count(1)
         self._waiting: deque[_Batch] = deque()
 
     async def run(self) -> None:
-        """Stores what has gathered. Raises `Unavailable`, and then keeps it for the next time."""
+        """Stores what was counted. Raises `Unavailable`, and then keeps it for the next run."""
         await self._store()
         self._gather()
         await self._store()

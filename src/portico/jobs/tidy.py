@@ -1,4 +1,4 @@
-"""Forgetting what has expired or holds nothing, and how long everything stays."""
+"""Removes expired rows and empty blocks. `bounds` has the retention periods."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -18,25 +18,26 @@ from portico.storage.expiry import Aging, Bound
 from portico.storage.requests import DAYS, FAILED_DAYS, HOURS
 
 Forget = Callable[[Transaction], Awaitable[bool]]
-"""Forgets some of one kind; tells whether there may be more."""
+"""Removes some rows of one kind; returns whether there may be more."""
 
 TIDY_PERIOD = 3600.0
 
 FLUSH_DAYS = 35
-"""How long the number of a process's last batch stays."""
+"""How long the number of a process's last batch is kept."""
 
 BREATH_SECONDS = 0.01
-"""Between two batches, for whoever else writes."""
+"""The pause between two batches, for other writers."""
 
 
 def bounds(now: int) -> dict[Aging, int]:
-    """Before when each kind is forgotten, in the unit of its column; the order is theirs too."""
+    """For each kind, in the order of removal: rows before this are removed, in the unit of the
+    kind's column."""
     today = now // DAY
     return {
         Aging.SESSIONS: now,
-        # At the end of a family an access token outlives the refresh token beside it.
+        # The last access token of a grant expires after the refresh token of the same row.
         Aging.TOKENS: now - ACCESS_SECONDS * SECOND,
-        # A code that comes back once more must still be known for what it was exchanged.
+        # If a code is used again, it must still be known which grant it was exchanged for.
         Aging.CODES: now - DAY,
         Aging.GRANTS: now,
         Aging.CHALLENGES: now,
@@ -52,27 +53,27 @@ def bounds(now: int) -> dict[Aging, int]:
         Aging.REQUEST_HOURS: HOURS.first(now),
         Aging.REQUEST_DAYS: DAYS.first(now),
         Aging.FAILED_REQUESTS: now - FAILED_DAYS * DAY,
-        # Yesterday's stay, for a clock that is set back over midnight.
+        # Yesterday's are kept, in case the clock is set back over midnight.
         Aging.RATE_COUNTERS: today - 1,
         Aging.FLUSHES: now - FLUSH_DAYS * DAY,
         Aging.UPLOADS: now - KEPT_UPLOADS,
-        # Those of processes that were killed.
+        # Left by processes that were killed.
         Aging.LEASES: now - DAY,
     }
 
 
 class Tidy:
-    """One environment's forgetting, by one process at a time."""
+    """Removes old rows of one environment, in one process at a time."""
 
     def __init__(self, env: Environment, holder: str, wait: Wait = asyncio.sleep) -> None:
-        """`holder` is a name that no other process has."""
+        """`holder` is a name that no other process uses."""
         self._env = env
         self._lease = Lease(env, "tidy", holder)
         self._wait = wait
 
     async def run(self) -> None:
-        """Forgets all that is due, in batches. Raises `Unavailable`; what is left then goes the
-        next time."""
+        """Removes everything that is due, in batches. Raises `Unavailable`; then the next run does
+        the rest."""
         due = [forget async for forget in self._due(self._env.clock())]
         if not due:
             return
@@ -94,6 +95,6 @@ class Tidy:
             yield env.empty_blocks.forget
 
     async def _batch(self, forget: Forget) -> bool:
-        """Forgets some; tells whether there may be more, and whether they are this process's."""
+        """Removes some rows; returns whether there may be more and this process has the lease."""
         async with self._env.db.transaction() as tx:
             return await self._lease.renewed(tx) and await forget(tx)

@@ -1,8 +1,8 @@
-"""Checks and stores the files of products that pages have taken in.
+"""Checks and stores the files of products that were uploaded on pages.
 
-Whoever finds a file in its data directory works on it, one process at a time, in batches so short
-that other changes hardly wait. How far it is stands in the transaction of the rows themselves:
-where a process is killed, another goes on after the last row that is stored.
+A process works on the files in its data directory, one process at a time, in batches so short that
+other changes hardly wait. The progress is stored in the transaction of each batch: if a process is
+killed, another continues after the last stored row.
 """
 
 import logging
@@ -37,10 +37,10 @@ from portico.services.uploads import path_of
 from portico.storage.database import Transaction, acting_for
 
 LOOK_SECONDS = 0.5
-"""How often is looked for what nobody rang for: what another process took in, or has left."""
+"""How often to check for work without a bell: files that another process received, or has left."""
 
 _FORGOTTEN = 2 * MINUTE
-"""For how long a file that nothing refers to has not changed if nobody is still sending it."""
+"""A file without an upload that has not changed for this long is no longer being sent."""
 
 _TOLD_EVERY = SECOND // 2
 
@@ -48,37 +48,38 @@ log = logging.getLogger(__name__)
 
 
 class _TakenOver(Exception):
-    """Another process goes on with the file."""
+    """Another process has taken over the file."""
 
 
 class TakeUploads:
-    """The files of one environment that lie in this data directory."""
+    """The files of one environment in this data directory."""
 
     def __init__(self, env: Environment, accounts: Environment) -> None:
-        """`accounts` is the environment of those who have sent them."""
+        """`accounts` is the environment of the accounts that have sent the files."""
         self._env = env
         self._accounts = accounts
         self._bell = env.uploads_bell.listener()
         self._wait = 0.0
 
     async def run(self) -> None:
-        """Waits until there may be something to do, then works on what is there, one file after the
-        other, and clears away what is left over. Raises `Unavailable`; another run goes on then."""
+        """Waits until there may be something to do, then works on the files one after the other,
+        and removes files that are no longer needed. Raises `Unavailable`; then the next run
+        continues."""
         await self._bell.wait(self._wait)
         self._wait = LOOK_SECONDS
         uploads = await self._env.uploads.all()
         self._clear({one.token for one in uploads if one.state in WAITING})
         for upload in uploads:
             if upload.under_way and path_of(self._env, upload).exists():
-                acting_for.set(upload.account_id)  # who lists the products next
+                acting_for.set(upload.account_id)  # so that the account sees the stored products
                 await self._take(upload)
 
     def _clear(self, known: set[str]) -> None:
-        """Removes files that nothing refers to: of uploads that broke off with their process, are
-        done or forgotten."""
+        """Removes files that no upload needs: of uploads that were cut off with their process, are
+        done, or were removed."""
         directory = self._env.uploads_directory
         for path in directory.iterdir() if directory.is_dir() else ():
-            with suppress(FileNotFoundError):  # another process was sooner
+            with suppress(FileNotFoundError):  # another process has removed it
                 age = self._env.clock() - path.stat().st_mtime * SECOND
                 if path.name not in known and age > _FORGOTTEN:
                     path.unlink()
@@ -91,7 +92,7 @@ class TakeUploads:
             return
         told = await env.uploads.rejected(mine.id)
         work = _Work(env, self._accounts, mine, told)
-        with suppress(_TakenOver, FileNotFoundError):  # somebody goes on with it, or discarded it
+        with suppress(_TakenOver, FileNotFoundError):  # another process has it, or it was discarded
             try:
                 await work.do(path_of(env, mine))
             except (_TakenOver, FileNotFoundError, Unavailable):
@@ -104,7 +105,7 @@ class TakeUploads:
 
 
 class _Work:
-    """One pass over one file. `_upload` and `_told` are as they are stored."""
+    """One pass over one file. `_upload` and `_told` are as stored, `_ahead` is what follows."""
 
     def __init__(
         self, env: Environment, accounts: Environment, upload: Upload, told: list[Rejected]
@@ -116,8 +117,8 @@ class _Work:
         self._ahead = upload, told
 
     async def do(self, path: Path) -> None:
-        """Checks the file, or stores what is not stored yet. Raises `Conflict` where it has
-        not the size that it had: a machine that lost its power may have lost the end of it."""
+        """Checks the file, or stores the rows that are not stored yet. Raises `Conflict` if the
+        file has another size than before: its end may have been lost in a power failure."""
         checking = self._upload.state == "checking"
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_size != self._upload.size:
@@ -129,8 +130,8 @@ class _Work:
         await self.end("checked" if checking else "stored")
 
     async def end(self, state: State, problem: str = "") -> None:
-        """Stores what came of it; a file that is not needed any more goes."""
-        # What was counted of a batch that failed is not stored.
+        """Stores the result, and removes the file if it is no longer needed."""
+        # The counts of a batch that failed are not stored.
         ahead, told = (self._upload, self._told) if problem else self._ahead
         self._ahead = msgspec.structs.replace(ahead, state=state, problem=problem), told
         async with self._env.db.transaction() as tx:
@@ -162,7 +163,7 @@ class _Work:
         await self._write(change.tx)
 
     def _count(self, upload: Upload, told: list[Rejected], outcome: Outcome) -> None:
-        """Adds what came of a batch."""
+        """Adds the outcome of a batch."""
         upload = msgspec.structs.replace(
             upload,
             seen_at=self._env.clock(),
@@ -185,8 +186,8 @@ class _Work:
             await self._env.uploads.tell(tx, ahead.id, told)
 
     async def _require_permission(self) -> None:
-        """Raises `PermissionDenied` where whoever has sent the file may not change products any
-        more."""
+        """Raises `PermissionDenied` if the account that sent the file may no longer change
+        products."""
         user = await self._accounts.users.get(self._upload.account_id)
         if (
             user is None
