@@ -17,7 +17,7 @@ signal.pause()
 
 WRONG = """
 import json, signal, sys
-for event in ("live.db is not whole", "request"):
+for event in ("live.db is incomplete", "request"):
     print(json.dumps({"event": event, "request_id": "req_1"}), file=sys.stderr, flush=True)
 print("Portico serves", flush=True)
 signal.pause()

@@ -46,7 +46,7 @@ def test_commands_tell_of_a_file_that_is_damaged_in_the_middle(
 def test_commands_tell_of_a_table_that_is_missing(installation: Installation, table: str) -> None:
     file = installation.data / "live.db"
     in_database(file, f"DROP TABLE {table}")
-    told = f"{file} is not whole: no such table: {table}."
+    told = f"{file} is incomplete: no such table: {table}."
     assert installation.refused("users", "list") == (1, told)
     assert problems(installation) == {"live database": told.rstrip(".")}
 
@@ -60,7 +60,7 @@ def test_a_server_goes_on_beside_what_is_damaged_and_names_the_file_in_its_log(
         answer = service.ask("/v1/webhooks", key=installation.key)
         assert answer.error == (503, "SERVICE_UNAVAILABLE")
         assert str(file) not in answer.text
-        told = f"{file} is not whole: no such table: webhooks."
+        told = f"{file} is incomplete: no such table: webhooks."
         wanted = answer.headers["x-request-id"]
         until(
             lambda: told in [e["event"] for e in service.lines if e.get("request_id") == wanted],

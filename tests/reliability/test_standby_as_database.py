@@ -92,7 +92,7 @@ async def test_a_read_that_is_in_the_way_of_what_a_standby_replays_is_refused(
         await writer.execute("DROP TABLE numbers")
         with pytest.raises(Unavailable) as refusal:
             await reading
-    assert refusal.value.message == "The database is busy or out of reach."
+    assert refusal.value.message == "The database is busy or unreachable."
 
 
 async def test_what_only_a_primary_can_do_is_refused_as_a_write_is(

@@ -161,7 +161,7 @@ def test_what_postgresql_does_not_take_is_told_and_leaves_nothing(
     installation.told("backup", str(archive))
     code, line = target.refused("restore", str(archive))
     assert code == 1
-    assert "sandbox.db cannot be moved: PostgreSQL does not take what api_keys holds" in line
+    assert "sandbox.db cannot be moved: PostgreSQL rejects a row of api_keys" in line
     assert not target.data.exists()
     assert target.refused("users", "list")[1].startswith("The database is not prepared")
     assert json.loads(target.run("init", "--json").stdout)["admin"], "it is empty"

@@ -304,7 +304,7 @@ async def test_a_path_that_is_too_long_is_told_as_that_and_not_as_a_lost_file(
     await database.open()
     await database.close()
     longer = longest.with_name(f"{longest.name}x")
-    with pytest.raises(Unavailable, match="its path has 505 bytes, and SQLite takes 504"):
+    with pytest.raises(Unavailable, match="its path has 505 bytes, and SQLite permits 504"):
         await SqliteDatabase(longer, makes=True).open()
 
 

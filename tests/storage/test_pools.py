@@ -349,7 +349,7 @@ async def test_who_waits_for_a_place_in_vain_is_told_what_is_short(
     async with crowded(url, 3, 1.0, monkeypatch) as (database, _):
         writes = (write(database, "SELECT 1") for _ in range(30))
         refused = await asyncio.gather(*writes, return_exceptions=True)
-        assert {str(error) for error in refused} == {"The database takes no more connections."}
+        assert {str(error) for error in refused} == {"The database accepts no more connections."}
         assert in_use(database)["write"] == (0, 0)
 
 

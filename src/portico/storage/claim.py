@@ -33,13 +33,13 @@ async def claim(db: Database, schemas: Sequence[str]) -> AsyncIterator[Empty]:
         is_ours, pid = (await tx.all(_CLAIM))[0]
         if not is_ours:
             raise Unavailable(
-                "Another restore into this database is under way, or a first start: wait for its"
-                " end."
+                "Another restore into this database, or a first start, is under way: wait until it"
+                " has ended."
             )
 
         async def empty() -> None:
             if await db.one(_HOLDS, {"pid": pid}) is None:
-                raise Unavailable("The connection that kept others out was lost.")
+                raise Unavailable("The connection that holds this restore's lock was lost.")
             await drop(db, schemas)
 
         yield empty

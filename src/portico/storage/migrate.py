@@ -270,14 +270,14 @@ def due(applied: Iterable[Sequence[Any]], carried: Sequence[Migration]) -> list[
             if compatible_from is not None and newest >= compatible_from:
                 continue
             raise MigrationError(
-                f"The database has migration {number} ({name}), which this program does not know: "
+                f"The database has migration {number} ({name}), which this version lacks: "
                 "it was written by a newer Portico, beside which this one cannot run. "
-                "Start that version, or restore a backup."
+                "Start the newer version, or restore a backup."
             )
         if known[number].checksum != checksum:
             raise MigrationError(
-                f"Migration {number} ({name}) was applied with another text than this program "
-                "carries. Start the version that applied it, or restore a backup."
+                f"Migration {number} ({name}) was applied with another text than this version's. "
+                "Start the version that applied it, or restore a backup."
             )
         done.add(number)
     return [migration for number, migration in known.items() if number not in done]

@@ -124,7 +124,7 @@ async def _store(tx: Transaction, table: str, columns: Columns, rows: list[Row])
         await tx.run(sql, dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True)))
     except asyncpg.PostgresError as error:
         reason = str(error).partition("\n")[0]
-        raise FileError(f"PostgreSQL does not take what {table} holds: {reason}") from error
+        raise FileError(f"PostgreSQL rejects a row of {table}: {reason}") from error
 
 
 async def _go_on(connection: apsw.Connection, tx: Transaction, table: str) -> None:

@@ -224,7 +224,7 @@ class PostgresDatabase:
         and may be removed again."""
         async with self.transaction() as tx:
             if not (await tx.all(_LOCK))[0][0]:
-                raise Unavailable("The database is being restored: wait for the end of that.", 2)
+                raise Unavailable("The database is being restored: wait until that has ended.", 2)
             if await tx.one(_HAS_SCHEMA, {"schema": self._schema}) is None:
                 await tx.script(f'CREATE SCHEMA "{self._schema}"')
 

@@ -63,11 +63,11 @@ def reason(error: Exception) -> str:
     if isinstance(error, ConnectionRefusedError):
         return "nothing listens there"
     if isinstance(error, ConnectionResetError) or str(error) == CUT_OFF:
-        return "whatever listens there ends the connection"
+        return "the server there closed the connection"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     if isinstance(error, ValueError):  # whose text may quote a part of the address
-        return "its address cannot be understood"
+        return "its address is invalid"
     return str(error).partition("\n")[0].rstrip(".")
 
 
@@ -188,7 +188,7 @@ class Hosts:
         timeline, connection = await self._ask(url, options)
         if not timeline or timeline < self._timeline:
             connection.terminate()
-            raise NotPrimary("it was succeeded" if timeline else "no host takes writes")
+            raise NotPrimary("another has replaced it" if timeline else "no host accepts writes")
         return timeline, connection
 
     async def _ask(self, url: str, options: dict[str, Any]) -> tuple[int, Any]:

@@ -154,7 +154,7 @@ class Pool:
                         connection = await self._next() or await self._connect()
         except TimeoutError as error:
             if self._refused_at >= begun:
-                raise asyncpg.TooManyConnectionsError("the server takes no more") from error
+                raise asyncpg.TooManyConnectionsError("the server accepts no more") from error
             raise
         else:
             return connection

@@ -38,8 +38,8 @@ OUTAGES = (
 # From a pooler that gives each transaction another session and does not keep prepared statements.
 REFUSED_PREPARED = (asyncpg.DuplicatePreparedStatementError, asyncpg.InvalidSQLStatementNameError)
 NOT_PREPARED = (
-    "The pooler before the database keeps no prepared statements: its max_prepared_statements must"
-    " be set, or prepared_statements be off."
+    "The pooler in front of the database keeps no prepared statements: set its"
+    " max_prepared_statements, or set prepared_statements to off."
 )
 
 LOST = (
@@ -58,8 +58,8 @@ _GOT_IN_THE_WAY = (
     asyncpg.ForeignKeyViolationError,
 )
 
-_AWAY = "The database is busy or out of reach."
-_NO_WRITES = "The database takes no writes; nothing was changed."
+_AWAY = "The database is busy or unreachable."
+_NO_WRITES = "The database accepts no writes; nothing was changed."
 
 
 @lru_cache(maxsize=1024)  # all statements in the code, and some of those made for lists of ids
@@ -99,11 +99,11 @@ def faults() -> Iterator[None]:
     except asyncpg.InsufficientPrivilegeError as error:
         raise Unusable(f"PostgreSQL refuses Portico's account: {error}.") from error
     except asyncpg.UndefinedTableError as error:
-        raise Unusable(f"The database is not whole: {error}.") from error
+        raise Unusable(f"The database is incomplete: {error}.") from error
     except REFUSED_PREPARED as error:
         raise Unavailable(NOT_PREPARED, retry_after=2) from error
     except asyncpg.TooManyConnectionsError as error:
-        raise Unavailable("The database takes no more connections.", 2, "crowded") from error
+        raise Unavailable("The database accepts no more connections.", 2, "crowded") from error
     except asyncpg.InvalidAuthorizationSpecificationError as error:
         raise Unavailable("The database refuses Portico's login.", 2, FAILING) from error
     except OUTAGES as error:

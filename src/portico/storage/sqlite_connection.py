@@ -32,7 +32,7 @@ LONGEST_PATH = 504
 CASE_KEY = "case_key"
 """The SQL function for `domain.text.case_key`."""
 
-_PUT_BACK = "put the file back; where it is lost, restore a backup into a new directory."
+_PUT_BACK = "put the file back, or, if it is lost, restore a backup into a new directory."
 
 log = logging.getLogger(__name__)
 
@@ -118,10 +118,10 @@ class OpenedFile:
         if aside or missing not in (None, self._missing):
             log.error(
                 "%s was removed, moved or replaced while it was open: nothing is written until it"
-                " is put back. Where it is another by now, or was a log that is lost, start the"
-                " server again.%s",
+                " is put back. If another file is to take its place, or if it was a log and is"
+                " lost, restart the server.%s",
                 missing,
-                f" What lay beside it is now {' and '.join(aside)}." if aside else "",
+                f" The files beside it were moved to {' and '.join(aside)}." if aside else "",
             )
         self._missing = missing
         return missing is None
@@ -209,7 +209,7 @@ def require_no_rest(path: Path) -> None:
     rest = _beside(path, "wal")
     if is_empty(path) and not is_empty(rest):
         raise Unavailable(
-            f"There is no {path}, but what was written to it last, {rest}: {_PUT_BACK}"
+            f"There is no {path}, but there is its log, {rest}, with the last writes: {_PUT_BACK}"
         )
 
 
@@ -220,8 +220,8 @@ def _require_log(path: Path) -> None:
         aside = _aside(log, path)
         if aside.exists() and is_empty(log):
             raise Unavailable(
-                f"What was written last to {path} is in {aside}, moved there as another file took"
-                f" its place: rename that to {log.name}, or remove it where it is not wanted."
+                f"The last writes to {path} are in {aside}, moved there when another file took its"
+                f" place: rename that to {log.name}, or remove it if it is not wanted."
             )
 
 
@@ -230,10 +230,10 @@ def _unopened(path: Path, error: apsw.Error) -> Unavailable:
     SQLite reports an I/O error, as for a broken disk."""
     length = len(os.fsencode(path.resolve()))
     if length > LONGEST_PATH:
-        told = f"its path has {length} bytes, and SQLite takes {LONGEST_PATH}"
+        told = f"its path has {length} bytes, and SQLite permits {LONGEST_PATH}"
         return Unavailable(f"{path} cannot be opened: {told}.")
     if isinstance(error, apsw.CantOpenError) and is_empty(path):
-        found = f"There is nothing in {path}" if path.exists() else f"There is no {path}"
+        found = f"{path} is empty" if path.exists() else f"There is no {path}"
         return Unavailable(f"{found}: {_PUT_BACK}")
     reason = str(error)
     if isinstance(error, apsw.FullError) or (
@@ -249,7 +249,7 @@ def translated(error: apsw.Error, path: Path) -> Exception:
         return Unusable(f"{path} is damaged: {error}.")
     if isinstance(error, apsw.SQLError):
         if str(error).startswith("no such table: "):
-            return Unusable(f"{path} is not whole: {error}.")
+            return Unusable(f"{path} is incomplete: {error}.")
         return apsw.SQLError(str(error))  # the statement is wrong, not the file
     if isinstance(error, apsw.FullError):
         return Unavailable(
@@ -257,9 +257,9 @@ def translated(error: apsw.Error, path: Path) -> Exception:
         )
     if isinstance(error, apsw.ReadOnlyError):
         return Unavailable(
-            "The database takes no writes; nothing was changed.", retry_after=2, why="read_only"
+            "The database accepts no writes; nothing was changed.", retry_after=2, why="read_only"
         )
-    return Unavailable("The database is busy or out of reach; nothing was changed.", retry_after=2)
+    return Unavailable("The database is busy or unreachable; nothing was changed.", retry_after=2)
 
 
 OUTAGES = (
