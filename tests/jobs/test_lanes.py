@@ -110,7 +110,7 @@ async def test_a_secret_that_cannot_be_read_loses_no_delivery(api: Api, column: 
             (request,) = await receiver.got(1)
             assert len(request.headers["webhook-signature"].split()) == 1
         else:
-            why = "The webhook's secret cannot be read here."
+            why = "This server cannot decrypt the webhook's secret."
             (delivery,) = await deliveries(admin, made, why)
             assert delivery["status"] == "pending"
             await admin.post(f"/webhooks/{made['id']}/rotate-secret")

@@ -147,7 +147,7 @@ async def test_a_last_run_that_fails_is_told_and_stops_nobody(
         await waiting.next()
     await runner.stop()
     assert keeps.done == 2
-    assert "the last run of the job fails failed; what it had is lost" in caplog.text
+    assert "the last run of the job fails failed; its data is lost" in caplog.text
 
 
 def test_the_runs_of_two_processes_are_the_latest_success_and_all_failures() -> None:

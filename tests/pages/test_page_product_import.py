@@ -516,7 +516,7 @@ async def test_a_file_that_is_not_whole_any_more_is_not_stored_as_if_it_were(api
     await begin_storing(api.live, int(path.rpartition("/")[2]), user.id, OPERATOR)
     upload = await ended(api)
     assert (upload.state, upload.inserted) == ("failed", 0)
-    assert upload.problem == "The file is not whole here any more: send it again."
+    assert upload.problem == "The server has lost part of the file: send it again."
 
 
 async def test_of_a_file_that_is_not_whole_any_more_nobody_is_to_send_again_what_is_stored(
@@ -532,7 +532,7 @@ async def test_of_a_file_that_is_not_whole_any_more_nobody_is_to_send_again_what
     file.write_bytes(lines(GOOD))
     upload = await ended(api)
     assert (upload.state, upload.inserted) == ("failed", 1)
-    assert upload.problem.endswith("any more: send what follows the row in line 1 again.")
+    assert upload.problem.endswith("part of the file: send the rows after line 1 again.")
 
 
 async def test_who_may_not_change_products_any_more_stores_nothing(api: Api) -> None:
@@ -543,7 +543,7 @@ async def test_who_may_not_change_products_any_more_stores_nothing(api: Api) -> 
     await begin_storing(api.live, int(path.rpartition("/")[2]), user.id, OPERATOR)
     upload = await ended(api)
     assert (upload.state, upload.inserted) == ("failed", 0)
-    assert "may not change products" in upload.problem
+    assert "may no longer change products" in upload.problem
 
 
 async def test_a_file_whose_sender_was_suspended_stores_nothing(api: Api) -> None:
@@ -553,7 +553,7 @@ async def test_a_file_whose_sender_was_suspended_stores_nothing(api: Api) -> Non
     await begin_storing(api.live, int(path.rpartition("/")[2]), user.id, OPERATOR)
     upload = await ended(api)
     assert (upload.state, upload.inserted) == ("failed", 0)
-    assert "may not change products" in upload.problem
+    assert "may no longer change products" in upload.problem
 
 
 async def test_who_may_not_change_products_any_more_stores_nothing_after_the_batch_under_way(
@@ -572,7 +572,7 @@ async def test_who_may_not_change_products_any_more_stores_nothing_after_the_bat
     await begin_storing(api.live, int(path.rpartition("/")[2]), user.id, OPERATOR)
     upload = await ended(api)
     assert (upload.state, upload.inserted) == ("failed", SMALL.rows)
-    assert "may not change products" in upload.problem
+    assert "may no longer change products" in upload.problem
 
 
 async def test_of_a_batch_that_failed_nothing_is_counted(

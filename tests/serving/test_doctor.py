@@ -742,7 +742,7 @@ def test_a_server_without_a_place_for_each_connection_is_told(
 def test_a_replica_that_takes_no_counts_is_told(installation: Installation) -> None:
     with redis_servers(("--replicaof", "127.0.0.1", "1")) as (replica,):
         problems = examined(installation.having(valkey_url=replica.url))
-    assert "takes no writes" in problems["Valkey"]["message"]
+    assert "accepts no writes" in problems["Valkey"]["message"]
     assert "Sentinels" in problems["Valkey"]["advice"]
 
 

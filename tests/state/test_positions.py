@@ -94,7 +94,7 @@ async def test_what_a_new_store_of_positions_may_have_lost_is_not_taken_for_know
                 else:
                     return
 
-    lost = "The store of positions may have lost the last ones."
+    lost = "The store of positions may have lost the latest ones."
     with redis_server() as server:
         kept = ValkeyPositions(server.url, "live", "positions", LIFE_SECONDS, lag=0.5)
         assert lost in {told async for told in refusals()}

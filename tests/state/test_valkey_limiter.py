@@ -238,7 +238,7 @@ async def test_a_caller_has_two_keys_in_one_slot_that_vanish_after_their_windows
 @pytest.mark.parametrize(
     ("broken", "mended", "why", "told"),
     [
-        (("CONFIG SET", "maxmemory", 1), ("CONFIG SET", "maxmemory", 0), "full", "no memory left"),
+        (("CONFIG SET", "maxmemory", 1), ("CONFIG SET", "maxmemory", 0), "full", "out of memory"),
         (
             ("ACL SETUSER", "default", "-evalsha"),
             ("ACL SETUSER", "default", "+evalsha"),

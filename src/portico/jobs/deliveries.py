@@ -66,7 +66,7 @@ LATE = DAY
 
 _FORGOTTEN = "The event is no longer kept."
 
-_UNSIGNED = Outcome(None, "The webhook's secret cannot be read here.", "", 0, None)
+_UNSIGNED = Outcome(None, "This server cannot decrypt the webhook's secret.", "", 0, None)
 """The outcome if nothing was sent."""
 
 log = logging.getLogger(__name__)
@@ -153,7 +153,7 @@ class Deliver:
                 ids = [one.delivery.id for one in claimed]
                 await self._env.deliveries.release(tx, ids, self._env.clock())
         except (Unavailable, Contended):
-            log.warning("deliveries under way come again in %d s", CLAIM_SECONDS)
+            log.warning("deliveries under way may be sent again in %d s", CLAIM_SECONDS)
 
     def _follow(self, enabled: list[Webhook]) -> None:
         """Keeps a lane for each enabled webhook as it is now; cancels deliveries to all others."""

@@ -90,7 +90,7 @@ class Recorder:
                 if count > 1:
                     self._done, alone = done + self._done, count
                     continue
-                log.exception("what came of delivery %d could not be stored", done[0].delivery.id)
+                log.exception("the outcome of delivery %d cannot be stored", done[0].delivery.id)
                 done = []
             alone = max(alone - 1, 0)
             self.is_behind = False
@@ -100,7 +100,7 @@ class Recorder:
                 except Unavailable:  # the next attempt leads here again
                     pass
                 except Exception:  # the others must not wait for this one
-                    log.exception("webhook %d could not be judged", ended.webhook.id)
+                    log.exception("webhook %d could not be disabled", ended.webhook.id)
 
     async def _store(self, done: list[Ended]) -> None:
         for place, ended in enumerate(done):

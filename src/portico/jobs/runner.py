@@ -82,7 +82,7 @@ class Runner:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for job, runs in self._jobs:
             if job.last and not await self._succeeds(job, runs, LAST_SECONDS):
-                log.error("the last run of the job %s failed; what it had is lost", _name(job))
+                log.error("the last run of the job %s failed; its data is lost", _name(job))
 
     async def _repeat(self, job: Job, runs: Runs) -> None:
         while True:

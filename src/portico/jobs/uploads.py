@@ -100,7 +100,7 @@ class TakeUploads:
             except PorticoError as error:
                 await work.end("failed", error.message)
             except Exception:
-                await work.end("failed", "Something went wrong here. What is stored stays stored.")
+                await work.end("failed", "Something went wrong. Rows stored before that are kept.")
                 raise
 
 
@@ -123,8 +123,8 @@ class _Work:
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_size != self._upload.size:
                 stored = 0 if checking else self._upload.line
-                rest = f"what follows the row in line {stored:,}" if stored else "it"
-                raise Conflict(f"The file is not whole here any more: send {rest} again.")
+                rest = f"the rows after line {stored:,}" if stored else "it"
+                raise Conflict(f"The server has lost part of the file: send {rest} again.")
             rows = rows_of(file, self._upload.name, update=self._upload.updates)
             await (self._check(rows) if checking else self._store(rows))
         await self.end("checked" if checking else "stored")
@@ -194,7 +194,7 @@ class _Work:
             or user.suspended_at is not None
             or "write:products" not in ROLE_SCOPES[user.role]
         ):
-            raise PermissionDenied("Whoever has sent this file may not change products any more.")
+            raise PermissionDenied("The account that sent this file may no longer change products.")
 
 
 def _faults(row: FileRow) -> list[RowFault]:

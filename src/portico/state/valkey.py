@@ -32,10 +32,10 @@ SENT_AT_ONCE = 256
 """The most requests in one exchange. Reading its answers blocks the event loop."""
 
 NO_ANSWER = "The store of the rate limits does not answer."
-NO_WRITES = "The store of the rate limits takes no writes."
-IS_FULL = "The store of the rate limits has no memory left."
-REFUSES = "The store of the rate limits refuses what it is asked."
-IS_CLUSTER = "The store of the rate limits is a cluster, and valkey_url does not say so."
+NO_WRITES = "The store of the rate limits accepts no writes."
+IS_FULL = "The store of the rate limits is out of memory."
+REFUSES = "The store of the rate limits rejects commands."
+IS_CLUSTER = "The store of the rate limits is a cluster: begin valkey_url with valkey+cluster://."
 
 UNLIMITED = 2**53
 """A limit that no count reaches, for the probe."""
@@ -130,14 +130,14 @@ class _Line:
         """Logs that one of these keys holds no count, unless the same keys were logged last."""
         if keys != self._spoiled:
             self._spoiled = keys
-            log.warning("a key of the rate limits holds no count, of %s", " and ".join(keys))
+            log.warning("a key of the rate limits holds no count: one of %s", ", ".join(keys))
 
     def tell(self, reason: str) -> None:
         """Logs why the server does not count; an empty reason means that it works. Each reason is
         logged once until it works, since several may alternate: a wrong login has two messages."""
         if reason and reason not in self._reasons:
             self._reasons.add(reason)
-            log.warning("nothing is counted: %s", reason)
+            log.warning("requests cannot be counted: %s", reason)
         elif not reason and self._reasons:
             self._reasons.clear()
             log.info("the store of the rate limits works again")

@@ -54,7 +54,7 @@ def readable() -> Iterator[None]:
     try:
         yield
     except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-        raise InvalidResponse("what answers is no such server") from error
+        raise InvalidResponse("the answer is not that of a Valkey or Redis server") from error
 
 
 class OneServer:

@@ -47,7 +47,7 @@ class ValkeyPositions:
         except (TypeError, ValueError) as error:  # another kind of server, or another program's key
             raise Unavailable(NO_ANSWER) from error
         if time.monotonic() - self._store.connected < self._lag:
-            raise Unavailable("The store of positions may have lost the last ones.")
+            raise Unavailable("The store of positions may have lost the latest ones.")
         return position
 
     async def close(self) -> None:
