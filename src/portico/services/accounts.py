@@ -1,4 +1,4 @@
-"""What operators do to accounts: roles, plans, and keys for any environment."""
+"""Use cases of operators: roles and plans of accounts, and keys for either environment."""
 
 from base64 import urlsafe_b64encode
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from portico.storage.database import UniqueViolation
 
 
 def random_password(random: Random) -> str:
-    """A password of 144 random bits that keeps the rules of `domain.users.password`."""
+    """A password of 144 random bits that satisfies `domain.users.password`."""
     while True:
         password = urlsafe_b64encode(random(18)).decode()
         kinds = (str.isupper, str.islower, str.isdigit)
@@ -29,7 +29,7 @@ def random_password(random: Random) -> str:
 
 
 async def account(env: Environment, email: str) -> User:
-    """The user with this e-mail, as it was typed. Raises `NotFound`."""
+    """The user with this e-mail, which may be typed in any way. Raises `NotFound`."""
     user = await env.users.by_email(typed_email(email))
     if user is None:
         raise NotFound(f"There is no user with the e-mail {email}.")
@@ -37,7 +37,7 @@ async def account(env: Environment, email: str) -> User:
 
 
 async def set_plan(env: Environment, email: str, plan: str, by: By) -> User:
-    """Moves an account to a plan. Raises `NotFound` for an unknown account or plan, `Conflict` for
+    """Sets an account's plan. Raises `NotFound` for an unknown account or plan, and `Conflict` for
     a mirror user, whose plan is its account's."""
     if plan not in env.plans:
         raise NotFound(f"There is no plan {plan}; there are {', '.join(sorted(env.plans))}.")
@@ -45,8 +45,8 @@ async def set_plan(env: Environment, email: str, plan: str, by: By) -> User:
 
 
 async def set_role(env: Environment, email: str, role: str, by: By) -> User:
-    """Gives an account a role. Raises `NotFound`, and `Conflict` for the last admin and for a
-    mirror user, whose role is its account's."""
+    """Sets an account's role. Raises `NotFound`, and `Conflict` for the last admin and for a mirror
+    user, whose role is its account's."""
     return await _set(env, email, by, role=role)
 
 
@@ -76,8 +76,8 @@ async def _set(env: Environment, email: str, by: By, **values: str) -> User:
 async def create_admin(
     env: Environment, *, name: str, email: str, password: str, key_name: str, by: By
 ) -> tuple[User, Made]:
-    """An admin on the plan Enterprise with a live key, of which no mail tells: both or neither.
-    Raises `Duplicate` when the e-mail is taken."""
+    """Creates an admin on the plan Enterprise and a live key, in one change and without a mail.
+    Raises `Duplicate` if the e-mail is taken."""
     password_hash = await env.passwords.hash(password)
 
     async def work(change: Change) -> tuple[User, Made]:
@@ -112,9 +112,9 @@ async def give_key(
     networks: Sequence[str] | None = None,
     told: bool = True,
 ) -> Made:
-    """Makes a key, as `NewKey` has it, for an account of `env`; a type that belongs to the mirror
-    is made there, for the account's mirror user. Its owner is `told` by mail.
-    Raises `Invalid` with every fault."""
+    """Creates a key with the values of a `NewKey` for an account of `env`. A key type that belongs
+    to the mirroring environment is created there, for the account's mirror user. `told` says
+    whether the owner is told by mail. Raises `Invalid` with every fault."""
     user_id = owner.id
     if key_type in env.foreign and env.mirror is not None:
         user_id = (await mirror_user(env, owner, by)).id

@@ -1,4 +1,4 @@
-"""Use cases of API keys: make one, rotate it, end it."""
+"""Use cases of API keys: create, rotate, revoke."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -26,14 +26,14 @@ _INVALID = "This API key is not valid."
 
 
 class Made(NamedTuple):
-    """A new key and its secret, which is not kept."""
+    """A new key and its secret, which is not stored."""
 
     key: ApiKey
     secret: str
 
 
 class Rotation(msgspec.Struct, frozen=True):
-    """A rotated key: its successor, the successor's secret, and when the old one ends."""
+    """A rotated key: its successor, the successor's secret, and when the old key expires."""
 
     successor: ApiKey
     key: str
@@ -43,10 +43,10 @@ class Rotation(msgspec.Struct, frozen=True):
 async def create_key(
     env: Environment, user_id: int, new: NewKey, by: By, *, told: bool = True
 ) -> Made:
-    """Makes a key for a user, who is `told` so by mail. Raises `Invalid` with every fault, and
-    `PermissionDenied` where the caller may not make one for this user.
+    """Creates a key for a user; `told` says whether the user is told by mail. Raises `Invalid` with
+    every fault, and `PermissionDenied` if the caller may not manage this user's keys.
 
-    A key makes none that may do more than itself, be used elsewhere, or outlive it.
+    A key cannot create a key with more scopes, more networks or a later expiry than its own.
     """
     permit(by.principal, user_id)
 
@@ -59,10 +59,10 @@ async def create_key(
 async def add_key(
     env: Environment, change: Change, user_id: int, new: NewKey, *, told: bool = True
 ) -> Made:
-    """The same within a change, for a user whose keys the caller may manage."""
+    """As `create_key`, within a change. The caller must be permitted to manage the user's keys."""
     owner = await change.lock(env.users, user_id)
     if owner is None:
-        await change.check()  # perhaps it is the caller who is gone
+        await change.check()  # the deleted user may be the caller
     terms = agreed(new, await _bounds(env, change, owner))
     secret = mint(terms.type, env.random)
     key = _new_key(user_id, terms, secret, change.now)
@@ -74,19 +74,19 @@ async def add_key(
 
 
 def _facts(env: Environment, key: ApiKey) -> dict[str, Any]:
-    """What a mail says of a key."""
+    """The values of a mail about a key."""
     page = f"{env.addresses.dashboard}/keys"
     return {"name": key.name, "hint": key.hint, "page": page}
 
 
 def permit(caller: Principal | None, user_id: int) -> None:
-    """Raises `PermissionDenied` where the caller, if any, may not manage this user's keys."""
+    """Raises `PermissionDenied` if there is a caller who may not manage this user's keys."""
     if caller is not None and caller.user_id != user_id and "admin" not in caller.scopes:
         raise PermissionDenied("The keys of other users need the scope admin.", scope="admin")
 
 
 async def _bounds(env: Environment, change: Change, owner: User | None) -> Bounds:
-    """What a key made by this change must keep within."""
+    """The limits of a key created by this change."""
     caller = change.by.principal
     carried, maker = None, None
     if caller is not None and caller.narrow and "admin" not in caller.scopes:
@@ -122,15 +122,15 @@ def _new_key(user_id: int, terms: Terms, secret: str, now: int) -> ApiKey:
 
 
 def permit_rotation(caller: Principal) -> None:
-    """Raises `PermissionDenied` for whoever calls with another credential than an API key."""
+    """Raises `PermissionDenied` if the caller's credential is not an API key."""
     if caller.credential != "api_key":
         raise PermissionDenied("Only an API key can be rotated: call this with the key itself.")
 
 
 async def rotate_key(env: Environment, caller: Principal, by: By) -> Rotation:
-    """Issues a successor for the caller's own key, which ends 24 hours later.
+    """Issues a successor for the caller's own key, which expires 24 hours later.
 
-    Raises `PermissionDenied` for other credentials, `Conflict` when it was rotated before.
+    Raises `PermissionDenied` for other credentials, and `Conflict` if it was already rotated.
     """
     permit_rotation(caller)
     try:
@@ -150,7 +150,7 @@ async def renew_key(env: Environment, key_id: int, by: By) -> Rotation:
         until = change.now + ROTATION_OVERLAP
         end = await env.api_keys.rotate(change.tx, before.id, now=change.now, until=until)
         if end is None:
-            await change.check()  # it may be the key that calls, which was revoked meanwhile
+            await change.check()  # the caller's own key may have been revoked meanwhile
             if before.rotated_at is None:
                 raise Conflict("This key has ended; make another one.")
             raise Conflict("This key was rotated already; use its successor.")
@@ -164,7 +164,7 @@ async def renew_key(env: Environment, key_id: int, by: By) -> Rotation:
         successor = _new_key(before.user_id, terms, secret, change.now)
         successor = await env.api_keys.insert(change.tx, successor, digest(secret))
         change.note(KeyRotated(before, successor, end))
-        # Told too: whoever has stolen a key may make another of it, and keep that.
+        # A thief could rotate a stolen key and keep the successor, so the owner is told.
         if owner is not None:
             facts = _facts(env, successor)
             await tell(env, change, owner, "rotated-key", by=by, until=end, **facts)
@@ -182,14 +182,14 @@ async def list_keys(
     limit: int,
     behind: Keyset | None = None,
 ) -> Page[ApiKey]:
-    """One page of a user's keys, the newest first. It begins `behind` a place, if one is given,
-    else at `offset`. Raises `PermissionDenied`."""
+    """One page of a user's keys, newest first. It begins after the keyset `behind`, if given,
+    otherwise at `offset`. Raises `PermissionDenied`."""
     permit(by.principal, user_id)
     return await env.api_keys.page(user_id, offset=offset, limit=limit, behind=behind)
 
 
 async def read_key(env: Environment, key_id: int, by: By) -> ApiKey:
-    """The key with this id. Raises `NotFound`, and `PermissionDenied` for another user's."""
+    """The key with this id. Raises `NotFound`, and `PermissionDenied` for another user's key."""
     found = await _found(env, key_id)
     permit(by.principal, found.user_id)
     return found
@@ -198,8 +198,8 @@ async def read_key(env: Environment, key_id: int, by: By) -> ApiKey:
 async def revoke_key(
     env: Environment, key_id: int, by: By, check: Check = lambda _: None
 ) -> ApiKey:
-    """Ends a key at once; a key that was revoked before stays as it is. Raises as `read_key`, and
-    what `check` does."""
+    """Revokes a key at once. A key that is already revoked stays as it is. Raises what `read_key`
+    and `check` raise."""
     found = await read_key(env, key_id, by)
 
     async def work(change: Change) -> ApiKey:
@@ -224,7 +224,7 @@ async def _found(env: Environment, key_id: int) -> ApiKey:
 
 
 async def _locked(env: Environment, change: Change, found: ApiKey) -> ApiKey:
-    """The key as it is now, behind its owner's lock: who deletes the owner wants both so."""
+    """The key, locked after its owner: deleting a user locks both in this order too."""
     await change.lock(env.users, found.user_id)
     key = await change.lock(env.api_keys, found.id)
     if key is None:

@@ -7,11 +7,11 @@
 
     return await env.change(by, work)
 
-It provides the transaction and the time, and lets rows be locked in one order only. At the end it
-writes the audit log's lines (unless the caller's credential has ended meanwhile), the events, and
-the answer kept for an `Idempotency-Key`, all in the same transaction. A change without a note is
-rolled back. `work` may run more than once, where PostgreSQL asks for a transaction to be repeated.
-The reasons are in docs/decisions/0020.
+It provides the transaction and the time, and allows rows to be locked in one order only. At the end
+it writes the audit log's lines (unless the caller's credential has become invalid meanwhile), the
+events, and the answer kept for an `Idempotency-Key`, all in the same transaction. A change without
+a note is rolled back. `work` may run more than once: PostgreSQL may require that a transaction be
+repeated. The reasons are in docs/decisions/0020.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -34,8 +34,8 @@ T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
 
 Tell = Callable[[Event, int], Published | None]
-"""Makes of a note, and the time in epoch milliseconds, the event that readers get; None: they get
-none."""
+"""Turns a note into the event that readers get, given the time in epoch milliseconds; None if the
+note is not published."""
 
 TRIES = 4
 """How often to try a transaction that conflicts with others."""
@@ -45,7 +45,7 @@ _ENDED = "This credential ended while the request was under way; nothing was cha
 
 
 class AnsweredBefore(Exception):
-    """Another request with the same `Idempotency-Key` was carried out; this one was rolled back."""
+    """Another request with the same `Idempotency-Key` was stored; this one was rolled back."""
 
 
 class Lockable(Protocol[R_co]):
@@ -54,12 +54,12 @@ class Lockable(Protocol[R_co]):
     rank: Rank
 
     async def get(self, row_id: int, tx: Transaction | None = None) -> R_co | None:
-        """The row with this id, if any. With `tx` it is locked until the transaction ends."""
+        """The row with this id, or None. With `tx` it is locked until the transaction ends."""
         ...
 
 
 class Change:
-    """A change under way, as `work` gets it. `now` is in epoch milliseconds."""
+    """A change in progress, which `work` receives. `now` is in epoch milliseconds."""
 
     def __init__(self, stores: Stores, tell: Tell, tx: Transaction, by: By, now: int) -> None:
         self._stores = stores
@@ -71,19 +71,19 @@ class Change:
         self.published = False
         """Whether `finish` has stored events."""
         self.posted = False
-        """Whether mails were stored, to be sent after the commit."""
+        """Whether mails were stored that the job must send after the commit."""
         self._told_elsewhere = False
         self.checked = by.principal is None
-        """Whether the caller's credential is known to be valid, or there is none to check."""
+        """Whether the caller's credential is known to be valid, or there is no caller."""
         self._rank = Rank.USER
 
     def note(self, event: Event, by: By | None = None) -> None:
-        """Reports that something happened. `by` is who did it, where that is known only now."""
+        """Records an event. `by` is the actor, where it is known only inside the change."""
         self.notes.append((by or self.by, event))
 
     def told_elsewhere(self) -> None:
-        """Lets the change be stored without a note: it is a part, or a consequence, of one that is
-        noted elsewhere."""
+        """Allows the change to be stored without a note, because it is part of, or follows from,
+        another change that is noted."""
         self._told_elsewhere = True
 
     @property
@@ -92,11 +92,11 @@ class Change:
         return bool(self.notes) or self._told_elsewhere
 
     async def lock(self, rows: Lockable[T], row_id: int) -> T | None:
-        """A row, locked until the change ends; None where there is none.
+        """The row with this id, locked until the change ends, or None.
 
         Lock users before clients before grants before everything else, so that no two changes
         deadlock; any other order raises `RuntimeError`. Before inserting a row that refers to
-        another, lock the other.
+        another row, lock that row.
         """
         if rows.rank < self._rank:
             raise RuntimeError(f"{rows.rank.name} must be locked before {self._rank.name}")
@@ -104,10 +104,10 @@ class Change:
         return await rows.get(row_id, self.tx)
 
     async def check(self) -> None:
-        """Raises `AuthenticationRequired` where the caller's credential has ended.
+        """Raises `AuthenticationRequired` if the caller's credential is no longer valid.
 
-        Call it only in a change that ends its own credential, before that. All others are checked
-        at their very end.
+        Call it only in a change that may end the caller's own credential, before doing so. All
+        others are checked when they finish.
         """
         principal, credentials = self.by.principal, self._stores.live_credentials
         if principal is not None and not await credentials.holds(principal, self.now, self.tx):
@@ -119,9 +119,9 @@ class Change:
         for number, (by, event) in enumerate(self.notes, 1):
             if (
                 acting_for.get() is None
-            ):  # signing in: afterwards they must see their own writes too
+            ):  # signing in: from now on the user must see their own writes
                 acting_for.set(by.actor.user_id)
-            # The statement of the last line also checks the credential, without a round trip.
+            # The last line's statement also checks the credential, which saves a round trip.
             still = None if self.checked or number < len(self.notes) else self.by.principal
             over = ended(still) if still is not None else None
             await self._stores.audit.record(
@@ -130,14 +130,14 @@ class Change:
         for told in self._told():
             await self._stores.events.add(self.tx, self.now, told)
             self.published = True
-        # After the audit line: an ended credential takes precedence over an answer kept already.
+        # After the audit line: an invalid credential takes precedence over an answer already kept.
         if self.by.request is not None and self.by.answer is not None:
             await self._stores.idempotency_keys.keep(
                 self.tx, self.by.request, self.now, self.by.answer(result), AnsweredBefore()
             )
 
     def _told(self) -> Iterable[Published]:
-        """The events for readers: one for each resource in the same state."""
+        """The events to publish: two notes that give the same event are published once."""
         told: dict[tuple[str, str], Published] = {}
         for _, event in self.notes:
             if (published := self._tell(event, self.now)) is not None:
@@ -146,18 +146,18 @@ class Change:
 
 
 def ended(principal: Principal) -> AuthenticationRequired:
-    """The error for a change with a credential that has ended meanwhile."""
+    """The error for a change whose credential became invalid while it was in progress."""
     is_token = principal.credential != "session"
     return AuthenticationRequired(_ENDED, error="invalid_token" if is_token else None)
 
 
 class Changes:
-    """Carries out the changes of one environment. It is `env.change`."""
+    """Runs the changes of one environment. It is `env.change`."""
 
     def __init__(
         self, db: Database, stores: Stores, clock: Clock, tell: Tell, mails_bell: Bell
     ) -> None:
-        """`mails_bell` is rung after a change that has stored mails."""
+        """`mails_bell` is rung after a change that stored mails."""
         self._db = db
         self._stores = stores
         self._tell = tell
@@ -165,11 +165,12 @@ class Changes:
         self._mails_bell = mails_bell
 
     async def __call__(self, by: By, work: Callable[[Change], Awaitable[T]]) -> T:
-        """Runs `work` in one transaction on behalf of `by`. Returns its result once all is on disk.
+        """Runs `work` in one transaction on behalf of `by`. Returns its result once it is on disk.
 
-        Where `work` raises, everything is rolled back and the exception goes on. Also raises
-        `AuthenticationRequired` where the caller's credential has ended, `UniqueViolation`,
-        `AnsweredBefore`, `Unavailable`, and `Unknown` where nobody knows whether it was stored.
+        If `work` raises, everything is rolled back and the exception is passed on. Also raises
+        `AuthenticationRequired` if the caller's credential is no longer valid, `UniqueViolation`,
+        `AnsweredBefore`, `Unavailable`, and `Unknown` if it is not known whether the change was
+        stored.
         """
         for left in reversed(range(TRIES)):
             try:
@@ -184,8 +185,8 @@ class Changes:
         raise AssertionError  # the last try has returned or raised
 
     async def keep_refusal(self, by: By, refusal: Answer) -> None:
-        """Keeps a refusal as the answer to a request with an `Idempotency-Key`, in a change of its
-        own. Raises as every change does."""
+        """Keeps a refusal as the answer to a request with an `Idempotency-Key`, in a separate
+        change. Raises what every change raises."""
 
         async def work(change: Change) -> None:
             await change.check()

@@ -1,8 +1,8 @@
-"""Tells who presents a credential: an API key, an access token, a login JWT or a session cookie.
+"""Finds the principal of a credential: an API key, access token, login JWT or session cookie.
 
-Every credential is known by its SHA-256 digest. What was read of one is kept for as long as the
-version of its row and of its owner's stays, so whatever ends a credential ends it at the very next
-request, and no other.
+Credentials are stored and cached by their SHA-256 digest. A cached principal is valid while the
+version of the credential's row and of its owner's row stays the same, so a revocation takes effect
+with the next request and leaves other credentials cached.
 """
 
 from collections import OrderedDict
@@ -33,7 +33,7 @@ SUSPENDED = "This account is suspended; ask an administrator."
 
 
 class Uses(msgspec.Struct):
-    """When credentials were last used, in milliseconds, by the ids of what carries them."""
+    """When credentials were last used, in epoch milliseconds, by the ids of their rows."""
 
     keys: dict[int, int] = {}
     grants: dict[int, int] = {}
@@ -44,7 +44,7 @@ class Uses(msgspec.Struct):
 
 
 class _Kept(NamedTuple):
-    """Whose a credential is, for as long as these parts of the data have this version."""
+    """A credential's principal, valid while these parts of the data have this version."""
 
     principal: Principal
     parts: tuple[Part, ...]
@@ -52,8 +52,8 @@ class _Kept(NamedTuple):
 
 
 class _Session:
-    """A session as this process last saw it. It outlives the data's version: when it was last seen
-    is stored later than it is known."""
+    """A session as this process last saw it. It is kept when the data's version changes, because
+    `last_seen_at` is stored only later."""
 
     __slots__ = ("expires_at", "idle_end", "last_seen_at", "parts", "principal", "version")
 
@@ -75,12 +75,12 @@ class Credentials:
         self._sessions: dict[bytes, _Session] = {}
         self._uses = Uses()
         self.hits = 0
-        """How often a credential was known."""
+        """How often a credential was found in the cache."""
         self.misses = 0
-        """How often one was looked up, whether there is such a one or not."""
+        """How often one was looked up in the database, whether it exists or not."""
 
     def known(self, token: str, now: int) -> Principal | None:
-        """Whose bearer credential this is, if that was read before and still holds. Runs for every
+        """The principal of a bearer credential, if it is cached and still valid. Runs for every
         request."""
         kept = self._known.get(digest(token))
         if kept is None or kept.version != self._env.db.version(*kept.parts):
@@ -93,9 +93,9 @@ class Credentials:
         return principal
 
     async def look_up(self, token: str, now: int) -> Principal:
-        """Whose bearer credential this is. Raises `AuthenticationRequired`, and says why."""
+        """The principal of a bearer credential. Raises `AuthenticationRequired` with the reason."""
         self.misses += 1
-        version = self._env.db.version()  # of everything: whose it is is not known yet
+        version = self._env.db.version()  # of everything: the owner's row is not known yet
         if token.startswith("sk_"):
             principal = await self._api_key(token, now)
         elif token.startswith(ACCESS_TOKEN):
@@ -111,7 +111,7 @@ class Credentials:
         return principal
 
     def known_session(self, cookie: str, now: int) -> Principal | None:
-        """Whose session cookie this is, if that was read before and still holds."""
+        """The principal of a session cookie, if it is cached and still valid."""
         session = self._sessions.get(digest(cookie))
         if session is None or session.version != self._env.db.version(*session.parts):
             return None
@@ -122,7 +122,7 @@ class Credentials:
         return session.principal
 
     async def look_up_session(self, cookie: str, now: int) -> Principal:
-        """Whose session cookie this is. Raises `AuthenticationRequired`."""
+        """The principal of a session cookie. Raises `AuthenticationRequired`."""
         self.misses += 1
         version = self._env.db.version()
         token_hash = digest(cookie)
@@ -162,7 +162,7 @@ class Credentials:
         return uses
 
     def _keep(self, token_hash: bytes, principal: Principal) -> None:
-        """Keeps whose a credential is; of too many, those go that were kept first."""
+        """Caches a principal; beyond `CACHED`, the oldest entries are dropped."""
         of = parts(principal)
         self._known[token_hash] = _Kept(principal, of, self._env.db.version(*of))
         if len(self._known) > CACHED:
@@ -185,7 +185,7 @@ class Credentials:
             if now < session.idle_end
         }
         if len(self._sessions) >= CACHED:
-            self._sessions.clear()  # what is lost is at most half a second of idle time
+            self._sessions.clear()  # loses at most half a second of idle time
 
     async def _api_key(self, key: str, now: int) -> Principal:
         key_type = key_type_of(key)

@@ -1,12 +1,11 @@
-"""Which sign-ins come from a new device, and are told by mail.
+"""Detects sign-ins from a new device, of which the user is told by mail.
 
-A device is known by where it is or by what it holds: by an address that the account has signed in
-from within a year (of IPv6 by the network of 48 bits, since the address in it changes daily), or by
-a cookie that the pages leave in a browser for as long. Either will do. So a phone whose address
-changes with each cell is told of once, by its cookie, and so is a browser that forgets cookies, by
-its address; whoever has stolen a password has neither. The words of a `User-Agent` do not count,
-for anybody can say the same. A program that signs in for a login has no cookie: its address must
-do. The first sign-in of an account tells nothing, as there is nothing to be new beside.
+A device is known by its address, if the account has signed in from there within a year (for IPv6
+the /48 network, since the address in it changes daily), or by a cookie that the pages set in its
+browser for a year. Either is enough: so a phone whose address keeps changing is reported once, and
+so is a browser that drops cookies, while a thief of the password has neither. The `User-Agent` does
+not count, because anyone can send the same. A program that logs in has no cookie, so only its
+address counts. The first sign-in of an account is not reported, as no device is known yet.
 """
 
 from portico.domain.agents import read_agent
@@ -20,11 +19,11 @@ from portico.state.callers import network_of
 
 
 async def meet_device(env: Environment, change: Change, user: User, device: str | None) -> bool:
-    """Remembers where a locked user signs in from, and the secret of the `device`'s cookie, if it
-    has one. Whether that is new to an account that has signed in before."""
+    """Remembers the address that a locked user signs in from, and the secret of the `device`
+    cookie, if any. Returns whether both are new to an account that has signed in before."""
     address, sessions, tx = change.by.address, env.sessions, change.tx
     network = network_of(address)
-    # By its length no network is taken for the first address in it, which may be a stranger's.
+    # The prefix length keeps a network apart from its first address, which may be a stranger's.
     places = [address] if network is None else [address, f"{network}/48"]
     known = user.last_login_at is None
     for place in places:
@@ -39,7 +38,7 @@ async def meet_device(env: Environment, change: Change, user: User, device: str 
 async def tell_new_device(
     env: Environment, change: Change, user: User, by: By, user_agent: str
 ) -> None:
-    """Tells a user by mail that somebody has signed in on a new device."""
+    """Tells a user by mail about a sign-in on a new device."""
     page = f"{env.addresses.dashboard}/devices"
     by, device = by.named(user_id=user.id), read_agent(user_agent)
     await tell(env, change, user, "new-device", by=by, device=device, page=page)

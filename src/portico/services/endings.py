@@ -1,4 +1,4 @@
-"""What ends together: all that an account is signed in with, and all that it may do."""
+"""Changes that end several credentials of an account at once."""
 
 import msgspec
 
@@ -11,8 +11,8 @@ from portico.services.environment import Environment
 async def end_sign_ins(
     env: Environment, change: Change, user_id: int, *, but_session: int = 0
 ) -> tuple[int, int]:
-    """Ends all that a user is signed in with and has granted, but for one session; API keys stay.
-    Returns how many sessions and grants it ended."""
+    """Ends a user's sessions except `but_session`, pending sign-ins, logins and consents; API keys
+    stay. Returns how many sessions and how many grants it ended."""
     sessions = await env.sessions.delete_of_user(change.tx, user_id, but=but_session)
     await env.factors.delete_pending_of_user(change.tx, user_id)
     grants = await env.grants.revoke_of_user(change.tx, user_id, change.now)
@@ -22,8 +22,8 @@ async def end_sign_ins(
 async def set_suspended(
     env: Environment, change: Change, user: User, suspended_at: int | None
 ) -> User:
-    """Suspends a locked user, or resumes them with None, and notes it; returns them as they are
-    now. What was sent to a suspended one by mail opens nothing either."""
+    """Suspends a locked user, or resumes them if `suspended_at` is None, and notes it; returns the
+    user as stored. Links that were mailed to a suspended user become invalid."""
     user = msgspec.structs.replace(user, suspended_at=suspended_at)
     await env.users.update(change.tx, user)
     if suspended_at is None:

@@ -1,6 +1,6 @@
 """An environment: `live` or `sandbox`, each with its own data, limits and addresses.
 
-`app` builds two of them. Code that gets one never asks which one it is.
+`app` builds both. Code that is given one never asks which one it is.
 """
 
 import asyncio
@@ -17,21 +17,21 @@ from portico.storage.stores import Stores
 
 
 class Environment(Stores):
-    """One environment: every store of its database (`Stores`), its configuration and engines, and
-    the services that have state of their own.
+    """One environment: the stores of its database (`Stores`), its configuration and engines, and
+    the services that have state.
 
-    The fields of `Wiring` and `Engines` are attributes here, since nearly every use case reads
-    some: see there for what they mean. A new one is a field there, a line in `app` and a line here.
+    The fields of `Wiring` and `Engines` are attributes here, because nearly every use case reads
+    some; they are documented there. To add one, add the field there, and a line in `app` and here.
     """
 
     def __init__(
         self, wiring: Wiring, engines: Engines, mirror: "Environment | None" = None
     ) -> None:
-        """`mirror` is the environment in which accounts of this one have mirror users; None: they
-        have none."""
+        """`mirror` is the environment that holds mirror users of this one's accounts; None if
+        accounts have no mirrors."""
         super().__init__(engines.db, wiring.count_limit)
 
-        # How it is configured.
+        # Configuration.
         self.name = wiring.name
         self.addresses = wiring.addresses
         self.foreign = wiring.foreign
@@ -52,7 +52,7 @@ class Environment(Stores):
         self.clock = wiring.clock
         self.random = wiring.random
 
-        # What it runs on.
+        # Engines.
         self.db = engines.db
         self.limiter = engines.limiter
         self.passwords = engines.passwords
@@ -60,21 +60,21 @@ class Environment(Stores):
         self.outlet = engines.outlet
         self.relying_party = engines.relying_party
 
-        # What wakes jobs, and what they found.
+        # Shared with jobs.
         self.mails_bell = Bell()
         """Rings when a mail waits to be sent."""
         self.waiting_mails = 0
-        """How many mails waited when a job looked last."""
+        """How many mails were waiting when the job last counted them."""
         self.backed_up_at = 0
         """When the last backup was made, in epoch milliseconds, as far as a job knows; else 0."""
         self.uploads_bell = Bell()
         """Rings when an uploaded file waits to be checked or stored."""
         self.mirror_is_behind = asyncio.Event()
-        """Set where a mirror user could not be updated; its job then tries again."""
+        """Set when a mirror user could not be updated; the job then tries again."""
         self.request_counts = RequestCounts()
-        """Requests that were answered, until a job stores how many."""
+        """Counts of answered requests that the job has not stored yet."""
 
-        # Services with state of their own.
+        # Services with state.
         self.change = Changes(engines.db, self, wiring.clock, wiring.tell, self.mails_bell)
         """The only way to change something: `await env.change(by, work)`."""
         self.signer = Signer(wiring, engines, self.signing_keys, self.grants, self.change)
@@ -84,5 +84,5 @@ class Environment(Stores):
         )
 
     def plan(self, name: str) -> Plan:
-        """The plan of this name; Free where the settings no longer have it."""
+        """The plan with this name; Free if the settings no longer have it."""
         return self.plans.get(name) or self.plans["free"]

@@ -17,8 +17,8 @@ Check = Callable[[Product], None]
 
 
 async def create_product(env: Environment, values: dict[str, Any], by: By) -> Product:
-    """Creates a product. `values` are fields of `Product` that passed its rules, with images and
-    metadata as the contract reads them."""
+    """Creates a product. `values` are validated fields of `Product`, with images and metadata as
+    the contract reads them."""
 
     async def work(change: Change) -> Product:
         product = await env.products.insert(change.tx, new_product(values, change.now))
@@ -36,9 +36,9 @@ def new_product(values: dict[str, Any], now: int) -> Product:
 async def change_product(
     env: Environment, product_id: int, values: dict[str, Any], check: Check, by: By
 ) -> Product:
-    """Changes some values of a product, and returns it as it is then. `values` are as for
-    `create_product`. Raises `NotFound`, `PreconditionFailed`, and `Invalid` for a change of status
-    that is not allowed."""
+    """Changes values of a product and returns it as stored. `values` are as for `create_product`.
+    Raises `NotFound`, `PreconditionFailed`, and `Invalid` for a change of status that is not
+    allowed."""
 
     async def work(change: Change) -> Product:
         before = await _locked(env, change, product_id, check)
@@ -67,7 +67,7 @@ async def delete_product(env: Environment, product_id: int, check: Check, by: By
 
 
 async def _locked(env: Environment, change: Change, product_id: int, check: Check) -> Product:
-    """The product, locked until the change ends. Raises `NotFound`, and what `check` does."""
+    """The product, locked until the change ends. Raises `NotFound` and what `check` raises."""
     product = await change.lock(env.products, product_id)
     if product is None:
         raise NotFound(f"There is no product {product_id}.")
@@ -83,7 +83,7 @@ def _check_status(old: str, new: str) -> None:
 
 
 def stored_values(values: dict[str, Any]) -> dict[str, Any]:
-    """These values in the form of `Product`'s fields: images and metadata become JSON text."""
+    """These values as `Product` stores them: images and metadata become JSON text."""
     stored = dict(values)
     if "images" in stored:
         images = [{"url": image["url"], "alt": image.get("alt", "")} for image in stored["images"]]

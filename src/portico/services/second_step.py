@@ -1,8 +1,8 @@
-"""Signing in on pages where the password is not enough: what comes after it.
+"""The second step of signing in on pages, for users who need a second factor.
 
-The first step is a password, or another provider's word. Between the two there is no session: a
-secret of its own says who has taken it, for ten minutes, and nothing but these use cases takes it.
-Whatever ends an account's sessions ends it too.
+The first step is a password or another provider's answer. Between the two steps there is no session
+but a pending sign-in: its secret identifies the user for ten minutes, and only these use cases
+accept it. Whatever ends an account's sessions also ends its pending sign-ins.
 """
 
 from typing import NamedTuple
@@ -34,8 +34,8 @@ from portico.storage.factors import PendingSignIn
 
 
 class Waiting(NamedTuple):
-    """Somebody who has taken the first step, by a `provider` unless by their password; without
-    factors, they must set one up."""
+    """A user who has taken the first step: with a `provider`, or with their password if that is
+    None. If they have no factors, they must set one up."""
 
     user: User
     factors: Factors
@@ -44,7 +44,7 @@ class Waiting(NamedTuple):
 
     @property
     def amr(self) -> Methods:
-        """What they have proved once there is a code too."""
+        """The methods that they have used once they have also given a code."""
         return BY_CODE if self.provider is None else BY_PROVIDER_AND_CODE
 
 
@@ -56,7 +56,7 @@ async def needs_second_step(env: Environment, user: User) -> bool:
 async def begin_second_step(
     env: Environment, user: User, by: By, provider: str | None = None
 ) -> str:
-    """The secret that waits for a user who has taken the first step. Raises as `lock_user` does."""
+    """Begins the second step of a user; returns its secret. Raises what `lock_user` raises."""
     secret = mint("", env.random)
 
     async def work(change: Change) -> None:
@@ -71,8 +71,8 @@ async def begin_second_step(
 
 
 async def waiting(env: Environment, secret: str | None) -> Waiting | None:
-    """Who waits by this secret; None where nobody does any more, or for nothing: where the last
-    factor was removed meanwhile, and none is wanted."""
+    """The pending sign-in of this secret; None if it has ended or expired, or if the user's last
+    factor was removed meanwhile and none is required."""
     token_hash = digest(secret or "")
     pending = await env.factors.pending(token_hash)
     if pending is None or pending.expires_at <= env.clock():
@@ -89,16 +89,16 @@ async def waiting(env: Environment, secret: str | None) -> Waiting | None:
 async def finish_by_code(
     env: Environment, waits: Waiting, text: str, by: By, browser: Browser
 ) -> Opened:
-    """Signs in by a code of the app, or a recovery code. Raises as `check_code` and `open_session`
-    do."""
+    """Signs in with a code of the app, or a recovery code. Raises what `check_code` and
+    `open_session` raise."""
     code = await check_code(env, waits.user, waits.factors, text, by)
     proven = Proven(waits.user, waits.amr, code, waits.token_hash, waits.provider)
     return await open_session(env, proven, by, browser)
 
 
 async def sign_in_by_passkey(env: Environment, answer: str, by: By, browser: Browser) -> Opened:
-    """Signs in by a passkey alone, which clears the account's failures. Raises as `check_assertion`
-    and `open_session` do."""
+    """Signs in with a passkey alone, which clears the account's failures. Raises what
+    `check_assertion` and `open_session` raise."""
     user, assertion = await check_assertion(env, answer, by)
     if user.suspended_at is not None:
         await note_refusal(env, user, KIND, by)
@@ -111,8 +111,8 @@ async def sign_in_by_passkey(env: Environment, answer: str, by: By, browser: Bro
 async def finish_by_enrolling(
     env: Environment, waits: Waiting, enrolment: Enrolment, by: By, browser: Browser
 ) -> Opened:
-    """Signs in by setting up an app. Raises as `open_session` does, and `StepGone` where there is a
-    factor by now."""
+    """Signs in by setting up an app. Raises what `open_session` raises, and `StepGone` if the user
+    has a factor by now."""
     if waits.factors:
         raise StepGone
     proven = Proven(waits.user, waits.amr, enrolment, waits.token_hash, waits.provider)

@@ -1,4 +1,4 @@
-"""Use cases of cookie sessions: open one at sign-in, end it."""
+"""Use cases of cookie sessions: open one at sign-in, close it."""
 
 from typing import NamedTuple
 
@@ -19,8 +19,8 @@ USER_AGENT_LENGTH = 300
 
 
 class Browser(NamedTuple):
-    """What signs in, the cookie of the session that it has already, if it has one, and the one that
-    tells it from other browsers, if it keeps any."""
+    """The browser that signs in: its `User-Agent`, the cookie of the session that it already has,
+    if any, and the `device` cookie that identifies it, if any."""
 
     agent: str
     cookie: str | None
@@ -28,7 +28,7 @@ class Browser(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """A new session with the secret that its cookie carries."""
+    """A new session and its owner, with the secret for its cookie."""
 
     session: Session
     secret: str
@@ -36,7 +36,7 @@ class Opened(NamedTuple):
 
 
 async def read_session(env: Environment, session_id: int) -> Session:
-    """The session. Raises `NotFound` where it has ended."""
+    """The session. Raises `NotFound` if it has ended."""
     session = await env.sessions.get(session_id)
     if session is None:
         raise NotFound(ENDED)
@@ -44,8 +44,8 @@ async def read_session(env: Environment, session_id: int) -> Session:
 
 
 async def open_session(env: Environment, proven: Proven, by: By, browser: Browser) -> Opened:
-    """Signs in. The session that the browser has already ends: nobody who planted it gets any
-    further with it. Raises as `lock_proven_user` does."""
+    """Signs in. The session that the browser already has ends, in case an attacker planted it.
+    Raises what `lock_proven_user` raises."""
     secret = mint("", env.random)
     replaced = await env.sessions.by_hash(digest(browser.cookie)) if browser.cookie else None
 
@@ -81,12 +81,12 @@ async def open_session(env: Environment, proven: Proven, by: By, browser: Browse
 
 
 async def close_session(env: Environment, by: By) -> None:
-    """Ends the session that `by` acts with."""
+    """Ends the session that `by` is authenticated with."""
     session_id = by.actor.credential_id or 0
 
     async def work(change: Change) -> None:
         if await env.sessions.delete(change.tx, session_id):
             change.note(SignedOut(session_id))
 
-    # Of two at once the second finds nothing to end, which is as good.
+    # If two do this at once, the second finds nothing to end, which is no error.
     await env.change(by.alone, work)

@@ -1,6 +1,6 @@
-"""Signing in with e-mail and password: one answer and one cost for all that is wrong.
+"""Signing in with e-mail and password. Every failure gets the same answer and costs the same time.
 
-Guessing is slowed by `guard`, before any password is hashed.
+`guard` slows down guessing, before any password is hashed.
 """
 
 from typing import NamedTuple
@@ -41,7 +41,7 @@ ENROL_FIRST = (
 
 
 class Attempt(NamedTuple):
-    """An e-mail and a password, and who says so. `otp` is a code of the second factor."""
+    """An e-mail and a password, and who sent them. `otp` is a code of the second factor."""
 
     email: str
     password: str
@@ -50,15 +50,15 @@ class Attempt(NamedTuple):
 
     @property
     def address(self) -> str:
-        """Where it comes from."""
+        """The address that it comes from."""
         return self.by.address
 
 
 class Proven(NamedTuple):
-    """A user who has proved who they are, and how. Signing in uses up the code that they showed, or
-    sets up their new app, and ends the wait of the sign-in whose digest is `pending`. `provider`
-    is the name of the one that has said so, None where a password did; `again` where it was asked
-    to see who they are anew."""
+    """A user who has proved who they are, and how. Signing in uses up the code or assertion that
+    they have `shown`, or sets up their new app, and finishes the pending sign-in whose digest is
+    `pending`. `provider` is the name of the provider that identified them, None for a password;
+    `again` is whether the provider was asked to authenticate them anew."""
 
     user: User
     amr: Methods
@@ -69,26 +69,26 @@ class Proven(NamedTuple):
 
 
 class Entered(NamedTuple):
-    """Who has signed in, as they now are, and whether by a device that is new to them, of which
-    they are told in the same change."""
+    """The user who has signed in, as stored, and whether their device is new to them: then the
+    same change must tell them."""
 
     user: User
     is_new_device: bool
 
 
 class StepGone(AuthenticationRequired):
-    """The sign-in waits for no second factor any more."""
+    """The sign-in no longer waits for a second factor."""
 
     def __init__(self) -> None:
         super().__init__("This took too long, or was done before: sign in again.")
 
 
 async def check_password(env: Environment, attempt: Attempt) -> User:
-    """The user whose e-mail and password these are.
+    """The user with this e-mail and password.
 
-    Raises `AuthenticationRequired` with one message for all that is wrong, and another for whoever
-    knows the password of a suspended account; `RateLimited` for too many attempts, and
-    `Unavailable` where too many wait to be hashed.
+    Raises `AuthenticationRequired`, with the same message for every failure except the right
+    password of a suspended account; `RateLimited` after too many attempts, and `Unavailable` if too
+    many passwords wait to be hashed.
     """
     email = typed_email(attempt.email)
     user = await env.users.by_email(email)
@@ -110,10 +110,9 @@ async def check_password(env: Environment, attempt: Attempt) -> User:
 
 
 async def prove(env: Environment, attempt: Attempt) -> Proven:
-    """The user whose e-mail and password these are, with the code of the second factor where the
-    account has one.
+    """The user with this e-mail and password and, if the account has a second factor, its code.
 
-    Raises as `check_password` does; where a code is missing or wrong, with the detail `otp`.
+    Raises what `check_password` raises; if the code is missing or wrong, with the detail `otp`.
     """
     user = await check_password(env, attempt)
     factors = await env.factors.of_user(user.id)
@@ -127,10 +126,10 @@ async def prove(env: Environment, attempt: Attempt) -> Proven:
 
 
 async def lock_user(env: Environment, change: Change, user: User) -> User:
-    """The user whose password was checked, as it now is; nobody changes it until the change ends.
+    """The user whose password was checked, read again and locked until the change ends.
 
-    Raises `AuthenticationRequired` for one who was deleted or suspended, or whose password changed,
-    meanwhile.
+    Raises `AuthenticationRequired` if they were deleted or suspended, or their password was
+    changed, meanwhile.
     """
     current = await change.lock(env.users, user.id)
     if current is None or current.password_hash != user.password_hash:
@@ -141,10 +140,11 @@ async def lock_user(env: Environment, change: Change, user: User) -> User:
 
 
 async def lock_proven_user(env: Environment, change: Change, proven: Proven) -> User:
-    """The user who has proved themselves, as `lock_user`; uses up what they did it by.
+    """Locks the proven user as `lock_user` does, and uses up the proof that they have shown.
 
-    Raises `AuthenticationRequired` also where that was used up, or more is wanted, meanwhile, and
-    `StepGone` where the sign-in no longer waits, or no longer for a first factor.
+    Raises `AuthenticationRequired` also if that was used up, or a second factor has become
+    necessary, meanwhile; and `StepGone` if the sign-in is no longer pending, or the user who was to
+    enrol has a factor by now.
     """
     current = await lock_user(env, change, proven.user)
     if proven.pending and not await env.factors.take_pending(change.tx, proven.pending, change.now):
@@ -163,22 +163,23 @@ async def lock_proven_user(env: Environment, change: Change, proven: Proven) -> 
 
 
 def is_proof(proven: Proven, user: User) -> bool:
-    """Whether a sign-in leaves a fresh proof for what `step_up` guards. A provider's word is none:
-    whoever finds a browser open gets it by a click. Without a password it is one all the same
-    together with a code, or where the provider was asked anew, since nothing else would be."""
+    """Whether a sign-in counts as a fresh proof for what `step_up` guards. A provider's answer does
+    not: in a browser left open, one click gets it. For a user without a password it does count
+    together with a code, or if the provider was asked to authenticate them anew, because they have
+    no other proof."""
     if proven.provider is None:
         return True
     return user.password_hash is None and (isinstance(proven.shown, Code) or proven.again)
 
 
 def must_enrol(env: Environment, user: User) -> bool:
-    """Whether the installation wants a second factor of this user."""
+    """Whether the installation requires a second factor of this user."""
     wanted = env.require_second_factor
     return wanted == "all" or (wanted == "admins" and user.role == "admin")
 
 
 def _more_wanted(env: Environment, user: User, factors: Factors) -> AuthenticationRequired | None:
-    """What is said where a password alone is not enough; None where it is."""
+    """The error if a password alone is not enough; None if it is."""
     if factors.passkeys and factors.authenticator is None:
         return AuthenticationRequired(PASSKEY_WANTED)
     if factors:
@@ -195,9 +196,9 @@ async def note_sign_in(
     row_id: int,
     device: str | None = None,
 ) -> Entered:
-    """Moves `last_login_at`, remembers the address and the `device`'s cookie, and notes it and how
-    the user has `proven` who they are, in the change that stores the credential (its kind and
-    id)."""
+    """Notes a sign-in and how the user has `proven` who they are, sets `last_login_at`, and
+    remembers the address and the `device` cookie. Belongs to the change that stores the credential
+    (its kind and row id)."""
     is_new_device = await meet_device(env, change, user, device)
     user = msgspec.structs.replace(user, last_login_at=change.now)
     await env.users.update(change.tx, user)
@@ -210,15 +211,16 @@ async def note_sign_in(
 
 
 def _second_factor(proven: Proven) -> str | None:
-    """What came after the first step, in the audit log's words."""
+    """The second factor that was used, as the audit log names it."""
     if isinstance(proven.shown, Code):
         return AUTHENTICATOR if proven.shown.step is not None else "recovery code"
     return AUTHENTICATOR if isinstance(proven.shown, Enrolment) else None
 
 
 async def note_refusal(env: Environment, user: User | None, credential: str, by: By) -> None:
-    """Writes the audit log, also for an unknown e-mail: what is no e-mail of ours may well be a
-    password that was typed into the wrong field, so it is left out."""
+    """Notes a refused sign-in. The text of an unknown e-mail is left out of the audit log: it may
+    be
+    a password that was typed into the wrong field."""
 
     async def work(change: Change) -> None:
         change.note(SignInRefused(user))

@@ -1,7 +1,6 @@
-"""Use cases of ending what signing in and consenting have begun.
+"""Use cases of ending sessions, logins and consents.
 
-With `of_user`, what belongs to another user counts as not there: for callers who may end only their
-own.
+With `of_user`, those of another user count as not found: for callers who may end only their own.
 """
 
 from contextlib import suppress
@@ -33,8 +32,8 @@ async def end_session(
 
 
 async def end_grant(env: Environment, grant_id: int, by: By, *, of_user: int | None = None) -> None:
-    """Ends a login or a consent at once, with all its tokens. Raises `NotFound`, also for one that
-    was revoked before."""
+    """Ends a login or a consent at once, with all its tokens. Raises `NotFound`, also if it is
+    already revoked."""
 
     async def work(change: Change) -> None:
         await change.check()
@@ -53,8 +52,8 @@ async def end_grant(env: Environment, grant_id: int, by: By, *, of_user: int | N
 async def sign_out_everywhere(
     env: Environment, user_id: int, by: By, *, but_session: int = 0
 ) -> tuple[int, int]:
-    """Ends a user's sessions, but for one, with all logins and consents; API keys stay. Returns how
-    many sessions and how many grants it ended. Raises `NotFound`."""
+    """Ends a user's sessions except `but_session`, and all logins and consents; API keys stay.
+    Returns how many sessions and how many grants it ended. Raises `NotFound`."""
 
     async def work(change: Change) -> tuple[int, int]:
         await change.check()
@@ -69,9 +68,9 @@ async def sign_out_everywhere(
 async def log_out(
     env: Environment, *, access_token: str | None, refresh_token: str | None, by: By
 ) -> bool:
-    """Ends the logins that these tokens belong to, also where they have expired since. What is
-    unknown, an application's or ended before is left as it is, without an error. Returns whether
-    any was ended."""
+    """Ends the logins that these tokens belong to, even if the tokens have expired. Tokens that are
+    unknown, belong to an application or to a login that has ended are ignored. Returns whether any
+    login was ended."""
     found = [
         await env.grants.by_access(digest(access_token)) if access_token else None,
         await env.grants.by_refresh(digest(refresh_token)) if refresh_token else None,

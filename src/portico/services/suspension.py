@@ -1,4 +1,4 @@
-"""Use cases of suspension: for as long as it holds, nothing that the account has opens anything."""
+"""Use cases of suspension: while an account is suspended, none of its credentials works."""
 
 from portico.domain.audit import By
 from portico.domain.errors import Conflict, PermissionDenied
@@ -12,11 +12,11 @@ from portico.services.users import admins_only, keep_an_admin, locked_user
 
 
 async def suspend(env: Environment, user_id: int, by: By) -> User:
-    """Suspends an account. Its sessions, logins and grants end for good, its API keys fail until it
-    is resumed, and it is told by mail. One that is suspended stays so.
+    """Suspends an account and tells it by mail. Its sessions, logins and consents end for good; its
+    API keys fail until it is resumed. An account that is already suspended stays as it is.
 
     Raises `NotFound`, `Conflict` for the last admin and for a mirror, and `PermissionDenied` for
-    oneself, and for an admin without the scope `admin`.
+    the caller's own account, and for an admin without the scope `admin`.
     """
     if by.actor.user_id == user_id:
         raise PermissionDenied("Nobody suspends themselves; ask another admin.")
@@ -37,8 +37,8 @@ async def suspend(env: Environment, user_id: int, by: By) -> User:
 
 
 async def resume(env: Environment, user_id: int, by: By) -> User:
-    """Ends an account's suspension: its API keys work again. Raises as `suspend` does, but for
-    oneself and the last admin."""
+    """Ends an account's suspension: its API keys work again. Raises what `suspend` raises, except
+    for the caller's own account and the last admin."""
 
     async def work(change: Change) -> User:
         user = await _locked(env, change, user_id)

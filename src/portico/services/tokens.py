@@ -1,8 +1,8 @@
 """Use cases of access and refresh tokens: issue a pair, rotate it, end its family.
 
-However often it is refreshed, a family ends `refresh_family_days` after it began.
-A refresh token is good for one use. Whoever comes with a used one has a copy, or had theirs
-copied: the whole family ends then (RFC 9700 §4.14), before they are answered.
+A family ends `refresh_family_days` after it began, however often it is refreshed. A refresh token
+can be used once. A second use means that the token was copied: the whole family is revoked
+(RFC 9700 §4.14) before the request is answered.
 """
 
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ USED = "This refresh token is not valid, has expired or was used before."
 
 @contextmanager
 def good_for_one_use() -> Iterator[None]:
-    """Tells whoever may have used up what they have come with what to do."""
+    """Adds to `Unknown` what to do if the token or code has been used up."""
     try:
         yield
     except Unknown as error:
@@ -44,7 +44,7 @@ def good_for_one_use() -> Iterator[None]:
 
 
 class Pair(NamedTuple):
-    """An access token, the refresh token for its successor, and what the access token allows."""
+    """An access token, the refresh token that replaces it, and the access token's scopes."""
 
     access_token: str
     refresh_token: str
@@ -52,7 +52,7 @@ class Pair(NamedTuple):
 
 
 async def log_in(env: Environment, attempt: Attempt, *, user_agent: str) -> Pair:
-    """Signs in for a JWT. Raises as `prove` does."""
+    """Signs in for a JWT. Raises what `prove` raises."""
     proven = await prove(env, attempt)
     user = proven.user
     await env.signer.ready()
@@ -98,8 +98,8 @@ async def refresh(
 ) -> Pair:
     """Rotates a client's refresh token; `asked` may narrow the access token's scopes (RFC 6749 §6).
 
-    What the client is no longer registered for, or the user's role no longer has, is left out.
-    Raises `Refused`.
+    Scopes that the client is no longer registered for, or that the user's role no longer has, are
+    left out. Raises `Refused`.
     """
     owned = await env.grants.by_refresh(digest(refresh_token))
     now = env.clock()
@@ -109,7 +109,7 @@ async def refresh(
     if narrower := frozenset((asked or "").split()):
         scopes = narrower
         beyond = not scopes <= implied(owned.grant.scopes)
-        if beyond and owned.token.used_at is None:  # a used one ends its family first
+        if beyond and owned.token.used_at is None:  # a used token must reach `_rotate` below
             raise Refused("invalid_scope", "A refresh cannot ask for more than was granted.")
     scopes &= client.registered
     scopes = narrowed(scopes, ROLE_SCOPES[owned.role])
@@ -134,7 +134,7 @@ def login_token(env: Environment, user_id: int, name: str, role: str, now: int) 
 async def issue(
     env: Environment, change: Change, grant: Grant, access_token: str, scopes: frozenset[str]
 ) -> Pair:
-    """Stores an access token and a new refresh token of a family."""
+    """Stores an access token and a new refresh token of a grant's family."""
     refresh_token = mint(REFRESH_TOKEN, env.random)
     await env.grants.issue(
         change.tx,
@@ -150,14 +150,14 @@ async def issue(
 
 
 def refresh_end(env: Environment, owned: OwnedToken) -> int:
-    """When a refresh token expires: with its family at the latest, also where that was longer when
-    the token was issued."""
+    """When a refresh token expires: no later than its family, even if `refresh_family_days` was
+    higher when the token was issued."""
     return min(owned.token.refresh_expires_at, _family_end(env, owned.grant))
 
 
 def refreshable(env: Environment, owned: OwnedToken, now: int) -> bool:
-    """Whether a refresh token is worth a look: its family lives, it has not expired, and its user
-    is not suspended."""
+    """Whether a refresh token may still be used: its family is not revoked, neither has expired,
+    and its user is not suspended."""
     if owned.suspended_at is not None:
         return False
     return owned.grant.revoked_at is None and now < refresh_end(env, owned)
@@ -170,14 +170,14 @@ def _family_end(env: Environment, grant: Grant) -> int:
 async def _rotate(
     env: Environment, owned: OwnedToken, access_token: str, scopes: frozenset[str], by: By
 ) -> Pair | None:
-    """The successor of a pair; None, and the family ended, where it has one already."""
+    """The successor of a pair. If it has one already, revokes the family and returns None."""
 
     async def work(change: Change) -> Pair | None:
         grant = await change.lock(env.grants, owned.grant.id)
         if grant is None or grant.revoked_at is not None:
             return None
         if await env.grants.use(change.tx, owned.token.id, change.now):
-            change.told_elsewhere()  # a refresh goes on with what signing in has noted
+            change.told_elsewhere()  # when the user signed in
             return await issue(env, change, grant, access_token, scopes)
         await env.grants.revoke(change.tx, grant.id, change.now)
         why = {"reason": "a refresh token was used twice"}

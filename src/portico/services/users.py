@@ -34,7 +34,7 @@ from portico.services.mirrors import follow
 from portico.storage.database import UniqueViolation
 
 Check = Callable[[User], None]
-"""Raises `PreconditionFailed` where the caller expected the user to be another."""
+"""Checks `If-Match` against the stored user. Raises `PreconditionFailed`."""
 
 _TAKEN = "A user with this e-mail exists already."
 _TAKEN_MEANWHILE = (
@@ -43,22 +43,23 @@ _TAKEN_MEANWHILE = (
 
 
 def _missing(user_id: int) -> NotFound:
-    """For an id that no user has."""
+    """The error for an id that no user has."""
     return NotFound(f"There is no user {user_id}.")
 
 
 def taken() -> Duplicate:
-    """For an e-mail that another user has."""
+    """The error for an e-mail that another user has."""
     return Duplicate(_TAKEN, [Fault("email", _TAKEN)])
 
 
 def taken_meanwhile() -> Duplicate:
-    """For a link to an e-mail that another user has by now: its page has no field for that."""
+    """The error for a link to an e-mail that another user has taken meanwhile. The link's page has
+    no `email` field, so the fault names `token`."""
     return Duplicate(_TAKEN_MEANWHILE, [Fault("token", _TAKEN_MEANWHILE)])
 
 
 async def locked_user(env: Environment, change: Change, user_id: int) -> User:
-    """The user, whom nobody changes until the change ends. Raises `NotFound`."""
+    """The user, locked until the change ends. Raises `NotFound`."""
     user = await change.lock(env.users, user_id)
     if user is None:
         raise _missing(user_id)
@@ -74,7 +75,7 @@ async def read_user(env: Environment, user_id: int) -> User:
 
 
 def permit_role(caller: Principal, role: str) -> None:
-    """Raises `PermissionDenied` for whoever may not make a user of this role."""
+    """Raises `PermissionDenied` if the caller may not create a user with this role."""
     if role == "admin" and "admin" not in caller.scopes:
         raise admins_only()
 
@@ -89,8 +90,8 @@ async def create_user(
     plan: str = "free",
     by: By,
 ) -> User:
-    """Stores a new user. Raises `Duplicate` when the e-mail is taken, and `PermissionDenied` for an
-    admin made without the scope `admin`."""
+    """Creates a user. Raises `Duplicate` if the e-mail is taken, and `PermissionDenied` if an admin
+    is created without the scope `admin`."""
     if by.principal is not None:
         permit_role(by.principal, role)
     if await env.users.by_email(email):
@@ -126,14 +127,14 @@ async def change_user(
 ) -> User:
     """Changes a user's values on behalf of `caller`.
 
-    Users may change their own name, avatar, preferences and, with `current_password`, password;
-    whoever has `write:users` everything of everyone, with these exceptions (decisions §4, §7):
-    one's own e-mail and password need `current_password`, one's own role and plan are others' to
-    change, and admins are changed with the scope `admin` alone. An OAuth client changes nobody
-    without `write:users`. The session that makes the request outlives a new password.
+    Users may change their own name, avatar, preferences and, with `current_password`, password.
+    A caller with `write:users` may change everything of everyone, except that (decisions §4, §7):
+    their own e-mail and password need `current_password`; they cannot change their own role or
+    plan; and changing an admin needs the scope `admin`. An OAuth client needs `write:users` for any
+    change. The session that makes the request survives a new password.
     Raises `NotFound`, `PermissionDenied`, `PreconditionFailed`, `Duplicate`, `Conflict` for the
     last admin and for a mirror's e-mail, role and password, `Invalid` for a wrong
-    `current_password`, and `RateLimited` for too many of them.
+    `current_password`, and `RateLimited` after too many wrong ones.
     """
     own = caller.user_id == user_id
     permit(caller, user_id)
@@ -153,7 +154,7 @@ async def change_user(
     async def work(change: Change) -> User:
         user = await change.lock(env.users, user_id)
         if own:
-            await change.check()  # a new password ends the login that asks for it
+            await change.check()  # a new password may end the caller's own login
         if user is None:
             raise _missing(user_id)
         unproven = not proven or user.password_hash != proven
@@ -178,15 +179,14 @@ async def change_user(
 
 
 async def tell_changed(env: Environment, change: Change, before: User, after: User, by: By) -> None:
-    """Tells a user by mail that they have a new e-mail, at the old address and at the new one, a
-    new password, or a new role."""
+    """Tells a user by mail about a new e-mail (at both addresses), a new password or a new role."""
     if not same_mailbox(before.email, after.email):
         for address in (before.email, after.email):
             await tell(env, change, after, "email-changed", to=address, by=by, email=after.email)
     if before.password_hash != after.password_hash:
         page = f"{env.addresses.dashboard}/forgot"
         await tell(env, change, after, "new-password", by=by, page=page)
-    if before.role != after.role and after.account_id is None:  # whose account is told
+    if before.role != after.role and after.account_id is None:  # a mirror's account is told instead
         await tell(env, change, after, "new-role", by=by, role=after.role, before=before.role)
 
 
@@ -199,18 +199,17 @@ async def store_change(
     but_session: int = 0,
     email_verified_at: int | None = None,
 ) -> User:
-    """Stores a user whose values have changed, and notes which; returns it as it is stored.
+    """Stores a changed user, notes what changed, and returns the user as stored.
 
-    A new password ends every session of the user but `but_session`, and all that signing in and
-    consenting have issued. A new e-mail is not verified, unless `email_verified_at` says when it
-    was. What was sent to the old one, or had invited it, opens nothing. Raises `UniqueViolation`
-    when the e-mail is taken.
+    A new password ends every session of the user except `but_session`, and all logins and consents.
+    A new e-mail counts as unverified unless `email_verified_at` is given. Links sent to the old
+    e-mail, and invitations of it, become invalid. Raises `UniqueViolation` if the e-mail is taken.
     """
     after = msgspec.structs.replace(after, updated_at=change.now)
     if not same_mailbox(after.email, before.email):
         after = msgspec.structs.replace(after, email_verified_at=None)
         await env.email_tokens.delete_of_user(change.tx, after.id)
-        # Else it lets them in again who are deleted under the new one.
+        # Otherwise the old invitation would let the user back in after being deleted.
         await _uninvite(env, change, before.email)
     if email_verified_at is not None:
         after = msgspec.structs.replace(after, email_verified_at=email_verified_at)
@@ -227,14 +226,14 @@ async def store_change(
 
 
 async def _uninvite(env: Environment, change: Change, email: str) -> None:
-    """Takes back what this e-mail was invited to, which lets nobody in again."""
+    """Deletes the invitation of this e-mail, so that it cannot be used to come back."""
     found = await env.invitations.take_of_email(change.tx, email)
     if found is not None and not found.signed_up:
         change.note(InvitationRevoked(found))
 
 
 async def delete_user(env: Environment, user_id: int, check: Check, by: By) -> None:
-    """Removes a user with all that is theirs. Raises `NotFound`, `PreconditionFailed`,
+    """Deletes a user and everything that belongs to them. Raises `NotFound`, `PreconditionFailed`,
     `PermissionDenied` for an admin without the scope `admin`, and `Conflict` for the last admin."""
 
     async def work(change: Change) -> None:
@@ -244,7 +243,7 @@ async def delete_user(env: Environment, user_id: int, check: Check, by: By) -> N
             if not by.may("admin"):
                 raise admins_only()
             await keep_an_admin(env, change, user_id)
-        await change.check()  # whoever deletes themselves has no credential afterwards
+        await change.check()  # callers who delete themselves have no credential afterwards
         await env.users.delete(change.tx, user_id)
         await _uninvite(env, change, user.email)
         change.note(UserDeleted(user))
@@ -257,8 +256,7 @@ _OWN_FIELDS = frozenset({"name", "avatar_url", "preferences", "password", "curre
 
 
 def permit(caller: Principal, user_id: int) -> None:
-    """Raises `PermissionDenied` where the caller may change nothing of this user, as far as the
-    credential tells."""
+    """Raises `PermissionDenied` if the caller's credential allows no change of this user."""
     own = caller.user_id == user_id
     if "write:users" not in caller.scopes:
         if not own:
@@ -266,7 +264,7 @@ def permit(caller: Principal, user_id: int) -> None:
                 "Changing other users needs the scope write:users.", scope="write:users"
             )
         if caller.narrow:
-            # Whoever allowed an application to see products did not mean their own profile.
+            # A user who gave an application some scopes did not give it their profile.
             raise PermissionDenied(
                 "A credential of some scopes alone needs write:users to change its user.",
                 scope="write:users",
@@ -287,7 +285,7 @@ def _permit_fields(caller: Principal, values: dict[str, Any]) -> None:
 async def _permit_change(
     env: Environment, change: Change, caller: Principal, user: User, changes: dict[str, Any]
 ) -> None:
-    """Raises where who the user is, or becomes, forbids the change."""
+    """Raises if the user's present or new role, or being a mirror, forbids the change."""
     if "admin" in (user.role, changes.get("role")) and "admin" not in caller.scopes:
         raise admins_only()
     new_role = changes.get("role", user.role) != user.role
@@ -302,15 +300,16 @@ async def _permit_change(
 
 
 def _needs_proof(user: User, changes: dict[str, Any]) -> bool:
-    """Whether changes to one's own account need the current password."""
+    """Whether a user needs their current password for these changes to their own account."""
     return bool({"password", "password_hash"} & changes.keys()) or (
         changes.get("email", user.email) != user.email
     )
 
 
 async def prove_password(env: Environment, user: User, current: str | None, by: By) -> str:
-    """The hash of a user's password, where `current` is that. Raises `Invalid`, also where there is
-    none, `Conflict` for a mirror, whose account has it, and `RateLimited` for too many guesses."""
+    """The hash of a user's password, if `current` is that password. Raises `Invalid` if it is not
+    or the user has none, `Conflict` for a mirror user, whose password is its account's, and
+    `RateLimited` after too many wrong ones."""
     stored = user.password_hash
     if user.account_id is not None:
         raise _mirrored()
@@ -344,7 +343,7 @@ def _wrong_password(message: str) -> Invalid:
 
 
 def admins_only() -> PermissionDenied:
-    """For a change of an admin, by whoever may change others alone."""
+    """The error for changing an admin without the scope `admin`."""
     return PermissionDenied(
         "Making, changing and deleting administrators needs the scope admin, which this credential"
         " does not carry.",
@@ -353,6 +352,6 @@ def admins_only() -> PermissionDenied:
 
 
 async def keep_an_admin(env: Environment, change: Change, user_id: int) -> None:
-    """Raises `Conflict` where this user, an admin, is the last one."""
+    """Raises `Conflict` if this user, an admin, is the only one."""
     if not await env.users.other_admins(change.tx, user_id):
         raise Conflict("This is the last admin; make another user an admin first.")

@@ -1,5 +1,4 @@
-"""What `app` hands to an environment: `Wiring`, how it is configured, and `Engines`, what it runs
-on."""
+"""What `app` passes to an environment: its configuration (`Wiring`) and its `Engines`."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,22 +27,22 @@ class Addresses(msgspec.Struct, frozen=True):
     auth: str
     dashboard: str
     cookie_domain: str | None = None
-    """The domain whose hosts share the session cookie."""
+    """The domain whose hosts share the session cookie; None: only this host has it."""
     authority: Path | None = None
-    """The file of the local authority's certificate, where clients must trust that one."""
+    """The file of the local authority's certificate, if clients must trust that."""
 
     @property
     def curl(self) -> str:
-        """How curl is called, on this machine."""
+        """The command that calls curl on this machine."""
         return f"curl --cacert {quote(str(self.authority))}" if self.authority else "curl"
 
 
 class Wiring(msgspec.Struct, frozen=True, kw_only=True):
-    """How one environment is configured. Most fields are settings of the same name.
+    """The configuration of one environment. Most fields are settings of the same name.
 
-    `foreign` is for errors about credentials of the other environment: from types of keys and
-    issuers that are not valid here to the address where they are. A family of refresh tokens ends
-    after `refresh_family_days`.
+    `foreign` is for errors about credentials of the other environment: it maps key types and
+    issuers that are not valid here to the address where they are valid. A family of refresh tokens
+    ends after `refresh_family_days`.
     """
 
     name: str
@@ -57,29 +56,29 @@ class Wiring(msgspec.Struct, frozen=True, kw_only=True):
     random: Random
     tell: Tell
     destinations: Destinations
-    """Which addresses webhooks may have."""
+    """The addresses that webhooks may have."""
     uploads_directory: Path
     """The directory of uploaded files that are not stored yet."""
     count_limit: int | None
     """The most products to count for the total of a filter; None: all."""
     events_days: int
     audit_days: int | None
-    """After how many days entries of the audit log are removed; None: none is."""
+    """After how many days entries of the audit log are removed; None: never."""
     audit_archive: Path | None
-    """The directory to which they are exported first; None: nowhere."""
+    """The directory to which they are exported first; None: they are not exported."""
     require_second_factor: str
     """Who must have a second factor: `off` (nobody), `admins` or `all`."""
     has_mail_server: bool
-    """Whether mail goes to a mail server. Otherwise an operator finds it in the data directory."""
+    """Whether mail goes to a mail server; otherwise it is written into the data directory."""
     sign_up: bool
     sign_up_domains: tuple[str, ...]
-    """The domains whose e-mails may sign up; empty: all."""
+    """The domains whose e-mails may sign up; empty: all domains."""
     providers: tuple[Provider, ...]
-    """The identity providers by which people may sign in."""
+    """The identity providers with which users can sign in."""
 
 
 class Engines(msgspec.Struct, frozen=True, kw_only=True):
-    """What one environment runs on. All but `db` and `limiter` serve both environments."""
+    """The engines of one environment. All but `db` and `limiter` are shared by both."""
 
     db: Database
     limiter: Limiter
