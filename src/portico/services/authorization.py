@@ -1,6 +1,7 @@
 """Use cases of OAuth 2.0: grant a code, exchange it, revoke and introspect tokens.
 
-RFC 6749 as RFC 9700 would have it; RFC 7009, 7662 and OpenID Connect Core.
+Implements RFC 6749 with the security practice of RFC 9700, RFC 7009, RFC 7662 and OpenID Connect
+Core.
 """
 
 from hashlib import sha256
@@ -34,8 +35,8 @@ _INVALID = "This code is not valid, has expired or was used before."
 
 
 class ConsentRequest(NamedTuple):
-    """What a client asks a user for, checked. `scopes` may go beyond the user's role, until they
-    have seen what they can give."""
+    """What a client asks a user for, validated. `scopes` may exceed the user's role; they are
+    narrowed to it when the user grants them."""
 
     client: Client
     redirect_uri: str
@@ -45,7 +46,7 @@ class ConsentRequest(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """What a client sends for a code."""
+    """What a client sends to exchange a code."""
 
     code: str
     redirect_uri: str
@@ -53,15 +54,15 @@ class Exchange(NamedTuple):
 
 
 class Exchanged(NamedTuple):
-    """What a code bought; `id_token` only for the scope `openid`."""
+    """The tokens issued for a code; `id_token` only with the scope `openid`."""
 
     pair: Pair
     id_token: str | None
 
 
 async def grant_code(env: Environment, wanted: ConsentRequest, proof: Proof, by: By) -> str:
-    """A code for what the user of `by` grants, who proved themselves so: narrowed to their role.
-    Raises `Refused`."""
+    """Issues a code for what the user of `by` grants, narrowed to their role; `proof` is how and
+    when they authenticated. Raises `Refused`."""
     code = mint(AUTHORIZATION_CODE, env.random)
 
     async def work(change: Change) -> None:
@@ -90,7 +91,7 @@ async def grant_code(env: Environment, wanted: ConsentRequest, proof: Proof, by:
 async def exchange_code(env: Environment, client: Client, exchange: Exchange, by: By) -> Exchanged:
     """Exchanges a code for tokens (RFC 6749 §4.1.3). Raises `Refused`.
 
-    A code that comes a second time ends what it bought the first time.
+    If a code is used a second time, the tokens of the first exchange are revoked.
     """
     await env.signer.ready()
     code_hash = digest(exchange.code)
@@ -138,7 +139,7 @@ async def _spend(
         raise Refused("invalid_grant", "The redirect_uri is not the one that the code was for.")
     if not verified(code.code_challenge, exchange.verifier):
         raise Refused("invalid_grant", "The code_verifier does not belong to this code.")
-    change.told_elsewhere()  # or rather earlier: when the user allowed it
+    change.told_elsewhere()  # when the user gave the consent
     grant = await env.grants.insert(
         change.tx,
         user_id=code.user_id,
@@ -173,13 +174,13 @@ def _identity(client: Client, code: Code, access_token: str) -> dict[str, Any]:
 
 
 def _proven(proof: Proof) -> dict[str, Any]:
-    """How and when the user signed in, as tokens tell it."""
+    """The claims about how and when the user signed in."""
     return {"auth_time": proof.at // SECOND, "acr": level(proof.amr), "amr": list(proof.amr)}
 
 
 async def revoke_token(env: Environment, client: Client, token: str, by: By) -> None:
-    """Ends a client's own token (RFC 7009): an access token alone, a refresh token with its whole
-    family. What is unknown or another's is left as it is, without an error."""
+    """Revokes a client's own token (RFC 7009): an access token alone, a refresh token with its
+    whole family. Tokens that are unknown or belong to another client are ignored."""
     token_hash = digest(token)
     refresh = await env.grants.by_refresh(token_hash)
     owned = refresh or await env.grants.by_access(token_hash)
@@ -188,7 +189,7 @@ async def revoke_token(env: Environment, client: Client, token: str, by: By) -> 
 
     async def work(change: Change) -> None:
         if refresh is None:
-            change.told_elsewhere()  # it would have ended within the hour
+            change.told_elsewhere()  # not worth a note: it expires within the hour anyway
             await env.grants.end_access(change.tx, owned.token.id)
         elif await env.grants.revoke(change.tx, owned.grant.id, change.now):
             why = {"reason": "the client revoked it"}
@@ -198,8 +199,7 @@ async def revoke_token(env: Environment, client: Client, token: str, by: By) -> 
 
 
 async def introspect(env: Environment, client: Client, token: str) -> dict[str, Any]:
-    """What is to be known of a client's own token (RFC 7662 §2.2); of any other, that it is not
-    active."""
+    """Describes a client's own token (RFC 7662 §2.2); any other is reported as not active."""
     now = env.clock()
     token_hash = digest(token)
     owned = await env.grants.by_access(token_hash)

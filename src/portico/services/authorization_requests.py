@@ -1,7 +1,8 @@
-"""Reading what a client asks of a user's browser (RFC 6749 §4.1.1, OpenID Connect Core §3.1.2).
+"""Reads authorization requests (RFC 6749 §4.1.1, OpenID Connect Core §3.1.2).
 
-Until the client and its redirect URI are known to be good, nothing may be sent there: a fault is
-`Refused`, and a page tells the user. From then on a fault is `Returned`: the client is told.
+Until the client and its redirect URI are known to be valid, nothing may be sent there: a fault
+raises `Refused`, and a page tells the user. After that a fault raises `Returned`, and the client is
+told.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,7 @@ from portico.services.authorization import ConsentRequest
 from portico.services.environment import Environment
 
 MAX_LENGTH = 2_000
-"""The longest value of a parameter that comes back or is stored."""
+"""The longest value of a parameter that is sent back or stored, in characters."""
 
 _KNOWN = frozenset(
     (
@@ -33,7 +34,7 @@ _KNOWN = frozenset(
 
 
 class Returned(Refused):
-    """A fault that the client is told of: the browser goes back to it."""
+    """A fault that is reported to the client: the browser is redirected to `address`."""
 
     def __init__(self, error: str, message: str, address: str) -> None:
         super().__init__(error, message)
@@ -41,8 +42,8 @@ class Returned(Refused):
 
 
 class AuthorizationRequest(NamedTuple):
-    """A good request. `max_age` is in seconds, `level` the least `acr` that will do, `user_id` the
-    only one who may answer it, where it is for somebody."""
+    """A valid request. `max_age` is in seconds, `level` the lowest `acr` that is accepted, and
+    `user_id` the only user who may answer it, if it names one."""
 
     wanted: ConsentRequest
     state: str | None
@@ -62,11 +63,11 @@ class AuthorizationRequest(NamedTuple):
         return self.max_age == 0 or not self.prompt.isdisjoint({"login", "select_account"})
 
     def answer(self, issuer: str, **parameters: str) -> str:
-        """The address that takes the browser back, with the issuer (RFC 9207)."""
+        """The address that takes the browser back to the client, with the issuer (RFC 9207)."""
         return _address(self.wanted.redirect_uri, self.state, issuer, parameters)
 
     def refusal(self, issuer: str, error: str, message: str) -> Returned:
-        """A refusal that the client is told of."""
+        """A refusal that is reported to the client."""
         where = self.answer(issuer, error=error, error_description=message)
         return Returned(error, message, where)
 
@@ -74,8 +75,8 @@ class AuthorizationRequest(NamedTuple):
 async def read_request(
     env: Environment, parameters: Sequence[tuple[str, str]]
 ) -> AuthorizationRequest:
-    """The request that these parameters make: unknown ones are ignored, and what is sent empty
-    counts as left out (RFC 6749 §3.1). Raises `Refused` and `Returned`."""
+    """The request with these parameters. Unknown ones are ignored, and empty ones count as omitted
+    (RFC 6749 §3.1). Raises `Refused` and `Returned`."""
     known = [(name, value) for name, value in parameters if name in _KNOWN]
     first = {name: value for name, value in reversed(known) if value}
     for name in ("client_id", "redirect_uri"):
@@ -88,7 +89,7 @@ async def read_request(
     if not redirect_allowed(client, redirect_uri):
         raise Refused("invalid_request", "This redirect_uri is not registered for the application.")
     issuer = env.addresses.auth
-    state = _single(known, "state")  # comes back as it was sent, also empty
+    state = _single(known, "state")  # is sent back as it came, even if empty
     try:
         _check(known, first)
         wanted = ConsentRequest(
@@ -156,15 +157,15 @@ def _max_age(first: Mapping[str, str]) -> int | None:
 
 
 def _level(first: Mapping[str, str]) -> str | None:
-    """Values that are none of ours ask for nothing: `acr_values` is a wish (OpenID Connect Core
+    """The wanted `acr`. Unknown values are ignored: `acr_values` is voluntary (OpenID Connect Core
     §5.5.1.1)."""
     asked = first.get("acr_values", "").split()
     return next((level for level in LEVELS if level in asked), None)
 
 
 async def _hinted(env: Environment, client: Client, hint: str | None) -> int | None:
-    """Whom an ID token of the client's is of: nobody else may answer its request (OpenID Connect
-    Core §3.1.2.2)."""
+    """The user of an `id_token_hint`: nobody else may answer the request (OpenID Connect Core
+    §3.1.2.2)."""
     if hint is None:
         return None
     subject = await env.signer.told_of(hint, audience=client.client_id)

@@ -1,6 +1,7 @@
-"""What passwords that people choose on pages must not be: common, or made of who they are.
+"""Rules for passwords that people choose on pages: neither common nor containing their name or
+e-mail.
 
-The 30,000 most common ones are those of zxcvbn, of which a digest each ships with Portico: 234 KiB,
+The 30,000 most common passwords are those of zxcvbn. Portico ships a digest of each: 234 KiB,
 looked up in a few microseconds. `script/common-passwords` packs them.
 """
 
@@ -23,9 +24,9 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def chosen(password: str, *, name: str, email: str) -> str:
-    """Accept a password that keeps the rules of `domain.users.password`, is none of the most common
-    ones, and holds no word of four characters or more of the name or of what stands before the @ of
-    the e-mail, all whatever their case. Raises `BrokenRule`."""
+    """Returns a password that satisfies `domain.users.password`, is not one of the most common
+    ones, and contains no word of four or more characters from the name or the part of the e-mail
+    before the @, in any case. Raises `BrokenRule`."""
     strong(password)
     if is_common(password):
         raise BrokenRule("must not be one of the most common passwords, which are guessed first")
@@ -46,14 +47,14 @@ def require_chosen(password: str, *, name: str, email: str) -> None:
 
 
 def is_common(password: str) -> bool:
-    """Whether a password is one of the most common ones, whatever its case."""
+    """Whether a password is one of the most common ones, in any case."""
     known, wanted = _marks(), mark(password)
     place = bisect_left(known, wanted)
     return place < len(known) and known[place] == wanted
 
 
 def mark(password: str) -> int:
-    """What is kept of a common password: 64 bits of its digest."""
+    """The first 64 bits of a password's digest, as stored for common passwords."""
     return int.from_bytes(sha256(case_key(password).encode()).digest()[:8], "big")
 
 

@@ -1,4 +1,4 @@
-"""Use cases of OAuth clients: register one, change it, tell which one calls."""
+"""Use cases of OAuth clients: register, change, authenticate."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -33,13 +33,13 @@ from portico.services.environment import Environment
 from portico.storage.clients import CLIENTS
 
 Check = Callable[[Client], None]
-"""Raises `PreconditionFailed` where the caller expected the client to be another."""
+"""Checks `If-Match` against the stored client. Raises `PreconditionFailed`."""
 
 _UNKNOWN = "The client is unknown or its secret is wrong."
 
 
 class Unproven(Refused):
-    """Somebody names a confidential client, and has not its secret."""
+    """A request that names a confidential client without its secret."""
 
     def __init__(self, client: Client) -> None:
         super().__init__("invalid_client", _UNKNOWN)
@@ -47,14 +47,14 @@ class Unproven(Refused):
 
 
 class Registered(NamedTuple):
-    """A client and its new secret, which is not kept; None for a public client."""
+    """A client and its new secret, which is not stored; None for a public client."""
 
     client: Client
     secret: str | None
 
 
 class Registration(NamedTuple):
-    """What a client is registered with, as people write it. `scopes` are space-separated."""
+    """The metadata of a client, as people write it. `scopes` are space-separated."""
 
     name: str
     redirect_uris: Sequence[str]
@@ -64,8 +64,8 @@ class Registration(NamedTuple):
 async def register_client(
     env: Environment, owner: User | None, wanted: Registration, *, public: bool, by: By
 ) -> Registered:
-    """Registers a client. Raises `Invalid` with a fault for each rule that is broken, and
-    `NotFound` where the owner is gone."""
+    """Registers a client. Raises `Invalid` with every fault, and `NotFound` if the owner was
+    deleted."""
     name, uris, scopes = _checked(wanted)
     secret = None if public else mint(CLIENT_SECRET, env.random)
     client_id = f"client_{env.random(12).hex()}"
@@ -93,8 +93,7 @@ async def register_client(
 async def change_client(
     env: Environment, row_id: int, wanted: Registration, check: Check, *, by: By
 ) -> Client:
-    """Changes what a client is registered with. Raises `NotFound`, `Invalid` and what `check`
-    does."""
+    """Replaces the metadata of a client. Raises `NotFound`, `Invalid` and what `check` raises."""
     name, uris, scopes = _checked(wanted)
 
     async def work(change: Change) -> Client:
@@ -109,7 +108,7 @@ async def change_client(
 
 
 async def renew_secret(env: Environment, row_id: int, *, by: By) -> Registered:
-    """Gives a confidential client another secret; the old one fails at once.
+    """Gives a confidential client a new secret; the old one stops working at once.
 
     Raises `NotFound`, and `Invalid` for a public client.
     """
@@ -128,7 +127,7 @@ async def renew_secret(env: Environment, row_id: int, *, by: By) -> Registered:
 
 
 async def delete_client(env: Environment, row_id: int, *, by: By) -> Client:
-    """Removes a client; all that was granted to it ends. Raises `NotFound`."""
+    """Deletes a client and ends its grants. Raises `NotFound`."""
 
     async def work(change: Change) -> Client:
         client = _found(await change.lock(env.clients, row_id))
@@ -140,7 +139,7 @@ async def delete_client(env: Environment, row_id: int, *, by: By) -> Client:
 
 
 async def authenticate_client(env: Environment, client_id: str, secret: str | None) -> Client:
-    """The client that calls: with its secret, or a public one without (RFC 6749 §2.3).
+    """The client with this id and secret, or the public client without one (RFC 6749 §2.3).
 
     Raises `Refused` (`invalid_client`).
     """
@@ -157,9 +156,9 @@ async def authenticate_client(env: Environment, client_id: str, secret: str | No
 
 
 class PageOrigins:
-    """The origins of the pages that public clients have in browsers: of where their codes go.
+    """The origins of public clients' pages, taken from their redirect URIs.
 
-    Kept for as long as the data's version stays.
+    Cached while the version of the clients stays the same.
     """
 
     def __init__(self, env: Environment) -> None:
@@ -168,7 +167,8 @@ class PageOrigins:
         self._origins: frozenset[str] = frozenset()
 
     async def has(self, origin: str) -> bool:
-        """Whether a public client has pages there. While the database is away, whether it had."""
+        """Whether a public client has pages at this origin. While the database is unavailable, the
+        cached origins count."""
         version = self._env.db.version(CLIENTS.part())
         if version != self._version:
             with suppress(Unavailable):
@@ -180,7 +180,7 @@ class PageOrigins:
 
 
 async def note_refusal(env: Environment, client: Client, by: By) -> None:
-    """Writes the audit log: somebody posed as this client, and could not prove it."""
+    """Notes that a request named this client without its secret."""
 
     async def work(change: Change) -> None:
         change.note(ClientRefused(client))

@@ -1,8 +1,9 @@
-"""Tells whether somebody signed in for the authorization request that they decide on.
+"""Checks whether a user has signed in for the authorization request that they decide on.
 
-A request may want that (`prompt=login`, `max_age`). While its user signs in, its address carries
-when it was asked and the latest session by then, encrypted, so that nobody reads or moves them, or
-takes them to another request: a later sign-in is one for this very request.
+A request may require that (`prompt=login`, `max_age`). While the user signs in, the address carries
+a stamp: the time of the request and the id of the latest session at that time. It is encrypted and
+bound to the request, so that nobody can read, change or reuse it. Sessions with a higher id began
+after the request.
 """
 
 from collections.abc import Sequence
@@ -18,25 +19,25 @@ from portico.services.environment import Environment
 
 PARAMETER = "asked_at"
 SECONDS = 1_800
-"""How long a user may take to sign in and to decide, before they must sign in again."""
+"""How many seconds a user may take to sign in and decide before they must sign in again."""
 
 Parameters = Sequence[tuple[str, str]]
 
 
 class _Stamp(NamedTuple):
-    """When a request was asked, and the latest session that anybody had by then."""
+    """The time of a request (epoch milliseconds), and the id of the latest session at that time."""
 
     at: int
     latest_id: int
 
 
 def wants_fresh_sign_in(asked: AuthorizationRequest) -> bool:
-    """Whether a sign-in of any time will not do."""
+    """Whether the request restricts when the user signed in."""
     return asked.sign_in_again or asked.max_age is not None
 
 
 async def stamped(env: Environment, parameters: Parameters, now: int) -> str:
-    """The query of a request that is asked now."""
+    """The query of a request that is made now, with its stamp."""
     query = _unstamped(parameters)
     stamp = f"{now} {await env.sessions.latest_id()}"
     veiled = env.vault.veil(stamp.encode(), _name(env, query))
@@ -46,8 +47,9 @@ async def stamped(env: Environment, parameters: Parameters, now: int) -> str:
 async def signed_in_for(
     env: Environment, asked: AuthorizationRequest, parameters: Parameters, session: Session
 ) -> bool:
-    """Whether a sign-in is whose, as fresh and as strong as the request wants it; `parameters` are
-    the request as it came. What is weak will do for whoever has no second factor to sign in by."""
+    """Whether a session belongs to the user whom the request names, if any, and is as fresh and as
+    strong as the request wants; `parameters` are those of the request. A weaker sign-in is accepted
+    from users who have no second factor."""
     if asked.user_id not in (None, session.user_id):
         return False
     if not _fresh(env, asked, parameters, session):
@@ -67,13 +69,12 @@ def _fresh(
     stamp = _stamp(env, parameters)
     if stamp is None or not -AHEAD <= now - stamp.at < SECONDS * SECOND:
         return False
-    # By their numbers, for clocks of several hosts differ: no session of before is fresh, whoever
-    # had it and whoever asked.
+    # Ids are compared, not times, because the clocks of hosts differ.
     return session.id > stamp.latest_id
 
 
 def _stamp(env: Environment, parameters: Parameters) -> _Stamp | None:
-    """What a request carries of ours."""
+    """The stamp that a request carries, if it is valid."""
     try:
         veiled = from_base64url(dict(parameters).get(PARAMETER, ""))
     except ValueError:

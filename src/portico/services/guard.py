@@ -1,9 +1,10 @@
-"""Checking passwords and codes that somebody may be guessing.
+"""Checks passwords and codes that somebody may be guessing.
 
-Failures are counted by account and by address, and slow down whoever makes more of them. An address
-that has signed in to the account is counted apart, and what is right is let in from there when the
-address has no failures left, so that strangers who guess elsewhere keep no owner out there. What is
-right counts nowhere. An e-mail without an account is treated alike.
+Failures are counted by account and by address, and further attempts must wait. An address that has
+signed in to the account before has a count of its own for this account, so strangers who guess from
+elsewhere do not lock the owner out; from there a correct password is accepted even if the address
+has no failures left. Correct passwords are not counted. E-mails without an account are treated the
+same.
 """
 
 import asyncio
@@ -32,8 +33,8 @@ SECONDS_BETWEEN_LOOKS = 0.025
 
 
 class Claim(NamedTuple):
-    """Whose password somebody claims to know, and from where. `user_id` is 0 where there is no such
-    account."""
+    """The account whose password an attempt claims to know, and the address that it comes from.
+    `user_id` is 0 if there is no such account."""
 
     email: str
     user_id: int
@@ -41,9 +42,9 @@ class Claim(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """What an attempt that may be made holds places of, and since when (epoch milliseconds).
-    `wait` is how long (milliseconds) its address has no failure left, where it is let in all the
-    same."""
+    """The guards in which an admitted attempt holds a place, and since when (epoch milliseconds).
+    `wait` is how long (milliseconds) its address has no failures left, if it was admitted in spite
+    of that."""
 
     guards: Guards
     since: int
@@ -53,8 +54,8 @@ class _Place(NamedTuple):
 async def password_is_right(
     env: Environment, claim: Claim, password: str, password_hash: str, note: Note
 ) -> bool:
-    """Whether the password has this hash. Raises as `guarded` does, and `Unavailable` where too
-    many wait to be hashed."""
+    """Whether the password has this hash. Raises what `guarded` raises, and `Unavailable` if too
+    many passwords wait to be hashed."""
 
     async def verify() -> bool:
         return await env.passwords.verify(password, password_hash)
@@ -65,11 +66,12 @@ async def password_is_right(
 async def guarded(
     env: Environment, claim: Claim, check: Callable[[], Awaitable[T]], note: Note
 ) -> T:
-    """What `check` finds; where that is nothing, it is a failure of the claim, which `note` writes.
+    """What `check` returns; if that is false, the attempt is counted as a failure and `note` is
+    called.
 
-    A place is held before anything is checked, so that guesses at once are no more than one by one.
-    Raises `RateLimited` where the next guess has to wait, or where this one would have had to,
-    had it come from an address that the account does not know.
+    An attempt holds a place while it is checked, so that simultaneous guesses are no more than
+    successive ones. Raises `RateLimited` if the attempt must wait, or if it failed and would have
+    had to wait from an address that the account does not know.
     """
     guards, since, wait = await _enter(env, claim)
     has_failed = False
@@ -86,8 +88,8 @@ async def guarded(
 
 
 async def forgive(env: Environment, email: str, address: str) -> None:
-    """Forgets an account's failures from unknown addresses and from this one: for whoever has shown
-    in another way that the account is theirs."""
+    """Clears an account's failures from unknown addresses and from this one, for a user who has
+    shown in another way that the account is theirs."""
     account = name_of(env, email)
     await env.limiter.forget(
         [(GUARDED_ACCOUNT, account), (GUARDED_ACQUAINTANCE, f"{account}:{address}")]
@@ -95,7 +97,8 @@ async def forgive(env: Environment, email: str, address: str) -> None:
 
 
 async def _enter(env: Environment, claim: Claim) -> _Place:
-    """Waits for a place while those under way may yet turn out to be right."""
+    """Takes a place in the guards of a claim. While places are held by attempts that may still turn
+    out correct, waits for one."""
     account, address = name_of(env, claim.email), claim.address
     is_known = await env.sessions.knows_address(claim.user_id, address)
     own: Guards = (
@@ -103,7 +106,7 @@ async def _enter(env: Environment, claim: Claim) -> _Place:
         if is_known
         else [((GUARDED_ACCOUNT, account), ACCOUNT)]
     )
-    # The address first: its wait is told, which is the same for whoever knows the account or not.
+    # The address comes first, so that the wait that is reported does not depend on the account.
     guards: Guards = [((GUARDED_ADDRESS, address), ADDRESS), *own]
     for _ in range(LOOKS):
         now = env.clock()
@@ -111,13 +114,13 @@ async def _enter(env: Environment, claim: Claim) -> _Place:
         if entry.admitted:
             return _Place(guards, now, 0)
         wait = entry.wait
-        if wait and is_known:  # perhaps it is the address alone that has to
+        if wait and is_known:  # perhaps only the address must wait
             entry = await env.limiter.enter(own, now)
             if entry.admitted:
                 return _Place(own, now, wait)
         if entry.wait:
             raise _too_many(wait)
-        # Whoever holds the places may be in another process, so nobody here can be told by them.
+        # Polled, because the places may be held by other processes.
         await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
     raise Unavailable("Too many passwords of this account are being checked.", retry_after=2)
 

@@ -1,8 +1,8 @@
-"""Being a client of other providers: OpenID Connect Core 1.0 by the code flow, with discovery,
-PKCE (RFC 7636), and the issuer in the answer (RFC 9207).
+"""The relying party of other identity providers: OpenID Connect Core 1.0 with the code flow,
+discovery, PKCE (RFC 7636), and the issuer in the authorization response (RFC 9207).
 
-A provider is a stranger whom an operator trusts to tell people apart, and in nothing else: what it
-answers is bounded, and each refusal says in the log what was wrong.
+A provider is trusted to identify people and in nothing else: the size of its answers is bounded,
+and the log says why an answer was refused.
 """
 
 import logging
@@ -33,26 +33,26 @@ ALGORITHMS = [
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     *("ES256", "ES384", "ES512", "Ed25519", "EdDSA"),
 ]
-"""How an ID token may be signed: by a key that is published, never by none or a secret. Most that
-sign by Ed25519 call it EdDSA, as RFC 8037 does."""
+"""Accepted signatures of ID tokens: those of published keys, never `none` or HMAC. Most providers
+that sign with Ed25519 call it EdDSA, as RFC 8037 does."""
 
 KEPT = 10 * MINUTE
-"""How long what a provider has told of itself is kept, in milliseconds. Its keys are asked for with
-each sign-in, so that one that was rotated or withdrawn is."""
+"""How long a provider's metadata is cached, in milliseconds. Its keys are fetched for each sign-in,
+so that rotated and withdrawn keys are noticed."""
 
 SKEW = 60
-"""Seconds that the two clocks may differ."""
+"""By how many seconds the provider's clock may differ from ours."""
 
 _REGISTRY = jws.JWSRegistry(algorithms=ALGORITHMS, strict_check_header=False)
 
 MOST_KEYS = 10
-"""How many keys are tried that may have signed an ID token."""
+"""How many keys that may have signed an ID token are tried."""
 
 _KEY_TYPES = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}
-"""By how the names of the algorithms begin (RFC 7518 §3.1, RFC 9864 §2.2)."""
+"""Key types by the first two letters of the algorithm (RFC 7518 §3.1, RFC 9864 §2.2)."""
 
 _PUBLIC = ("kty", "use", "key_ops", "alg", "kid", "n", "e", "crv", "x", "y")
-_MODULUS_LENGTH = (342, 684)  # some write a zero byte before it
+_MODULUS_LENGTH = (342, 684)  # of base64url; some providers add a leading zero byte
 _MAX_EXPONENT_LENGTH = 6
 
 log = logging.getLogger(__name__)
@@ -61,15 +61,15 @@ T = TypeVar("T")
 
 
 class NotAccepted(PermissionDenied):
-    """What a provider has answered proves nobody."""
+    """The provider's answer does not authenticate anybody."""
 
 
 class _Bad(Exception):
-    """What was wrong with an answer, for the log."""
+    """An answer of a provider is invalid; the message is for the log."""
 
 
 class Trip(NamedTuple):
-    """What goes to the provider and must come back, made of the secret of one visit."""
+    """Values that are sent to the provider and must come back, derived from a visit's secret."""
 
     state: str
     nonce: str
@@ -77,13 +77,14 @@ class Trip(NamedTuple):
 
     @classmethod
     def of(cls, secret: str) -> "Trip":
-        """That of a visit."""
+        """The trip of the visit with this secret."""
         made = (mac(secret.encode(), field.encode(), "sha256") for field in cls._fields)
         return cls(*map(base64url, made))
 
 
 class Answer(NamedTuple):
-    """What the browser brings back (RFC 6749 §4.1.2, RFC 9207); what is missing is empty."""
+    """The parameters that the browser brings back (RFC 6749 §4.1.2, RFC 9207); missing ones are
+    empty."""
 
     code: str
     state: str
@@ -91,7 +92,7 @@ class Answer(NamedTuple):
     error: str
 
     def belongs_to(self, trip: Trip) -> bool:
-        """Whether it answers this visit."""
+        """Whether its `state` is that of this visit."""
         return compare_digest(self.state.encode(), trip.state.encode())
 
 
@@ -118,7 +119,7 @@ class _Keys(msgspec.Struct):
 
 
 class _Facts(msgspec.Struct):
-    """What is told of somebody in an ID token or at the userinfo endpoint."""
+    """The claims about a person in an ID token or from the userinfo endpoint."""
 
     sub: str
     email: Any = None
@@ -127,7 +128,7 @@ class _Facts(msgspec.Struct):
 
 
 class _Claims(_Facts, kw_only=True):
-    """An ID token's (OpenID Connect Core §2)."""
+    """The claims of an ID token (OpenID Connect Core §2)."""
 
     iss: str
     aud: str | list[str]
@@ -138,7 +139,7 @@ class _Claims(_Facts, kw_only=True):
 
 
 class RelyingParty:
-    """Asks providers who somebody is."""
+    """Authenticates people at identity providers."""
 
     def __init__(self, fetcher: Fetcher, clock: Clock) -> None:
         self._fetcher = fetcher
@@ -148,7 +149,8 @@ class RelyingParty:
     async def address(
         self, provider: Provider, trip: Trip, redirect_uri: str, *, again: bool
     ) -> str:
-        """Where to send the browser; `again`: to prove itself anew. Raises `Unavailable`."""
+        """The address to send the browser to. With `again` the provider must authenticate the
+        person anew. Raises `Unavailable`."""
         endpoint = (await self._metadata(provider)).authorization_endpoint
         asked = {
             "response_type": "code",
@@ -161,7 +163,8 @@ class RelyingParty:
             "code_challenge_method": CHALLENGE_METHOD,
         }
         if again:
-            # Some end the ID token so long after the password: a second factor takes its time.
+            # Some providers let ID tokens expire `max_age` after the password was checked, so it
+            # leaves time for a second factor.
             asked |= {"prompt": "login", "max_age": str(VISIT_SECONDS)}
         return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(asked)}"
 
@@ -174,9 +177,9 @@ class RelyingParty:
         *,
         since: int | None,
     ) -> Person:
-        """Who has signed in there, by an answer that belongs to the visit; not before `since`
-        (epoch milliseconds), where they were to prove themselves anew. Raises `NotAccepted` and
-        `Unavailable`."""
+        """The person who has signed in at the provider, from an answer that belongs to the visit.
+        If they had to authenticate anew, `since` is from when on (epoch milliseconds). Raises
+        `NotAccepted` and `Unavailable`."""
         metadata = await self._metadata(provider)
         try:
             _check_issuer(provider, metadata, answer)
@@ -220,7 +223,7 @@ class RelyingParty:
         }
         headers = {}
         if "client_secret_basic" in metadata.token_endpoint_auth_methods_supported:
-            # RFC 6749 §2.3.1: each is encoded as in a form before both become a header.
+            # RFC 6749 §2.3.1: each is form-encoded before HTTP Basic joins them.
             pair = f"{quote_plus(provider.client_id)}:{quote_plus(provider.client_secret)}"
             headers["authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
         else:
@@ -232,7 +235,7 @@ class RelyingParty:
         try:
             header = jws.extract_compact(token.encode()).headers()
             algorithm = header["alg"]
-        except (JoseError, ValueError, TypeError) as error:  # of a type: the header is a list
+        except (JoseError, ValueError, TypeError) as error:  # TypeError if the header is a list
             raise _Bad(f"its ID token cannot be read: {error}") from None
         if algorithm not in ALGORITHMS:
             raise _Bad(f"its ID token is signed by {algorithm!r:.20}")
@@ -244,7 +247,8 @@ class RelyingParty:
         raise _Bad("no key that it publishes has signed its ID token")
 
     async def _facts(self, metadata: _Metadata, tokens: _Tokens, claims: _Claims) -> _Facts:
-        """What is told of them: where the ID token has no e-mail, at the userinfo endpoint."""
+        """The claims about the person: of the ID token, or of the userinfo endpoint if the ID
+        token has no e-mail."""
         endpoint = metadata.userinfo_endpoint
         if claims.email is not None or endpoint is None or tokens.access_token is None:
             return claims
@@ -274,14 +278,14 @@ def _check_metadata(provider: Provider, metadata: _Metadata) -> None:
 
 
 def _check_issuer(provider: Provider, metadata: _Metadata, answer: Answer) -> None:
-    """RFC 9207 §2.4: who has answered is who was asked."""
+    """The issuer of the answer is the provider that was asked (RFC 9207 §2.4)."""
     wanted = metadata.authorization_response_iss_parameter_supported
     if (answer.iss or wanted) and answer.iss != provider.issuer:
         raise _Bad(f"the answer is {answer.iss!r:.200}'s")
 
 
 def _check_claims(provider: Provider, claims: _Claims, nonce: str, now: int) -> None:
-    """OpenID Connect Core §3.1.3.7."""
+    """The claims of the ID token are valid (OpenID Connect Core §3.1.3.7)."""
     audience = [claims.aud] if isinstance(claims.aud, str) else claims.aud
     if claims.iss != provider.issuer:
         raise _Bad("its ID token has another issuer")
@@ -296,8 +300,9 @@ def _check_claims(provider: Provider, claims: _Claims, nonce: str, now: int) -> 
 
 
 def _check_seen(metadata: _Metadata, claims: _Claims, since: int) -> None:
-    """OpenID Connect Core §2: a token that answers `max_age` has `auth_time`, in seconds. A
-    provider that never tells it is taken at its word."""
+    """The person authenticated after `since`. A token that answers `max_age` must have `auth_time`,
+    in seconds (OpenID Connect Core §2); a provider that does not list that claim is trusted
+    without."""
     seen, listed = claims.auth_time, metadata.claims_supported
     if seen is None and not (isinstance(listed, list) and "auth_time" in listed):
         return
@@ -319,7 +324,7 @@ def _person(facts: _Facts) -> Person:
 
 
 def _fits(key: dict[str, Any], header: dict[str, Any]) -> bool:
-    """Whether a key may have signed what has this header."""
+    """Whether a key may have signed a token with this header."""
     kind = _KEY_TYPES[header["alg"][:2]]
     return (
         header.get("kid") in (None, key.get("kid"))
@@ -330,8 +335,8 @@ def _fits(key: dict[str, Any], header: dict[str, Any]) -> bool:
 
 
 def _is_usual(modulus: object, exponent: object) -> bool:
-    """Whether an RSA key is one of 2,048 (RFC 7518 §3.3) to 4,096 bits, with an exponent of 32 at
-    most: the time that others take grows with both. Each is base64url of its bytes."""
+    """Whether an RSA key has 2,048 (RFC 7518 §3.3) to 4,096 bits and an exponent of at most 32
+    bits: the time to verify a signature grows with both. Each is base64url of its bytes."""
     return (
         isinstance(modulus, str)
         and isinstance(exponent, str)
@@ -341,13 +346,13 @@ def _is_usual(modulus: object, exponent: object) -> bool:
 
 
 def _verified(token: str, key: dict[str, Any]) -> bytes | None:
-    """What a key has signed; None where it did not sign this. A private part that is published
-    with it is left out: to check that takes a second."""
+    """The payload of a token, if this key signed it, otherwise None. A private part that the
+    provider published with the key is left out, because checking it takes a second."""
     public = {name: key[name] for name in _PUBLIC if name in key}
     try:
-        with catch_warnings(action="ignore", category=SecurityWarning):  # of the name EdDSA
+        with catch_warnings(action="ignore", category=SecurityWarning):  # about the name EdDSA
             return jws.deserialize_compact(token, import_key(public), registry=_REGISTRY).payload
-    except (JoseError, ValueError, TypeError, LookupError):  # the last of a curve of another type
+    except (JoseError, ValueError, TypeError, LookupError):  # LookupError: curve of another type
         return None
 
 
@@ -359,7 +364,7 @@ def _read(answer: Fetched, shape: type[T]) -> T:
 
 
 def _error(body: bytes) -> str:
-    """The code of an OAuth error (RFC 6749 §5.2), which holds no secret."""
+    """The code of an OAuth error (RFC 6749 §5.2), which contains no secret."""
     try:
         told: Mapping[str, Any] = msgspec.json.decode(body, type=dict[str, Any])
     except (ValueError, RecursionError):

@@ -1,8 +1,8 @@
-"""Use cases of passkeys (WebAuthn level 3): register one, prove oneself by one, rename, remove.
+"""Use cases of passkeys (WebAuthn level 3): register, authenticate, rename, remove.
 
-A challenge is a time and random bytes under our code, for one purpose; it holds ten minutes, and is
-used up by the change that believes its answer. Discoverable credentials with user verification are
-asked for, so a passkey is two factors by itself.
+A challenge consists of a time, random bytes, and an authentication code bound to one purpose. It is
+valid for ten minutes, and is used up by the change that accepts its answer. Credentials must be
+discoverable and verify the user, so a passkey alone counts as two factors.
 """
 
 import asyncio
@@ -44,17 +44,17 @@ HOLDS = 10 * MINUTE
 """How long a challenge can be answered, in milliseconds."""
 
 _ALGORITHMS = (-8, -7, -257)
-"""EdDSA, ES256 and RS256, as COSE numbers them."""
+"""EdDSA, ES256 and RS256, by their COSE numbers."""
 
 _LONGEST_ID = 1023
-"""WebAuthn §7.1: the longest id of a passkey, in bytes."""
+"""The longest credential id, in bytes (WebAuthn §7.1)."""
 
 _TIME_BYTES, _RANDOM_BYTES = 8, 16
 _REFUSED = "This passkey did not work here, or it took too long: try again."
 
 
 class Assertion(NamedTuple):
-    """A passkey that has signed a challenge, and the count that it told."""
+    """A passkey that has signed a challenge, with the sign count that it sent."""
 
     passkey: Passkey
     sign_count: int
@@ -72,7 +72,7 @@ class _ClientData(msgspec.Struct):
 
 
 class _Response(msgspec.Struct):
-    clientDataJSON: str  # noqa: N815 - the name that browsers give it
+    clientDataJSON: str  # noqa: N815 - the name in WebAuthn
 
 
 class _Answer(msgspec.Struct):
@@ -81,13 +81,13 @@ class _Answer(msgspec.Struct):
 
 
 def rp_id(env: Environment) -> str:
-    """The host that passkeys belong to: the dashboard's."""
+    """The relying party's id, to which passkeys are bound: the dashboard's host."""
     return urlsplit(env.addresses.dashboard).hostname or ""
 
 
 def _origins(env: Environment) -> list[str]:
-    """Where a passkey may be used: at the dashboard, and at the authorization server where its
-    host lies within the dashboard's."""
+    """The origins where a passkey may be used: the dashboard's, and the authorization server's if
+    its host is the dashboard's or a subdomain of it."""
     parts = [urlsplit(one) for one in (env.addresses.dashboard, env.addresses.auth)]
     own = rp_id(env)
     within = [p for p in parts if p.hostname == own or (p.hostname or "").endswith(f".{own}")]
@@ -95,7 +95,7 @@ def _origins(env: Environment) -> list[str]:
 
 
 async def creation_options(env: Environment, user: User, session_id: int) -> str:
-    """What a browser makes a passkey of, as JSON (`PublicKeyCredentialCreationOptionsJSON`)."""
+    """The options to register a passkey, as JSON (`PublicKeyCredentialCreationOptionsJSON`)."""
     factors = await env.factors.of_user(user.id)
     handle = env.vault.authenticate(f"passkey user {user.id}".encode())[:16]
     return _json(
@@ -117,8 +117,8 @@ async def creation_options(env: Environment, user: User, session_id: int) -> str
 
 
 def request_options(env: Environment, origin: str) -> str:
-    """What a browser asks passkeys for, as JSON (`PublicKeyCredentialRequestOptionsJSON`); empty
-    for pages of an origin where none may be used."""
+    """The options to authenticate with a passkey, as JSON
+    (`PublicKeyCredentialRequestOptionsJSON`); empty for an origin where none may be used."""
     if origin not in _origins(env):
         return ""
     return _json(
@@ -136,12 +136,12 @@ def _json(**options: Any) -> str:
 async def add_passkey(
     env: Environment, user_id: int, session_id: int, *, answer: str, name: str, by: By
 ) -> tuple[str, ...]:
-    """Keeps a passkey that a browser has made for a user who is signed in, whose session is then
-    one of two factors.
+    """Registers a passkey for a user who is signed in; their session then counts as authenticated
+    with it.
 
-    Returns recovery codes where it is the first factor, else none. Raises `Invalid` for what is not
-    the answer to a challenge of this session, and `Conflict` for a passkey that is known, or one
-    too many.
+    Returns recovery codes if it is the user's first factor, otherwise none. Raises `Invalid` if
+    `answer` does not answer a challenge of this session, and `Conflict` for a passkey that is
+    already registered, or one more than `MAX_PASSKEYS`.
     """
     challenge = _answered(env, answer, _registering(session_id))
     credential = await _verified(env, answer, challenge) if challenge else None
@@ -181,10 +181,10 @@ async def add_passkey(
 
 
 async def check_assertion(env: Environment, answer: str, by: By) -> tuple[User, Assertion]:
-    """Who answers a challenge of ours by a passkey, and how.
+    """The user who answers a challenge with a passkey, and the assertion.
 
-    Raises `AuthenticationRequired` with one message for all that is wrong. A count that went back
-    means that there are two of one passkey: it is refused, and noted.
+    Raises `AuthenticationRequired` with the same message for every failure. A sign count that did
+    not increase means that the passkey was cloned: it is refused, and noted.
     """
     challenge = _answered(env, answer, SIGN_IN)
     passkey = await _known(env, answer)
@@ -200,8 +200,8 @@ async def check_assertion(env: Environment, answer: str, by: By) -> tuple[User, 
 
 
 async def use_assertion(env: Environment, change: Change, assertion: Assertion) -> None:
-    """Uses up what a passkey has signed, its user being locked. Raises `AuthenticationRequired`
-    where that was done before, or the passkey was removed meanwhile."""
+    """Uses up an assertion of a locked user. Raises `AuthenticationRequired` if it was used before,
+    or the passkey was removed meanwhile."""
     counted = await env.factors.count_passkey(
         change.tx, assertion.passkey.id, assertion.sign_count, change.now
     )
@@ -210,7 +210,7 @@ async def use_assertion(env: Environment, change: Change, assertion: Assertion) 
 
 
 async def rename_passkey(env: Environment, user_id: int, row_id: int, name: str, by: By) -> None:
-    """Gives a user's passkey another name. Raises `NotFound`."""
+    """Renames a user's passkey. Raises `NotFound`."""
 
     async def work(change: Change) -> None:
         user = await locked_user(env, change, user_id)
@@ -224,8 +224,8 @@ async def rename_passkey(env: Environment, user_id: int, row_id: int, name: str,
 
 
 async def remove_passkey(env: Environment, user_id: int, row_id: int, by: By) -> None:
-    """Removes a user's passkey; with the last factor the recovery codes go. Raises `NotFound`, and
-    `Conflict` where it is the last way in."""
+    """Removes a user's passkey, and with the last factor the recovery codes. Raises `NotFound`, and
+    `Conflict` if it is the only way to sign in."""
 
     async def work(change: Change) -> None:
         user = await locked_user(env, change, user_id)
@@ -259,13 +259,13 @@ def _challenge(env: Environment, purpose: str) -> bytes:
 
 
 def _codes(env: Environment, purpose: str, stamp: bytes) -> list[bytes]:
-    """The codes that count, the one to send first."""
+    """The valid codes of a stamp; the first is the one to send."""
     return env.vault.codes(f"{env.name} passkey {purpose} ".encode() + stamp)
 
 
 def _answered(env: Environment, answer: str, purpose: str) -> str | None:
-    """The challenge that an answer is to, in base64url; None where it is none of ours for this
-    purpose, too old, or was answered in a frame (WebAuthn §7.1, §7.2)."""
+    """The challenge of an answer, in base64url; None if we did not issue it for this purpose, it has
+    expired, or the answer came from a frame (WebAuthn §7.1, §7.2)."""
     try:
         sent = msgspec.json.decode(answer, type=_Answer)
         data = from_base64url(sent.response.clientDataJSON)
@@ -284,7 +284,7 @@ def _answered(env: Environment, answer: str, purpose: str) -> str | None:
 
 
 async def _use(env: Environment, change: Change, challenge: str) -> bool:
-    # Kept while it may be answered by any clock: by that which made it, from a time ahead.
+    # Kept until no host accepts it any more: the clock of the host that issued it may be ahead.
     until = change.now + HOLDS + 2 * AHEAD
     return await env.factors.use_challenge(change.tx, digest(challenge), until)
 
@@ -298,7 +298,7 @@ async def _known(env: Environment, answer: str) -> Passkey | None:
 
 
 def _load() -> Any:
-    import webauthn  # 0.3 s, which a server that sees no passkey is spared
+    import webauthn  # takes 0.3 s, so only when a passkey is used
 
     return webauthn
 
@@ -306,9 +306,9 @@ def _load() -> Any:
 async def _verified(
     env: Environment, answer: str, challenge: str, passkey: Passkey | None = None
 ) -> Any:
-    """What py_webauthn has read of an answer: of a passkey, or, without one, of a new one. None
-    where it does not believe it."""
-    # In a thread, since to load it takes longer than a request may wait for the event loop.
+    """An answer as verified by py_webauthn: that of `passkey`, or of a new one if that is None.
+    None if the answer is invalid."""
+    # Loaded in a thread: it would block the event loop for too long.
     webauthn = await asyncio.to_thread(_load)
     expected: dict[str, Any] = {
         "credential": answer,
@@ -324,9 +324,9 @@ async def _verified(
         return webauthn.verify_authentication_response(
             **expected,
             credential_public_key=passkey.public_key,
-            credential_current_sign_count=0,  # judged by whoever asks, who notes it
+            credential_current_sign_count=0,  # the caller checks it, and notes a refusal
         )
-    except Exception:  # noqa: BLE001 - of malformed keys and statements it raises almost anything
+    except Exception:  # noqa: BLE001 - malformed keys and statements make it raise anything
         return None
 
 

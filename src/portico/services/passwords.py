@@ -1,7 +1,7 @@
-"""Password hashing: argon2id, off the event loop, a bounded number at a time.
+"""Password hashing with argon2id, in threads, a bounded number at a time.
 
-Hashing takes 12 ms of a core, so a server's threads take what nobody else wants and the queue
-before them is short: a flood of logins gets 503 and never slows a request that needs no password.
+A hash takes 12 ms of a core, so a server's hashing threads run only when the processor is idle and
+their queue is short: a flood of logins gets 503 and never slows requests that need no password.
 """
 
 import asyncio
@@ -25,12 +25,12 @@ T = TypeVar("T")
 MEMORY_KIB = 19 * 1024
 ITERATIONS = 2
 LANES = 1
-"""Libsodium has no others."""
+"""The only value that libsodium supports."""
 
 THREADS = 2
 QUEUE = 64
 PATIENCE = 0.4
-"""Seconds without any hash done, after which those that wait are overdue."""
+"""Seconds without any hash finished after which the waiting ones are overdue."""
 
 
 def _lowest_priority() -> None:
@@ -39,8 +39,8 @@ def _lowest_priority() -> None:
 
 
 def _only_when_idle() -> None:
-    """Has this thread run while nobody else wants the processor (`SCHED_IDLE`, sched(7)), or at the
-    lowest priority where the system has no such policy."""
+    """Lets this thread run only when the processor is idle (`SCHED_IDLE`, sched(7)), or with the
+    lowest priority if the system does not support that."""
     try:
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     except (AttributeError, OSError):
@@ -48,45 +48,45 @@ def _only_when_idle() -> None:
 
 
 def _as_they_are() -> None:
-    """Leaves threads their turn among all others."""
+    """Keeps the normal priority."""
 
 
 class Job(Generic[T]):
-    """What is to be done once. Two threads may be at it: the first result counts."""
+    """Work to be done once. Two threads may run it: the first result counts."""
 
     def __init__(self, work: Callable[[], T]) -> None:
         self.work: Callable[[], T] | None = work
-        """None where nobody waits for it any more."""
+        """None once nobody waits for the result any more."""
         self.result: Future[T] = Future()
 
     def do(self) -> None:
-        """Does it, unless that is in vain."""
+        """Runs the work, unless nobody waits for it."""
         if (work := self.work) is None:
             return
-        with suppress(InvalidStateError):  # the other was first, or nobody waits
+        with suppress(InvalidStateError):  # the other thread was first, or nobody waits
             try:
                 result = work()
-            except Exception as error:  # noqa: BLE001 - it goes to whoever waits
+            except Exception as error:  # noqa: BLE001 - raised where the result is awaited
                 self.result.set_exception(error)
             else:
                 self.result.set_result(result)
 
 
 class Threads:
-    """Threads that do jobs, and that nobody waits for at the end, unlike those of an executor: on a
-    busy machine one of them may be at its last job for seconds."""
+    """Threads that run jobs. Unlike those of an executor, they are not joined at exit: on a busy
+    machine the last job of one may take seconds."""
 
     def __init__(self, count: int, name: str, prepare: Callable[[], None]) -> None:
-        """Each begins with `prepare`, once there is a job for it."""
+        """Each thread is started when there is a job for it, and first calls `prepare`."""
         self._count = self._missing = count
         self._name = name
         self._prepare = prepare
         self._jobs: SimpleQueue[Job[object] | None] = SimpleQueue()
         self.done = 0
-        """It moves with each job that is done."""
+        """How many jobs were run."""
 
     def put(self, job: Job[T]) -> None:
-        """Has a job done. Raises `Unavailable` where the system starts no thread."""
+        """Queues a job. Raises `Unavailable` if no thread can be started."""
         if self._missing:
             try:
                 threading.Thread(target=self._serve, name=self._name, daemon=True).start()
@@ -95,10 +95,10 @@ class Threads:
                     raise Unavailable("No password can be checked now.", retry_after=2) from error
             else:
                 self._missing -= 1
-        self._jobs.put(job)  # type: ignore[arg-type]  # its result is nobody's but its owner's
+        self._jobs.put(job)  # type: ignore[arg-type]  # the threads do not use its result
 
     def close(self) -> None:
-        """Ends them, after what was put before."""
+        """Ends the threads after the jobs that are queued."""
         for _ in range(self._count):
             self._jobs.put(None)
 
@@ -110,7 +110,7 @@ class Threads:
 
 
 class Passwords:
-    """Hashes and verifies passwords (RFC 9106, OWASP's parameters of 19 MiB and two passes)."""
+    """Hashes and verifies passwords (RFC 9106; OWASP's parameters: 19 MiB, two passes)."""
 
     def __init__(
         self,
@@ -120,7 +120,8 @@ class Passwords:
         patience: float = PATIENCE,
         beside_requests: bool = False,
     ) -> None:
-        """`beside_requests`, hashing gives way to all else; a command has nothing else to do."""
+        """With `beside_requests`, hashing yields to everything else; a command does nothing else
+        meanwhile and needs no such care."""
         self._memory_kib = memory_kib
         self._iterations = iterations
         self._patience = patience
@@ -131,25 +132,26 @@ class Passwords:
             f"$argon2id$v=19$m={memory_kib},t={iterations},p={LANES}"
             "$bm9ib2R5J3MgcGFzc3dvcmQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
         )
-        """A hash that no password has, and that costs what every other does."""
+        """A hash that no password has. Verifying it takes as long as any other."""
         self.waiting = 0
 
     async def hash(self, password: str) -> str:
-        """The password's hash in PHC format. Raises `Unavailable` when the queue is full."""
+        """The password's hash in PHC format. Raises `Unavailable` if the queue is full."""
         return await self._run(partial(self._hash, password))
 
     async def verify(self, password: str, password_hash: str) -> bool:
-        """Whether the password has this hash. Raises `Unavailable` when the queue is full."""
+        """Whether the password has this hash. Raises `Unavailable` if the queue is full."""
         return await self._run(partial(self._matches, password, password_hash))
 
     def close(self) -> None:
-        """Ends the threads. Nobody waits any more for what they do now."""
+        """Ends the threads. Jobs in progress are abandoned."""
         self._idle.close()
         self._overdue.close()
 
     async def _run(self, work: Callable[[], T]) -> T:
-        """Does it while the processor is idle; or without waiting for that, once nothing was done
-        for a while: on a machine that is always busy, logins would never end."""
+        """Runs `work` when the processor is idle or, once no hash was finished for `patience`
+        seconds, without waiting for that: on a machine that is always busy, logins would never
+        finish."""
         if self.waiting >= QUEUE:
             raise Unavailable("Too many passwords are being checked at once.", retry_after=2)
         self.waiting += 1
@@ -167,20 +169,20 @@ class Passwords:
             return await result
         finally:
             self.waiting -= 1
-            job.work = None  # it holds a password
+            job.work = None  # contains a password
 
     def _hash(self, password: str) -> str:
         memory = self._memory_kib * 1024
         try:
             return argon2id.str(password.encode(), self._iterations, memory).decode()
-        except CryptoError as error:  # for which there is no other reason
+        except CryptoError as error:  # has no other cause
             raise _no_memory() from error
 
     def _matches(self, password: str, password_hash: str) -> bool:
         try:
             return argon2id.verify(password_hash.encode(), password.encode())
         except CryptoError:
-            # Libsodium says the same of a wrong password and where the system gave it no memory.
+            # Libsodium reports a wrong password and a lack of memory in the same way.
             try:
                 mmap(-1, self._memory_kib * 1024).close()
             except OSError as error:

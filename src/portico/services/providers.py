@@ -1,8 +1,8 @@
-"""Use cases of other providers: visit one, sign in by it, be linked to it.
+"""Use cases of identity providers: visit one, sign in with it, link an account to it.
 
-A provider's word is a first factor, as a password is. Whose it is, a link says: of an issuer and
-the subject that it has given somebody for good. It is made by whoever is signed in, or signs in at
-once as before; an e-mail alone makes none.
+A provider's answer is a first factor, as a password is. A link assigns it to an account: it names
+the issuer and the subject, which the issuer never changes. Only a user who is signed in, or signs
+in right afterwards with another method, can create one; a matching e-mail alone is not enough.
 """
 
 from contextlib import suppress
@@ -41,20 +41,20 @@ _LOST = (
 )
 
 _AGAIN = "again_"
-"""How the secret of a visit begins by which somebody is to be seen anew. That is known by its
-digest, so that no browser makes another visit one of these."""
+"""The prefix of the secret of a visit for which the provider must authenticate the person anew. The
+secret is stored as a digest, so a browser cannot add the prefix to another visit."""
 
 
 class Gone(NamedTuple):
-    """Somebody who is on their way: the secret that their browser keeps, and where they go."""
+    """A visit that has begun: the secret for the browser's cookie, and the provider's address."""
 
     secret: str
     address: str
 
 
 class Known(NamedTuple):
-    """Whom a provider has named, and whose account that is; None where it is nobody's yet. `again`
-    where the provider was asked to see who it is anew."""
+    """The person that a provider has named and the account linked to them, None if there is none.
+    `again` is whether the provider was asked to authenticate them anew."""
 
     person: Person
     user: User | None
@@ -63,7 +63,7 @@ class Known(NamedTuple):
 
 
 class Awaited(NamedTuple):
-    """Whom the next sign-in of a browser links its account to."""
+    """The person to whom the next sign-in of a browser links its account."""
 
     provider: Provider
     person: Person
@@ -79,8 +79,8 @@ async def begin_visit(
     user_id: int | None = None,
     again: bool = False,
 ) -> Gone:
-    """Sends somebody to a provider: to sign in or, with `user_id`, to link that account. With
-    `again` the provider is asked to see who it is anew. Raises `Unavailable`."""
+    """Begins a visit to a provider: to sign in or, with `user_id`, to link that account. With
+    `again` the provider is asked to authenticate the person anew. Raises `Unavailable`."""
     secret = mint(_AGAIN if again else "", env.random)
     address = await env.relying_party.address(provider, Trip.of(secret), redirect_uri, again=again)
     await _keep_visit(env, secret, ProviderVisit(provider.name, target, user_id, None, "", 0), by)
@@ -90,8 +90,9 @@ async def begin_visit(
 async def end_visit(
     env: Environment, provider: Provider, redirect_uri: str, secret: str, answer: Answer, by: By
 ) -> Known:
-    """Takes what a browser has brought back, once, and tells whose account that is; makes one where
-    the provider may. Raises `NotAccepted` and `Unavailable`."""
+    """Ends a visit, once, with the answer that the browser brought back. Returns the person and
+    their account, which is created if the provider may do so. Raises `NotAccepted` and
+    `Unavailable`."""
     trip = Trip.of(secret)
     if not answer.belongs_to(trip):
         raise NotAccepted(_LOST)
@@ -122,8 +123,9 @@ async def end_visit(
 
 
 async def await_link(env: Environment, provider: Provider, known: Known, by: By) -> str:
-    """The secret by which the next sign-in of this browser links its account to a person whom
-    nobody is linked to, if their e-mail is the same. Raises `NotAccepted` without one."""
+    """Lets the next sign-in of this browser link its account to a person who has no link yet, if
+    both have the same e-mail. Returns the secret for the browser's cookie. Raises `NotAccepted` if
+    the person has no e-mail."""
     person = known.person
     if not person.email:
         raise NotAccepted(
@@ -138,7 +140,7 @@ async def await_link(env: Environment, provider: Provider, known: Known, by: By)
 
 
 async def awaited_link(env: Environment, secret: str | None) -> Awaited | None:
-    """What the next sign-in of a browser links, if anything."""
+    """The person to whom the next sign-in of this browser links its account, if any."""
     visit = await env.providers.visit(digest(secret)) if secret else None
     if visit is None or visit.subject is None or visit.expires_at <= env.clock():
         return None
@@ -150,8 +152,9 @@ async def awaited_link(env: Environment, secret: str | None) -> Awaited | None:
 
 
 async def link_awaited(env: Environment, user: User, secret: str | None, by: By) -> None:
-    """Links the account that has just signed in to what waits for it, if its e-mail is the same. A
-    subject that is another account's by now stays there; it keeps nobody from signing in."""
+    """Links the account that has just signed in to the person who waits for that, if both have the
+    same e-mail. If the person has been linked to another account meanwhile, nothing is changed, and
+    the sign-in goes on."""
     waits = await awaited_link(env, secret)
     if waits is None or secret is None or not same_mailbox(waits.person.email, user.email):
         return
@@ -162,8 +165,9 @@ async def link_awaited(env: Environment, user: User, secret: str | None, by: By)
 
 
 async def link(env: Environment, provider: Provider, person: Person, user_id: int, by: By) -> None:
-    """Links an account to somebody at a provider, and tells it by mail; one that is stays so.
-    Raises `NotFound`, and `Conflict` where another is linked."""
+    """Links an account to a person at a provider, and tells the user by mail. A link that exists
+    already stays as it is. Raises `NotFound`, and `Conflict` if the person is linked to another
+    account."""
 
     async def work(change: Change) -> None:
         user = await locked_user(env, change, user_id)
@@ -185,8 +189,8 @@ async def link(env: Environment, provider: Provider, person: Person, user_id: in
 
 
 async def unlink(env: Environment, user_id: int, link_id: int, by: By) -> None:
-    """Ends a link, and tells the account by mail. Raises `NotFound`, and `Conflict` where it is the
-    last way in."""
+    """Deletes a link, and tells the user by mail. Raises `NotFound`, and `Conflict` if it is the
+    only way to sign in."""
 
     async def work(change: Change) -> None:
         user = await locked_user(env, change, user_id)
@@ -205,7 +209,7 @@ async def unlink(env: Environment, user_id: int, link_id: int, by: By) -> None:
 
 
 def label_of(env: Environment, link: ProviderLink) -> str:
-    """What the provider of a link is called; empty where it is configured no longer."""
+    """The label of a link's provider; empty if it is no longer configured."""
     found = (one.label for one in env.sign_in_by.values() if one.issuer == link.issuer)
     return next(found, "")
 
@@ -216,8 +220,9 @@ async def _user(env: Environment, provider: Provider, person: Person) -> User | 
 
 
 async def _create(env: Environment, provider: Provider, person: Person, by: By) -> User | None:
-    """A new account for somebody whose e-mail the provider has verified, as an admin has invited
-    it, if one has; None where it is not verified, or where an account has it."""
+    """Creates an account for a person whose e-mail the provider has verified, with the role and
+    plan of their invitation, if an admin sent one. None if the e-mail is not verified, or an
+    account has it."""
     if not (person.email and person.email_verified):
         return None
 
@@ -244,7 +249,7 @@ async def _create(env: Environment, provider: Provider, person: Person, by: By) 
 
     try:
         return await env.change(by.alone, work)
-    except UniqueViolation:  # another return made it in this moment
+    except UniqueViolation:  # another visit has just created it
         return await _user(env, provider, person)
 
 

@@ -1,7 +1,7 @@
-"""Use cases of second factors: prove one, set one up, rename it, remove it.
+"""Use cases of second factors: check a code, set up an authenticator app, rename it, remove it.
 
-A code is looked at under the guard, and used up in the change that signs in: of any number of uses
-at once exactly one succeeds.
+A code is checked under the guard, and used up in the change that signs in: of several simultaneous
+uses exactly one succeeds.
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -58,11 +58,11 @@ WRONG_CODE = (
 )
 _STALE_PAGE = "This page is of another account or time: load it again."
 _OFF_STEPS = 20
-"""How far a clock may be off, either way, for whoever sets up an app to be told by how much."""
+"""While an app is set up, how many steps its clock may be off in either direction to be told so."""
 
 
 class Code(NamedTuple):
-    """A right code that was not used yet: of an authenticator's step, or a recovery code."""
+    """A correct, unused code: of an authenticator's time step, or a recovery code."""
 
     authenticator_id: int
     step: int | None
@@ -70,8 +70,8 @@ class Code(NamedTuple):
 
 
 class Enrolment(NamedTuple):
-    """An app that somebody has shown to have; the code of `step` is used up with it. The recovery
-    codes are not kept."""
+    """An app that was set up with a correct code; the code of `step` is used up with it. The
+    recovery codes are not stored in the clear."""
 
     secret: str
     step: int
@@ -80,17 +80,17 @@ class Enrolment(NamedTuple):
 
 
 class Offer(NamedTuple):
-    """A secret for an app that is to be set up, and the same encrypted, to be sent back."""
+    """A secret for an app to be set up, and its encrypted form, which the form sends back."""
 
     secret: str
     sealed: str
 
 
 async def check_code(env: Environment, user: User, factors: Factors, text: str, by: By) -> Code:
-    """The code that somebody typed who knows the password.
+    """Checks a code from a user who has proved the first factor.
 
-    Raises `AuthenticationRequired` with the detail `otp` where it is wrong or was used,
-    `RateLimited` for too many guesses, and `Unavailable` where the secret cannot be read here.
+    Raises `AuthenticationRequired` with the detail `otp` if it is wrong or was used, `RateLimited`
+    after too many guesses, and `Unavailable` if this server cannot decrypt the app's secret.
     """
     authenticator = factors.authenticator
     secret = _opened(env, authenticator) if authenticator else ""
@@ -116,7 +116,7 @@ async def check_code(env: Environment, user: User, factors: Factors, text: str, 
 
 
 async def note_factor_refusal(env: Environment, user: User, by: By) -> None:
-    """Writes to the audit log that a right password was not enough."""
+    """Notes that a correct password was refused for lack of a second factor."""
 
     async def work(change: Change) -> None:
         change.note(SecondFactorRefused(user))
@@ -125,8 +125,7 @@ async def note_factor_refusal(env: Environment, user: User, by: By) -> None:
 
 
 async def use_code(env: Environment, change: Change, user: User, code: Code) -> None:
-    """Uses a code up, for a locked user. Raises `AuthenticationRequired` where that was done
-    before."""
+    """Uses up a code of a locked user. Raises `AuthenticationRequired` if it was used before."""
     if code.step is not None:
         used = await env.factors.use_step(change.tx, code.authenticator_id, code.step, change.now)
     else:
@@ -138,7 +137,7 @@ async def use_code(env: Environment, change: Change, user: User, code: Code) -> 
 
 
 def offer_authenticator(env: Environment, user_id: int, sealed: str = "") -> Offer:
-    """A secret for a user's app: the one of an earlier offer where `sealed` is that, else a new
+    """A secret for a user's app: that of an earlier offer if `sealed` is valid, otherwise a new
     one."""
     secret = _offered(env, user_id, sealed)
     if secret is not None:
@@ -151,8 +150,8 @@ def offer_authenticator(env: Environment, user_id: int, sealed: str = "") -> Off
 async def add_authenticator(
     env: Environment, change: Change, user: User, enrolment: Enrolment
 ) -> tuple[str, ...]:
-    """Gives a locked user an authenticator, and recovery codes where they have none: those are
-    returned, else none. Raises `Conflict` where there is one."""
+    """Gives a locked user an authenticator. Returns the recovery codes if they had none before,
+    otherwise none. Raises `Conflict` if the user has an authenticator."""
     factors = await env.factors.of_user(user.id, change.tx)
     if factors.authenticator is not None:
         raise Conflict("This account has an authenticator app already: remove that one first.")
@@ -169,7 +168,7 @@ async def add_authenticator(
     change.note(FactorAdded(user, KIND, added))
     await tell_of_ways_in(env, change, user, "app-added", change.by, name=enrolment.name)
     if factors and factors.recovery_codes:
-        return ()  # whoever saved those of the first factor would find them dead
+        return ()  # the codes that the user saved with the first factor must stay valid
     await store_recovery_codes(env, change, user, enrolment.recovery_codes)
     return enrolment.recovery_codes
 
@@ -177,8 +176,8 @@ async def add_authenticator(
 async def enrol(
     env: Environment, user_id: int, enrolment: Enrolment, session_id: int, by: By
 ) -> tuple[str, ...]:
-    """Sets up an app for a user who is signed in, whose session is then one of two factors, if it
-    was not before. Returns, and raises, as `add_authenticator` does, and `NotFound`."""
+    """Sets up an app for a user who is signed in; their session then counts as authenticated with
+    two factors. Returns and raises what `add_authenticator` does; also raises `NotFound`."""
 
     async def work(change: Change) -> tuple[str, ...]:
         user = await locked_user(env, change, user_id)
@@ -193,8 +192,8 @@ async def enrol(
 
 
 def read_enrolment(env: Environment, user_id: int, sealed: str, code: str, name: str) -> Enrolment:
-    """What somebody sends who sets up an app: the secret that they were offered, and its code of
-    now or of the step before. Raises `Invalid`."""
+    """Reads the form that sets up an app: the secret that was offered, and its code of the present
+    time step or the one before. Raises `Invalid`."""
     secret = _offered(env, user_id, sealed)
     if secret is None:
         raise Invalid(_STALE_PAGE)
@@ -216,7 +215,7 @@ def read_enrolment(env: Environment, user_id: int, sealed: str, code: str, name:
 async def rename_authenticator(
     env: Environment, user_id: int, row_id: int, name: str, by: By
 ) -> None:
-    """Gives a user's app another name. Raises `NotFound`."""
+    """Renames a user's app. Raises `NotFound`."""
 
     async def work(change: Change) -> None:
         user = await locked_user(env, change, user_id)
@@ -230,7 +229,7 @@ async def rename_authenticator(
 
 
 async def remove_authenticator(env: Environment, user_id: int, row_id: int, by: By) -> None:
-    """Removes a user's app; with the last factor the recovery codes go. Raises `NotFound`."""
+    """Removes a user's app, and with the last factor the recovery codes. Raises `NotFound`."""
 
     async def work(change: Change) -> None:
         user = await locked_user(env, change, user_id)
@@ -248,8 +247,7 @@ async def remove_authenticator(env: Environment, user_id: int, row_id: int, by: 
 
 
 async def renew_recovery_codes(env: Environment, user_id: int, by: By) -> tuple[str, ...]:
-    """New recovery codes instead of those before. Raises `NotFound` where there is no factor that
-    they could stand for."""
+    """Replaces the recovery codes by new ones. Raises `NotFound` if the user has no factor."""
     codes = new_recovery_codes(env)
 
     async def work(change: Change) -> None:
@@ -265,8 +263,8 @@ async def renew_recovery_codes(env: Environment, user_id: int, by: By) -> tuple[
 
 
 async def reset_factors(env: Environment, user_id: int, by: By) -> User:
-    """Removes all factors of a user who has lost them. Raises `NotFound`, and `Conflict` where
-    there are none."""
+    """Removes all factors of a user who has lost them. Raises `NotFound`, and `Conflict` if there
+    are none."""
 
     async def work(change: Change) -> User:
         user = await locked_user(env, change, user_id)
@@ -287,14 +285,14 @@ def _step(env: Environment, secret: str, text: str) -> int | None:
 
 
 def new_recovery_codes(env: Environment) -> tuple[str, ...]:
-    """Ten recovery codes."""
+    """A new set of recovery codes."""
     return tuple(recovery_code(env.random) for _ in range(RECOVERY_CODES))
 
 
 async def store_recovery_codes(
     env: Environment, change: Change, user: User, codes: tuple[str, ...]
 ) -> None:
-    """Gives a locked user these recovery codes, by their digests, instead of those before."""
+    """Replaces a locked user's recovery codes; only their digests are stored."""
     hashes = tuple(digest(recovery_text(code)) for code in codes)
     await env.factors.set_recovery_codes(change.tx, user.id, hashes)
 
@@ -324,7 +322,7 @@ def _offer_name(env: Environment, user_id: int) -> str:
 
 
 def code_wanted() -> AuthenticationRequired:
-    """For whoever knows the password and sent no code."""
+    """The error for a correct password without a code."""
     return AuthenticationRequired(CODE_WANTED, [Fault("otp", CODE_WANTED)])
 
 

@@ -1,7 +1,7 @@
-"""Signing of JSON Web Tokens (RFC 7519), with RS256 alone, and rotation of the keys.
+"""Signing of JSON Web Tokens (RFC 7519), with RS256 only, and rotation of the keys.
 
-A new key is published at once, signs after everyone who keeps the published keys has had time to
-fetch it, and the keys before it stay published until the last token that they signed has expired.
+A new key is published at once, but signs only after clients that cache the published keys have had
+time to fetch it. Older keys stay published until the last token that they signed has expired.
 """
 
 import os
@@ -31,10 +31,10 @@ from portico.storage.signing_keys import SIGNING_KEYS, SigningKey, SigningKeys
 ALGORITHM = "RS256"
 KEY_BITS = 2048
 PUBLISHED_SECONDS = 900
-"""How long others may keep the published keys, and so how long a new one is only published."""
+"""How long clients may cache the published keys, and so how long a new key does not sign yet."""
 
 MAX_LENGTH = 4_096
-"""The longest token that is looked at."""
+"""The longest token that is parsed, in characters."""
 
 
 class _Pair(NamedTuple):
@@ -46,8 +46,8 @@ class _Pair(NamedTuple):
 
 
 class Signer:
-    """The signing keys of one environment, at work: all are published, and those sign that the
-    installation's secret opens."""
+    """Signs and verifies with the keys of one environment. All of them are published; those that
+    the installation's secret can decrypt sign."""
 
     def __init__(
         self,
@@ -69,8 +69,8 @@ class Signer:
         self._private: dict[str, RSAKey | None] = {}
 
     async def ready(self) -> None:
-        """Makes the first signing key where there is none; it signs at once. Raises `Unavailable`
-        where the keys that are there were encrypted under another secret."""
+        """Creates the first signing key if there is none; it signs at once. Raises `Unavailable` if
+        the existing keys are encrypted under another secret."""
         await self._refresh()
         if self._opens():
             return
@@ -85,7 +85,7 @@ class Signer:
         await self._refresh()
 
     def _opens(self) -> bool:
-        """Whether there is a key to sign with. Raises `Unavailable` as `ready`."""
+        """Whether there is a key to sign with. Raises `Unavailable` as `ready` does."""
         if self._signing() is not None:
             return True
         if self._rows:
@@ -93,11 +93,11 @@ class Signer:
         return False
 
     async def start_over(self, by: By) -> str | None:
-        """Makes a signing key, which signs at once, where this host's secret decrypts none of the
-        present ones, and returns its `kid`; None, with nothing changed, where it decrypts one.
+        """Creates a signing key, which signs at once, and returns its `kid`. Changes nothing and
+        returns None if this host's secret decrypts one of the existing keys.
 
-        For an installation that has lost its secret. What the present keys have signed is valid
-        until it expires.
+        For an installation that has lost its secret. Tokens that the existing keys have signed stay
+        valid until they expire.
         """
         pair = self._generate()
 
@@ -113,8 +113,8 @@ class Signer:
         return await self._change(by, work)
 
     def sign(self, claims: dict[str, Any], now: int) -> str:
-        """A token with these claims, and those that every token has: `iss`, `iat` and `exp`, an
-        hour on. After `ready`."""
+        """A token with these claims and those of every token: `iss`, `iat`, and `exp` an hour
+        later. Call `ready` first."""
         row = self._signing()
         key = self._unsealed(row) if row else None
         if row is None or key is None:
@@ -125,7 +125,7 @@ class Signer:
         return jwt.encode(header, {**own, **claims}, key, algorithms=[ALGORITHM])
 
     async def verify(self, token: str, *, audience: str, now: int) -> bool:
-        """Whether a token is ours, for this audience, and has not expired (RFC 8725)."""
+        """Whether we issued a token for this audience and it has not expired (RFC 8725)."""
         kid = _kid(token)
         if kid is None:
             return False
@@ -136,8 +136,8 @@ class Signer:
         return now < claims.exp * SECOND
 
     async def told_of(self, token: str, *, audience: str) -> str | None:
-        """The `sub` of a token of ours for this audience, also of one that has expired; None for
-        what is none."""
+        """The `sub` of a token that we issued for this audience, even if it has expired; None for
+        anything else."""
         kid = _kid(token)
         if kid is None:
             return None
@@ -158,17 +158,17 @@ class Signer:
         return claims if own else None
 
     async def published(self) -> list[dict[str, Any]]:
-        """The public keys as JWKs (RFC 7517), those that sign or will sign first."""
+        """The public keys as JWKs (RFC 7517), newest first."""
         await self._refresh()
         rows = reversed(self._published(self._wiring.clock()))
         return [msgspec.json.decode(row.public_key) for row in rows]
 
     async def rotate(self, by: By, *, at_once: bool = False) -> SigningKey:
-        """Makes the next key and lets the present ones run out.
+        """Creates the next key and retires the present ones once their tokens have expired.
 
-        With `at_once` it signs now and what the others signed fails now: for a key that leaked.
-        Raises `Unavailable` where the present ones are under another secret: a server that has it
-        could not sign by the next one.
+        With `at_once`, for a leaked key, it signs now and tokens of the other keys fail now. Raises
+        `Unavailable` if the present keys are encrypted under another secret: a server that has that
+        secret could not sign with the next key.
         """
         await self._refresh()
         if self._rows and self._signing() is None:
@@ -180,10 +180,10 @@ class Signer:
             await keys.locked(change.tx)
             signs_at = now if at_once else now + PUBLISHED_SECONDS * SECOND
             made = await self._add(change, pair, signs_at)
-            # At once is so by every host's clock, also where this one's is ahead.
+            # 0 is in the past by every host's clock, even if this host's clock is ahead.
             last = 0 if at_once else signs_at + ACCESS_SECONDS * SECOND
             await keys.retire_others(change.tx, made.id, last)
-            if at_once:  # for what looks at the tokens alone: streams, and changes under way
+            if at_once:  # open streams and running changes check the tokens' rows, not the keys
                 await self._grants.end_access_of_logins(change.tx, now)
             return made
 
@@ -224,9 +224,10 @@ class Signer:
         return [row for row in self._rows if row.retires_at is None or now < row.retires_at]
 
     def _signing(self) -> SigningKey | None:
-        """The newest key whose time to sign has come, that can be decrypted here, and that stays
-        published for as long as what it signs is valid. Where no such key's time has come, as by a
-        clock behind that of who made the first one, the oldest: others know it the longest."""
+        """The newest key that may sign by now, can be decrypted here, and stays published for as
+        long as a token that it signs is valid. If none may sign by now, because this clock is
+        behind that of the host that created the first one, the oldest: clients have known it
+        longest."""
         now = self._wiring.clock()
         stay = self._published(now + ACCESS_SECONDS * SECOND - 1)
         usable = [row for row in stay if self._unsealed(row) is not None]
@@ -241,13 +242,14 @@ class Signer:
 
 
 def opens(secrets: Sequence[bytes], keys: Iterable[SigningKey]) -> bool:
-    """Whether a published one of these keys is under one of these secrets."""
+    """Whether one of these keys, of those without a successor, is encrypted under one of these
+    secrets."""
     vault = Vault(lambda: secrets, os.urandom)
     return any(vault.open(key.private_key, key.kid) for key in keys if key.retires_at is None)
 
 
 def another_secret() -> Unavailable:
-    """What is raised where the database was made with another secret."""
+    """The error for a database that was created with another secret."""
     return Unavailable(
         "The database was made with another secret than this host has: give it the same one, by"
         " secret_key_file (PORTICO_SECRET_KEY_FILE) or PORTICO_SECRET_KEY, or put back secret.key"
@@ -257,8 +259,8 @@ def another_secret() -> Unavailable:
 
 
 def _private_key(pem: bytes) -> RSAKey:
-    """A key that the vault vouches for. To prove again that its factors are primes would take a
-    tenth of a second at every start."""
+    """Loads a key that the vault has authenticated. Checking again that its factors are prime would
+    take a tenth of a second at every start."""
     key = load_pem_private_key(pem, None, unsafe_skip_rsa_key_validation=True)
     return RSAKey.import_key(cast(RSAPrivateKey, key))
 
@@ -271,8 +273,8 @@ class _Claims(msgspec.Struct):
 
 
 class _Header(msgspec.Struct, forbid_unknown_fields=True):
-    """Exactly what we write: no header counts that brings a key along, or claims to be critical
-    (RFC 8725 §3)."""
+    """Exactly the header that we write: one that carries a key or `crit` is refused (RFC 8725
+    §3)."""
 
     alg: str
     kid: str
@@ -280,7 +282,7 @@ class _Header(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def claimed_issuer(token: str) -> str | None:
-    """Who claims to have issued a token that is not verified."""
+    """The `iss` of a token that is not verified."""
     if len(token) > MAX_LENGTH:
         return None
     try:
@@ -294,7 +296,7 @@ class _Issued(msgspec.Struct):
 
 
 def _kid(token: str) -> str | None:
-    """The key that a token names, if its header is one of ours."""
+    """The `kid` of a token, if its header is one of ours."""
     if len(token) > MAX_LENGTH or token.count(".") != 2:
         return None
     try:

@@ -1,7 +1,7 @@
-"""Proving oneself again, for what a session that somebody found open must not do.
+"""Asking for a fresh proof before actions that a session left open must not allow.
 
-Whoever is asked gets a token with the question: it comes back with the form that waits for the
-answer, and is used up with the right one, so that the form is carried out once.
+The page that asks for the proof carries a token. It is sent with the form that waits for the proof,
+and is used up by a valid proof, so that the form is carried out only once.
 """
 
 from portico.domain.audit import By
@@ -21,7 +21,7 @@ FRESH = 15 * MINUTE
 """How long a proof is fresh, in milliseconds."""
 
 WAITS = HOUR
-"""How long a form waits for one."""
+"""How long a form waits for a proof, in milliseconds."""
 
 _DONE = (
     "This was done already, or has waited for too long. Nothing was done now: send it again if you"
@@ -30,12 +30,12 @@ _DONE = (
 
 
 def is_fresh(session: Session, now: int) -> bool:
-    """Whether a session's owner has proved themselves a short while ago."""
+    """Whether a session's owner has recently proved who they are."""
     return -AHEAD <= now - session.proved_at < FRESH
 
 
 async def ask_proof(env: Environment, session: Session, by: By) -> str:
-    """The token of a form that waits for its sender's proof."""
+    """Creates the token of a form that waits for its sender's proof."""
     token = mint("", env.random)
 
     async def work(change: Change) -> None:
@@ -53,9 +53,9 @@ async def ask_proof(env: Environment, session: Session, by: By) -> str:
 async def prove_by_password(
     env: Environment, user: User, session: Session, token: str, password: str, by: By
 ) -> None:
-    """Proves a session's owner by their password, and uses up the form's token.
+    """Proves who a session's owner is by their password, and uses up the form's token.
 
-    Raises as `prove_password` does, and `Conflict` where the token was used before or is too old.
+    Raises what `prove_password` raises, and `Conflict` if the token was used before or has expired.
     """
     proven = await prove_password(env, user, password, by)
     await _prove(env, user, session, token, proven, None, by)
@@ -64,7 +64,8 @@ async def prove_by_password(
 async def prove_by_passkey(
     env: Environment, user: User, session: Session, token: str, answer: str, by: By
 ) -> None:
-    """The same by a passkey of theirs. Raises as `check_assertion` does, and `Conflict`."""
+    """As `prove_by_password`, by a passkey. Raises what `check_assertion` raises, and
+    `Conflict`."""
     found, assertion = await check_assertion(env, answer, by)
     if found.id != user.id:
         raise AuthenticationRequired("This passkey is another account's.")

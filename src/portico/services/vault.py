@@ -1,6 +1,6 @@
-"""What the installation's secret is for: encryption of what the database keeps and must be able to
-read again (private signing keys, secrets of webhooks and of authenticators, mails that wait), or
-somebody brings back, and codes that prove that a text came from here.
+"""Cryptography with the installation's secret: encryption of values in the database that must be
+readable again (private signing keys, secrets of webhooks and of authenticators, waiting mails) and
+of values that a client returns, and codes that prove that a text was made here.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,12 +20,13 @@ _NONCE_BYTES = 12
 
 class Vault:
     """Encrypts with AES-256-GCM or AES-SIV, and authenticates with HMAC-SHA256, under keys derived
-    from a secret: the installation's, or one that stands nowhere else. While a secret is being
-    replaced, what was made by a former one still opens and counts."""
+    from a secret: the installation's, or a token that is not stored. While a secret is being
+    replaced, values made with a former one can still be decrypted, and codes made with it are still
+    accepted."""
 
     def __init__(self, secrets: Callable[[], Sequence[bytes]], random: Random) -> None:
-        """`secrets` gives the present one and then former ones, each of 256 bits of entropy or
-        more; it is asked once, when the first need arises."""
+        """`secrets` returns the present secret and then former ones, each of at least 256 bits of
+        entropy; it is called once, when first needed."""
         self._secrets = cache(secrets)
         self._random = random
 
@@ -45,37 +46,37 @@ class Vault:
         return [HKDF(SHA256(), 32, None, purpose).derive(secret) for secret in self._secrets()]
 
     def authenticate(self, text: bytes) -> bytes:
-        """The code (HMAC-SHA256) that nobody without the secret can make for `text`."""
+        """The code (HMAC-SHA256) of `text` under the present secret."""
         return self.codes(text)[0]
 
     def codes(self, text: bytes) -> list[bytes]:
-        """The codes of `text` that count: by the present secret, and by former ones."""
+        """The valid codes of `text`: under the present secret, then under former ones."""
         return [digest(key, text, "sha256") for key in self._code_keys]
 
     def seal(self, text: bytes, name: str) -> bytes:
-        """Encrypts `text`, bound to its name."""
+        """Encrypts `text` (AES-256-GCM), bound to its name."""
         nonce = self._random(_NONCE_BYTES)
         return nonce + self._ciphers[0].encrypt(nonce, text, name.encode())
 
     def veil(self, text: bytes, name: str) -> bytes:
-        """Encrypts `text`, bound to its name, for whoever brings it back: the same text in the same
-        way (AES-SIV, RFC 5297), so that it may be done without end."""
+        """Encrypts `text`, bound to its name, for a client that returns it. It is deterministic
+        (AES-SIV, RFC 5297) and needs no nonce, so there is no limit on how often it is used."""
         return self._veiling_ciphers[0].encrypt(text, [name.encode()])
 
     def unveil(self, veiled: bytes, name: str) -> bytes | None:
-        """What was veiled under this name; None for anything else."""
+        """The text that was veiled under this name; None for anything else."""
         for cipher in self._veiling_ciphers:
             with suppress(InvalidTag):
                 return cipher.decrypt(veiled, [name.encode()])
         return None
 
     def open(self, sealed: bytes, name: str) -> bytes | None:
-        """What was sealed under this name; None where another secret sealed it."""
+        """The text that was sealed under this name; None if another secret sealed it."""
         return _opened(self._ciphers, sealed, name)
 
     def reseal(self, sealed: bytes, name: str) -> bytes | None:
-        """What was sealed under this name, sealed by the present secret: `sealed` itself where
-        that has sealed it. None where another secret sealed it."""
+        """`sealed` encrypted under the present secret: unchanged if it already is. None if neither
+        the present secret nor a former one sealed it."""
         if _opened(self._ciphers[:1], sealed, name) is not None:
             return sealed
         text = _opened(self._ciphers[1:], sealed, name)

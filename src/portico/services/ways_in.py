@@ -1,4 +1,4 @@
-"""The ways into an account: its password, a provider that it is linked to, a passkey."""
+"""The ways to sign in to an account: its password, a linked provider, a passkey."""
 
 from portico.domain.audit import By
 from portico.domain.errors import Conflict
@@ -9,8 +9,8 @@ from portico.services.letters import Kind, tell
 
 
 async def keep_a_way_in(env: Environment, change: Change, user: User) -> None:
-    """Raises `Conflict` where the change leaves a locked user none. Links to a provider that is
-    configured no longer are none."""
+    """Raises `Conflict` if the change leaves a locked user without a way to sign in. Links to a
+    provider that is no longer configured do not count."""
     if user.password_hash is not None:
         return
     issuers = {provider.issuer for provider in env.sign_in_by.values()}
@@ -24,6 +24,6 @@ async def keep_a_way_in(env: Environment, change: Change, user: User) -> None:
 async def tell_of_ways_in(
     env: Environment, change: Change, user: User, kind: Kind, by: By, **values: str
 ) -> None:
-    """Tells a user by mail what became of a way into their account, or of its second factors."""
+    """Tells a user by mail about a change of their ways to sign in or second factors."""
     page = f"{env.addresses.dashboard}/security"
     await tell(env, change, user, kind, by=by, page=page, **values)
