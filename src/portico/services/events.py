@@ -10,13 +10,13 @@ from portico.storage.stores import Stores
 async def read_events(
     stores: Stores, after: int, types: Sequence[str] | None, limit: int
 ) -> EventPage:
-    """The oldest events after the one with the id `after`, or after 0 the oldest that are kept, of
-    these types or of all: with every change that was acknowledged before. Raises `Gone` where some
-    in between are no longer kept."""
+    """The oldest events with an id above `after`, of these types or of all; for `after` 0, the
+    oldest that are kept. Includes every change that was acknowledged before the call. Raises `Gone`
+    if some events after `after` are no longer kept."""
     await stores.events.settle()
     page = await stores.events.page(after, types, limit)
-    # Ids without a gap tell without a look that none is missing; it comes after the reading, which
-    # takes several statements: between them events may be removed.
+    # If no id is skipped, no event is missing, and no further query is needed. Otherwise check
+    # after reading, because events may be removed between the statements of a read.
     if page.rows and page.rows[-1].id == after + len(page.rows):
         return page
     if after:
@@ -29,8 +29,8 @@ async def read_events(
 async def latest_events(
     stores: Stores, types: Sequence[str] | None, limit: int, *, before: int | None = None
 ) -> EventPage:
-    """The newest events, or those with an id below `before`, of these types or of all: with every
-    change that was acknowledged before, the newest first."""
+    """The newest events, or the newest with an id below `before`, of these types or of all, newest
+    first. Includes every change that was acknowledged before the call."""
     await stores.events.settle()
     return await stores.events.latest(before, types, limit)
 
@@ -38,15 +38,15 @@ async def latest_events(
 async def events_after(
     stores: Stores, after: int, types: Sequence[str] | None, limit: int
 ) -> EventPage:
-    """The events that came next after the one with the id `after`, of these types or of all, the
-    newest first; whether there are more tells of newer ones."""
+    """The events that directly follow the id `after`, of these types or of all, newest first.
+    `has_more` is whether there are newer ones."""
     await stores.events.settle()
     page = await stores.events.page(after, types, limit)
     return EventPage(page.rows[::-1], page.has_more)
 
 
 async def require_kept(stores: Stores, after: int) -> None:
-    """Raises `Gone` where events after the one with this id are no longer kept."""
+    """Raises `Gone` if some events with an id above `after` are no longer kept."""
     removed = await stores.events.removed_up_to()
     if after < removed:
         raise Gone(

@@ -1,4 +1,4 @@
-"""Making deliveries of events: one for each webhook that wants to be told."""
+"""Queues deliveries of events: one for each webhook that wants the event."""
 
 from collections.abc import Sequence
 
@@ -11,15 +11,14 @@ from portico.services.environment import Environment
 from portico.storage.events import ToTell
 
 DELIVERIES_AT_ONCE = 500
-"""Queued in one transaction at most: 7 ms of SQLite's event loop."""
+"""The most deliveries queued in one transaction: on SQLite that takes 7 ms of the event loop."""
 
 
 async def fan_out(env: Environment, webhooks: Sequence[Webhook]) -> None:
-    """Queues a delivery of every event that one of these webhooks was not told of yet and wants to
-    be told.
+    """Queues a delivery of every new event that one of these webhooks wants.
 
-    Any process may do it: up to which event a webhook was told stands in its row, and moves with
-    what is queued.
+    Any process may do this: a webhook's row says up to which event deliveries were queued, and is
+    updated in the same transaction.
     """
     last = await env.events.last_id()
     behind = [one.told_up_to for one in webhooks if one.enabled and one.told_up_to < last]
@@ -29,15 +28,15 @@ async def fan_out(env: Environment, webhooks: Sequence[Webhook]) -> None:
 
 
 async def _batch(env: Environment, after: int, ids: set[int]) -> int:
-    """Tells these webhooks of some events after the one with this number; returns the number of the
-    last, 0 where none is kept."""
+    """Queues deliveries of some events with an id above `after`; returns the id of the last, or 0
+    if there are none."""
     events = await env.events.to_tell(after, DELIVERIES_AT_ONCE // len(ids))
     if not events:
         return 0
     last = events[-1].id
 
     async def work(change: Change) -> None:
-        # Locked, and read again: another process may have been quicker.
+        # Read again under a lock: another process may have been faster.
         behind = await env.webhooks.behind(change.tx, last)
         webhooks = [webhook for webhook in behind if webhook.id in ids]
         types = {webhook.id: covered(webhook.types) for webhook in webhooks}
@@ -57,8 +56,8 @@ async def _batch(env: Environment, after: int, ids: set[int]) -> int:
 
 
 async def tell_so_far(env: Environment, change: Change, webhook: Webhook) -> None:
-    """Queues what has happened so far for a locked webhook as it is now, of which it was not told
-    yet: another as which it is stored again is told what happens from then on."""
+    """Queues all events so far for a locked webhook, before its types change: the new types apply
+    to later events."""
     types = covered(webhook.types)
     after, last = webhook.told_up_to, await env.events.settled_in(change.tx)
     while events := await env.events.to_tell(after, DELIVERIES_AT_ONCE, change.tx):
@@ -69,7 +68,7 @@ async def tell_so_far(env: Environment, change: Change, webhook: Webhook) -> Non
 
 
 class _Ping(msgspec.Struct):
-    """What the event of a test says."""
+    """The payload of the event of a test."""
 
     webhook_id: int
 

@@ -1,5 +1,4 @@
-"""The events of one environment as they happen, told to many in one process: what is new is read
-once, for all who follow."""
+"""The new events of one environment, read once per process for all followers."""
 
 import asyncio
 from collections import deque
@@ -14,19 +13,19 @@ from portico.storage.bell import Bell, Listener
 from portico.storage.stores import Stores
 
 LOOK_SECONDS = 5.0
-"""How often is looked for events although no bell rang."""
+"""How often new events are read although no bell rang."""
 
 PAGE = 100
-"""Events that are read at once."""
+"""How many events are read at once."""
 
 RECENT = 256
 RECENT_BYTES = 1 << 20
-"""How many events, and about how many bytes of them, are kept for those who follow at their own
-pace; who falls further behind reads for itself."""
+"""How many events, and about how many bytes of them, are kept for followers that have not taken
+them yet; a follower further behind reads from the database."""
 
 
 class Feed:
-    """What has just happened. It reads nothing while nobody follows."""
+    """Keeps the latest events for its followers. Without followers it reads nothing."""
 
     def __init__(self, stores: Stores, bell: Bell) -> None:
         """`bell` rings when there may be new events."""
@@ -39,11 +38,11 @@ class Feed:
         self._live = False
         self._from = 0
         self._to = 0
-        """While it is live, `_recent` holds every event above `_from`, up to `_to`."""
+        """While `_live`, `_recent` has every event with an id above `_from`, up to `_to`."""
 
     async def follow(self, after: int | None, types: Sequence[str] | None) -> "Follower":
-        """Begins to follow the events after the one with the id `after`, or from now on, of these
-        types or of all. Raises `Unavailable`."""
+        """Begins to follow the events with an id above `after`, or from now on if that is None, of
+        these types or of all. Raises `Unavailable`."""
         if after is None:
             await self._stores.events.settle()
             after = await self._stores.events.last_id()
@@ -53,12 +52,12 @@ class Feed:
         return follower
 
     def leave(self, follower: "Follower") -> None:
-        """Follows no more."""
+        """Removes a follower."""
         self._followers.discard(follower)
 
     async def run(self) -> None:
-        """Waits until there may be news, then reads all there is. Raises `Unavailable`; the next
-        run reads it."""
+        """Waits until there may be new events, then reads all of them. Raises `Unavailable`; the
+        next run then reads them."""
         await self._news.wait(LOOK_SECONDS)
         if not self._followers:
             self._live = False
@@ -72,11 +71,11 @@ class Feed:
             if page.rows:
                 self._keep(page.rows)
                 self._told.ring()
-                await asyncio.sleep(0)  # they take it before the next page pushes it out
+                await asyncio.sleep(0)  # followers take this page before the next pushes it out
 
     async def after(self, after: int, types: Sequence[str] | None) -> tuple[list[StoredEvent], int]:
-        """Events after `after`, a page at most, and the id up to which these are all there are.
-        Raises `Gone` and `Unavailable`."""
+        """Events with an id above `after`, at most a page, and the id up to which they are
+        complete. Raises `Gone` and `Unavailable`."""
         if self._live and after >= self._from:
             new = [*takewhile(lambda event: event.id > after, reversed(self._recent))]
             chosen = [event for event in reversed(new) if types is None or event.type in types]
@@ -104,24 +103,24 @@ class Feed:
 
 
 class Follower:
-    """One who follows a feed, at their own pace: each event comes once, in order."""
+    """One follower of a feed, at its own pace: it gets each event once, in order."""
 
     def __init__(
         self, feed: Feed, heard: Listener, after: int, types: Sequence[str] | None
     ) -> None:
-        """`heard` hears of what is new in the feed."""
+        """`heard` is notified of new events in the feed."""
         self._feed = feed
         self._heard = heard
         self.position = after
-        """The id up to which it was told everything."""
+        """The id up to which it has got all events."""
         self._types = types
         self.ended = False
-        """Whether nothing comes any more."""
+        """Whether it gets no further events."""
 
     async def take(self, seconds: float) -> list[StoredEvent]:
-        """What has happened since the last call, a page at most, waiting for so many seconds for
-        something; empty where nothing has, or it has ended. Raises `Gone` where events in between
-        are no longer kept."""
+        """The events since the last call, at most a page; waits up to `seconds` for one. Empty if
+        none came or the follower has ended. Raises `Gone` if events in between are no longer
+        kept."""
         time = asyncio.get_running_loop().time
         over = time() + seconds
         while not self.ended:
@@ -134,7 +133,7 @@ class Follower:
         return []
 
     def end(self) -> None:
-        """Ends it: nothing comes any more, and whoever waits does no longer."""
+        """Ends the follower: it gets no further events, and a waiting `take` returns."""
         self.ended = True
         self._feed.leave(self)
         self._heard.hear()

@@ -1,8 +1,8 @@
-"""Storing very many products beside a running server.
+"""Imports large numbers of products beside a running server.
 
-Rows go in by batches, each in a transaction short enough that a server's own writes hardly wait for
-it, and the writer is free while the next batch is made. All or nothing is another matter: it takes
-one long transaction, for which other writers wait.
+Rows are stored in batches, each in a transaction so short that the server's own writes hardly wait;
+between batches the writer is free. `store_at_once`, all or nothing, is different: it takes one long
+transaction, for which other writers wait.
 """
 
 import asyncio
@@ -36,29 +36,28 @@ from portico.storage.imports import UntoldImport
 
 
 class Most(NamedTuple):
-    """How much of a file a batch is, so that memory is bounded whatever the rows are like, and the
-    products that they change."""
+    """The limits of a batch, which bound memory whatever the rows contain."""
 
     rows: int
     size: int
-    """In bytes, of the file and of these products."""
+    """In bytes: of the rows in the file, and of the products that they change."""
 
 
 LARGE = Most(2_000, 4 * 1024 * 1024)
 SMALL = Most(300, 256 * 1024)
-"""Where other changes wait for the same process: some 25 ms, and for the commit."""
+"""For a process that serves requests: other changes wait about 25 ms, plus the commit."""
 
 _BREATH = Most(25, 16 * 1024)
-"""After so much of a file whatever else waits for the event loop has its turn."""
+"""After this much of a file the event loop runs other tasks."""
 
 _WEIGHED = Most(100, 64 * 1024)
-"""How much of a file is read before it is looked how large the products are that it changes."""
+"""For this much of a file at a time, the sizes of the products that it changes are looked up."""
 
 IDLE_SECONDS = 60
-"""After how long others tell of what an import has stored."""
+"""After how many idle seconds a job announces what an import has stored."""
 
 IDLE_PERIOD = 10.0
-"""How often they look."""
+"""Seconds between two checks for that."""
 
 _EVER = 2**63 - 1
 
@@ -66,12 +65,12 @@ _COPIED = Fault("id", "is that of an earlier row too: leave one of them out")
 
 
 Keep = Callable[[Change, Outcome], Awaitable[None]]
-"""Stores in the transaction of a batch what came of it."""
+"""Stores the outcome of a batch, in its transaction."""
 
 
 class _Batch(msgspec.Struct):
-    """Some rows of a file: new products, changes whose values are in the form that is stored, and
-    faulty ones. It ends with that line and that byte."""
+    """Some rows of a file: new products, changes (with values as `Product` stores them), and faulty
+    rows. `line` is its last line; `start` and `end` are byte offsets."""
 
     start: int
     new: list[Product] = []
@@ -82,8 +81,8 @@ class _Batch(msgspec.Struct):
 
 
 class _Changed(NamedTuple):
-    """What rows with ids come to: products before and after, rows that change nothing, and those
-    that cannot be."""
+    """The result of rows with ids: products before and after, the number of rows that change
+    nothing, and the rows that were refused."""
 
     pairs: list[tuple[Product, Product]]
     unchanged: int
@@ -98,9 +97,9 @@ async def store_in_batches(
     keep: Keep | None = None,
     after: int = 0,
 ) -> AsyncGenerator[Outcome, None]:
-    """Stores the rows without faults that stand after that line; yields what came of every batch
-    once it is on disk. What was yielded stays, whatever happens afterwards, and is noted at the
-    end; where the process is killed before, `tell_of_idle` does it."""
+    """Stores the rows without faults behind the line `after`; yields the outcome of each batch once
+    it is on disk. What was yielded stays stored, whatever happens afterwards, and is noted at the
+    end; if the process is killed before that, `tell_of_idle` notes it."""
     name = env.random(16).hex()
     stored = False
     try:
@@ -116,15 +115,16 @@ async def store_in_batches(
 async def check_in_batches(
     env: Environment, rows: Iterable[FileRow], most: Most = LARGE
 ) -> AsyncIterator[Outcome]:
-    """What would come of rows, were they stored now."""
+    """The outcomes that storing these rows now would have."""
     async for batch in _batches(env, rows, 0, most):
         ids = [row.id for row in batch.changes]
         yield _outcome(batch, _apply(batch, await env.products.several(ids), 0))
 
 
 async def tell_of_idle(env: Environment) -> None:
-    """Notes what imports have stored that stored nothing for a while: because they were killed, or
-    wait for more. What these store later is noted by itself. Raises `Unavailable`."""
+    """Notes what was stored by imports that have been idle for `IDLE_SECONDS`, because they were
+    killed or wait for more input. What they store later is noted separately. Raises
+    `Unavailable`."""
     now, wait = env.clock(), IDLE_SECONDS * SECOND
     for idle in await env.imports.idle(now - wait, now + wait):
         await env.change(By(idle.actor), partial(_tell, env, idle.name, idle.at))
@@ -146,7 +146,7 @@ async def _store_part(
 
 
 async def _store(env: Environment, batch: _Batch, change: Change) -> tuple[_Changed, list[int]]:
-    """Stores a batch; returns also the ids of all that is new or changed."""
+    """Stores a batch; also returns the ids of new and changed products."""
     ids: list[int] = []
     known = await env.products.several([row.id for row in batch.changes], change.tx)
     applied = _apply(batch, known, change.now)
@@ -159,10 +159,10 @@ async def _store(env: Environment, batch: _Batch, change: Change) -> tuple[_Chan
 
 
 def _apply(batch: _Batch, known: dict[int, Product], now: int) -> _Changed:
-    """What the rows with ids make of the products that they name."""
+    """Applies the rows with ids to the products that they name."""
     applied = _Changed([], 0, [])
     unchanged = 0
-    named = Named()  # the file may have made a product after its rows were weighed
+    named = Named()  # checked again: a product may have been created after `_batches` checked it
     for row in batch.changes:
         after = changed(known.get(row.id), row)
         if not isinstance(after, Fault) and not named.add(row.id):
@@ -188,23 +188,23 @@ def _outcome(batch: _Batch, applied: _Changed) -> Outcome:
 
 
 async def _tell(env: Environment, name: str, at: int, change: Change) -> None:
-    """Notes what an import has stored that has stored nothing since then."""
+    """Notes what an import has stored, if it has stored nothing since `at`."""
     stored = await env.imports.take(change.tx, name, at)
     if stored is not None:
         change.note(imported(stored))
 
 
 def imported(stored: UntoldImport) -> ProductsImported:
-    """The event of what an import has stored and not told yet."""
+    """The event for what an import has stored and not announced yet."""
     return ProductsImported(stored.inserted, stored.updated, stored.first_id, stored.last_id)
 
 
 async def store_at_once(
     env: Environment, spool: "Spool", by: By, progress: Callable[[int], None]
 ) -> Outcome:
-    """Stores all rows or none. `progress` is told the size of every batch that the transaction
-    holds; what it raises undoes all of them. Raises `Conflict` where rows cannot be stored any
-    more that could when they were checked."""
+    """Stores all rows or none. `progress` is called with the size of each batch; if it raises,
+    everything is rolled back. Raises `Conflict` if a row that passed the check can no longer be
+    stored."""
 
     async def work(change: Change) -> Outcome:
         inserted = updated = unchanged = 0
@@ -228,15 +228,15 @@ async def store_at_once(
 
 
 class Spool:
-    """Rows on disk, ready to be stored: the transaction that takes them has no rule to check, so it
-    is as short as can be. Gone when left."""
+    """Checked rows in a temporary file, so that the transaction that stores them need not check any
+    rule and is as short as possible. Deleted on exit."""
 
     def __init__(self, directory: Path | None) -> None:
-        """`directory` must have room for as much as the file that is imported; None: the system's
-        place for temporary files."""
+        """`directory` needs as much free space as the imported file; None: the system's directory
+        for temporary files."""
         self._file = tempfile.TemporaryFile(dir=directory)  # noqa: SIM115 - closed by __exit__
         self.size = 0
-        """How many rows it holds."""
+        """The number of rows."""
         self._encoder = msgspec.json.Encoder()
         self._decoder = msgspec.json.Decoder(FileRow)
 
@@ -257,13 +257,13 @@ class Spool:
         self.size += 1
 
     def __iter__(self) -> Iterator[FileRow]:
-        """Every row, from the first."""
+        """All rows, from the first."""
         self._file.seek(0)
         return map(self._decoder.decode, self._file)
 
 
 async def _in_turns(rows: Iterable[FileRow]) -> AsyncGenerator[FileRow, None]:
-    """The rows of a file; whatever else waits for the event loop has its turns in between."""
+    """The rows of a file; lets the event loop run other tasks in between."""
     count = end = 0
     for row in rows:
         count += 1
@@ -276,7 +276,7 @@ async def _in_turns(rows: Iterable[FileRow]) -> AsyncGenerator[FileRow, None]:
 async def _weighed(
     env: Environment, rows: Iterable[FileRow]
 ) -> AsyncGenerator[tuple[FileRow, int], None]:
-    """The rows of a file in turns, each with the size of the product that it changes, in bytes."""
+    """The rows as `_in_turns`, each with the size in bytes of the product that it changes."""
     some: list[FileRow] = []
     end = 0
     async for row in _in_turns(rows):
@@ -297,13 +297,13 @@ async def _with_sizes(env: Environment, rows: list[FileRow]) -> list[tuple[FileR
 async def _batches(
     env: Environment, rows: Iterable[FileRow], now: int, most: Most, after: int = 0
 ) -> AsyncGenerator[_Batch, None]:
-    """The rows after that line, by batches of bounded size. One that names a product that an
-    earlier one has named is faulty: it would undo that."""
+    """The rows behind the line `after`, in batches of bounded size. A row that names the same
+    product as an earlier row is faulty: it would undo that row."""
     batch = _Batch(0)
     named = Named()
     products = 0
     async for row, size in _weighed(env, rows):
-        if size and not named.add(row.id):  # what names no product is none of many, nor remembered
+        if size and not named.add(row.id):  # ids without a product need no memory
             row.faults.append(_COPIED)
         if row.line <= after:
             batch.start = row.end

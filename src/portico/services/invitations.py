@@ -1,7 +1,7 @@
-"""Use cases of invitations: an account that whoever is invited makes for themselves.
+"""Use cases of invitations, with which people create their account themselves.
 
-What a link holds is a token that works once. Only its digest is stored. An e-mail has at most one
-invitation: the last one, whose link alone works.
+A link contains a token that works once. Only its digest is stored. An e-mail has at most one
+invitation: a new one replaces the old one and its link.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ _USELESS = (
 
 
 class Made(NamedTuple):
-    """An invitation, and the address that its link leads to, which is not kept."""
+    """An invitation, and the address of its link, which is not stored."""
 
     invitation: Invitation
     link: str
@@ -53,11 +53,11 @@ async def invite(
     by: By,
     renews: Invitation | None = None,
 ) -> Made:
-    """Invites somebody, by mail where there is a mail server, instead of what invited them before.
+    """Invites an e-mail, by mail if there is a mail server; replaces an earlier invitation.
 
-    `handed_over` tells that whoever invites sees the link too: then its use proves no e-mail.
-    Raises `Duplicate` for whoever has an account, `PermissionDenied` for an admin made without the
-    scope `admin`, and what `put` does.
+    `handed_over` says that the inviting admin sees the link too, so its use does not verify the
+    e-mail. Raises `Duplicate` if the e-mail has an account, `PermissionDenied` for inviting an
+    admin without the scope `admin`, and what `put` raises.
     """
     if role == "admin" and not by.may("admin"):
         raise admins_only()
@@ -72,7 +72,7 @@ async def invite(
         created_at=env.clock(),
         expires_at=env.clock() + HOLDS,
     )
-    # In the language of whoever invites: nobody knows that of the invited yet.
+    # In the language of the inviting admin: that of the invited person is not known yet.
     host = await env.users.get(by.actor.user_id or 0)
     to = Reader(email) if host is None else Reader(email, host.language)
 
@@ -87,8 +87,8 @@ async def invite(
 
 
 async def renew(env: Environment, invitation_id: int, *, handed_over: bool, by: By) -> Made:
-    """Invites again whom an admin has invited: with a new link, for seven days from now. Raises
-    `NotFound`, `Conflict` where somebody else has just done so, and as `invite` does."""
+    """Replaces an admin's invitation by a new one, with a new link that is valid for seven days.
+    Raises `NotFound`, `Conflict` if somebody else has just done so, and what `invite` raises."""
     found = await env.invitations.get(invitation_id)
     if found is None or found.signed_up:
         raise _missing(invitation_id)
@@ -105,7 +105,7 @@ async def renew(env: Environment, invitation_id: int, *, handed_over: bool, by: 
 
 
 async def revoke(env: Environment, invitation_id: int, by: By) -> None:
-    """Takes an invitation back. Raises `NotFound`."""
+    """Deletes an admin's invitation. Raises `NotFound`."""
 
     async def work(change: Change) -> None:
         found = await change.lock(env.invitations, invitation_id)
@@ -118,7 +118,7 @@ async def revoke(env: Environment, invitation_id: int, by: By) -> None:
 
 
 async def find(env: Environment, token: str) -> Invitation:
-    """What a link invites to. Raises `Invalid` where it is of no use."""
+    """The invitation with this token. Raises `Invalid` if it is not valid."""
     found = await env.invitations.by_hash(digest(token))
     if found is None or found.expires_at <= env.clock():
         raise _useless()
@@ -128,7 +128,7 @@ async def find(env: Environment, token: str) -> Invitation:
 
 
 def may_sign_up(env: Environment, email: str) -> bool:
-    """Whether whoever has this e-mail may make an own account."""
+    """Whether this e-mail may sign up for an account."""
     domains = env.sign_up_domains
     return env.sign_up and (not domains or mail_domain(email) in domains)
 
@@ -136,11 +136,11 @@ def may_sign_up(env: Environment, email: str) -> bool:
 async def accept(
     env: Environment, token: str, *, name: str, password: str, by: By, language: str = "en"
 ) -> User:
-    """Makes the account of whoever has the link, who chooses name and password. `language` is the
-    tag of the one that they read.
+    """Creates the account of an invitation, with the chosen name and password. `language` is the
+    user's language tag.
 
-    Raises `Invalid` where the link is of no use or the password easy to guess, `Duplicate` where
-    the e-mail has an account by now, and `Unavailable` where too many passwords wait to be hashed.
+    Raises `Invalid` if the token is not valid or the password is easy to guess, `Duplicate` if the
+    e-mail has an account by now, and `Unavailable` if too many passwords wait to be hashed.
     """
     found = await find(env, token)
     require_chosen(password, name=name, email=found.email)
@@ -173,8 +173,8 @@ async def accept(
 
 
 async def accept_by_email(env: Environment, change: Change, email: str) -> Invitation | None:
-    """Uses up what an admin has invited this e-mail to, for whoever has shown that it is theirs and
-    is noted by then; None where there is no such invitation, or it has expired."""
+    """Uses up an admin's invitation of this e-mail, for a user who has shown that it is theirs. The
+    caller notes it. None if there is no such invitation, or it has expired."""
     found = await env.invitations.take_of_email(change.tx, email)
     if found is None or found.signed_up or found.expires_at <= change.now:
         return None
@@ -193,10 +193,10 @@ async def put(
     renews: Invitation | None = None,
     place: Mail | None = None,
 ) -> Made | None:
-    """Stores an invitation, notes it so, and sends what brings it, if it is to be written. Raises
-    `Duplicate` where the e-mail has an account, and as `post` does in this `place`; None
-    for somebody who signs up and whom an admin has invited. Where it `renews` one, that must be
-    there and as it was: raises `NotFound` and `Conflict`."""
+    """Stores an invitation, notes it as `noted`, and mails what `write` returns, if given, in this
+    `place`. Returns None if it is a sign-up and an admin has invited the e-mail. Raises `Duplicate`
+    if the e-mail has an account, and what `post` raises; with `renews`, also `NotFound` if that
+    invitation is gone and `Conflict` if it has changed."""
     token = mint("", env.random)
     link = f"{env.addresses.dashboard}/invitation?token={token}"
 

@@ -1,5 +1,5 @@
-"""Mails that Portico writes: a few short paragraphs each, as text and as HTML, in the language of
-whoever reads them. The words stand in `mails`, a file for each language."""
+"""Writes mails: a few short paragraphs each, as text and as HTML, in the recipient's language. The
+texts are in `mails`, one file per language."""
 
 import logging
 import tomllib
@@ -47,7 +47,7 @@ Kind = Literal[
     "webhook-gone",
     "webhook-failing",
 ]
-"""What a mail tells: the name of its text in every language."""
+"""The kinds of mails: the names of their texts in every language file."""
 
 SWITCHES: dict[Kind, str] = {
     "new-device": "sign-ins",
@@ -56,24 +56,24 @@ SWITCHES: dict[Kind, str] = {
     "key-ends": "expiring-keys",
     "new-role": "roles",
 }
-"""Which of `MAILS` a kind belongs to; the others cannot be switched off."""
+"""The switch (of `domain.users.MAILS`) that turns a kind off; the others cannot be turned off."""
 
 LANGUAGES = ("en", "de")
-"""What there are texts in; the first one is for whoever reads none of them."""
+"""The languages that have texts; the first one is the default."""
 
-# Links are long, without a space. Some programs leave out what a body itself is styled with.
+# Links are long and have no spaces. Some mail programs ignore the style of the body element.
 _STYLE = "max-width:36em;font:16px/1.5 sans-serif;word-break:break-word"
 
 log = logging.getLogger(__name__)
 
 
 Value = str | int | Agent
-"""What a text is filled with: an integer is a time in epoch milliseconds."""
+"""A value in a text: an integer is a time in epoch milliseconds."""
 
 
 class Reader(NamedTuple):
-    """Whom a letter is for: an address, the language tag of whoever reads there, and whose it is, 0
-    where nobody has it yet."""
+    """The recipient of a letter: an address, its owner's language tag, and the id of the user, 0 if
+    the address has no account yet."""
 
     to: str
     language: str = LANGUAGES[0]
@@ -81,21 +81,21 @@ class Reader(NamedTuple):
 
 
 def reader(user: User, to: str | None = None) -> Reader:
-    """A user, `to` another address than theirs where one is given."""
+    """A user as a recipient, at the address `to` instead of their own if given."""
     return Reader(to or user.email, user.language, user.id)
 
 
 def whoever(by: By) -> By:
-    """The same, for what takes a link in a mail, or asks for one: whom the browser is signed in as
-    is no matter."""
+    """`by` without a user, for requests that open or ask for a link in a mail: it does not matter
+    who is signed in in that browser."""
     return by.named(user_id=None)
 
 
 def letter(
     env: Environment, kind: Kind, to: Reader, *, by: By | None = None, **values: Value
 ) -> Letter:
-    """A letter that tells of what happens now, and of `by` where it came from. A paragraph that is
-    an address of a page becomes a link."""
+    """A letter about something that happens now; with `by`, it says where that came from. A
+    paragraph that is the address of a page becomes a link."""
     language = _spoken(to.language)
     texts = _texts(language)
     words, now = texts["words"], env.clock()
@@ -133,12 +133,12 @@ async def tell(
     to: str | None = None,
     **values: Value,
 ) -> None:
-    """Tells a user by mail what happens by a change, unless they want no mails of this kind; `to`
-    another address than theirs where one is given. Where too many mails wait, the log has it
-    instead: what happens does so all the same.
+    """Mails a user about a change, unless they turned mails of this kind off; `to` is another
+    address than theirs, if given. If too many mails wait, a warning is logged instead, and the
+    change goes on.
 
-    In the sandbox only mirrors of accounts are people: the address of anybody else there is made
-    up, and may be a stranger's.
+    In the sandbox only mirror users get mail: the e-mails of other users there are made up, and may
+    belong to strangers.
     """
     if env.mirror is None and user.account_id is None:
         return
@@ -152,7 +152,7 @@ async def tell(
 
 
 def _spoken(tag: str) -> str:
-    """The language of ours for a language tag (BCP 47)."""
+    """The language of the texts for a language tag (BCP 47)."""
     primary = tag.partition("-")[0].lower()
     return primary if primary in LANGUAGES else LANGUAGES[0]
 
@@ -173,7 +173,7 @@ def _spelled(words: dict[str, str], value: Value) -> str:
     if isinstance(value, int):
         return datetime.fromtimestamp(value // SECOND, UTC).strftime(words["moment"])
     if isinstance(value, str):
-        return _one_line(unturned(value))  # a line end in a name would begin a paragraph
+        return _one_line(unturned(value))  # a newline in a name would begin a paragraph
     if value.program is not None:
         return value.program or words["a_program"]
     browser, system = value.browser or words["a_browser"], value.system or words["a_system"]
@@ -181,8 +181,8 @@ def _spelled(words: dict[str, str], value: Value) -> str:
 
 
 def _where(words: dict[str, str], by: By, user_id: int) -> str:
-    """Where something was done from; where somebody else did it, no more than that. A proxy may
-    pass on any text for an address; a mail does not."""
+    """Where the user did something from, or that somebody else did it. An address that is not an IP
+    address is left out, because a proxy may pass on any text."""
     if by.actor.credential == "command" or by.actor.user_id not in (None, user_id):
         return words["by_administrator"]
     try:

@@ -1,8 +1,8 @@
-"""Mirror users: an account of one environment as it appears in the one that mirrors it.
+"""Mirror users: the users of the mirroring environment that stand for an account.
 
-A mirror carries what `domain.users.Shared` names of its account, such as e-mail, role and plan; it
-is suspended with it. The two environments share no transaction, so a mirror that could not be
-reached is behind until `jobs.mirrors` finds it and brings it up.
+A mirror has the fields of `domain.users.Shared` from its account, such as e-mail, role and plan,
+and is suspended with it. The two environments share no transaction, so a mirror that could not be
+updated stays behind until `jobs.mirrors` updates it.
 """
 
 import logging
@@ -25,15 +25,15 @@ from portico.storage.database import UniqueViolation
 log = logging.getLogger(__name__)
 
 _AT_ONCE = 1_000
-"""Mirrors that are compared by one read of either database."""
+"""How many mirrors are compared with one read of each database."""
 
 
 async def mirror_of(env: Environment, account: User, by: By) -> User:
-    """The user of an account of `env` in the environment that mirrors it, made where there is none.
+    """The mirror user of an account of `env`, created if there is none.
 
-    A user there who has the account's e-mail makes room for it: another account's mirror goes on
-    with the e-mail that its account has by now, anybody else is removed. Raises `NotFound` for an
-    account that is gone, and `Unavailable`.
+    If another user there has the account's e-mail, it is freed: the mirror of another account gets
+    the present e-mail of its account, and any other user is deleted. Raises `NotFound` for an
+    account that was deleted, and `Unavailable`.
     """
     sandbox = _mirroring(env)
     known = await sandbox.users.by_account(account.id)
@@ -41,20 +41,21 @@ async def mirror_of(env: Environment, account: User, by: By) -> User:
         return known
     try:
         return await _make(env, sandbox, account.id, by)
-    except UniqueViolation:  # another request made it in this moment
+    except UniqueViolation:  # another request has just created it
         return await _make(env, sandbox, account.id, by)
 
 
 async def mirror_user(env: Environment, owner: User, by: By) -> User:
-    """As `mirror_of`, for what somebody does in `env`, and brought up to the account."""
+    """As `mirror_of`, on behalf of an actor of `env`; also updates the mirror."""
     mirror = await mirror_of(env, owner, await mirrored(_mirroring(env), by))
     await follow(env, owner.id)  # the account may have changed since it was read
     return mirror
 
 
 async def mirrored(env: Environment, by: By) -> By:
-    """An account's actor as the mirroring environment `env` knows it; its e-mail stays. Its
-    credential is the account's own environment's, where nobody is asked again."""
+    """`by` for a change in the mirroring environment `env`: the actor is the account's mirror user,
+    under the same e-mail. The credential is not checked, since it belongs to the account's own
+    environment."""
     if by.actor.user_id is None:
         return by
     mirror = await env.users.by_account(by.actor.user_id)
@@ -63,9 +64,9 @@ async def mirrored(env: Environment, by: By) -> By:
 
 @asynccontextmanager
 async def lent_session(env: Environment, account: User, by: By) -> AsyncIterator[str]:
-    """The secret of a session of the account's mirror user, for one request within the block. It
-    ends with that, and where nobody ends it, after a minute. Raises `NotFound` for an account that
-    is gone."""
+    """The secret of a session of the account's mirror user, for one request within the block. The
+    session ends with the block or, if the process is killed, after a minute. Raises `NotFound` for
+    an account that was deleted."""
     sandbox = _mirroring(env)
     mirror = await sandbox.users.by_account(account.id)
     if mirror is None:
@@ -99,7 +100,7 @@ async def lent_session(env: Environment, account: User, by: By) -> AsyncIterator
     try:
         yield secret
     finally:
-        with suppress(Unavailable):  # then time ends it
+        with suppress(Unavailable):  # then it expires
             await sandbox.change(by, end)
 
 
@@ -110,7 +111,7 @@ def _mirroring(env: Environment) -> Environment:
 
 
 async def _make(env: Environment, sandbox: Environment, account_id: int, by: By) -> User:
-    # Read anew: the e-mail that it had may be another account's by now.
+    # Read again: its e-mail may have been changed, and taken by another account.
     account = await env.users.get(account_id)
     if account is None:
         raise NotFound("This account is gone.")
@@ -145,8 +146,8 @@ async def _remove(sandbox: Environment, change: Change, user: User) -> None:
 
 
 async def follow(env: Environment, account_id: int) -> None:
-    """Brings the account's mirror, if it has one, to what it shares with the account, and suspends
-    or resumes it; removes it where the account is gone."""
+    """Updates the account's mirror, if it has one: its shared fields and its suspension. Deletes it
+    if the account was deleted."""
     try:
         await bring(env, account_id)
     except Unavailable as error:
@@ -155,7 +156,7 @@ async def follow(env: Environment, account_id: int) -> None:
 
 
 async def lagging(env: Environment) -> list[int]:
-    """The accounts whose mirrors differ from them. Raises `Unavailable`."""
+    """The ids of accounts whose mirrors differ from them. Raises `Unavailable`."""
     found: list[int] = []
     last = 0
     while env.mirror is not None:
@@ -181,14 +182,14 @@ async def bring(env: Environment, account_id: int) -> None:
             mirror = await sandbox.users.by_account(next_id, change.tx)
             if mirror is None:
                 break
-            # Read once the mirror is locked: of two changes at once, the later one stays.
+            # Read after locking the mirror, so that of two concurrent changes the later one wins.
             account = await env.users.get(next_id)
             if account is None:
                 await _remove(sandbox, change, mirror)
                 break
             pairs.append((mirror, account))
             next_id = await _make_way(sandbox, change, mirror, account.email)
-        for mirror, account in reversed(pairs):  # the last one's e-mail is free
+        for mirror, account in reversed(pairs):  # the last one's new e-mail is free
             await _share(sandbox, change, mirror, account)
 
     try:
@@ -198,8 +199,8 @@ async def bring(env: Environment, account_id: int) -> None:
 
 
 async def _make_way(sandbox: Environment, change: Change, mirror: User, email: str) -> int | None:
-    """Frees the e-mail that a locked mirror is to have. Where it is another mirror's, answers with
-    the account of that, which is to be brought first, and maybe to the e-mail that this one had."""
+    """Frees the e-mail that a locked mirror must get. If another mirror has it, returns the id of
+    that mirror's account, which must be updated first, possibly to this mirror's old e-mail."""
     if email_key(email) == email_key(mirror.email):
         return None
     holder = await sandbox.users.by_email(email, change.tx)
@@ -215,7 +216,7 @@ async def _make_way(sandbox: Environment, change: Change, mirror: User, email: s
 
 async def _share(sandbox: Environment, change: Change, mirror: User, account: User) -> None:
     shared = {name: getattr(account, name) for name in Shared.__struct_fields__}
-    shared["suspended_at"] = mirror.suspended_at  # which ends more than a value
+    shared["suspended_at"] = mirror.suspended_at  # `set_suspended` changes it, below
     changed = msgspec.structs.replace(mirror, **shared)
     if changed != mirror:
         changed = msgspec.structs.replace(changed, updated_at=change.now)

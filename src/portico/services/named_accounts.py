@@ -1,12 +1,11 @@
-"""Whom somebody names by an e-mail or a number."""
+"""Finds the users whom an operator or a filter names by e-mail or id."""
 
 from portico.domain.users import typed_email
 from portico.services.environment import Environment
 
 
 async def named_user(env: Environment, who: str) -> int | None:
-    """The number of the user whom an e-mail or a number names; None where nobody has that
-    e-mail."""
+    """The id of the user with this e-mail, or the id itself; None if nobody has that e-mail."""
     if (number := _number(who)) is not None:
         return number
     user = await env.users.by_email(typed_email(who))
@@ -14,8 +13,8 @@ async def named_user(env: Environment, who: str) -> int | None:
 
 
 async def accounts_named(env: Environment, who: str) -> frozenset[int]:
-    """The same with all that had the e-mail before, also those that are gone. Empty where nobody
-    ever had it."""
+    """The ids of all users who have or had this e-mail, including deleted ones, or the id itself.
+    Empty if nobody ever had it."""
     user_id = await named_user(env, who)
     now = frozenset() if user_id is None else frozenset({user_id})
     email = typed_email(who)

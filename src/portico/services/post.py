@@ -1,8 +1,9 @@
 """Mails that wait in the database until they are sent.
 
-One is stored with the change that it tells of, so that there is neither without the other. What it
-holds may let people in, so it is encrypted under the installation's secret. Where nobody may tell
-from an answer whether there is somebody to write to, that is stored which asks for the mail.
+A mail is stored in the transaction of the change that it reports, so that neither exists without
+the other. It may hold a link that signs somebody in, so it is encrypted under the installation's
+secret. Where an answer must not reveal whether an account exists, a request for the mail (`Ask`) is
+stored first, and the mail is written later.
 """
 
 from typing import Literal
@@ -20,7 +21,7 @@ from portico.storage.database import Transaction
 from portico.storage.mails import Mail
 
 QUEUE = 10_000
-"""Mails of an environment that may wait at once."""
+"""How many mails of an environment may wait at once."""
 
 SEALED_AS = "mail"
 
@@ -33,15 +34,15 @@ class TooMany(Unavailable):
 
 
 class WrittenBefore(Conflict):
-    """Another process has written the letter that was asked for."""
+    """Another process has already written the letter that was asked for."""
 
     def __init__(self) -> None:
         super().__init__("This letter was written before.")
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """A mail to an address, if there is somebody; it is written later. `language` is the tag of
-    whoever asks."""
+    """A request for a mail to an address. Whether and what is written depends on its account, and
+    is decided later. `language` is the language tag of the request's sender."""
 
     purpose: Literal["reset", "sign-up"]
     email: str
@@ -50,8 +51,8 @@ class Ask(msgspec.Struct, frozen=True):
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """What waits: a letter, or what asks for one. `purpose` names it in the log. `until` is when
-    the link ends that the letter brings (epoch milliseconds)."""
+    """A waiting row: a letter, or a request for one. `purpose` names it in the log. `until` is when
+    the link in the letter expires (epoch milliseconds)."""
 
     purpose: str
     letter: Letter | None = None
@@ -60,8 +61,9 @@ class Waiting(msgspec.Struct, frozen=True):
 
 
 async def admit(env: Environment, whose: Caller, place: Mail | None = None) -> None:
-    """Counts a mail that is asked for: of an ask in this `place` the first attempt alone, so that
-    what is tried again is neither counted nor refused. Raises `RateLimited` and `Unavailable`."""
+    """Counts a mail that was asked for against the hourly limit. Of the `Ask` in this `place` only
+    the first attempt counts, so that a retry is not refused. Raises `RateLimited` and
+    `Unavailable`."""
     if place is None or place.attempts <= 1:
         await take_hourly(env, whose, MAILS, "mails")
 
@@ -69,8 +71,8 @@ async def admit(env: Environment, whose: Caller, place: Mail | None = None) -> N
 async def post(
     env: Environment, change: Change, waiting: Waiting, place: Mail | None = None
 ) -> None:
-    """Has it sent once the change is committed, in the place of what asked for it, if any. Raises
-    `TooMany` and `WrittenBefore`."""
+    """Stores a mail, to be sent once the change is committed; it replaces the `Ask` in this
+    `place`, if given. Raises `TooMany` and `WrittenBefore`."""
     sealed = env.vault.seal(msgspec.json.encode(waiting), SEALED_AS)
     if place is not None:
         if not await _replace(env, change, place, sealed):
@@ -103,17 +105,17 @@ async def encrypted_anew(
 
 
 async def ask(env: Environment, asked: Ask) -> None:
-    """Stores what asks for a mail. Raises `TooMany`."""
+    """Stores a request for a mail. Raises `TooMany`."""
 
     async def work(change: Change) -> None:
         await post(env, change, Waiting(asked.purpose, ask=asked))
-        change.told_elsewhere()  # where there is somebody
+        change.told_elsewhere()  # when the mail is written
 
     await env.change(By(asked.by), work)
 
 
 def opened(env: Environment, sealed: bytes) -> Waiting | None:
-    """What waits; None where another secret sealed it, or a newer release wrote it."""
+    """A waiting row's content; None if another secret sealed it or a newer release wrote it."""
     content = env.vault.open(sealed, SEALED_AS)
     try:
         return None if content is None else msgspec.json.decode(content, type=Waiting)

@@ -1,7 +1,6 @@
-"""Use cases of links that are sent by mail: to reset a password, to verify an address, and to take
-another one.
+"""Use cases of links in mails: to reset a password, to verify an e-mail, and to change it.
 
-What a link holds is a token that works once. Only its digest is stored.
+A link contains a token that works once. Only its digest is stored.
 """
 
 from typing import Literal, NamedTuple
@@ -37,7 +36,7 @@ from portico.storage.email_tokens import NOWHERE, EmailToken
 from portico.storage.mails import Mail
 
 HANDED_HOURS = 24
-"""How long a link holds that an admin hands over."""
+"""How many hours a link is valid that an admin hands over."""
 
 _USELESS = (
     "This link has expired, was used before, or a newer one was made since: open the latest one, or"
@@ -46,14 +45,14 @@ _USELESS = (
 
 
 class Link(NamedTuple):
-    """A kind of link, which is that of the mail around it too, and how long it holds."""
+    """A kind of link, named like the mail that contains it, and how many hours it is valid."""
 
     purpose: Literal["reset", "verify", "new-email"]
     hours: int
 
 
 class HandedOver(NamedTuple):
-    """A link that an admin hands over to a user, and when it ends (epoch milliseconds)."""
+    """A link that an admin hands over to a user, and when it expires (epoch milliseconds)."""
 
     user: User
     link: str
@@ -66,10 +65,11 @@ NEW_EMAIL = Link("new-email", 24)
 
 
 async def ask_reset(env: Environment, email: str, by: By) -> None:
-    """Sends whoever has this e-mail, if anyone, a link to `reset_password`.
+    """Mails the user with this e-mail, if there is one, a link to `reset_password`.
 
-    All that depends on the account happens later, so that nobody can tell what there was. An
-    account gets at most three such mails an hour. Raises `Unavailable` where too many mails wait.
+    Everything that depends on the account happens later, so that the answer does not reveal whether
+    there is one. An account gets at most three such mails an hour. Raises `Unavailable` if too many
+    mails wait.
     """
     try:
         address = normalised(email)
@@ -79,11 +79,12 @@ async def ask_reset(env: Environment, email: str, by: By) -> None:
 
 
 async def give_reset(env: Environment, user_id: int, by: By) -> HandedOver:
-    """A link to `reset_password` for an admin to hand over: it holds for 24 hours, and instead of
-    those before it. As it goes by no mail, it verifies no address.
+    """Creates a link to `reset_password` for an admin to hand over. It is valid for 24 hours and
+    replaces earlier ones. It is not mailed, so its use verifies no e-mail.
 
     Raises `NotFound`, `Conflict` for a mirror and for a suspended user, and `PermissionDenied` for
-    oneself, whose own password takes the current one, and for an admin without the scope `admin`.
+    the caller's own account, which needs the current password, and for an admin without the scope
+    `admin`.
     """
     if by.actor.user_id == user_id:
         raise PermissionDenied("Your own password changes together with the current one.")
@@ -107,18 +108,18 @@ async def give_reset(env: Environment, user_id: int, by: By) -> HandedOver:
 
 
 async def ask_verification(env: Environment, user: User, by: By) -> None:
-    """Sends a user a link to `verify_email`, at most three an hour. Raises `RateLimited`, and
-    `Unavailable` where too many mails wait."""
+    """Mails a user a link to `verify_email`, at most three an hour. Raises `RateLimited`, and
+    `Unavailable` if too many mails wait."""
     await _write(env, user, VERIFY, by)
 
 
 async def ask_new_email(env: Environment, user: User, email: str, current: str, by: By) -> None:
-    """Sends a link to `take_new_email` to the address that a user wants, who proves by the
-    `current` password that the account is theirs.
+    """Mails a link to `take_new_email` to the e-mail that a user wants. `current` is the user's
+    password.
 
-    Whether somebody has that address shows only to whoever opens the link. Raises `Invalid`,
-    `RateLimited` for too many wrong passwords and for more than three links an hour, and
-    `Unavailable` where too many mails wait.
+    Only the recipient who opens the link learns whether another user has that e-mail. Raises
+    `Invalid`, `RateLimited` after too many wrong passwords and for more than three links an hour,
+    and `Unavailable` if too many mails wait.
     """
     if email == user.email:
         message = "is your e-mail already"
@@ -128,9 +129,9 @@ async def ask_new_email(env: Environment, user: User, email: str, current: str, 
 
 
 async def take_new_email(env: Environment, token: str, by: By) -> bool:
-    """Gives the owner of a token the e-mail address that it was sent to, and tells the old address
-    and the new one. Returns whether it is verified by that, since the token went by mail. Raises
-    `Invalid` where the token is of no use, and `Duplicate` where another user has that address."""
+    """Changes the e-mail of a token's user to the address that the token was sent to, and tells the
+    old and the new address. Returns whether that verifies the e-mail, because the token was mailed.
+    Raises `Invalid` if the token is not valid, and `Duplicate` if another user has that e-mail."""
     found = await find_link(env, token, NEW_EMAIL)
 
     async def work(change: Change) -> None:
@@ -149,11 +150,11 @@ async def take_new_email(env: Environment, token: str, by: By) -> bool:
 
 
 async def reset_password(env: Environment, token: str, password: str, by: By) -> None:
-    """Gives the owner of a token a password, which keeps the rules of `chosen_passwords.chosen`.
+    """Sets the password of a token's user, which must satisfy `chosen_passwords.chosen`.
 
-    Ends all that the account is signed in with and has granted; API keys stay. Who got the mail at
-    the account's address has verified that too. Raises `Invalid` where the token is of no use or
-    the password is easy to guess, and `Unavailable` where too many passwords wait to be hashed.
+    Ends all sessions, logins and consents of the account; API keys stay. If the token was mailed to
+    the account's e-mail, that is verified too. Raises `Invalid` if the token is not valid or the
+    password is easy to guess, and `Unavailable` if too many passwords wait to be hashed.
     """
     found = await find_link(env, token, RESET)
     owner = await env.users.get(found.user_id)
@@ -187,8 +188,8 @@ async def reset_password(env: Environment, token: str, password: str, by: By) ->
 
 
 async def verify_email(env: Environment, token: str, by: By) -> None:
-    """Notes that a user gets mail at the address that the token was sent to. Raises `Invalid` where
-    the token is of no use, or the user has another address by now."""
+    """Marks the e-mail that the token was sent to as verified. Raises `Invalid` if the token is not
+    valid, or the user has another e-mail by now."""
     found = await find_link(env, token, VERIFY)
 
     async def work(change: Change) -> None:
@@ -204,8 +205,8 @@ async def verify_email(env: Environment, token: str, by: By) -> None:
 
 
 async def find_link(env: Environment, token: str, link: Link) -> EmailToken:
-    """What a link's token is good for, which stays usable: junk ends here, before anything is
-    hashed or locked. Raises `Invalid` where the token is of no use."""
+    """The stored token of a link, which is not used up yet: invalid tokens are refused before
+    anything is hashed or locked. Raises `Invalid` if the token is not valid."""
     found = await env.email_tokens.by_hash(digest(token))
     if found is None or found.purpose != link.purpose or found.expires_at <= env.clock():
         raise _useless()
@@ -213,7 +214,7 @@ async def find_link(env: Environment, token: str, link: Link) -> EmailToken:
 
 
 async def _use(env: Environment, change: Change, token: str, found: EmailToken) -> User:
-    """Uses the token up; returns its user, locked before it."""
+    """Uses up the token, after locking its user; returns the user. Raises `Invalid`."""
     user = await change.lock(env.users, found.user_id)
     used = await env.email_tokens.take(
         change.tx, digest(token), purpose=found.purpose, now=change.now
@@ -232,10 +233,10 @@ def _useless() -> Invalid:
 
 
 async def write_reset(env: Environment, asked: Ask, place: Mail) -> None:
-    """Writes what `ask_reset` has asked for in its place, where there is somebody. Raises as
-    `admit` and `post` do."""
+    """Writes the mail that `ask_reset` asked for, if there is an account. Raises what `admit` and
+    `post` raise."""
     user = await env.users.by_email(asked.email)
-    # A mirror user's password would open the sandbox to whoever has an address of the past.
+    # A mirror user gets no password: its e-mail may be one that its account no longer has.
     if user is not None and user.account_id is None and user.suspended_at is None:
         await _write(env, user, RESET, By(asked.by), place=place)
 
@@ -249,13 +250,13 @@ async def _write(
     to: str | None = None,
     place: Mail | None = None,
 ) -> None:
-    """Makes a token, instead of those that were sent before it, and the letter that brings it, `to`
-    another address than the account's where one is given: neither where the account is not what it
-    was. What an admin has handed over stays, since anybody may ask for a mail. Raises as `admit`
-    and `post` do of what was asked for, by an ask in this `place` if any."""
+    """Creates a token, which replaces those that were mailed before, and the letter with its link,
+    `to` another address than the account's if given. Does nothing if the account has changed since
+    it was read. Tokens that an admin handed over stay valid, because anybody can ask for a mail.
+    `place` is that of the `Ask`, if there is one. Raises what `admit` and `post` raise."""
     to = to or user.email
     token = mint("", env.random)
-    # Nothing in it was chosen by whoever asked, but for where from.
+    # Of the person who asked, the mail contains only the IP address.
     page = _address(env, link, token)
     until = env.clock() + link.hours * HOUR
     await admit(env, mails_to(user.id, link.purpose), place)
@@ -264,7 +265,7 @@ async def _write(
         present = await change.lock(env.users, user.id)
         if present is None or present.email != user.email or present.suspended_at is not None:
             return
-        # The password that proved whose the account is may be another by now.
+        # The password that the user proved themselves with may have been changed meanwhile.
         if link is NEW_EMAIL and present.password_hash != user.password_hash:
             return
         await env.email_tokens.delete_sent(change.tx, user.id, link.purpose)
@@ -280,5 +281,5 @@ async def _write(
 
 
 def _address(env: Environment, link: Link, token: str) -> str:
-    """The page that a link leads to."""
+    """The address of the page that a link opens."""
     return f"{env.addresses.dashboard}/{link.purpose}?token={token}"

@@ -1,7 +1,7 @@
-"""Filling the sandbox with sample data.
+"""Fills the sandbox with sample data.
 
-The samples are the same at every reset but for ids and times. Sample users have no password, so
-nobody can sign in as one; an operator can make them keys.
+The samples are the same after every reset, except for ids and times. Sample users have no password,
+so nobody can sign in as one; an operator can create keys for them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -42,7 +42,7 @@ class SampleUser(msgspec.Struct):
 
 
 class SampleProduct(msgspec.Struct):
-    """A line of `samples/products.ndjson`, which `portico products import` would take too."""
+    """A line of `samples/products.ndjson`, which `portico products import` accepts too."""
 
     name: str
     category: str
@@ -56,7 +56,7 @@ class SampleProduct(msgspec.Struct):
 
 
 class Filled(msgspec.Struct):
-    """What a reset sandbox holds: samples, and mirrors of live accounts, which stayed."""
+    """What the sandbox contains after a reset: samples, and mirrors of live accounts."""
 
     users: int
     products: int
@@ -64,19 +64,19 @@ class Filled(msgspec.Struct):
 
 
 async def reset(env: Environment, by: By) -> Filled:
-    """Replaces all that the sandbox holds by the samples, in one transaction.
+    """Replaces the sandbox's data by the samples, in one transaction.
 
-    Mirror users of live accounts with all that is theirs, OAuth clients and the audit log stay; a
-    sample user whose e-mail a mirror has is left out. Raises `Conflict` where a user with such an
-    e-mail came in meanwhile, `Unavailable` where somebody writes for long, and ValueError for an
-    environment that has a mirror itself: live.
+    Mirror users of live accounts and what belongs to them, OAuth clients and the audit log stay. A
+    sample user whose e-mail a mirror has is left out. Raises `Conflict` if a user with such an
+    e-mail was created meanwhile, `Unavailable` if another writer holds a lock for too long, and
+    `ValueError` for `live`.
     """
     if env.mirror is not None:
         raise ValueError("only the sandbox is ever reset")
 
     async def work(change: Change) -> dict[str, int]:
-        # Whatever stays was made after the reset, and its event comes after the reset's. Products
-        # first: who makes one looks after it that the caller's account is there.
+        # Locked, so that everything created meanwhile, and its event, comes after the reset.
+        # Products first: a change that inserts one checks the caller's account after that.
         await env.products.lock_all(change.tx)
         await env.users.lock_all(change.tx)
         for stored in await env.imports.take_all(change.tx):
@@ -86,7 +86,7 @@ async def reset(env: Environment, by: By) -> Filled:
             for kind in RESOURCES
             if kind.samples
         }
-        # Whoever repeats a POST after a reset means what is there now.
+        # A POST that is repeated after the reset must act on the new data.
         await env.idempotency_keys.forget(change.tx, change.now + DAY)
         change.note(SandboxReset(filled))
         return filled
@@ -125,11 +125,11 @@ async def _fill_products(env: Environment, change: Change) -> int:
 
 
 _FILLERS = {"users": _fill_users, "products": _fill_products}
-"""Empties a kind of resource and fills it with samples: `domain.resources` names the kinds."""
+"""Replaces a kind of resource by its samples. `domain.resources` says which kinds have samples."""
 
 
 def _aged(samples: Sequence[T], now: int) -> Iterator[tuple[T, int]]:
-    """Samples with the times when they were made: a day apart, the last one yesterday."""
+    """The samples with their creation times: a day apart, the last one yesterday."""
     return zip(samples, (now - age * DAY for age in range(len(samples), 0, -1)), strict=True)
 
 

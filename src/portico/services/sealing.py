@@ -1,4 +1,5 @@
-"""All that the database keeps under the installation's secret, and how it comes under another."""
+"""Everything in the database that is encrypted under the installation's secret, and reencrypting it
+after the secret was replaced."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, NamedTuple
@@ -18,12 +19,12 @@ _SEALED_AS: Mapping[str, Callable[[Any], str]] = {
     "authenticators": second_factor.sealed_as,
     "mails": lambda _: post.SEALED_AS,
 }
-"""The names of seals, by table."""
+"""For each table, the name that its values are sealed under."""
 
 
 class Sealed(NamedTuple):
-    """What is sealed in a row, and the same under the present secret: None where no secret that is
-    here has sealed it."""
+    """A row's sealed value, and the same under the present secret; None if no secret of this host
+    can decrypt it."""
 
     id: int
     before: bytes
@@ -36,7 +37,7 @@ class Sealed(NamedTuple):
 
 
 async def sealed_in(db: Database, vault: Vault, where: Column) -> AsyncIterator[list[Sealed]]:
-    """All that a column holds, the oldest first, by the batch."""
+    """All values of a column, oldest first, in batches."""
     sealed_as = _SEALED_AS[where.table]
     async for rows in batches(db, where):
         yield [
@@ -46,9 +47,9 @@ async def sealed_in(db: Database, vault: Vault, where: Column) -> AsyncIterator[
 
 
 async def reencrypt(env: Environment, by: By) -> tuple[dict[str, int], int]:
-    """Encrypts by the present secret what a former one has encrypted, while servers go on; may be
-    ended at any time, and done again. Returns how many values of each table it was, and how many
-    there are that no secret here opens. Raises `Unavailable`."""
+    """Encrypts under the present secret what is encrypted under a former one. Servers may keep
+    running; it can be interrupted at any time and run again. Returns how many values of each table
+    it reencrypted, and how many no secret of this host can decrypt. Raises `Unavailable`."""
     done = dict.fromkeys(_SEALED_AS, 0)
     closed = 0
     for where in COLUMNS:

@@ -1,9 +1,9 @@
-"""Use cases of what is kept until its owner looks at it, and shown once: pages that hold a secret,
-and forms whose session has ended.
+"""Use cases of texts that are stored until their owner takes them, once: pages that show a secret,
+and forms whose sender's session has ended.
 
-Whoever makes a secret on a page is sent on to it, so that to load the page again makes no second
-one. What waits is encrypted under a token that stands in its address alone, and is stored as a
-digest: a copy of the database shows nothing, and every host can show the page.
+A form that creates a secret redirects to the page that shows it, so reloading creates no second
+secret. The text is encrypted under a token that is only in the page's address; the database has its
+digest. So a copy of the database reveals nothing, and every host can show the page.
 """
 
 import asyncio
@@ -21,24 +21,24 @@ WAITS = 5 * MINUTE
 """How long a page waits, in milliseconds."""
 
 AGAIN = 30 * SECOND
-"""How long the session that a page was shown to may load it again: the answer may have been lost on
-the way."""
+"""How long the session that has seen a page may load it again, in milliseconds: the answer may have
+been lost on the way."""
 
 FORM_WAITS = HOUR
-"""How long a form does."""
+"""How long a form waits, in milliseconds."""
 
 MAX_FORMS = 20
-"""What may wait for a user when another form comes."""
+"""How many pages and forms may wait for a user before another form is refused."""
 
 
 async def keep_page(env: Environment, user_id: int, token: str, page: bytes, by: By) -> None:
-    """Keeps a page for a user of `env`, for whoever brings `take_page` this token, of 256 random
-    bits. Raises `NotFound` where the user is gone."""
+    """Keeps a page for a user of `env`. `take_page` returns it for the token, which has 256 random
+    bits. Raises `NotFound` if the user was deleted."""
     await _keep(env, user_id, token, page, _page_of(user_id), WAITS, by, most=None)
 
 
 async def await_page(env: Environment, token: str) -> None:
-    """Waits, a second at most, for a page that somebody is about to keep under this token."""
+    """Waits, at most a second, until another request has kept a page under this token."""
     for _ in range(20):
         if await env.shown_once.has(digest(token)):
             return
@@ -48,8 +48,8 @@ async def await_page(env: Environment, token: str) -> None:
 async def take_page(
     env: Environment, user_id: int, token: str, session_id: int, by: By
 ) -> bytes | None:
-    """The page that was kept for this user under this token, which this session alone may see from
-    now on, for `AGAIN`. None where it was taken before, has waited too long, or never was."""
+    """The page that was kept for this user under this token. From now on only this session may see
+    it again, for `AGAIN`. None if it was already taken, has expired, or does not exist."""
 
     async def show(change: Change) -> bytes | None:
         return await env.shown_once.show(
@@ -65,15 +65,15 @@ async def take_page(
 
 
 async def keep_form(env: Environment, user_id: int, form: bytes, by: By) -> str:
-    """Keeps a form that a user of `env` has filled; returns the token that `take_form` wants.
-    Raises `NotFound` where the user is gone, and `Conflict` where too much waits for them."""
+    """Keeps a form that a user of `env` has filled in; returns the token for `take_form`. Raises
+    `NotFound` if the user was deleted, and `Conflict` if too much waits for them already."""
     token = mint("", env.random)
     await _keep(env, user_id, token, form, _form_of(user_id), FORM_WAITS, by, most=MAX_FORMS)
     return token
 
 
 async def take_form(env: Environment, user_id: int, token: str, by: By) -> bytes | None:
-    """The form that was kept so, and is gone now; None as `take_page`."""
+    """Takes and deletes the form with this token; None as for `take_page`."""
 
     async def take(change: Change) -> bytes | None:
         return await env.shown_once.take(change.tx, digest(token), user_id=user_id, now=change.now)
@@ -121,7 +121,7 @@ async def _opened(
     find: Callable[[Change], Awaitable[bytes | None]],
     by: By,
 ) -> bytes | None:
-    """What `find` finds under a token, in a change of `by`; None where it finds nothing."""
+    """Decrypts what `find` returns, which runs in a change by `by`; None if it returns None."""
 
     async def work(change: Change) -> bytes | None:
         await change.check()

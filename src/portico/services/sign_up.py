@@ -1,6 +1,7 @@
-"""Use cases of signing up: an own account, for whoever shows that the e-mail is theirs.
+"""Use cases of signing up: people create an account by showing that the e-mail is theirs.
 
-Whether there is an account already shows in the mail alone: neither the answer nor its time tells.
+Only the mail says whether there already is an account; neither the answer nor its timing reveals
+it.
 """
 
 from portico.domain.audit import SYSTEM, By
@@ -19,12 +20,12 @@ from portico.storage.mails import Mail
 
 
 async def ask_sign_up(env: Environment, email: str, by: By, language: str = "en") -> None:
-    """Sends a normalised e-mail a link to an account of its own, as a viewer on Free, in the
-    language of this tag; whoever has one or is invited already is told so there.
+    """Mails a normalised e-mail a link to create an account, as a viewer on Free, in the language
+    with this tag. If there already is an account or an invitation, the mail says so instead.
 
-    An address makes at most ten an hour, an IPv6 network of 48 bits being one. Raises `NotFound`
-    where nobody signs up, `Invalid` for a domain that is not let in, `RateLimited`, and
-    `Unavailable` where too many mails wait.
+    An address (an IPv6 /48 network counts as one) may ask ten times an hour. Raises `NotFound` if
+    sign-up is off, `Invalid` for a domain that may not sign up, `RateLimited`, and `Unavailable` if
+    too many mails wait.
     """
     if not env.sign_up:
         raise NotFound("Accounts are made by invitation here: ask an administrator.")
@@ -37,7 +38,7 @@ async def ask_sign_up(env: Environment, email: str, by: By, language: str = "en"
 
 
 async def write_sign_up(env: Environment, asked: Ask, place: Mail) -> None:
-    """Writes what `ask_sign_up` has asked for in its place. Raises as `admit` and `post` do."""
+    """Writes the mail that `ask_sign_up` asked for. Raises what `admit` and `post` raise."""
     email, by, now = asked.email, whoever(By(asked.by)), env.clock()
     user = await env.users.by_email(email)
     name = name_of(env, email)
@@ -45,7 +46,7 @@ async def write_sign_up(env: Environment, asked: Ask, place: Mail) -> None:
     if user is not None:
         if user.suspended_at is None:
             sign_in = f"{env.addresses.dashboard}/sign-in"
-            # At its own address: another of the same key may be somebody else's.
+            # To the account's address: the one typed may differ and be somebody else's.
             before = letter(env, "signed-up-before", reader(user), by=by, link=sign_in)
             await _send(env, before, place)
         return
@@ -67,14 +68,14 @@ async def write_sign_up(env: Environment, asked: Ask, place: Mail) -> None:
 
     if await put(env, invitation, SignedUp, By(asked.by), write, place=place) is None:
         invited = await env.invitations.of_email(email)
-        if invited is not None:  # else it was used or taken back in this moment
+        if invited is not None:  # otherwise it has just been used or revoked
             to = Reader(invited.email, asked.language)
             await _send(env, letter(env, "invited-before", to, by=by), place)
 
 
 async def _send(env: Environment, written: Letter, place: Mail) -> None:
     async def work(change: Change) -> None:
-        change.told_elsewhere()  # nothing happens but the mail
+        change.told_elsewhere()  # nothing but the mail is stored
         await post(env, change, Waiting("sign-up", written), place)
 
     await env.change(SYSTEM, work)

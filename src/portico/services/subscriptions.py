@@ -1,4 +1,4 @@
-"""The open streams of events: how many an account has, and whether its credential still holds."""
+"""The open event streams: limits those of an account, and ends those whose credential has ended."""
 
 from collections.abc import Sequence
 
@@ -14,20 +14,20 @@ from portico.storage.parts import Part
 from portico.storage.stores import Stores
 
 MOST = 10
-"""Open streams of an account, in all processes and on all hosts."""
+"""How many open streams an account may have, over all processes and hosts."""
 
 CHECK_PERIOD = 0.5
-"""Seconds between two looks at whether credentials still hold."""
+"""Seconds between two checks of whether credentials are still valid."""
 
 LEASE_SECONDS = 15
-"""After how long the places of a process that was killed are free."""
+"""How many seconds the places of a process that was killed stay taken."""
 
 _RENEW_SECONDS = 5
 
 
 class _Open(msgspec.Struct):
-    """Whose a stream is, and the lease that is its place; `until` is when its credential ends, as
-    far as was known under this version."""
+    """An open stream: its principal, and its place, which is a lease. `until` is when its
+    credential expires, as known under this version."""
 
     principal: Principal
     place: str
@@ -36,7 +36,7 @@ class _Open(msgspec.Struct):
     version: int | None = None
 
     def is_over(self, now: int) -> bool:
-        """Whether the end has come, as far as is known."""
+        """Whether the credential has expired, as far as is known."""
         return self.until is not None and now >= self.until
 
 
@@ -46,7 +46,7 @@ class Subscriptions:
     def __init__(
         self, stores: Stores, db: Database, feed: Feed, clock: Clock, process: str
     ) -> None:
-        """`process` is a name that no other process has."""
+        """`process` is a name that is unique to this process."""
         self._stores = stores
         self._db = db
         self._feed = feed
@@ -54,7 +54,7 @@ class Subscriptions:
         self._holder = f"{process} streams"
         self._open: dict[Follower, _Open] = {}
         self._begun = self._ended = 0
-        """How many times a stream was to be opened, and how many of them are through with."""
+        """How many calls of `open` have begun, and how many of them have returned."""
         self._left: set[str] = set()
         self._giving: set[str] = set()
         """Places to give back, and those that are being given back."""
@@ -63,8 +63,8 @@ class Subscriptions:
     async def open(
         self, principal: Principal, after: int | None, types: Sequence[str] | None
     ) -> Follower:
-        """Begins to follow the feed on behalf of a caller; see `Feed.follow`. It ends with the
-        caller's credential. Raises `RateLimited` where the account has `MOST` already."""
+        """Begins to follow the feed on behalf of a caller; see `Feed.follow`. The stream ends with
+        the caller's credential. Raises `RateLimited` if the account already has `MOST` streams."""
         await self._give_back()
         self._begun += 1
         try:
@@ -98,21 +98,22 @@ class Subscriptions:
         self._left.add(self._open.pop(follower).place)
 
     async def run(self) -> None:
-        """Ends what must end, and renews the places of all others. Raises `Unavailable`; what is
-        left is done by the next run."""
+        """Ends streams whose credential has ended, and renews the places of the others. Raises
+        `Unavailable`; the next run then does the rest."""
         await self._give_back()
         if not self._open:
             return
         now = self._clock()
-        # Also where the clock was put back: what ends too far ahead holds no place.
+        # Renewed also after the clock was put back: a lease that ends too far ahead is not valid.
         if not 0 < self._renew_at - now <= _RENEW_SECONDS * SECOND:
             await self._renew(now + LEASE_SECONDS * SECOND)
             self._renew_at = now + _RENEW_SECONDS * SECOND
         await self._check(now)
 
     async def _renew(self, until: int) -> None:
-        """Keeps the places; ends the streams whose place another process has got, because this one
-        stood still for too long, and gives back those whose commit was lost sight of."""
+        """Renews the places. Ends the streams whose place another process has taken, because this
+        one stalled for too long, and gives back places that were taken by a transaction whose
+        outcome stayed unknown."""
         opened, known, begun = [*self._open.items()], self._known(), self._begun
         is_opening = begun > self._ended
         kept = await self._stores.leases.renew(self._holder, until)
@@ -123,13 +124,13 @@ class Subscriptions:
             self._left |= kept - known
 
     def _known(self) -> set[str]:
-        """The places that this process knows to have."""
+        """The places that this process knows it has."""
         return {its.place for its in self._open.values()} | self._left | self._giving
 
     async def _check(self, now: int) -> None:
-        """Looks at the credentials that may have changed, and at those that have come to the end
-        that was known, which use puts off. Ends the streams of those that do not hold any more, or
-        hold for another role."""
+        """Checks the credentials that may have changed, and those whose known expiry has come,
+        which use may have extended. Ends the streams of those that are no longer valid or have
+        another role."""
         due = self._due(now)
         if not due:
             return
@@ -153,7 +154,7 @@ class Subscriptions:
         for follower, its in self._open.items():
             version = self._db.version(*its.parts)
             if version != its.version or its.is_over(now):
-                its.version = version  # before the look: what changes meanwhile asks for another
+                its.version = version  # before the check, so that a change meanwhile is noticed
                 due.append((follower, its))
         return due
 

@@ -1,4 +1,4 @@
-"""Files of products that people send to pages: taken in, stored once they are checked, given up."""
+"""Use cases of uploaded product files: take in, store once checked, discard."""
 
 import os
 from collections.abc import AsyncIterable
@@ -22,19 +22,19 @@ from portico.services.environment import Environment
 
 
 def path_of(env: Environment, upload: Upload) -> Path:
-    """Where a file lies, on the host that it was sent to."""
+    """Where a file is, on the host that it was sent to."""
     return env.uploads_directory / upload.token
 
 
 async def is_behind(env: Environment, upload: Upload) -> bool:
-    """Whether nobody works on a file yet, but on another: one is worked on at a time."""
+    """Whether a file waits for another one: they are processed one at a time."""
     begun = not upload.under_way or upload.seen_at
     return not begun and await env.uploads.other_at_work(upload.id, env.clock() - SILENT)
 
 
 async def is_lost(env: Environment, upload: Upload) -> bool:
-    """Whether a file that should be worked on is neither here nor, as it seems, anywhere else: its
-    host was exchanged, or is away."""
+    """Whether a file that should be processed is not on this host and has not been processed for
+    longer than `LOST`: its host was replaced, or is down."""
     silent = env.clock() - (upload.seen_at or upload.created_at) > LOST
     away = upload.under_way and silent and not path_of(env, upload).exists()
     return away and not await is_behind(env, upload)
@@ -49,8 +49,9 @@ async def take_in(
     *,
     updates: bool,
 ) -> Upload:
-    """Stores a file, to be checked. What does not come whole leaves nothing. Raises `Conflict` for
-    one too many, `PayloadTooLarge`, `Unavailable`, and what `chunks` raise."""
+    """Receives a file, to be checked by the job. If it does not arrive completely, nothing is kept.
+    Raises `Conflict` for more than `MAX_WAITING` files, `PayloadTooLarge`, `Unavailable`, and what
+    `chunks` raises."""
     own = [one for one in await env.uploads.all() if one.account_id == account_id]
     waiting = [one for one in own if one.state in WAITING and not await is_lost(env, one)]
     if len(waiting) >= MAX_WAITING:
@@ -83,11 +84,12 @@ def _too_many() -> Conflict:
 
 
 async def _written(path: Path, account_id: int, chunks: AsyncIterable[bytes]) -> int:
-    """Writes a file that others cannot read; returns its size. Raises `Conflict` where as many of
-    the account are here, those included that are being sent."""
+    """Writes the chunks to a file that other users cannot read; returns its size. Raises `Conflict`
+    for too many files of the account on this host, including those still being sent."""
     size = 0
     try:
-        for directory in (path.parent.parent, path.parent):  # no data directory that is away
+        # Not with parents: a data directory that is not mounted must not be created.
+        for directory in (path.parent.parent, path.parent):
             directory.mkdir(mode=0o700, exist_ok=True)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             if len(list(path.parent.glob(f"{account_id}-*"))) > MAX_WAITING:
@@ -97,17 +99,17 @@ async def _written(path: Path, account_id: int, chunks: AsyncIterable[bytes]) ->
                 if size > MAX_BYTES:
                     raise PayloadTooLarge(f"The file is larger than {MAX_BYTES >> 20} MiB.")
                 file.write(chunk)
-                file.flush()  # its time of change tells that it is being sent
+                file.flush()  # its modification time shows that it is still being sent
             links = os.fstat(file.fileno()).st_nlink
     except OSError as error:
         raise Unavailable("The file could not be stored here.", 60) from error
-    if not links:  # it rested on its way for so long that it was cleared away
+    if not links:  # the upload paused for so long that a job deleted the file
         raise Unavailable("The file took too long to come: send it again.", 1)
     return size
 
 
 async def begin_storing(env: Environment, upload_id: int, account_id: int, by: By) -> None:
-    """Has a file stored that is checked; where that has begun, nothing happens. Raises `NotFound`,
+    """Lets the job store a checked file; does nothing if that has begun already. Raises `NotFound`,
     and `Conflict` for a file that cannot be stored."""
 
     async def work(change: Change) -> None:
@@ -128,7 +130,7 @@ async def begin_storing(env: Environment, upload_id: int, account_id: int, by: B
 
 
 async def discard(env: Environment, upload_id: int, account_id: int, by: By) -> None:
-    """Forgets a file that is not being stored, or is lost. Raises `NotFound` and `Conflict`."""
+    """Deletes a file, unless it is being stored and not lost. Raises `NotFound` and `Conflict`."""
 
     async def work(change: Change) -> Upload:
         upload = await _own(env, change, upload_id, account_id)

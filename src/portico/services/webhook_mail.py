@@ -12,7 +12,7 @@ from portico.services.letters import Kind, tell
 async def tell_admins(
     env: Environment, change: Change, admins: Sequence[User], webhook: Webhook, reason: str
 ) -> None:
-    """Tells the admins by mail that Portico disables a webhook, and why."""
+    """Tells the admins by mail that Portico has disabled a webhook, and why."""
     kind: Kind = "webhook-gone" if reason == RECEIVER_GONE else "webhook-failing"
     page = f"{env.addresses.dashboard}/webhooks/{webhook.id}"
     for admin in admins:

@@ -35,11 +35,11 @@ from portico.storage.deliveries import Attempt
 SEALED_AS = "webhook"
 
 Check = Callable[[Webhook], None]
-"""Raises `PreconditionFailed` where the caller expected the webhook to be another."""
+"""Checks `If-Match` against the stored webhook. Raises `PreconditionFailed`."""
 
 
 class Signing(NamedTuple):
-    """A webhook and its new secret, which is not kept in the clear."""
+    """A webhook and its new secret, which is stored encrypted."""
 
     webhook: Webhook
     secret: str
@@ -58,8 +58,9 @@ async def read_webhook(env: Environment, webhook_id: int) -> Webhook:
 
 
 async def create_webhook(env: Environment, values: dict[str, Any], by: By) -> Signing:
-    """Makes a webhook of these values, which its rules have passed. It is told what happens from
-    then on. Raises `Invalid` for a URL that leads inside, and `Conflict` for one too many."""
+    """Creates a webhook. `values` are validated fields of `Webhook`. It gets events from now on.
+    Raises `Invalid` for a URL that leads to an internal address, and `Conflict` for more than
+    `MOST_WEBHOOKS`."""
     _check_url(env, values)
     secret = mint_webhook_secret(env.random)
     sealed = _sealed(env, secret)
@@ -94,9 +95,9 @@ async def change_webhook(
     by: By,
     check: Check = lambda _: None,
 ) -> Webhook:
-    """Changes a webhook's values. `enabled` says whether anything is sent to it: disabling drops
-    what is pending, and enabled again it is told what happens from then on; so it is with `types`.
-    Raises `NotFound`, `Invalid` and what `check` does."""
+    """Changes a webhook's values. Setting `enabled` to false drops pending deliveries; a webhook
+    that is enabled again, or whose `types` are changed, gets matching events from then on. Raises
+    `NotFound`, `Invalid` and what `check` raises."""
     _check_url(env, values)
     changes = dict(values)
     enabled = changes.pop("enabled", None)
@@ -122,7 +123,7 @@ async def change_webhook(
     if "types" in changes:
         seen = await read_webhook(env, webhook_id)
         if seen.enabled and seen.types != changes["types"]:
-            await fan_out(env, [seen])  # in parts, so that little is left to the change
+            await fan_out(env, [seen])  # in batches, so that the change has little left to do
     webhook = await env.change(by, work)
     env.db.bell.ring()
     return webhook
@@ -131,10 +132,10 @@ async def change_webhook(
 async def disable_webhook(
     env: Environment, seen: Webhook, reason: str, by: By, attempt: Attempt | None = None
 ) -> bool:
-    """Disables a webhook for this reason, which was found as it was `seen`, and tells the admins by
-    mail; notes with it what came of the `attempt` that told the reason, if nothing tells it again.
-    False, and nothing was noted, where somebody else has, or deleted it, or it leads elsewhere or
-    works by now."""
+    """Disables a webhook for this reason, which was found for the webhook as `seen`, and tells the
+    admins by mail. Also stores the `attempt` that gave the reason, if given. Returns False, and
+    changes nothing, if the webhook is already disabled or deleted, has another URL, or works by
+    now."""
     admins = await env.users.admins()
 
     async def work(change: Change) -> bool:
@@ -157,7 +158,7 @@ async def disable_webhook(
 async def _switched(
     env: Environment, change: Change, webhook: Webhook, reason: str | None
 ) -> Webhook:
-    """A webhook that is disabled for a reason, or enabled again without one."""
+    """Disables a webhook for a reason, or enables it if that is None; returns what to store."""
     webhook = msgspec.structs.replace(webhook, disabled_reason=reason)
     if reason is not None:
         dropped = await env.deliveries.last_of(change.tx, webhook.id)
@@ -172,8 +173,8 @@ async def _switched(
 
 
 async def rotate_secret(env: Environment, webhook_id: int, by: By) -> Signing:
-    """Gives a webhook another secret; the one so far signs beside it for 24 hours, where it can be
-    read. Raises `NotFound`."""
+    """Gives a webhook a new secret. The old one also signs for 24 hours, if it can be decrypted.
+    Raises `NotFound`."""
     secret = mint_webhook_secret(env.random)
     sealed = _sealed(env, secret)
 
@@ -197,8 +198,7 @@ async def rotate_secret(env: Environment, webhook_id: int, by: By) -> Signing:
 async def delete_webhook(
     env: Environment, webhook_id: int, by: By, check: Check = lambda _: None
 ) -> None:
-    """Removes a webhook; nothing is sent to it any more. Raises `NotFound` and what `check`
-    does."""
+    """Deletes a webhook; nothing more is sent to it. Raises `NotFound` and what `check` raises."""
 
     async def work(change: Change) -> None:
         webhook = await _locked(env, change, webhook_id)
@@ -211,8 +211,8 @@ async def delete_webhook(
 
 
 async def test_webhook(env: Environment, webhook_id: int, by: By) -> None:
-    """Has a webhook sent a `ping`, which no list shows, once. Raises `NotFound`, and `Conflict`
-    where it is disabled."""
+    """Sends a webhook a `ping` event, which is not listed, once. Raises `NotFound`, and `Conflict`
+    if it is disabled."""
 
     async def work(change: Change) -> None:
         webhook = _enabled(await _locked(env, change, webhook_id))
@@ -222,8 +222,8 @@ async def test_webhook(env: Environment, webhook_id: int, by: By) -> None:
 
 
 async def redeliver(env: Environment, webhook_id: int, delivery_id: int, by: By) -> None:
-    """Queues what was delivered, or not, once more. Raises `NotFound`, `Conflict` where the webhook
-    is disabled, and `Gone` where the event is no longer kept."""
+    """Queues another delivery of the same event. Raises `NotFound`, `Conflict` if the webhook is
+    disabled, and `Gone` if the event is no longer kept."""
     delivery = await read_delivery(env, webhook_id, delivery_id)
     if not await env.events.some([delivery.event_id]):
         raise Gone(f"The event {delivery.event_id} is no longer kept.")
@@ -249,7 +249,7 @@ async def read_delivery(env: Environment, webhook_id: int, delivery_id: int) -> 
 
 
 def opened(env: Environment, sealed: bytes) -> str | None:
-    """A webhook's secret; None where it was sealed by another installation's."""
+    """Decrypts a webhook's secret; None if another installation's secret sealed it."""
     secret = env.vault.open(sealed, SEALED_AS)
     return None if secret is None else secret.decode()
 
