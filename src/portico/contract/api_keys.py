@@ -1,4 +1,4 @@
-"""API keys on the wire."""
+"""The JSON shapes of API keys."""
 
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -72,7 +72,7 @@ class SuccessorKey(KeyItem, frozen=True, kw_only=True):
 
 
 def key_item(key: ApiKey, now: int) -> KeyItem:
-    """A key as it stands at `now`, in epoch milliseconds."""
+    """A key with its status at `now`, in epoch milliseconds."""
     return KeyItem(**_facts(key, now))
 
 
@@ -92,12 +92,12 @@ def _facts(key: ApiKey, now: int) -> dict[str, Any]:
 
 
 def in_order(scopes: frozenset[str] | None) -> list[str] | None:
-    """Scopes as they are listed, the harmless ones first."""
+    """Scopes in their usual order, the least powerful first."""
     return None if scopes is None else [scope for scope in SCOPES if scope in scopes]
 
 
 def successor_key(key: ApiKey, previous: PreviousKey, now: int) -> SuccessorKey:
-    """The successor of a rotated key as it stands at `now`."""
+    """The successor of a rotated key with its status at `now`."""
     return SuccessorKey(**_facts(key, now), previous_key=previous)
 
 
@@ -117,7 +117,7 @@ class RotatedKey(msgspec.Struct, frozen=True, kw_only=True):
 def rotated_key(
     successor: ApiKey, key: str | UnsetType, previous_id: int, previous_end: int
 ) -> RotatedKey:
-    """What POST /api-keys/rotate answers."""
+    """The answer of POST /api-keys/rotate."""
     return RotatedKey(
         id=successor.id,
         name=successor.name,
@@ -175,5 +175,5 @@ class MadeKey(KeyItem, frozen=True, kw_only=True):
 
 
 def made_key(key: ApiKey, secret: str | UnsetType, now: int) -> MadeKey:
-    """What POST /api-keys answers."""
+    """The answer of POST /api-keys."""
     return MadeKey(**_facts(key, now), key=secret)

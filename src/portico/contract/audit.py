@@ -13,14 +13,14 @@ from portico.domain.words import Format
 
 
 class AuditUser(msgspec.Struct):
-    """The account that an entry names."""
+    """The account of an entry's actor."""
 
     id: int | None
     email: str | None
 
 
 class AuditEntry(msgspec.Struct):
-    """One entry; `user` is None where no account is known."""
+    """One entry; `user` is None if no account is known."""
 
     id: int
     at: str
@@ -36,7 +36,7 @@ class AuditEntry(msgspec.Struct):
 
 
 def entry_out(entry: Entry) -> AuditEntry:
-    """An entry in the shape that is shown."""
+    """An entry as it is shown."""
     known = entry.user_id is not None or entry.email is not None
     return AuditEntry(
         entry.id,
@@ -54,7 +54,7 @@ def entry_out(entry: Entry) -> AuditEntry:
 
 
 def header(form: Format) -> bytes:
-    """What stands before the first entry in a file."""
+    """The beginning of a file, before the first entry."""
     return csv_text([Entry.__struct_fields__]) if form == "csv" else b""
 
 

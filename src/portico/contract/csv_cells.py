@@ -1,4 +1,4 @@
-"""Tables as CSV that no spreadsheet runs, and what spreadsheets add to them."""
+"""CSV in which spreadsheets run no formulas, and the cells that spreadsheets add."""
 
 import csv
 import io
@@ -6,23 +6,23 @@ from collections.abc import Iterable
 
 APOSTROPHE = "'"
 _GUARDED = frozenset(("=", "+", "-", "@", "\t", "\r", APOSTROPHE))
-"""How a cell begins that gets an apostrophe before it: a formula, or what would read back as one
-that had got it."""
+"""The first characters of cells that get an apostrophe before them: those of formulas, and the
+apostrophe itself, so that cells read back unchanged."""
 
 
 def guarded(text: str) -> str:
-    """A text cell that a spreadsheet takes for text."""
+    """A text as a cell that a spreadsheet does not take for a formula."""
     return f"{APOSTROPHE}{text}" if text[:1] in _GUARDED else text
 
 
 MOST_CELLS = 20_000
-"""In a record: more than any spreadsheet has columns (16,384). To look through a million would hold
-up everybody else."""
+"""The most cells of a record: more than a spreadsheet has columns (16,384). Checking a million
+would block the event loop."""
 
 
 def shortened(cells: list[str], least: int) -> list[str]:
-    """A record without the empty cells at its end, but for the first `least` cells: spreadsheets
-    write some for columns that nothing stands in any more. One of too many cells stays as it is."""
+    """A record without the empty cells after its first `least` cells, which spreadsheets write for
+    columns that are no longer used. A record of too many cells is returned as it is."""
     length = len(cells)
     if length > MOST_CELLS:
         return cells
@@ -32,7 +32,7 @@ def shortened(cells: list[str], least: int) -> list[str]:
 
 
 def csv_text(records: Iterable[Iterable[object]]) -> bytes:
-    """Records as RFC 4180 has them; None is an empty cell."""
+    """Records as CSV (RFC 4180); None is an empty cell."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\r\n").writerows(records)
     return text.getvalue().encode()

@@ -1,4 +1,4 @@
-"""What every answer shares: envelopes, pagination, times, and the error body."""
+"""The parts that all answers share: envelopes, pagination, times, and the error body."""
 
 import time
 from functools import lru_cache
@@ -83,7 +83,7 @@ encode = msgspec.json.Encoder().encode
 
 
 def listed(data: list[T], *, page: int, limit: int, total: int, exact: bool = True) -> Listed[T]:
-    """`data` as one page of `total` items, or of more where that is not `exact`."""
+    """`data` as one page of `total` items, or of more than `total` if that is not `exact`."""
     told = UNSET if exact else False
     return Listed(data, Pagination(page, limit, total, -(-total // limit), told))
 
@@ -103,7 +103,7 @@ def timestamp(milliseconds: int) -> str:
 
 
 def optional_timestamp(milliseconds: int | None) -> str | None:
-    """The same of a time that may not be there."""
+    """As `timestamp`, for a time that may be None."""
     return None if milliseconds is None else timestamp(milliseconds)
 
 

@@ -1,4 +1,4 @@
-"""Events on the wire, and what of a change is told in one."""
+"""The JSON shapes of events, and which notes of changes become events."""
 
 import re
 from collections.abc import Callable
@@ -119,13 +119,13 @@ EVENT_DATA: dict[str, type[msgspec.Struct]] = {
     "sandbox.reset": SandboxResetBody,
     PING: PingBody,
 }
-"""The shape of `data` of every type that webhooks are told."""
+"""The shape of `data` by type of event, including those that only webhooks get."""
 
 EVENT_PREVIOUS: dict[str, dict[str, Any]] = {
     "user.updated": {"role": "viewer"},
     "product.updated": {"price": 19.95},
 }
-"""The types that carry `previous`, with an example of it."""
+"""The types that have `previous`, with an example of it."""
 
 
 class EventPages(msgspec.Struct, frozen=True):
@@ -224,7 +224,7 @@ StreamedEvents = Annotated[
 
 
 def event_body(event: StoredEvent) -> EventBody:
-    """An event as readers and webhooks get it: the same bytes every time."""
+    """An event as readers and webhooks get it, always with the same bytes."""
     return EventBody(
         event.id,
         event.type,
@@ -235,12 +235,13 @@ def event_body(event: StoredEvent) -> EventBody:
 
 
 def delivered(event: StoredEvent) -> bytes:
-    """The body of an event's deliveries, the same every time."""
+    """The body of an event's deliveries."""
     return encode(event_body(event))
 
 
 def published(event: Event, now: int) -> Published | None:
-    """What is told of a change at `now`, in epoch milliseconds; None where nothing is."""
+    """The event that is published for a note at `now`, in epoch milliseconds; None if it is not
+    published."""
     tell = _TELLING.get(type(event))
     return tell(event, now) if tell else None
 
@@ -250,7 +251,8 @@ def _text(body: msgspec.Struct | dict[str, Any]) -> str:
 
 
 def _updated(kind: str, before: msgspec.Struct, after: msgspec.Struct) -> Published | None:
-    """An update by what differs of two representations, derived fields too."""
+    """The event of an update, from the differences of two representations, including derived
+    fields; None if they do not differ."""
     old = {
         name: value
         for name in after.__struct_fields__

@@ -1,4 +1,4 @@
-"""What JSON Schema says of the domain's rules, as far as it can say them."""
+"""The rules of the domain as JSON Schema, as far as it can express them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -57,11 +57,11 @@ _FACTS: dict[Rule, Facts] = {
         "description": "Kept exactly; at most four decimals.",
     },
 }
-"""Of the rules that are functions."""
+"""The facts of rules that are functions."""
 
 
 def facts(rule: Rule) -> Facts:
-    """What a schema says of whatever a rule accepts; nothing for one that says nothing."""
+    """The schema keywords of the values that a rule accepts; empty if there are none."""
     match rule:
         case Trimmed(low=low, high=high):
             return {

@@ -1,4 +1,4 @@
-"""What is told of a file's rows that do not go in."""
+"""The report of a file's rows that cannot be stored."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,11 +10,11 @@ from portico.contract.reading import printable
 from portico.domain.uploads import Rejected
 
 _MOST_SHOWN = 60
-"""Characters of a faulty value."""
+"""How many characters of a faulty value are shown."""
 
 
 def report(rejected: Iterable[Rejected]) -> bytes:
-    """Faulty rows as a table: a line for each fault."""
+    """The faults of rows as CSV, one line for each fault."""
     head = [("line", "field", "message", "value")]
     return csv_text(head) + csv_text(
         (row.line, guarded(fault.field), guarded(fault.message), guarded(fault.value))
@@ -24,8 +24,8 @@ def report(rejected: Iterable[Rejected]) -> bytes:
 
 
 def beginning(value: Any, path: str) -> str:
-    """How the value at a dotted path begins; empty where there is none, or where it is made of
-    others: to write all of those for each fault would take long."""
+    """The beginning of the value at a dotted path; empty if there is none, or for an array or
+    object, because writing all of it out for each fault would take long."""
     for name in path.split("."):
         if isinstance(value, list) and name.isdecimal() and int(name) < len(value):
             value = value[int(name)]

@@ -1,4 +1,4 @@
-"""The lines of a file as text, row by row: what a row may take is bounded."""
+"""Reads the lines of a file as text, row by row, and bounds the size of a row."""
 
 from typing import BinaryIO
 
@@ -6,7 +6,7 @@ from portico.domain.errors import Unreadable
 
 MAX_ROW_BYTES = 1024 * 1024
 MAX_ROW_LINES = 20_000
-"""Of a row with the empty lines before it: cells of CSV may hold lines."""
+"""The most lines of a row, including empty lines before it: a CSV cell may contain newlines."""
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 NOT_UTF8 = "must be UTF-8"
@@ -14,16 +14,17 @@ _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 class RowError(ValueError):
-    """The row cannot be taken apart."""
+    """The row cannot be parsed."""
 
 
 class TooLong(RowError):
-    """It goes on beyond what any row may take."""
+    """The row exceeds `MAX_ROW_BYTES` or `MAX_ROW_LINES`."""
 
 
 class Lines:
-    """The lines of a file as text, row by row. A line that is one too many of its row raises
-    `TooLong`; the next can be had. The first raises `Unreadable` where it is marked as UTF-16."""
+    """The lines of a file as text, row by row. A line beyond the limits of its row raises
+    `TooLong`, after which the next line can be read. The first line raises `Unreadable` if it has
+    the byte order mark of UTF-16."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -32,13 +33,13 @@ class Lines:
         self.text = ""
         """The line that was read last."""
         self.quotes = 0
-        """How many stand in it."""
+        """How many quotes that line contains."""
         self.begin_row()
 
     def begin_row(self) -> None:
-        """What comes next is of another row."""
+        """The next line begins another row."""
         self.is_utf8 = True
-        """Whether all of the row is: what is not, U+FFFD stands for."""
+        """Whether the whole row is valid UTF-8; invalid bytes are read as U+FFFD."""
         self._last_number = self.number + MAX_ROW_LINES
         self._last_end = self.end + MAX_ROW_BYTES
 
@@ -70,14 +71,14 @@ class Lines:
         return self.text
 
     def alone(self) -> str:
-        """The next line, a row by itself. Raises `RowError` also where it is not UTF-8."""
+        """The next line as a whole row. Raises `RowError` also if it is not UTF-8."""
         line = next(self)
         if not self.is_utf8:
             raise RowError(NOT_UTF8)
         return line
 
     def _skip(self) -> None:
-        """Reads on to the end of the line."""
+        """Skips to the end of the line."""
         while rest := self._file.readline(MAX_ROW_BYTES):
             self.end += len(rest)
             self.quotes += rest.count(b'"')

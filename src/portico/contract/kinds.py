@@ -1,4 +1,4 @@
-"""The kinds of values that JSON bodies hold."""
+"""The kinds of values in JSON bodies."""
 
 from collections.abc import Callable
 from decimal import Decimal
@@ -26,10 +26,10 @@ def _ruled(rule: Callable[[Any], Any], value: Any, path: str, faults: Faults) ->
 
 
 class Text:
-    """A JSON string that keeps a rule of the domain."""
+    """A JSON string that satisfies a rule of the domain."""
 
     def __init__(self, rule: Callable[[str], str], **schema: Any) -> None:
-        """`schema` says what the rule's own facts do not."""
+        """`schema` adds to the facts of the rule."""
         self._rule = rule
         self._schema = schema
 
@@ -49,7 +49,7 @@ class Text:
 
 
 def any_text(**schema: Any) -> Text:
-    """A JSON string that keeps no rule, but that it can be stored; `schema` as in `Text`."""
+    """Any JSON string that can be stored; `schema` as in `Text`."""
     return Text(str, pattern=patterns.TEXT, **schema)
 
 
@@ -63,9 +63,9 @@ class Integer:
 
     def read(self, value: Any, path: str, faults: Faults) -> Any:
         """See `Kind.read`."""
-        # 5.0 is an integer to JSON Schema, and to everyone who computes in floats.
+        # 5.0 is an integer in JSON Schema, and clients that compute in floats send it.
         if isinstance(value, Decimal) and value == value.to_integral_value():
-            # No rule admits what is beyond, and to write a large exponent out takes for ever.
+            # No rule allows larger values, and converting a large exponent would take forever.
             value = int(max(-_BEYOND, min(value, _BEYOND)))
         if not isinstance(value, int) or isinstance(value, bool):
             faults.cannot_read(path, "must be an integer")
@@ -112,7 +112,7 @@ class Boolean:
 
 
 class Nullable:
-    """null, or something else."""
+    """null, or a value of another kind."""
 
     def __init__(self, kind: Kind) -> None:
         self._kind = kind
@@ -128,8 +128,8 @@ class Nullable:
 
 
 class Unjudged:
-    """What another kind reads, as it was sent: of its type, but its rules are kept by a use case,
-    which tells what breaks them together with what else there is to tell."""
+    """Checks that a value has the form of another kind and leaves it as it was sent. A use case
+    checks its rules, so that it can report their faults together with its own."""
 
     def __init__(self, kind: Kind) -> None:
         self._kind = kind
@@ -148,7 +148,7 @@ class Unjudged:
 
 
 class Object:
-    """An object with declared fields; read as the dict of those that were sent."""
+    """An object with declared fields, read as a dict of those that were sent."""
 
     def __init__(self, shape: type[msgspec.Struct]) -> None:
         self._shape = shape
@@ -163,7 +163,7 @@ class Object:
 
 
 _MORE = 100
-"""Of what has too many entries so many more are looked at, for other faults."""
+"""How many entries beyond the allowed number are still checked for other faults."""
 
 
 class Items:
@@ -195,7 +195,7 @@ class Items:
 
 
 class Texts:
-    """An object of free names whose values are strings."""
+    """An object with arbitrary names whose values are strings."""
 
     def __init__(self, name: Text, value: Text, most: int) -> None:
         self._name = name
@@ -227,8 +227,8 @@ class Texts:
 
 
 def object_schema(shape: type[msgspec.Struct]) -> dict[str, Any]:
-    """The JSON Schema of a shape that is read. What a field has by default is told in words: of
-    fields with `default`, some generators believe that they must be sent."""
+    """The JSON Schema of a shape that is read. Default values are given in the description: some
+    code generators treat fields with `default` as required."""
     properties = {name: kind.schema() for name, kind in fields_of(shape).items()}
     for item in msgspec.structs.fields(shape):
         if item.default not in (msgspec.NODEFAULT, msgspec.UNSET, None, ""):

@@ -1,4 +1,4 @@
-"""The OAuth endpoints on the wire: the parameters that they take, and what they answer."""
+"""The parameters and answers of the OAuth endpoints."""
 
 from typing import Annotated, ClassVar
 

@@ -42,7 +42,7 @@ def _cursor(text: str) -> str:
 
 
 class ListQuery(msgspec.Struct, frozen=True):
-    """What every list is asked for."""
+    """The query parameters of every list."""
 
     page: PageNumber = 1
     limit: Limit = 25
@@ -59,7 +59,7 @@ class ListQuery(msgspec.Struct, frozen=True):
 
     @staticmethod
     def across(values: Mapping[str, Any]) -> list[Fault]:
-        """Faults that lie between parameters."""
+        """Faults that involve several parameters."""
         if "page" in values and "cursor" in values:
             return [Fault("cursor", "must not stand beside page")]
         return []

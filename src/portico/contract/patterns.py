@@ -1,22 +1,22 @@
-r"""Regular expressions that say the rules of the domain in JSON Schema.
+r"""Regular expressions that express the rules of the domain in JSON Schema.
 
-They match exactly what the rules accept, or say where they do not. They are kept to what ECMA 262,
-Python and Rust read alike, so white space is written out: `\s` means something else in each.
-Lengths that the rest does not bound are bounded by a negative lookahead at the beginning.
+They match exactly what the rules accept; exceptions are noted. They use only syntax that ECMA 262,
+Python and Rust interpret alike, so white space is spelled out: `\s` differs between them. Lengths
+that the rest does not bound are bounded by a negative lookahead at the beginning.
 """
 
 _SPACE = r"\t-\r\x1c- \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 _MARK = rf"[^{_SPACE}\u0000]"
 
 TEXT = r"^[^\u0000]*$"
-"""Any text that can be stored: NUL cannot."""
+"""Any text without NUL, which cannot be stored."""
 
 STRONG = (
     r"^(?![^\u0000]{129})(?=[^\u0000]*[A-Z\xc0-\xd6\xd8-\xde])"
     r"(?=[^\u0000]*[a-z\xaa\xb5\xba\xdf-\xf6\xf8-\xff])"
     r"(?=[^\u0000]*[0-9])[^\u0000]{8,}$"
 )
-"""Passwords, with letters of the Latin-1 range; the rule knows those of every script."""
+"""Passwords, with letters of the Latin-1 range; the rule accepts those of every script."""
 
 LANGUAGE = r"^[A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,8})*$"
 
@@ -28,8 +28,7 @@ EMAIL = (
     r"(?!(?:[Aa][Rr][Pp][Aa]|[Ii][Nn][Vv][Aa][Ll][Ii][Dd]|[Oo][Nn][Ii][Oo][Nn]"
     r"|[Ll][Oo][Cc][Aa][Ll][Hh][Oo][Ss][Tt])$)[A-Za-z]{2,63}$"
 )
-"""Addresses in ASCII with a usual domain, at most 254 characters; the rule also takes those of
-RFC 6531."""
+"""E-mails in ASCII, at most 254 characters; the rule also accepts those of RFC 6531."""
 
 _REST = r"[A-Za-z0-9._~:/@!$&'()*+,;=-]|%[0-9A-Fa-f]{2}"
 _TAIL = rf"(?:\?|{_REST})*"
@@ -43,11 +42,11 @@ WEB_URL = (
     rf"(?::{_PORT})?"
     rf"(?:/(?:{_REST})*)?(?:\?{_TAIL})?(?:#{_TAIL})?$"
 )
-"""At most 2048 characters, with a host by name or IPv4 address; the rule also takes IPv6."""
+"""At most 2048 characters, with a name or IPv4 address as host; the rule also accepts IPv6."""
 
 
 def trimmed(low: int, high: int) -> str:
-    """Text that has `low` (1 or 2) to `high` characters once white space around it is gone."""
+    """Text with `low` (1 or 2) to `high` characters, without the white space around it."""
     rest = rf"[^\u0000]{{0,{high - 2}}}{_MARK}"
     core = rest if low > 1 else f"(?:{rest})?"
     return f"^[{_SPACE}]*{_MARK}{core}[{_SPACE}]*$"

@@ -1,15 +1,15 @@
-"""Products in files: CSV and NDJSON, both with the fields of POST /products and by its rules.
+"""Products in files: CSV and NDJSON, both with the fields and rules of POST /products.
 
-NDJSON holds one product a line, CSV a header that names fields and one product a record; a CSV cell
-of `images` or `metadata` holds JSON. A row with an `id` changes the product that has it, by the
-rules of PATCH, where that is asked for; it is faulty where not. An empty cell of CSV leaves its
-field out of a new product, and empties it in one that is changed. Records of empty cells alone are
-passed over, and so are empty cells after the last column. Files are UTF-8, with or without a byte
-order mark, and read as streams: what is held at once, and how long it takes to come to the next
-row, is bounded by the longest row that is taken. What is written here reads back the same.
+NDJSON has one product per line; CSV has a header that names fields, and one product per record. A
+CSV cell of `images` or `metadata` contains JSON. A row with an `id` changes that product by the
+rules of PATCH if `update` is set; otherwise it is faulty. An empty CSV cell is omitted from a new
+product, and empties the field of a changed one. Records of only empty cells are ignored, and so are
+empty cells after the last column. Files are UTF-8, with or without a byte order mark, and read as
+streams: memory, and the time to get to the next row, are bounded by the longest row that is
+accepted. Files that are written here read back the same.
 
-A spreadsheet runs what it takes for a formula. So a text cell of CSV that begins like one is
-written with an apostrophe before it, and one apostrophe is taken off where a text cell is read.
+Spreadsheets run formulas. So a CSV text cell that begins like a formula is written with an
+apostrophe before it, and one leading apostrophe is removed when a text cell is read.
 """
 
 import csv
@@ -52,7 +52,7 @@ from portico.domain.products import Product
 from portico.domain.words import Format
 
 ROW = "row"
-"""The field named by a fault of a whole row."""
+"""The field that a fault of a whole row names."""
 
 _ID = "id"
 _NAMES = CreateProduct.__struct_fields__
@@ -64,7 +64,7 @@ _NUMBERS = frozenset(
 )
 _JSON = frozenset(name for name in _NAMES if isinstance(_KINDS[name], Items | Texts))
 _EMPTY: dict[str, Any] = {name: [] if isinstance(_KINDS[name], Items) else {} for name in _JSON}
-"""What an empty cell of these stands for, where a product is changed."""
+"""The values of empty cells of these fields in a row that changes a product."""
 
 _FIELDS = f"Fields are {', '.join(_COLUMNS)}, with commas in between."
 
@@ -72,11 +72,11 @@ _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _SURELY_SHORT = 18
 _DIVIDERS = {";": "semicolons", "\t": "tabs"}
 _MOST_WRONGS = 10
-"""How much of what is wrong with a header is told."""
+"""How many faults of a header are reported."""
 
 
 def format_of(name: str) -> Format | None:
-    """The format that a file's name tells, if it does."""
+    """The format that a file's name implies, if any."""
     ending = name.lower().rpartition(".")[2]
     if ending == "csv":
         return "csv"
@@ -84,7 +84,7 @@ def format_of(name: str) -> Format | None:
 
 
 def sniff(start: bytes) -> Format:
-    """The format that a file's first bytes tell. Raises `Unreadable` for a JSON array."""
+    """The format that a file's first bytes imply. Raises `Unreadable` for a JSON array."""
     first = start.removeprefix(BYTE_ORDER_MARK).lstrip()[:1]
     if first == b"[":
         raise Unreadable("This is a JSON array; write one product a line instead (NDJSON).")
@@ -92,15 +92,15 @@ def sniff(start: bytes) -> Format:
 
 
 def read_products(file: BinaryIO, form: Format, *, update: bool = False) -> Iterator[FileRow]:
-    """Every row of a file, the faulty ones too; with `update`, rows with an `id` change products.
-    Raises `Unreadable` for a bad CSV header, and for UTF-16."""
+    """All rows of a file, including faulty ones; with `update`, rows with an `id` change products.
+    Raises `Unreadable` for an invalid CSV header, and for UTF-16."""
     lines = Lines(file)
     return _csv(lines, update=update) if form == "csv" else _ndjson(lines, update=update)
 
 
 def rows_of(file: BufferedReader, name: str, *, update: bool) -> Iterator[FileRow]:
-    """Every row of a file whose format its name tells, or else how it begins. Raises as `sniff`
-    and `read_products` do."""
+    """All rows of a file, whose format its name implies or otherwise its first bytes. Raises what
+    `sniff` and `read_products` raise."""
     return read_products(file, format_of(name) or sniff(file.peek(1)), update=update)
 
 
@@ -133,7 +133,7 @@ def _csv(lines: Lines, *, update: bool) -> Iterator[FileRow]:
             return
         except TooLong as error:
             yield FileRow(line, lines.end, {}, [Fault(ROW, _told(error))])
-            # More lines than one are those of a quoted cell.
+            # A record of more than one line has a quoted cell.
             yield from _rest_of_cell(lines, is_open=(lines.number > line) != bool(lines.quotes % 2))
             lines.begin_row()
             continue
@@ -158,8 +158,8 @@ def _csv(lines: Lines, *, update: bool) -> Iterator[FileRow]:
 
 
 def _rest_of_cell(lines: Lines, *, is_open: bool) -> Iterator[FileRow]:
-    """Reads on where a row was too long: what its quoted cell has yet is no row. Yields a fault for
-    as much of it as a row may take."""
+    """Skips the rest of a quoted cell of a row that was too long. Yields a further fault each time
+    that exceeds the limits of a row."""
     while is_open:
         lines.begin_row()
         line = lines.number + 1
@@ -210,13 +210,13 @@ def _header(lines: Lines, records: Iterator[list[str]], *, update: bool) -> list
 
 
 def _column(name: str) -> str:
-    """The field that a column's name means, in capital letters too."""
+    """The field of a column's name, in any case."""
     return name.lower() if name.lower() in _COLUMNS else name
 
 
 def _require_commas(header: str) -> None:
-    """Raises `Unreadable` where a header that does not fit is one with something else in between,
-    as spreadsheets write it where a comma stands in numbers."""
+    """Raises `Unreadable` if an invalid header is separated by something else than commas, as
+    spreadsheets write it in countries with a decimal comma."""
     for divider, words in _DIVIDERS.items():
         parts = header.split(divider, MOST_CELLS)
         names = {_column(name.strip(' "\r\n')) for name in parts}
@@ -228,7 +228,7 @@ def _require_commas(header: str) -> None:
 
 
 def _values(names: list[str], cells: list[str], faults: Faults, *, update: bool) -> dict[str, Any]:
-    """The cells as the JSON values that they stand for; notes those that cannot be read."""
+    """The JSON values of cells; notes a fault for each that cannot be read."""
     values: dict[str, Any] = {}
     changing = update and _ID in names and bool(cells[names.index(_ID)])
     for name, cell in zip(names, cells, strict=True):
@@ -238,7 +238,7 @@ def _values(names: list[str], cells: list[str], faults: Faults, *, update: bool)
             continue
         if name in _NUMBERS:
             cell = cell.strip()
-            is_respelled = name == _ID and cell.startswith("0")  # as in a path, an id has one form
+            is_respelled = name == _ID and cell.startswith("0")  # as in paths, ids have one form
             values[name] = cell if is_respelled else _number(cell)
             continue
         text = cell.removeprefix(APOSTROPHE)
@@ -253,7 +253,7 @@ def _values(names: list[str], cells: list[str], faults: Faults, *, update: bool)
 
 
 def _number(cell: str) -> int | Decimal | str:
-    """The number in a cell; what is none stays text, which no number's rule takes."""
+    """The number in a cell; anything else stays text, which every number's rule refuses."""
     if not _NUMBER.fullmatch(cell):
         return cell
     if cell.isdecimal() and len(cell) <= _SURELY_SHORT:
@@ -295,7 +295,7 @@ def _id(value: Any, faults: Faults, *, update: bool) -> int:
 
 
 def _place(fault: Fault) -> int:
-    """Where a fault's field stands among the columns; what is no field comes last."""
+    """The position of a fault's field among the columns; other names come last."""
     name = fault.field.partition(".")[0]
     return _COLUMNS.index(name) if name in _COLUMNS else len(_COLUMNS)
 
@@ -314,12 +314,12 @@ class _NdjsonRow(msgspec.Struct):
 
 
 def header(form: Format) -> bytes:
-    """What stands before the first product in a file."""
+    """The beginning of a file, before the first product."""
     return csv_text([_COLUMNS]) if form == "csv" else b""
 
 
 def rows(form: Format, products: Iterable[Product]) -> bytes:
-    """Products as rows of a file: their ids, and what a client may set of them."""
+    """Products as rows of a file: their ids and the fields that clients can set."""
     if form == "csv":
         return csv_text(_csv_cells(product) for product in products)
     return msgspec.json.Encoder().encode_lines(_ndjson_row(product) for product in products)

@@ -1,4 +1,4 @@
-"""Products on the wire."""
+"""The JSON shapes of products."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -93,7 +93,7 @@ def product_item(product: Product) -> ProductItem:
 
 
 def product_body(product: Product) -> ProductBody:
-    """A product as it shows by itself."""
+    """A product as GET /products/{id} shows it."""
     return ProductBody(
         product.id,
         product.name,
@@ -206,7 +206,7 @@ class ListProducts(ListQuery, frozen=True):
 
     @staticmethod
     def across(values: Mapping[str, Any]) -> list[Fault]:
-        """Faults that lie between parameters."""
+        """Faults that involve several parameters."""
         low, high = values.get("min_price"), values.get("max_price")
         if low is not None and high is not None and low > high:
             return [Fault("min_price", "must not be greater than max_price")]

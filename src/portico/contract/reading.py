@@ -1,8 +1,9 @@
-"""Reading JSON bodies and query strings into declared shapes, all faults at once.
+"""Reads JSON bodies and query strings into declared shapes and reports all faults at once.
 
-A shape is a `msgspec.Struct` whose fields are annotated with a `Kind`: how a value is read, what
-rule it must keep, and its JSON Schema. A field with a default is optional. Input that cannot be
-read is `errors.Unreadable` (400), a value that breaks a rule `errors.Invalid` (422), decisions §6.
+A shape is a `msgspec.Struct` whose fields are annotated with a `Kind`: how a value is read, which
+rule it must satisfy, and its JSON Schema. A field with a default is optional. Input that cannot be
+read raises `errors.Unreadable` (400), a value that breaks a rule `errors.Invalid` (422), see
+decisions §6.
 """
 
 import json
@@ -21,45 +22,45 @@ from portico.domain.text import text_fault
 S = TypeVar("S", bound=msgspec.Struct)
 
 BODY = "body"
-"""The field named by a fault of the whole body."""
+"""The field that a fault of the whole body names."""
 
 
 MOST_FAULTS = 100
 
 CROWDED = 65_536
 MOST_VALUES = 5_000
-"""What a text of more than so many characters may hold: no shape takes more, and to read hundreds
-of thousands would hold up everybody else."""
+"""A JSON text of more than `CROWDED` characters may have at most `MOST_VALUES` values: no shape
+takes more, and reading hundreds of thousands would block the event loop."""
 
 
 REMEMBERED = 8_192
-"""How long a query is whose values are remembered: a number may have zeros without end."""
+"""The longest query string whose values are cached; a number may have any number of zeros."""
 
 
 class Faults:
-    """Collects what is wrong with one request: the first hundred of each kind."""
+    """Collects the faults of one request, at most `MOST_FAULTS` of each kind."""
 
     def __init__(self) -> None:
         self.unreadable: list[Fault] = []
         self.broken: list[Fault] = []
 
     def cannot_read(self, field: str, message: str) -> None:
-        """A fault of form: becomes a 400."""
+        """Notes a value of the wrong form, which becomes a 400."""
         if not self.full:
             self.unreadable.append(Fault(field, message))
 
     def breaks_rule(self, field: str, message: str) -> None:
-        """A well-formed value that breaks a rule: becomes a 422."""
+        """Notes a well-formed value that breaks a rule, which becomes a 422."""
         if len(self.broken) < MOST_FAULTS:
             self.broken.append(Fault(field, message))
 
     @property
     def full(self) -> bool:
-        """Whether nothing that is read further can change what will be told."""
+        """Whether reading further cannot change the answer."""
         return len(self.unreadable) >= MOST_FAULTS
 
     def check(self) -> None:
-        """Raises `Unreadable` or `Invalid` if there was any fault."""
+        """Raises `Unreadable` or `Invalid` if there is any fault."""
         if self.unreadable:
             found = [*self.unreadable, *self.broken]
             raise unreadable(*found[:MOST_FAULTS])
@@ -71,16 +72,16 @@ class Kind(Protocol):
     """How one value is read."""
 
     def read(self, value: Any, path: str, faults: Faults) -> Any:
-        """The value as the shape holds it; notes faults under `path`."""
+        """The value for the shape's field; notes faults under `path`."""
         ...
 
     def schema(self) -> dict[str, Any]:
-        """Its JSON Schema (2020-12)."""
+        """The kind's JSON Schema (2020-12)."""
         ...
 
 
 class NotJson(ValueError):
-    """The text is not the JSON that Portico reads; says why, and where."""
+    """The text is not JSON that Portico accepts; the message says why, and where."""
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -106,7 +107,8 @@ def _constant(name: str) -> NoReturn:
 
 
 def printable(text: str) -> str:
-    """`text` safe to repeat in an answer: no NUL or lone surrogates, at most 100 characters."""
+    """`text` made safe to repeat in an answer: no NUL or lone surrogates, at most 100
+    characters."""
     return text[:100].encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
 
 
@@ -149,10 +151,10 @@ def read_json(body: bytes) -> Any:
 
 
 def _is_crowded(text: str) -> bool:
-    """Whether JSON has more than `MOST_VALUES` values, by what stands before each of them outside
-    of strings, and without making an object of any."""
+    """Whether JSON has more than `MOST_VALUES` values. Counts the characters that precede values
+    outside of strings, without parsing."""
     plain = text.replace("\\\\", "").replace('\\"', "")
-    if plain.count('"') > 4 * MOST_VALUES:  # an object's member has two strings at most
+    if plain.count('"') > 4 * MOST_VALUES:  # a member of an object has at most two strings
         return True
     outside = "".join(plain.split('"')[::2])
     return sum(map(outside.count, (",", "[", "{"))) > MOST_VALUES
@@ -190,7 +192,7 @@ def read_object(shape: type[msgspec.Struct], value: Any, path: str, faults: Faul
 
 @lru_cache
 def fields(shape: type[msgspec.Struct]) -> Mapping[str, Kind]:
-    """The fields of a shape and how each is read."""
+    """The kind of each field of a shape."""
     hints = get_type_hints(shape, include_extras=True)
     return {name: _kind(hints[name]) for name in shape.__struct_fields__}
 
@@ -199,7 +201,7 @@ def _kind(hint: Any) -> Kind:
     if get_origin(hint) is Annotated:
         kind: Kind = next(item for item in hint.__metadata__ if hasattr(item, "read"))
         return kind
-    # `Annotated[…] | UnsetType` and the like: the one annotated member tells.
+    # `Annotated[…] | UnsetType` and similar: the one annotated member has the kind.
     return next(_kind(item) for item in get_args(hint) if get_origin(item) is Annotated)
 
 
@@ -212,7 +214,7 @@ def required(shape: type[msgspec.Struct]) -> tuple[str, ...]:
 def decode_query(shape: type[S], query: str) -> S:
     """Reads a query string into `shape`, whose fields are annotated with a `Param`.
 
-    Raises `Unreadable` for unknown, repeated, empty or badly valued parameters.
+    Raises `Unreadable` for unknown, repeated, empty and invalid parameters.
     """
     return (_remembered if len(query) <= REMEMBERED else _decoded)(shape, query)
 
@@ -254,10 +256,10 @@ def _unquote(text: str) -> str | None:
 
 
 class Param:
-    """A query parameter: its text through `parse`, which raises `BrokenRule`."""
+    """A query parameter, read by `parse`, which raises `BrokenRule`."""
 
     def __init__(self, parse: Callable[[str], Any], *, empty: bool = False, **schema: Any) -> None:
-        """`empty` allows an empty value; `schema` says what the facts of `parse` do not."""
+        """`empty` allows an empty value; `schema` adds to the facts of `parse`."""
         self._parse = parse
         self._empty = empty
         self._schema = schema
@@ -279,7 +281,7 @@ class Param:
 
 
 def sent(body: msgspec.Struct) -> dict[str, Any]:
-    """The values of a body that were sent or have a default; those left unset are left out."""
+    """The values of a body that were sent or have a default, without those that are unset."""
     return {
         name: value
         for name in body.__struct_fields__

@@ -1,4 +1,4 @@
-"""Signing in on the wire: sessions, logins, and what clients may know of the server and users."""
+"""The JSON shapes of sessions and logins, and of the metadata of the authorization server."""
 
 from typing import Annotated, Any, ClassVar
 
@@ -133,14 +133,14 @@ class ServerMetadata(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def session_body(session: Session, user: User) -> SessionBody:
-    """What POST /sessions answers."""
+    """The answer of POST /sessions."""
     return SessionBody(
         user_item(user), timestamp(session.expires_at), timestamp(idle_end(session.last_seen_at))
     )
 
 
 def user_info(user: User, scopes: frozenset[str]) -> UserInfo:
-    """The claims of a user that `scopes` open."""
+    """The claims of a user that these scopes give access to."""
     claims: dict[str, Any] = {"sub": str(user.id)}
     if "profile" in scopes:
         claims |= {

@@ -1,4 +1,4 @@
-"""Users on the wire."""
+"""The JSON shapes of users."""
 
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -64,7 +64,7 @@ def user_item(user: User) -> UserItem:
 
 
 def user_body(user: User) -> UserBody:
-    """A user as it shows by itself."""
+    """A user as GET /users/{id} shows it."""
     return UserBody(
         user.id,
         user.name,

@@ -1,4 +1,4 @@
-"""Webhooks on the wire."""
+"""The JSON shapes of webhooks and deliveries."""
 
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -103,17 +103,17 @@ def _facts(webhook: Webhook) -> dict[str, Any]:
 
 
 def webhook_item(webhook: Webhook) -> WebhookItem:
-    """A webhook as it shows."""
+    """A webhook as it is shown."""
     return WebhookItem(**_facts(webhook))
 
 
 def new_webhook(webhook: Webhook, secret: str | UnsetType) -> NewWebhook:
-    """A webhook with its new secret, where that is shown."""
+    """A webhook with its new secret, if that is shown."""
     return NewWebhook(**_facts(webhook), secret=secret)
 
 
 def delivery_item(delivery: Delivery, webhook: Webhook) -> DeliveryItem:
-    """A delivery as it shows."""
+    """A delivery as it is shown."""
     delivery = as_it_stands(delivery, webhook)
     return DeliveryItem(
         id=delivery.id,
