@@ -1,4 +1,4 @@
-"""Mail without a mail server: each letter is a file, which whoever runs the service can read."""
+"""Mail without a mail server: writes each letter into a file, which the operator can read."""
 
 import asyncio
 import logging
@@ -17,8 +17,8 @@ log = logging.getLogger(__name__)
 
 
 class FileOutlet:
-    """Writes letters into a directory that its owner alone can read, for they hold links that let
-    people in."""
+    """Writes letters into a directory that only its owner can read, because they contain links that
+    grant access to accounts."""
 
     def __init__(self, directory: Path, sender: str) -> None:
         """`sender` is the address that mails come from."""
@@ -35,7 +35,7 @@ class FileOutlet:
         log.info("a mail was written to %s, as smtp_url is not set", file)
 
     def _write(self, letter: Letter) -> Path:
-        """Writes the letter whole or not at all, under the first name that is free."""
+        """Writes the letter atomically, under the first name that is free."""
         self._directory.mkdir(mode=0o700, exist_ok=True)
         draft = self._directory / f".{letter.id}"
         content = compose(letter, self._sender).as_bytes(policy=_POLICY)
@@ -48,7 +48,7 @@ class FileOutlet:
             draft.unlink(missing_ok=True)
 
     def _named(self, draft: Path, at: datetime) -> Path:
-        """Gives the file a name that no other process gives away meanwhile."""
+        """Gives the file its final name. `os.link` fails if another process has taken the name."""
         for number in count(1):
             file = self._directory / f"mail-{at:%Y%m%dT%H%M%SZ}-{number}.eml"
             try:

@@ -1,4 +1,4 @@
-"""What the service asks of whatever takes its mail. The outlets are `smtp` and `files`."""
+"""The interface of outgoing mail. The outlets are `smtp` and `files`."""
 
 from typing import Protocol
 
@@ -8,7 +8,7 @@ import msgspec
 class Letter(msgspec.Struct, frozen=True):
     """A mail to one user, as plain text and as HTML.
 
-    `id` tells it from every other one, `at` is when it was written (epoch milliseconds).
+    `id` is unique, and `at` is when it was written (epoch milliseconds).
     """
 
     id: str
@@ -21,10 +21,10 @@ class Letter(msgspec.Struct, frozen=True):
 
 
 class Undelivered(Exception):
-    """A letter was not taken.
+    """A letter was not accepted.
 
-    `reason` holds nothing of the letter and no address of a person. `lasting` tells that the next
-    attempt would end in the same way.
+    `reason` contains nothing of the letter and no person's address. `lasting` is whether the next
+    attempt would fail in the same way.
     """
 
     def __init__(self, reason: str, *, lasting: bool) -> None:
@@ -34,9 +34,9 @@ class Undelivered(Exception):
 
 
 class Outlet(Protocol):
-    """Where letters go."""
+    """Sends letters."""
 
     async def send(self, letter: Letter) -> None:
-        """Hands a letter over; the next one who is responsible for it has it then. Raises
+        """Sends a letter. Returns once the receiver has taken responsibility for it. Raises
         `Undelivered`, within minutes."""
         ...

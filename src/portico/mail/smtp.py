@@ -1,4 +1,4 @@
-"""Mail to a server that speaks SMTP (RFC 6409), over TLS wherever it leaves this host."""
+"""Sends mail to an SMTP server (RFC 6409), over TLS unless the server is on this host."""
 
 import asyncio
 import re
@@ -27,11 +27,11 @@ from portico.mail.message import compose
 from portico.mail.protocol import Letter, Undelivered
 
 SECONDS = 20.0
-"""How long it may take until a letter is offered to the server, from connecting on."""
+"""How long everything up to the transfer of the letter may take, beginning with the connection."""
 
 TAKING_SECONDS = 600.0
-"""How long the server may take to say that it has a letter, which it may be looking through for
-viruses (RFC 5321 §4.5.3.2.6): whoever hangs up earlier sends it again, and it comes twice."""
+"""How long the server may take to confirm a letter, which it may be scanning for viruses (RFC 5321
+§4.5.3.2.6). A client that gives up earlier sends the letter again, and it arrives twice."""
 
 GOODBYE_SECONDS = 1.0
 
@@ -41,16 +41,17 @@ _PATIENCE = {
     "TCP_KEEPCNT": 4,
     "TCP_USER_TIMEOUT": 40_000,
 }
-"""After how many seconds of silence a server is asked whether it is there, how often, and how many
-questions it may leave unanswered; and for how many milliseconds what it is sent, during which it is
-not asked (tcp(7)). macOS knows the first by another name, and has not the last."""
+"""TCP keepalive (tcp(7)): seconds of silence before the first probe, seconds between probes, and
+how many may stay unanswered; and for how many milliseconds sent data may stay unacknowledged,
+during which there are no probes. On macOS the first has another name, and the last is missing."""
 
 _OF_THE_LETTER = (SMTPRecipientRefused, SMTPDataError)
-"""What a server says of a letter; all else, as of a password, it says of how it is asked."""
+"""Errors about the letter itself. All others, such as a wrong password, are about the connection
+or its configuration."""
 
 
 class _Session(SMTP):
-    """A connection, with a limit to all that is said over it."""
+    """A connection with a time limit for everything that is done with it."""
 
     limit: asyncio.Timeout
 
@@ -61,14 +62,14 @@ class _Session(SMTP):
 
 
 class SmtpOutlet:
-    """Hands letters to a mail server, each over a connection of its own.
+    """Sends letters to a mail server, each over its own connection.
 
     Certificates are verified against the system's authorities.
     """
 
     def __init__(self, url: str, sender: str, *, seconds: float = SECONDS) -> None:
-        """`url` is as `settings.values.mail_server` reads it, `sender` the address that mails come
-        from."""
+        """`url` is as read by `settings.values.mail_server`; `sender` is the address that mails
+        come from."""
         parts = urlsplit(url)
         host = parts.hostname or ""
         self._sender = sender
@@ -79,7 +80,7 @@ class SmtpOutlet:
             port=parts.port,
             username=unquote(parts.username or "") or None,
             password=unquote(parts.password or "") or None,
-            # By default the library asks the resolver for this host's name, which may take long.
+            # By default the library looks up this host's name, which may take long.
             local_hostname=mail_domain(sender),
             use_tls=parts.scheme == "smtps",
             start_tls=parts.scheme == "smtp" and not is_loopback(host),
@@ -96,7 +97,7 @@ class SmtpOutlet:
             )
 
     async def check(self) -> None:
-        """Connects, upgrades and signs in as for a letter. Raises `Undelivered`."""
+        """Connects, starts TLS and authenticates as for a letter. Raises `Undelivered`."""
         async with self._connected() as server:
             await server.noop()
 
@@ -104,23 +105,24 @@ class SmtpOutlet:
     async def _connected(self) -> AsyncIterator[SMTP]:
         server = self._server()
         try:
-            # The library's timeout is for each step, and a slow server could make many of one.
+            # The library's timeout applies to each read, of which a slow server can cause many.
             async with asyncio.timeout(self._seconds) as server.limit:
                 await server.connect()
                 _notice_its_end(server)
                 yield server
-            # What was handed over stays so, however they part.
+            # The letter has been accepted, whether or not QUIT succeeds.
             with suppress(SMTPException):
                 await server.quit(timeout=GOODBYE_SECONDS)
         except (SMTPException, OSError) as error:
-            # Not with its cause: servers repeat addresses in their answers.
+            # Without the cause: servers repeat addresses in their answers.
             raise _undelivered(error) from None
         finally:
             server.close()
 
 
 def _notice_its_end(server: SMTP) -> None:
-    """Has a server that has gone without a farewell found out while its answer is waited for."""
+    """Enables TCP keepalive, so that a server that has disappeared is noticed while waiting for its
+    answer."""
     connection: Any = server.transport and server.transport.get_extra_info("socket")
     if connection is not None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -130,10 +132,10 @@ def _notice_its_end(server: SMTP) -> None:
 
 
 def _undelivered(error: Exception) -> Undelivered:
-    """What may be told of a failure: of a server's answer no more than its codes."""
+    """The error to report for a failure. Of a server's answer it contains only the codes."""
     if isinstance(error, SMTPRecipientsRefused):
         error = error.recipients[0]
-    if isinstance(error, SMTPResponseException) and error.code < 0:  # which the library makes up
+    if isinstance(error, SMTPResponseException) and error.code < 0:  # set by the library
         return Undelivered("what answers there speaks no SMTP", lasting=False)
     if isinstance(error, SMTPResponseException):
         enhanced = re.match(r"[245]\.\d{1,3}\.\d{1,3}\b", error.message)  # RFC 3463

@@ -1,1 +1,1 @@
-"""HTTP requests to others: deliveries of webhooks, and what other providers are asked."""
+"""HTTP requests to other servers: deliveries of webhooks, and requests to identity providers."""

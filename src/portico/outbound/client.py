@@ -1,5 +1,5 @@
-"""The HTTP client: sessions of aiohttp, and that of deliveries, which looks at every address before
-it connects to it."""
+"""The HTTP clients, made with aiohttp. That of deliveries checks every address before it
+connects."""
 
 import asyncio
 import os
@@ -43,25 +43,26 @@ from portico.outbound.exchange import LookUp, Reply, Unsent
 ANSWER_BYTES = 1024
 
 KEPT_SECONDS = 4.0
-"""How long an idle connection is kept: less than the 5 s of common servers, so that it is seldom
-ended by them while the next delivery is on its way."""
+"""How long an idle connection is kept: less than the 5 s of common servers, so that they seldom
+close it while the next delivery is being sent."""
 
 
 MOST_ANSWERS = 10
-"""How many answers a request may have: provisional ones (RFC 9110 §15.2) and the final one."""
+"""How many responses a request may have: interim ones (RFC 9110 §15.2) and the final one."""
 
 MOST_PER_HOST = 100
-"""Connections for plain requests, of each host, so that one that hangs holds up no other."""
+"""Connections per host for plain requests, so that a host that hangs does not block others."""
 
 PIECE_BYTES = 4096
-"""How much is looked through at once: a few hundred provisional answers."""
+"""How many bytes are parsed at once: a few hundred interim responses."""
 
 _BLANK_LINE = re.compile(rb"(?:\A|(?<=\n))\r?\n")
-"""The end of a head, of which the line before may have come earlier."""
+"""The end of a response's head. The line before it may be in an earlier piece."""
 
 
 class _Attempt:
-    """What became of the connection for one request."""
+    """The state of the connection for one request: whether a new one was `opened`, and why an
+    address was `refused`."""
 
     def __init__(self, *, encrypted: bool) -> None:
         self.encrypted = encrypted
@@ -73,19 +74,19 @@ _attempt: ContextVar[_Attempt] = ContextVar("attempt")
 
 
 class Client:
-    """A session of aiohttp without cookies, redirects, decompression, or a proxy that the
-    environment names."""
+    """The client of deliveries: no cookies, redirects, decompression, or proxy from the
+    environment variables."""
 
     def __init__(self, destinations: Destinations, look_up: LookUp, tls: ssl.SSLContext) -> None:
-        """`tls` is whom to believe."""
+        """`tls` has the trusted authorities."""
         self._destinations = destinations
         self._session = _session(
             TCPConnector(
                 resolver=_Resolver(look_up),
-                # Names are looked up anew for each connection, but one at a time.
+                # Names are looked up for each connection, once at a time for each name.
                 ttl_dns_cache=0,
                 ssl=tls,
-                limit=0,  # whoever sends bounds how many there are
+                limit=0,  # the callers bound the number of requests
                 keepalive_timeout=KEPT_SECONDS,
                 socket_factory=self._socket,
             ),
@@ -94,8 +95,8 @@ class Client:
     async def post(
         self, url: str, headers: Mapping[str, str], body: bytes, *, until: float
     ) -> Reply:
-        """The answer to a POST: its status, and what comes of the first KiB of its body `until` a
-        time of the loop's clock. Raises `Unsent` where no status came by then."""
+        """The answer to a POST: its status, and as much of the first KiB of its body as arrives
+        `until` this time of the loop's clock. Raises `Unsent` if no status arrives by then."""
         response: ClientResponse | None = None
         answer = b""
         try:
@@ -118,7 +119,7 @@ class Client:
         await self._session.close()
 
     async def _answered(self, url: URL, headers: Mapping[str, str], body: bytes) -> ClientResponse:
-        """The answer, when its head is there."""
+        """The response, once its head has arrived."""
         was_no_answer = False
         while True:
             attempt = _Attempt(encrypted=url.scheme == "https")
@@ -132,18 +133,18 @@ class Client:
                     raise Unsent(attempt.refused) from None
                 raise
             except (ClientOSError, ClientResponseError, ServerDisconnectedError) as error:
-                # A receiver may end a connection that was kept at any time (RFC 9112 §9.3.1), or
-                # leave something of its last answer there; the delivery goes out again, over the
-                # next one or in the end over a new one. But what is no answer may be meant as one
-                # to this delivery, so that it goes out for that once more only.
+                # A receiver may close a kept connection at any time (RFC 9112 §9.3.1), or leave
+                # part of its last answer on it. The delivery is then sent again, over the next kept
+                # connection and finally over a new one. But an invalid answer may be meant for this
+                # delivery, so after one of those it is sent only once more.
                 is_no_answer = isinstance(error, ClientResponseError)
                 if attempt.opened or (is_no_answer and was_no_answer):
                     raise
                 was_no_answer = was_no_answer or is_no_answer
 
     def _socket(self, address_info: AddrInfoType) -> socket.socket:
-        """Makes the socket for one address of a host: for the very one that is connected to next,
-        whoever looked it up, and whenever."""
+        """Creates the socket for one address of a host, if it is permitted. Checked here, because
+        this is the very address that is connected to, whenever it was looked up."""
         family, kind, protocol, _, place = address_info
         attempt = _attempt.get()
         address = ip_address(place[0])
@@ -157,18 +158,18 @@ class Client:
 
 
 class PlainClient:
-    """The same for requests for JSON, to wherever they are sent."""
+    """A client of JSON APIs, to any address."""
 
     def __init__(self, tls: ssl.SSLContext) -> None:
-        """`tls` is whom to believe."""
+        """`tls` has the trusted authorities."""
         connector = TCPConnector(ssl=tls, limit=0, limit_per_host=MOST_PER_HOST)
         self._session = _session(connector, accept="application/json")
 
     async def fetch(
         self, method: str, url: str, headers: Mapping[str, str], *, longest: int, **more: Any
     ) -> tuple[int, bytes]:
-        """The status and the body of an answer; of one that is longer than `longest`, a longer part
-        than that. Raises `Unsent`."""
+        """The status and the body of an answer. If the body is longer than `longest`, reading stops
+        beyond that. Raises `Unsent`."""
         body = b""
         try:
             async with self._session.request(
@@ -176,8 +177,8 @@ class PlainClient:
             ) as response:
                 while len(body) <= longest and (part := await response.content.read(longest)):
                     body += part
-        except Exception as error:  # noqa: BLE001 - whatever a stranger's answer has led to
-            # The library's own texts quote the answer, and with it tokens.
+        except Exception as error:  # noqa: BLE001 - an untrusted answer may cause any error
+            # The library's messages quote the answer, which may contain tokens.
             raise Unsent(_reason(error)) from None
         return response.status, body
 
@@ -200,25 +201,25 @@ def _session(connector: TCPConnector, **headers: str) -> ClientSession:
 
 
 class _Bounded(ResponseHandler):
-    """A connection that ends where provisional answers, or such as nobody asked for, come without
-    end: aiohttp makes all of them that have arrived into objects at once, and reads on."""
+    """A connection that is aborted when too many interim or unrequested responses arrive: aiohttp
+    would create objects of all of them and read on."""
 
     _answers = 0
 
     def set_response_params(self, **params: Any) -> None:
-        """See `ResponseHandler`: another request begins."""
+        """See `ResponseHandler`. Called when another request begins."""
         self._answers = 0
         super().set_response_params(**params)
 
     def close(self) -> None:
-        """See `ResponseHandler`; without a farewell. Over TLS another one would be waited for, half
-        a minute, and read whatever comes meanwhile; and what a server never reads would be kept."""
+        """See `ResponseHandler`. Aborts, because closing TLS would wait half a minute for the
+        server, read whatever it sends meanwhile, and keep data that it never reads."""
         self.abort()
 
     def data_received(self, data: bytes) -> None:
-        """See `ResponseHandler`; empty where what was held back is to be read. The head of an
-        answer goes by itself: aiohttp drops it with what is wrong behind it, where both came at
-        once, and tells nobody who reads the body of what is wrong there."""
+        """See `ResponseHandler`; `data` is empty to continue with what was held back. The head of a
+        response is passed on separately: if aiohttp got it together with invalid data, it would
+        drop both, and not report the error to the reader of the body."""
         ends = [blank.end() for blank in islice(_BLANK_LINE.finditer(data), MOST_ANSWERS)]
         for first, end in pairwise((0, *ends, len(data))):
             for begin in range(first, end or 1, PIECE_BYTES):
@@ -229,7 +230,7 @@ class _Bounded(ResponseHandler):
             body.set_exception(ClientPayloadError())
 
     def feed_data(self, data: Any, size: int = 0) -> None:
-        """See `DataQueue`: another answer."""
+        """See `DataQueue`. Called for each response."""
         self._answers += 1
         if self._answers <= MOST_ANSWERS:
             super().feed_data(data, size)
@@ -240,8 +241,8 @@ class _Bounded(ResponseHandler):
 
 
 class _Resolver(AbstractResolver):
-    """Looks names up in threads that nobody waits for: neither the event loop, nor a delivery whose
-    time is over, nor a stop, nor the look-up of another name behind one that hangs."""
+    """Looks up each name in a thread of its own, so that one that hangs does not block the event
+    loop, a delivery after its time limit, a stop, or the look-up of another name."""
 
     def __init__(self, look_up: LookUp) -> None:
         self._look_up = look_up
@@ -266,18 +267,18 @@ class _Resolver(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """Nothing is kept."""
+        """Does nothing: nothing is kept open."""
 
 
 def _settle(found: Future[Sequence[str]], look_up: LookUp, host: str) -> None:
     try:
         found.set_result(look_up(host))
-    except Exception as error:  # noqa: BLE001 - whoever waits for the future raises it
+    except Exception as error:  # noqa: BLE001 - raised where the future is awaited
         found.set_exception(error)
 
 
 def _reason(error: Exception) -> str:
-    """Why there was no answer, in words for people, with nothing of what came."""
+    """Why there was no answer, for people; contains nothing of what was received."""
     if isinstance(error, ClientConnectorCertificateError):
         cause = error.certificate_error
         why = cause.verify_message if isinstance(cause, ssl.SSLCertVerificationError) else cause

@@ -1,16 +1,17 @@
-"""What the sender and its HTTP client say to each other; apart, so that only a delivery loads the
-client."""
+"""Types that the sender and its HTTP client share. In a module of their own, so that the client is
+loaded only with the first delivery."""
 
 from collections.abc import Callable, Sequence
 
 import msgspec
 
 LookUp = Callable[[str], Sequence[str]]
-"""Gives the addresses of a name, best first, however long it takes. Raises OSError without one."""
+"""Returns the addresses of a name, best first. It may block for any time. Raises `OSError` if there
+are none."""
 
 
 class Unsent(Exception):
-    """No answer came. `reason` is for people, and holds nothing that the receiver wrote."""
+    """There was no answer. `reason` is for people, and contains nothing that the receiver sent."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -18,8 +19,8 @@ class Unsent(Exception):
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """A receiver's answer, as far as it was read; `arrived` is when its status came, by the loop's
-    clock."""
+    """A receiver's answer, as far as it was read; `arrived` is when its status arrived, by the
+    loop's clock."""
 
     status: int
     retry_after: str | None

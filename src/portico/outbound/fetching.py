@@ -1,4 +1,4 @@
-"""Short requests to a service that an operator has named, such as another provider's."""
+"""Short requests to services that an operator has configured, such as identity providers."""
 
 import asyncio
 import ssl
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from portico.outbound.client import PlainClient
 
 SECONDS = 10.0
-"""How long an answer may take, its body included."""
+"""How long an answer may take, including its body."""
 
 LONGEST = 262_144
 """The longest body that is read, in bytes."""
 
 
 class Unfetched(Exception):
-    """No answer that can be used came. The text is for the log, and holds no secret."""
+    """There was no usable answer. The message is for the log, and contains no secret."""
 
 
 class Fetched(msgspec.Struct, frozen=True):
@@ -32,11 +32,11 @@ class Fetched(msgspec.Struct, frozen=True):
 
 
 class Fetcher:
-    """Sends requests over connections that are kept for a while, without cookies, redirects, or a
-    proxy that the environment names."""
+    """Sends requests over kept connections, without cookies, redirects, or proxy from the
+    environment variables."""
 
     def __init__(self, tls: ssl.SSLContext | None = None, seconds: float = SECONDS) -> None:
-        """`tls` is whom to believe; None: the system's authorities."""
+        """`tls` has the trusted authorities; None: the system's."""
         self._tls = tls
         self._seconds = seconds
         self._loading = asyncio.Lock()
@@ -51,7 +51,7 @@ class Fetcher:
         return await self._send("POST", url, headers, data=form)
 
     async def close(self) -> None:
-        """Ends the connections that were kept."""
+        """Closes the kept connections."""
         if self._plain is not None:
             await self._plain.close()
 

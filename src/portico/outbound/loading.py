@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 async def load(
     tls: ssl.SSLContext | None,
 ) -> "tuple[type[Client], type[PlainClient], ssl.SSLContext]":
-    """The client of deliveries, that of plain requests, and whom to believe:
-    `tls`, or the system's authorities."""
-    # In a thread, since this takes longer than a request may wait for the event loop.
+    """The client of deliveries, that of plain requests, and the trusted authorities: `tls`, or the
+    system's."""
+    # In a thread: it would block the event loop for too long.
     return await asyncio.to_thread(_load, tls)
 
 

@@ -1,4 +1,5 @@
-"""Sends deliveries of webhooks: one POST each, within a time, and only where it may go."""
+"""Sends deliveries of webhooks: one POST each, with a time limit, and only to permitted
+addresses."""
 
 import asyncio
 import logging
@@ -21,18 +22,18 @@ if TYPE_CHECKING:
     from portico.outbound.client import Client
 
 SECONDS = 15.0
-"""How long a receiver may take to say the status of its answer, from looking up its name on."""
+"""How long it may take to get the status of the answer, including looking up the host's name."""
 
 log = logging.getLogger(__name__)
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What came of sending one delivery once.
+    """The outcome of sending one delivery once.
 
-    `status` is that of the answer, a redirect's too; None where none came in time, and then `error`
-    says why, to people. `answer` is what was read of its body: 1 KiB at most, and whatever the
-    receiver chose to write. `milliseconds` went by until the status or the failure. `retry_after`
-    is what the receiver asks to wait, in seconds, however long.
+    `status` is that of the answer, which may be a redirect; None if none arrived in time, and then
+    `error` says why, for people. `answer` is the untrusted body, at most 1 KiB of it.
+    `milliseconds` is the time until the status or the failure. `retry_after` is how long the
+    receiver asks to wait, in seconds, without a bound.
     """
 
     status: int | None
@@ -43,12 +44,12 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 def look_up(name: str) -> list[str]:
-    """The addresses of a name, as the system finds them."""
+    """The addresses of a name, from the system's resolver."""
     return [str(place[0]) for *_, place in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)]
 
 
 class Sender:
-    """Sends over connections that are kept for the next delivery to the same host."""
+    """Sends deliveries over connections that are kept for the next one to the same host."""
 
     def __init__(
         self,
@@ -59,7 +60,7 @@ class Sender:
         look_up: LookUp = look_up,
         seconds: float = SECONDS,
     ) -> None:
-        """`tls` is whom to believe; None: the system's authorities."""
+        """`tls` has the trusted authorities; None: the system's."""
         self._destinations = destinations
         self._clock = clock
         self._tls = tls
@@ -69,10 +70,11 @@ class Sender:
         self._client: Client | None = None
 
     async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> Outcome:
-        """POST `body` to a URL that `Destinations.check_url` accepts.
+        """POSTs `body` to a URL that `Destinations.check_url` accepts.
 
-        Each has a connection to itself, however many there are. One may reach its receiver twice,
-        where a kept connection ends while it is sent, or brings what is no answer.
+        Simultaneous deliveries each use a connection of their own. A delivery may reach its
+        receiver twice, if a kept connection is closed while it is sent or returns an invalid
+        answer.
         """
         loop = asyncio.get_running_loop()
         started = loop.time()
@@ -95,7 +97,7 @@ class Sender:
         )
 
     async def close(self) -> None:
-        """Ends the connections that were kept."""
+        """Closes the kept connections."""
         if self._client is not None:
             await self._client.close()
 
@@ -119,7 +121,7 @@ def _retry_after(text: str | None, now_ms: int) -> int | None:
         return int(text)
     try:
         date = parsedate_to_datetime(text)
-        # A date is in GMT even where it does not say so.
+        # A date without a time zone is in GMT.
         seconds = date.replace(tzinfo=date.tzinfo or UTC).timestamp() - now_ms / 1000
     except (ValueError, OverflowError):
         return None
