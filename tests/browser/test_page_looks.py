@@ -220,7 +220,7 @@ def add_uploads(rows: Rows, account_id: int, now: int) -> dict[str, int]:
     kinds: dict[str, dict[str, object]] = {
         "checked": {"updated": 3, "unchanged": 4, "faulty": 38, "rejected": json.dumps(faults)},
         "stored": {"inserted": 1_234_567},
-        "failed": {"problem": f"The CSV header does not fit: {'x' * 200} is no field."},
+        "failed": {"problem": f"The CSV header is not valid: {'x' * 200} is not a field."},
         "lost": {"state": "storing"},
     }
     blank: dict[str, object] = {

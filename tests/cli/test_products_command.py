@@ -285,10 +285,10 @@ def test_a_file_that_is_no_catalog_is_one_clear_error(
 
     code, line = installation.refused("products", "import", str(bad))
     assert code == 1
-    assert "'Title' is no field, 'Cost' is no field, name is missing" in line
+    assert "'Title' is not a field, 'Cost' is not a field, name is missing" in line
     code, line = installation.refused("products", "import", str(array))
     assert code == 1
-    assert "one product a line" in line
+    assert "one product per line" in line
     assert stored(installation) == 0
 
 

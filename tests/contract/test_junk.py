@@ -87,7 +87,7 @@ async def test_a_crowded_body_is_refused_unread(api: Api, junk: str) -> None:
     answer = await editor.post(
         "/products", content=content, headers={"content-type": "application/json"}
     )
-    assert refused(answer, 400) == {"body": f"It holds more than {MOST_VALUES} values."}
+    assert refused(answer, 400) == {"body": f"The JSON has more than {MOST_VALUES} values."}
 
 
 async def test_punctuation_within_texts_does_not_make_a_body_crowded(api: Api) -> None:

@@ -141,7 +141,7 @@ def test_every_fault_of_a_row_is_told_and_the_other_rows_are_read() -> None:
         (b'{"name": "Lamp" "x"}', "Malformed JSON at column 17"),
         (b'{"name": "La\tmp"}', "Malformed JSON at column 13: Invalid control character."),
         (b'{"name": "Lamp', "Malformed JSON at column 10: Unterminated string."),
-        (b'{"name": "Lamp", "name": "Lump"}', "The name 'name' stands twice in one object."),
+        (b'{"name": "Lamp", "name": "Lump"}', "The name 'name' appears twice in one object."),
         (b'{"price": NaN}', "NaN is not a JSON value."),
         (b"[" * 60_000, "The JSON is nested too deeply."),
         (b'{"name": "\xff"}', "must be UTF-8"),
@@ -277,16 +277,16 @@ def test_a_row_after_many_empty_lines_is_read(form: Format) -> None:
 def test_a_crowded_row_is_told_without_being_read() -> None:
     crowd = b"[" + b"0," * 100_000 + b"0]"
     (row,) = read(b'{"images":' + crowd + b"}", "ndjson")
-    assert told(row) == {"row": f"It holds more than {MOST_VALUES} values."}
+    assert told(row) == {"row": f"The JSON has more than {MOST_VALUES} values."}
     (row,) = read(b'name,category,price,images\nLamp,light,1,"' + crowd + b'"', "csv")
-    assert told(row)["images"].endswith(f"It holds more than {MOST_VALUES} values.")
+    assert told(row)["images"].endswith(f"The JSON has more than {MOST_VALUES} values.")
 
 
 def test_a_cell_that_is_no_json_is_told_by_its_field() -> None:
     (row,) = read("name,category,price,metadata,images\nLamp,light,1,{sku},[5]\n", "csv")
 
     faults = told(row)
-    assert faults["metadata"].startswith("must hold JSON. Malformed JSON at column 2")
+    assert faults["metadata"].startswith("must be JSON. Malformed JSON at column 2")
     assert faults["images.0"] == "must be an object"
 
 
@@ -324,25 +324,25 @@ def test_cells_that_are_no_price_are_told(cell: str, message: str) -> None:
         (b"", "The first line must be a CSV header"),
         (b"\n\n", "The first line must be a CSV header"),
         (b",,\n", "The first line must be a CSV header"),
-        (b"name,,category,price,\n", "does not fit: '' is no field."),
+        (b"name,,category,price,\n", "is not valid: '' is not a field."),
         (b"name,price\n", "category is missing"),
-        (b"name,category,price,Id number\n", "'Id number' is no field"),
-        (b"Name,category,price,NAME\n", "name stands twice"),
-        (b"id,id,name,category,price\n", "id stands twice"),
+        (b"name,category,price,Id number\n", "'Id number' is not a field"),
+        (b"Name,category,price,NAME\n", "name appears twice"),
+        (b"id,id,name,category,price\n", "id appears twice"),
         (b"id,name\n", "category is missing, price is missing"),
-        (b"name,name,category,price\n", "name stands twice"),
-        (b"name;category;price\n", "divided by semicolons: save it with commas in between"),
-        (b'"name";"category";"price"\r\n', "divided by semicolons: save it with commas in between"),
-        (b"name\tcategory\tprice\r\n", "divided by tabs: save it with commas in between"),
-        (b"nom;prix\n", "'nom;prix' is no field"),
-        (b"Lamp,light,1\n", "'Lamp' is no field, 'light' is no field, '1' is no field"),
-        (b"n\xe4me,category,price\n", "The CSV header must be UTF-8: save the file as that."),
-        (b"name,category,price\rLamp,light,1\r", "must end with LF or CR LF, not with CR alone"),
-        (b"x," * 1_000 + b"\n", "'x' is no field"),
+        (b"name,name,category,price\n", "name appears twice"),
+        (b"name;category;price\n", "separated by semicolons: save it with commas instead"),
+        (b'"name";"category";"price"\r\n', "separated by semicolons: save it with commas instead"),
+        (b"name\tcategory\tprice\r\n", "separated by tabs: save it with commas instead"),
+        (b"nom;prix\n", "'nom;prix' is not a field"),
+        (b"Lamp,light,1\n", "'Lamp' is not a field, 'light' is not a field, '1' is not a field"),
+        (b"n\xe4me,category,price\n", "The CSV header must be UTF-8: save the file as UTF-8."),
+        (b"name,category,price\rLamp,light,1\r", "must end with LF or CR LF, not with only CR"),
+        (b"x," * 1_000 + b"\n", "'x' is not a field"),
         (b"x," * 100_000 + b"\n", "The CSV header has 100001 cells"),
         (
             b"name;category;" * 50_000 + b"\n",
-            "divided by semicolons: save it with commas in between",
+            "separated by semicolons: save it with commas instead",
         ),
     ],
 )
@@ -369,7 +369,7 @@ def test_the_format_follows_from_the_name_else_from_the_first_character() -> Non
     assert format_of("-") is format_of("products.txt") is format_of("csv.d/p") is None
     assert sniff(b'\xef\xbb\xbf \n {"name"') == "ndjson"
     assert sniff(b"name,category") == sniff(b"") == "csv"
-    with pytest.raises(Unreadable, match="one product a line"):
+    with pytest.raises(Unreadable, match="one product per line"):
         sniff(b"[\n{")
 
 
@@ -422,7 +422,7 @@ def test_an_id_is_faulty_where_products_are_not_updated() -> None:
     first, second = read("id,name,category,price\n17,Lamp,light,1\n,Lamp,light,1\n", "csv")
     (line,) = read('{"id":17,"name":"Lamp","category":"light","price":1}', "ndjson")
 
-    fault = {"id": "stands only where products that exist are updated"}
+    fault = {"id": "must be omitted unless the import updates existing products"}
     assert told(first) == told(line) == fault
     assert second.values == PLAIN
 

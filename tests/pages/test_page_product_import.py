@@ -236,15 +236,15 @@ async def test_the_faulty_rows_are_a_file_that_is_bounded_and_runs_nowhere(api: 
 @pytest.mark.parametrize(
     ("name", "content", "told"),
     [
-        ("a.csv", b"\x89PNG\r\n\x1a\n\0", "The CSV header must be UTF-8: save the file as that."),
+        ("a.csv", b"\x89PNG\r\n\x1a\n\0", "The CSV header must be UTF-8: save the file as UTF-8."),
         (
             "a.csv",
             "name,category,price\nL\xe4mp,l,1\n".encode("utf-16"),
             "This file is UTF-16: save it as UTF-8.",
         ),
-        ("a.csv", b"name;category;price\n", "divided by semicolons"),
-        ("a.csv", b"name,name,category,price\n", "name stands twice"),
-        ("a.json", b"[{}]", "one product a line"),
+        ("a.csv", b"name;category;price\n", "separated by semicolons"),
+        ("a.csv", b"name,name,category,price\n", "name appears twice"),
+        ("a.json", b"[{}]", "one product per line"),
         ("a.csv", b"", "The first line must be a CSV header"),
     ],
 )

@@ -16,17 +16,17 @@ from portico.domain.rules import Between
 from portico.domain.scopes import SCOPES
 from portico.domain.times import moment
 
-_HINT = "What may be shown of the key."
+_HINT = "The part of the key that may be shown."
 ScopeName = Literal[SCOPES]  # type: ignore[valid-type]
-_NO_END = "Null where the key has no end."
+_NO_END = "Null if the key does not expire."
 
 
 Secret = (
     Annotated[
         str,
         Meta(
-            description="The secret; store it now. The answer to a repeated `Idempotency-Key`"
-            " leaves it out.",
+            description="The secret; store it now. It is omitted when a request with the same"
+            " `Idempotency-Key` is repeated.",
             examples=["sk_live_…"],
         ),
     ]
@@ -35,14 +35,14 @@ Secret = (
 
 
 class PreviousKey(msgspec.Struct, frozen=True):
-    """The key that a rotation replaced, and when it ends."""
+    """The key that was rotated, and when it expires."""
 
     id: Identifier
     expires_at: Timestamp
 
 
 class KeyItem(msgspec.Struct, frozen=True, kw_only=True):
-    """A key as it may be shown."""
+    """An API key without its secret."""
 
     id: Identifier
     name: Annotated[str, Meta(examples=["Storefront"])]
@@ -51,13 +51,16 @@ class KeyItem(msgspec.Struct, frozen=True, kw_only=True):
     scopes: Annotated[
         list[ScopeName] | None,
         Meta(
-            description="Null where it carries all that its owner has.",
+            description="Null if it has all scopes of its owner.",
             examples=[["read:products"]],
         ),
     ]
     networks: Annotated[
         list[str] | None,
-        Meta(description="Where it may be used; null for anywhere.", examples=[["203.0.113.0/24"]]),
+        Meta(
+            description="The networks from which it may be used; null for any.",
+            examples=[["203.0.113.0/24"]],
+        ),
     ]
     created_at: Timestamp
     expires_at: Annotated[Timestamp | None, Meta(description=_NO_END)]
@@ -66,7 +69,7 @@ class KeyItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SuccessorKey(KeyItem, frozen=True, kw_only=True):
-    """A key that came of a rotation."""
+    """A key that replaced a rotated one."""
 
     previous_key: PreviousKey
 
@@ -102,7 +105,7 @@ def successor_key(key: ApiKey, previous: PreviousKey, now: int) -> SuccessorKey:
 
 
 class RotatedKey(msgspec.Struct, frozen=True, kw_only=True):
-    """The successor of a rotated key; `key` is shown this once."""
+    """The successor of a rotated key. `key` is shown only once."""
 
     id: Identifier
     name: Annotated[str, Meta(examples=["Storefront"])]
@@ -137,18 +140,18 @@ class ListKeys(ListQuery, frozen=True):
 
 
 class CreateKey(msgspec.Struct, frozen=True, kw_only=True):
-    """The body of POST /api-keys; null is as left out."""
+    """The body of POST /api-keys. A null field counts as omitted."""
 
     name: Annotated[str, Unjudged(Text(key_name))]
     type: Annotated[
         str,
         Unjudged(
-            Text(key_type, description="`live` and `read` belong to live, `test` to the sandbox.")
+            Text(key_type, description="`live` and `read` are for live, `test` for the sandbox.")
         ),
     ]
     user_id: Annotated[
         int | None,
-        Nullable(Integer(Between(1, MAX_ID), description="Its owner; the caller if left out.")),
+        Nullable(Integer(Between(1, MAX_ID), description="Its owner; the caller if omitted.")),
     ] = None
     scopes: Annotated[
         list[str] | None,
@@ -169,7 +172,7 @@ class CreateKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MadeKey(KeyItem, frozen=True, kw_only=True):
-    """A new key; `key` is shown this once."""
+    """A new key. `key` is shown only once."""
 
     key: Secret = UNSET
 

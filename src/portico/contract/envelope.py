@@ -25,20 +25,20 @@ Identifier = Annotated[
 
 
 class Pagination(msgspec.Struct, frozen=True):
-    """Where a page stands in its list."""
+    """The position of a page in its list."""
 
     page: Annotated[int, Meta(ge=1, examples=[1])]
     limit: Annotated[int, Meta(ge=1, le=100, examples=[25])]
     total_items: Annotated[
-        int, Meta(ge=0, description="Exact, but where `total_is_exact` is false.", examples=[1])
+        int, Meta(ge=0, description="Exact unless `total_is_exact` is false.", examples=[1])
     ]
     total_pages: Annotated[int, Meta(ge=0, examples=[1])]
     total_is_exact: (
         Annotated[
             bool,
             Meta(
-                description="Only there where it is false: more than `total_items` fit the filters,"
-                " and pages behind `total_pages` are reached by the cursor in `Link`."
+                description="Present only if false: more than `total_items` items match the"
+                " filters. Use the cursor in `Link` to read the pages after `total_pages`."
             ),
         ]
         | UnsetType
@@ -52,7 +52,7 @@ class Single(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Created(msgspec.Struct, Generic[T], frozen=True):
-    """A resource that was just made."""
+    """A resource that was just created."""
 
     data: T
     message: Annotated[str, Meta(description="For people.", examples=["It was created."])]
@@ -74,7 +74,7 @@ class ErrorFacts(msgspec.Struct, frozen=True):
 
 
 class ErrorBody(msgspec.Struct, frozen=True):
-    """The body of every answer that is not a success."""
+    """The body of every error response."""
 
     error: ErrorFacts
 

@@ -52,7 +52,7 @@ EventId = Annotated[
 
 
 class EventBody(msgspec.Struct, frozen=True):
-    """Something that has happened."""
+    """An event."""
 
     id: EventId
     type: EventType
@@ -60,7 +60,7 @@ class EventBody(msgspec.Struct, frozen=True):
     data: Annotated[
         Raw,
         Meta(
-            description="The resource as it shows by itself; of a deleted one, as it was last.",
+            description="The resource with all fields; if it was deleted, its last state.",
             examples=[{"id": 3, "name": "Desk lamp", "price": 19.95}],
             extra_json_schema=_OBJECT,
         ),
@@ -69,7 +69,7 @@ class EventBody(msgspec.Struct, frozen=True):
         Annotated[
             Raw,
             Meta(
-                description="Of an update alone: the old values of the fields that changed.",
+                description="Only for updates: the old values of the fields that changed.",
                 examples=[{"price": 24.5}],
                 extra_json_schema=_OBJECT,
             ),
@@ -79,7 +79,7 @@ class EventBody(msgspec.Struct, frozen=True):
 
 
 class ProductsImportedBody(msgspec.Struct, frozen=True):
-    """How many products a file brought, new and changed ones, and their lowest and highest ids."""
+    """How many products an import created and updated, and their lowest and highest ids."""
 
     inserted: Annotated[int, Meta(ge=0, examples=[250])]
     updated: Annotated[int, Meta(ge=0, examples=[0])]
@@ -100,7 +100,7 @@ SandboxResetBody = msgspec.defstruct(
 
 
 class PingBody(msgspec.Struct, frozen=True):
-    """Which webhook is tested."""
+    """The webhook that is tested."""
 
     webhook_id: Identifier
 
@@ -129,23 +129,25 @@ EVENT_PREVIOUS: dict[str, dict[str, Any]] = {
 
 
 class EventPages(msgspec.Struct, frozen=True):
-    """Where a page of events ends."""
+    """The end of a page of events."""
 
     limit: Annotated[int, Meta(ge=1, le=LARGEST_LIMIT, examples=[25])]
     has_more: Annotated[
         bool,
-        Meta(description="A page ends early where its events would come to more than 1 MiB."),
+        Meta(description="May be true for a page below `limit`: a page has at most 1 MiB."),
     ]
     last_id: Annotated[
         int,
         Meta(
-            ge=0, description="The next `after`: none is missed, none comes twice.", examples=[17]
+            ge=0,
+            description="Send it as the next `after` to miss no event and get none twice.",
+            examples=[17],
         ),
     ]
 
 
 class ListedEvents(msgspec.Struct, frozen=True):
-    """Events, the oldest first."""
+    """Events, oldest first."""
 
     data: list[EventBody]
     pagination: EventPages
@@ -183,7 +185,7 @@ class ListEvents(msgspec.Struct, frozen=True):
             type="integer",
             minimum=0,
             maximum=MAX_ID,
-            description="The id of the last event that the caller has; 0 for the oldest kept.",
+            description="The id of the last event that the caller has; 0 to begin with the oldest.",
         ),
     ] = 0
     type: _Types = None
@@ -200,8 +202,8 @@ class StreamEvents(msgspec.Struct, frozen=True):
             type="integer",
             minimum=0,
             maximum=MAX_ID,
-            description="The id of the last event that the caller has, 0 for the oldest kept;"
-            " without it, and without `Last-Event-ID`, which comes before it, from now on.",
+            description="The id of the last event that the caller has; 0 to begin with the oldest."
+            " `Last-Event-ID` takes precedence. Without both, the stream begins with new events.",
         ),
     ] = None
     type: _Types = None
@@ -216,8 +218,8 @@ data: {"id":17,"type":"product.deleted","timestamp":"2026-03-15T12:00:00.000Z","
 StreamedEvents = Annotated[
     str,
     Meta(
-        description="Server-Sent Events: `id`, `event`, which is the type, and `data`, the event as"
-        " JSON. A comment at least every 15 seconds.",
+        description="Server-Sent Events with `id`, `event` (the type) and `data` (the event as"
+        " JSON). There is a comment at least every 15 seconds.",
         examples=[_STREAMED],
     ),
 ]

@@ -26,8 +26,8 @@ _FACTS: dict[Rule, Facts] = {
     users.email: {
         "format": "email",
         "pattern": patterns.EMAIL,
-        "description": f"At most {users.MAX_EMAIL_LENGTH} characters, unique among users, whatever"
-        " its case.",
+        "description": f"At most {users.MAX_EMAIL_LENGTH} characters, unique among users in any"
+        " case.",
     },
     users.password: {
         "pattern": patterns.STRONG,
@@ -42,19 +42,19 @@ _FACTS: dict[Rule, Facts] = {
     },
     webhook_type: {
         "enum": [EVERYTHING, *EVENT_NOUNS, *EVENT_TYPES],
-        "description": "A type of event; `noun.*` is all of a noun, `*` all.",
+        "description": "A type of event; `noun.*` means all types of a noun, `*` all types.",
     },
     network: {
         "maxLength": 43,
         "pattern": patterns.TEXT,
-        "description": "An address or a network (CIDR) without bits set beyond its prefix.",
+        "description": "An address or a network (CIDR) without bits set after its prefix.",
     },
     moment: {"format": "date-time", "description": "RFC 3339."},
     currency: {"enum": sorted(CURRENCIES), "description": "An ISO 4217 code."},
     price_units: {
         "minimum": 0,
         "exclusiveMaximum": (MAX_PRICE + 1) // UNITS_PER_ONE,
-        "description": "Kept exactly; at most four decimals.",
+        "description": "Stored exactly; at most four decimals.",
     },
 }
 """The facts of rules that are functions."""

@@ -58,7 +58,7 @@ class Lines:
                 self._skip()
             raise TooLong(f"must be shorter than {MAX_ROW_BYTES} bytes")
         if self.number > self._last_number:
-            raise TooLong(f"must have at most {MAX_ROW_LINES} lines, empty ones before it too")
+            raise TooLong(f"must have at most {MAX_ROW_LINES} lines, with the empty ones before it")
         if self.number == 1:
             if line.startswith(_UTF16_MARKS):
                 raise Unreadable("This file is UTF-16: save it as UTF-8.")

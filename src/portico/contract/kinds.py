@@ -233,7 +233,7 @@ def object_schema(shape: type[msgspec.Struct]) -> dict[str, Any]:
     for item in msgspec.structs.fields(shape):
         if item.default not in (msgspec.NODEFAULT, msgspec.UNSET, None, ""):
             told = properties[item.name].get("description", "")
-            by_default = f"Where it is left out: `{item.default}`."
+            by_default = f"Default: `{item.default}`."
             properties[item.name]["description"] = f"{told} {by_default}".strip()
     schema: dict[str, Any] = {
         "type": "object",

@@ -15,9 +15,11 @@ def _parameter(description: str) -> Text:
 
 
 class ClientForm(msgspec.Struct, kw_only=True):
-    """Who calls, where HTTP Basic does not say so (RFC 6749 §2.3.1)."""
+    """The credentials of a client that does not use HTTP Basic (RFC 6749 §2.3.1)."""
 
-    client_id: Annotated[str, _parameter("Unless HTTP Basic names the client.")] | UnsetType = UNSET
+    client_id: (
+        Annotated[str, _parameter("Required unless HTTP Basic names the client.")] | UnsetType
+    ) = UNSET
     client_secret: (
         Annotated[
             str,
@@ -45,16 +47,16 @@ class TokenForm(ClientForm, kw_only=True):
     grant_type: Annotated[str, Text(OneOf(GRANT_TYPES))]
     code: Annotated[str, _parameter("With `authorization_code`.")] | UnsetType = UNSET
     redirect_uri: (
-        Annotated[str, _parameter("With `authorization_code`: the one that the code went to.")]
+        Annotated[str, _parameter("With `authorization_code`: where the code was sent to.")]
         | UnsetType
     ) = UNSET
     code_verifier: (
-        Annotated[str, _parameter("With `authorization_code`, where PKCE was used (RFC 7636).")]
+        Annotated[str, _parameter("With `authorization_code`, if PKCE was used (RFC 7636).")]
         | UnsetType
     ) = UNSET
     refresh_token: Annotated[str, _parameter("With `refresh_token`.")] | UnsetType = UNSET
     scope: (
-        Annotated[str, _parameter("With `refresh_token`: fewer scopes than were granted.")]
+        Annotated[str, _parameter("With `refresh_token`: a subset of the granted scopes.")]
         | UnsetType
     ) = UNSET
 
@@ -72,15 +74,15 @@ class OneTokenForm(ClientForm, kw_only=True):
 
 
 class IssuedTokens(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What POST /token answers (RFC 6749 §5.1)."""
+    """The answer of POST /token (RFC 6749 §5.1)."""
 
     access_token: Annotated[str, Meta(examples=["oat_…"])]
     token_type: Annotated[str, Meta(examples=["Bearer"])]
     expires_in: Annotated[int, Meta(description="Seconds.", examples=[3600])]
-    refresh_token: Annotated[str, Meta(description="Good for one use.", examples=["ort_…"])]
+    refresh_token: Annotated[str, Meta(description="Can be used once.", examples=["ort_…"])]
     scope: Annotated[
         str,
-        Meta(description="What the access token allows.", examples=["openid read:products"]),
+        Meta(description="The scopes of the access token.", examples=["openid read:products"]),
     ]
     id_token: (
         Annotated[str, Meta(description="With the scope `openid`.", examples=["eyJ…"])] | UnsetType
@@ -88,11 +90,11 @@ class IssuedTokens(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """What POST /revoke answers: nothing, as an object, since some clients accept JSON alone."""
+    """The answer of POST /revoke: an empty object, because some clients accept only JSON."""
 
 
 class TokenFacts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Facts of a token (RFC 7662 §2.2); `active` alone, unless it holds and is the client's own."""
+    """A token's properties (RFC 7662 §2.2): only `active`, unless it is valid and the client's."""
 
     active: bool
     scope: Annotated[str, Meta(examples=["openid read:products"])] | UnsetType = UNSET
@@ -116,7 +118,7 @@ class TokenFacts(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class OAuthError(msgspec.Struct, frozen=True):
-    """The body of a refusal (RFC 6749 §5.2)."""
+    """The body of an error response (RFC 6749 §5.2)."""
 
     error: Annotated[str, Meta(examples=["invalid_grant"])]
     error_description: Annotated[str, Meta(description="For people.")]

@@ -52,8 +52,8 @@ class ListQuery(msgspec.Struct, frozen=True):
             _cursor,
             type="string",
             maxLength=LONGEST_CURSOR,
-            description="Where the page begins, instead of `page`: from the `Link` header of the"
-            " page before, and quick at any depth.",
+            description="Where the page begins, instead of `page`. It comes from the `Link` header"
+            " of the previous page, and is equally fast for all pages.",
         ),
     ] = None
 
@@ -61,7 +61,7 @@ class ListQuery(msgspec.Struct, frozen=True):
     def across(values: Mapping[str, Any]) -> list[Fault]:
         """Faults that involve several parameters."""
         if "page" in values and "cursor" in values:
-            return [Fault("cursor", "must not stand beside page")]
+            return [Fault("cursor", "must not be sent together with page")]
         return []
 
 

@@ -66,7 +66,7 @@ _JSON = frozenset(name for name in _NAMES if isinstance(_KINDS[name], Items | Te
 _EMPTY: dict[str, Any] = {name: [] if isinstance(_KINDS[name], Items) else {} for name in _JSON}
 """The values of empty cells of these fields in a row that changes a product."""
 
-_FIELDS = f"Fields are {', '.join(_COLUMNS)}, with commas in between."
+_FIELDS = f"The fields are {', '.join(_COLUMNS)}, separated by commas."
 
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _SURELY_SHORT = 18
@@ -87,7 +87,7 @@ def sniff(start: bytes) -> Format:
     """The format that a file's first bytes imply. Raises `Unreadable` for a JSON array."""
     first = start.removeprefix(BYTE_ORDER_MARK).lstrip()[:1]
     if first == b"[":
-        raise Unreadable("This is a JSON array; write one product a line instead (NDJSON).")
+        raise Unreadable("This is a JSON array; write one product per line instead (NDJSON).")
     return "ndjson" if first == b"{" else "csv"
 
 
@@ -178,7 +178,7 @@ def _told(error: Exception) -> str:
     if isinstance(error, TooLong):
         return f"{error}; is a closing quote missing?"
     if "new-line character" in str(error):
-        return "must end with LF or CR LF, not with CR alone"
+        return "must end with LF or CR LF, not with only CR"
     return f"is not well-formed CSV: {error}"
 
 
@@ -190,21 +190,21 @@ def _header(lines: Lines, records: Iterator[list[str]], *, update: bool) -> list
         told = _told(error) if lines.is_utf8 else NOT_UTF8
         raise Unreadable(f"The CSV header {told}.") from None
     if not lines.is_utf8:
-        raise Unreadable(f"The CSV header {NOT_UTF8}: save the file as that.")
+        raise Unreadable(f"The CSV header {NOT_UTF8}: save the file as UTF-8.")
     if len(cells) > MOST_CELLS:
         _require_commas(lines.text)
         raise Unreadable(f"The CSV header has {len(cells)} cells. {_FIELDS}")
     names = shortened([_column(name.strip()) for name in cells], 0)
     if not names:
         raise Unreadable("The first line must be a CSV header that names the columns.")
-    wrongs = [f"{printable(name)!r} is no field" for name in names if name not in _COLUMNS]
-    wrongs += [f"{name} stands twice" for name in _COLUMNS if names.count(name) > 1]
+    wrongs = [f"{printable(name)!r} is not a field" for name in names if name not in _COLUMNS]
+    wrongs += [f"{name} appears twice" for name in _COLUMNS if names.count(name) > 1]
     if not (update and _ID in names):
         wrongs += [f"{name} is missing" for name in _REQUIRED if name not in names]
     if wrongs:
         _require_commas(lines.text)
         raise Unreadable(
-            f"The CSV header does not fit: {', '.join(wrongs[:_MOST_WRONGS])}. {_FIELDS}"
+            f"The CSV header is not valid: {', '.join(wrongs[:_MOST_WRONGS])}. {_FIELDS}"
         )
     return names
 
@@ -222,8 +222,8 @@ def _require_commas(header: str) -> None:
         names = {_column(name.strip(' "\r\n')) for name in parts}
         if len(names & {*_COLUMNS}) > 1:
             raise Unreadable(
-                f"The columns of this file are divided by {words}: save it with commas in between,"
-                " and with a point in prices."
+                f"The columns of this file are separated by {words}: save it with commas instead,"
+                " and with a decimal point in prices."
             )
 
 
@@ -246,7 +246,7 @@ def _values(names: list[str], cells: list[str], faults: Faults, *, update: bool)
             try:
                 values[name] = parse_json(text)
             except NotJson as error:
-                faults.cannot_read(name, f"must hold JSON. {error}")
+                faults.cannot_read(name, f"must be JSON. {error}")
         else:
             values[name] = text
     return values
@@ -286,7 +286,7 @@ def _row(line: int, end: int, value: Any, faults: Faults, *, update: bool) -> Fi
 
 def _id(value: Any, faults: Faults, *, update: bool) -> int:
     if not update:
-        faults.cannot_read(_ID, "stands only where products that exist are updated")
+        faults.cannot_read(_ID, "must be omitted unless the import updates existing products")
     elif type(value) is not int or not 0 < value <= MAX_ID:
         faults.cannot_read(_ID, "must be the id of a product")
     else:

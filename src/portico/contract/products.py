@@ -47,7 +47,7 @@ class ProductItem(msgspec.Struct, frozen=True):
 
 
 class ProductBody(ProductItem, frozen=True):
-    """A product by itself."""
+    """A product with all fields."""
 
     images: Annotated[
         Raw,
@@ -121,7 +121,7 @@ _Status = Annotated[str, Text(products.status)]
 
 
 class ImageIn(msgspec.Struct):
-    """A picture of a product, as it is sent."""
+    """An image of a product in a request."""
 
     url: Annotated[str, Text(products.image_url)]
     alt: Annotated[str, Text(products.image_alt)] = ""
@@ -164,7 +164,7 @@ class CreateProduct(msgspec.Struct):
 
 
 class ChangeProduct(msgspec.Struct):
-    """The body of PATCH /products/{id}: what is left out stays."""
+    """The body of PATCH /products/{id}. Omitted fields stay unchanged."""
 
     EXAMPLE: ClassVar = {"price": 19.95, "stock_quantity": 3}
 
@@ -199,8 +199,8 @@ class ListProducts(ListQuery, frozen=True):
             _SEARCH,
             empty=True,
             type="string",
-            description="Full-text search over name and description: every word, in any case and"
-            " accent, the last as a prefix; most relevant first.",
+            description="Full-text search over name and description. All words must match, in any"
+            " case and accent, the last one as a prefix; most relevant first.",
         ),
     ] = ""
 

@@ -90,7 +90,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         for name, _ in pairs:
             if name in seen:
-                raise NotJson(f"The name {printable(name)!r} stands twice in one object.")
+                raise NotJson(f"The name {printable(name)!r} appears twice in one object.")
             seen.add(name)
     return result
 
@@ -99,7 +99,7 @@ def _decimal(text: str) -> Decimal:
     try:
         return Decimal(text)
     except InvalidOperation:
-        raise NotJson("A number in the JSON has an exponent out of all bounds.") from None
+        raise NotJson("A number in the JSON has an exponent that is too large.") from None
 
 
 def _constant(name: str) -> NoReturn:
@@ -123,7 +123,7 @@ def parse_json(text: str) -> Any:
     Raises `NotJson` for malformed, too deep or crowded JSON, duplicate names, NaN and infinities.
     """
     if len(text) > CROWDED and _is_crowded(text):
-        raise NotJson(f"It holds more than {MOST_VALUES} values.")
+        raise NotJson(f"The JSON has more than {MOST_VALUES} values.")
     try:
         return _decoder.decode(text)
     except NotJson:
@@ -233,7 +233,7 @@ def _decoded(shape: type[S], query: str) -> S:
             shown = printable(name if name is not None else raw_name)
             faults.cannot_read(shown, "unknown query parameter")
         elif name in values:
-            faults.cannot_read(name, "stands more than once; send it once")
+            faults.cannot_read(name, "must not be sent more than once")
         elif text is None or text_fault(text):
             faults.cannot_read(name, "must be percent-encoded UTF-8 without NUL")
         else:
@@ -267,7 +267,7 @@ class Param:
     def read(self, value: str, path: str, faults: Faults) -> Any:
         """See `Kind.read`."""
         if not value and not self._empty:
-            faults.cannot_read(path, "must not be empty; leave the parameter out")
+            faults.cannot_read(path, "must not be empty; omit the parameter instead")
             return None
         try:
             return self._parse(value)

@@ -27,8 +27,8 @@ class SignIn(msgspec.Struct):
             str,
             any_text(
                 writeOnly=True,
-                description="The code that the authenticator app shows, or a recovery code: for"
-                " accounts that have a second factor.",
+                description="Required if the account has a second factor: the code from its"
+                " authenticator app, or a recovery code.",
             ),
         ]
         | UnsetType
@@ -52,26 +52,24 @@ class LogOut(msgspec.Struct):
 
 
 class SessionBody(msgspec.Struct, frozen=True):
-    """A session that was just opened; its secret is in the cookie alone."""
+    """A session that was just opened. Its secret is only in the cookie."""
 
     user: UserItem
     expires_at: Annotated[Timestamp, Meta(description="24 hours after it was opened.")]
-    idle_expires_at: Annotated[
-        Timestamp, Meta(description="30 minutes after its last request, so far.")
-    ]
+    idle_expires_at: Annotated[Timestamp, Meta(description="30 minutes after its latest request.")]
 
 
 class LoginTokens(msgspec.Struct, frozen=True):
-    """What POST /login and POST /refresh answer (specification §4.3)."""
+    """The answer of POST /login and POST /refresh (specification §4.3)."""
 
     access_token: Annotated[str, Meta(description="A JSON Web Token.", examples=["eyJ…"])]
-    refresh_token: Annotated[str, Meta(description="Good for one use.", examples=["ort_…"])]
+    refresh_token: Annotated[str, Meta(description="Can be used once.", examples=["ort_…"])]
     expires_in: Annotated[int, Meta(description="Seconds.", examples=[ACCESS_SECONDS])]
     token_type: Annotated[str, Meta(examples=["Bearer"])]
 
 
 class UserInfo(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The claims of OpenID Connect Core §5.1 that the token's scopes open."""
+    """The claims (OpenID Connect Core §5.1) that the token's scopes give access to."""
 
     sub: Annotated[str, Meta(examples=["17"])]
     name: Annotated[str, Meta(examples=["Ada Lovelace"])] | UnsetType = UNSET
@@ -83,9 +81,11 @@ class UserInfo(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class PublicKey(msgspec.Struct, frozen=True):
-    """A JSON Web Key (RFC 7517): the public half of a key that signs."""
+    """A JSON Web Key (RFC 7517): a public signing key."""
 
-    kid: Annotated[str, Meta(description="What tokens name it by.", examples=["Zk3vQm9x1a2b3c4d"])]
+    kid: Annotated[
+        str, Meta(description="The `kid` of tokens signed with it.", examples=["Zk3vQm9x1a2b3c4d"])
+    ]
     kty: Annotated[str, Meta(examples=["RSA"])]
     use: Annotated[str, Meta(examples=["sig"])]
     alg: Annotated[str, Meta(examples=["RS256"])]
@@ -104,7 +104,7 @@ _ClientMethods = list[Annotated[str, Meta(examples=["client_secret_basic"])]]
 
 
 class ServerMetadata(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client must know of the server (RFC 8414, OpenID Connect Discovery 1.0)."""
+    """The server's metadata for clients (RFC 8414, OpenID Connect Discovery 1.0)."""
 
     issuer: Annotated[str, Meta(examples=["https://localhost:8443/auth"])]
     authorization_endpoint: _Here

@@ -15,7 +15,7 @@ Role = Annotated[Literal["admin", "editor", "viewer"], Meta(examples=["editor"])
 
 
 class UserItem(msgspec.Struct, frozen=True):
-    """A user in a list, and as POST /users answers."""
+    """A user in a list, and in the answer of POST /users."""
 
     id: Identifier
     name: Annotated[str, Meta(examples=["Ada Lovelace"])]
@@ -26,7 +26,7 @@ class UserItem(msgspec.Struct, frozen=True):
 
 
 class PreferencesBody(msgspec.Struct, frozen=True):
-    """What a user prefers."""
+    """A user's preferences."""
 
     theme: Literal["system", "light", "dark"]
     language: Annotated[
@@ -35,18 +35,18 @@ class PreferencesBody(msgspec.Struct, frozen=True):
     notifications: Annotated[
         bool,
         Meta(
-            description="Whether there are mails of sign-ins on new devices, of new and expiring"
-            " API keys and of a new role. The profile page switches each kind."
+            description="Whether the user gets mails about sign-ins on new devices, new and"
+            " expiring API keys and a new role. Each kind can be turned off on the profile page."
         ),
     ]
 
 
 class UserBody(UserItem, frozen=True):
-    """A user by itself."""
+    """A user with all fields."""
 
     avatar_url: Annotated[str | None, Meta(examples=["https://example.com/ada.png"])]
     last_login_at: Annotated[
-        Timestamp | None, Meta(description="The last sign-in, in whatever way.")
+        Timestamp | None, Meta(description="The last sign-in, with any method.")
     ]
     preferences: PreferencesBody
 
@@ -105,7 +105,7 @@ class CreateUser(msgspec.Struct):
 
 
 class PreferencesIn(msgspec.Struct):
-    """What a user prefers, as it is sent: what is left out stays."""
+    """A user's preferences in a request. Omitted fields stay unchanged."""
 
     theme: Annotated[str, Text(users.theme)] | UnsetType = UNSET
     language: Annotated[str, Text(users.language)] | UnsetType = UNSET
@@ -113,7 +113,7 @@ class PreferencesIn(msgspec.Struct):
 
 
 class ChangeUser(msgspec.Struct):
-    """The body of PATCH /users/{id} and /users/me: what is left out stays."""
+    """The body of PATCH /users/{id} and /users/me. Omitted fields stay unchanged."""
 
     EXAMPLE: ClassVar = {"name": "Ada King", "preferences": {"theme": "dark"}}
 
@@ -128,7 +128,7 @@ class ChangeUser(msgspec.Struct):
             str,
             any_text(
                 writeOnly=True,
-                description="The password so far, where callers change their own.",
+                description="The present password, if callers change their own.",
             ),
         ]
         | UnsetType

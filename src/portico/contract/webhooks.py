@@ -30,7 +30,7 @@ class WebhookItem(msgspec.Struct, frozen=True, kw_only=True):
     types: Annotated[
         list[str],
         Meta(
-            description="Of events: by name, all of a noun (`product.*`), or all (`*`).",
+            description="The types of events: by name, all of a noun (`product.*`), or all (`*`).",
             examples=[_EXAMPLE_TYPES],
         ),
     ]
@@ -39,8 +39,8 @@ class WebhookItem(msgspec.Struct, frozen=True, kw_only=True):
     disabled_reason: Annotated[
         Literal["by hand", "gone", "failing"] | None,
         Meta(
-            description="`by hand`: somebody disabled it. `gone`: the receiver answered 410."
-            " `failing`: five days without one success. Null while enabled.",
+            description="`by hand`: a user disabled it. `gone`: the receiver answered 410."
+            " `failing`: no delivery succeeded for five days. Null while enabled.",
             examples=[None],
         ),
     ]
@@ -55,8 +55,8 @@ class NewWebhook(WebhookItem, frozen=True, kw_only=True):
         Annotated[
             str,
             Meta(
-                description="Signs its deliveries; store it now, it is shown this once. The answer"
-                " to a repeated `Idempotency-Key` leaves it out.",
+                description="Signs its deliveries. Store it now: it is shown only once, and omitted"
+                " when a request with the same `Idempotency-Key` is repeated.",
                 examples=["whsec_…"],
             ),
         ]
@@ -65,16 +65,16 @@ class NewWebhook(WebhookItem, frozen=True, kw_only=True):
 
 
 class DeliveryItem(msgspec.Struct, frozen=True, kw_only=True):
-    """An event on its way to a webhook; what is `last_` is of the last attempt."""
+    """The delivery of an event to a webhook. Fields with `last_` are about the last attempt."""
 
     id: Identifier
     event_id: Identifier
     type: Annotated[str, Meta(examples=["product.updated"])]
     status: Literal["pending", "delivered", "failed"]
     attempts: Annotated[int, Meta(ge=0, examples=[1])]
-    next_attempt_at: Annotated[Timestamp | None, Meta(description="While it is pending.")]
+    next_attempt_at: Annotated[Timestamp | None, Meta(description="Null unless it is pending.")]
     last_status: Annotated[
-        int | None, Meta(description="What the receiver answered.", examples=[200])
+        int | None, Meta(description="The receiver's HTTP status.", examples=[200])
     ]
     last_error: Annotated[
         str | None, Meta(description="Why it failed, for people.", examples=["it answered 500"])
@@ -84,7 +84,7 @@ class DeliveryItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Accepted(msgspec.Struct, frozen=True):
-    """Something will be done soon."""
+    """The request was accepted and will be carried out soon."""
 
     message: Annotated[str, Meta(description="For people.", examples=["A ping is on its way."])]
 
@@ -129,7 +129,10 @@ def delivery_item(delivery: Delivery, webhook: Webhook) -> DeliveryItem:
     )
 
 
-_Url = Annotated[str, Text(web_url, description="Public and https, unless `webhooks_allow` says.")]
+_Url = Annotated[
+    str,
+    Text(web_url, description="https to a public address, unless `webhooks_allow` permits others."),
+]
 _Types = Annotated[list[str], Items(Text(webhook_type), most=len(EVENT_TYPES) + 10, least=1)]
 _Description = Annotated[str, Text(webhook_description)]
 
@@ -145,7 +148,7 @@ class CreateWebhook(msgspec.Struct):
 
 
 class ChangeWebhook(msgspec.Struct):
-    """The body of PATCH /webhooks/{id}: what is left out stays."""
+    """The body of PATCH /webhooks/{id}. Omitted fields stay unchanged."""
 
     EXAMPLE: ClassVar = {"types": ["*"], "status": "enabled"}
 

@@ -641,7 +641,7 @@ export interface webhooks {
 }
 export interface components {
     schemas: {
-        /** @description Something will be done soon. */
+        /** @description The request was accepted and will be carried out soon. */
         Accepted: {
             /**
              * @description For people.
@@ -649,13 +649,13 @@ export interface components {
              */
             message: string;
         };
-        /** @description The body of PATCH /products/{id}: what is left out stays. */
+        /** @description The body of PATCH /products/{id}. Omitted fields stay unchanged. */
         ChangeProduct: {
             /** @description 1 to 200 characters, without the white space around them. */
             name?: string;
             /** @description 1 to 100 characters, without the white space around them. */
             category?: string;
-            /** @description Kept exactly; at most four decimals. */
+            /** @description Stored exactly; at most four decimals. */
             price?: number;
             description?: string;
             /**
@@ -678,13 +678,13 @@ export interface components {
                 [key: string]: string;
             };
         };
-        /** @description The body of PATCH /users/{id} and /users/me: what is left out stays. */
+        /** @description The body of PATCH /users/{id} and /users/me. Omitted fields stay unchanged. */
         ChangeUser: {
             /** @description 2 to 100 characters, without the white space around them. */
             name?: string;
             /**
              * Format: email
-             * @description At most 254 characters, unique among users, whatever its case.
+             * @description At most 254 characters, unique among users in any case.
              */
             email?: string;
             /** @enum {string} */
@@ -703,14 +703,14 @@ export interface components {
             };
             /** @description 8 to 128 characters, with an uppercase letter, a lowercase letter and a digit. */
             password?: string;
-            /** @description The password so far, where callers change their own. */
+            /** @description The present password, if callers change their own. */
             current_password?: string;
         };
-        /** @description The body of PATCH /webhooks/{id}: what is left out stays. */
+        /** @description The body of PATCH /webhooks/{id}. Omitted fields stay unchanged. */
         ChangeWebhook: {
             /**
              * Format: uri
-             * @description Public and https, unless `webhooks_allow` says.
+             * @description https to a public address, unless `webhooks_allow` permits others.
              */
             url?: string;
             types?: ("*" | "user.*" | "product.*" | "products.*" | "api_key.*" | "sandbox.*" | "user.created" | "user.updated" | "user.deleted" | "product.created" | "product.updated" | "product.deleted" | "products.imported" | "api_key.created" | "api_key.rotated" | "api_key.revoked" | "sandbox.reset")[];
@@ -718,16 +718,16 @@ export interface components {
             /** @enum {string} */
             status?: "enabled" | "disabled";
         };
-        /** @description The body of POST /api-keys; null is as left out. */
+        /** @description The body of POST /api-keys. A null field counts as omitted. */
         CreateKey: {
             /** @description 1 to 100 characters, without the white space around them. */
             name: string;
             /**
-             * @description `live` and `read` belong to live, `test` to the sandbox.
+             * @description `live` and `read` are for live, `test` for the sandbox.
              * @enum {string}
              */
             type: "live" | "test" | "read";
-            /** @description Its owner; the caller if left out. */
+            /** @description Its owner; the caller if omitted. */
             user_id?: number | null;
             scopes?: ("read:users" | "write:users" | "read:products" | "write:products" | "admin")[] | null;
             networks?: string[] | null;
@@ -743,18 +743,18 @@ export interface components {
             name: string;
             /** @description 1 to 100 characters, without the white space around them. */
             category: string;
-            /** @description Kept exactly; at most four decimals. */
+            /** @description Stored exactly; at most four decimals. */
             price: number;
             description?: string;
             /**
-             * @description An ISO 4217 code. Where it is left out: `USD`.
+             * @description An ISO 4217 code. Default: `USD`.
              * @enum {string}
              */
             currency?: "AED" | "AFN" | "ALL" | "AMD" | "AOA" | "ARS" | "AUD" | "AWG" | "AZN" | "BAM" | "BBD" | "BDT" | "BHD" | "BIF" | "BMD" | "BND" | "BOB" | "BOV" | "BRL" | "BSD" | "BTN" | "BWP" | "BYN" | "BZD" | "CAD" | "CDF" | "CHE" | "CHF" | "CHW" | "CLF" | "CLP" | "CNY" | "COP" | "COU" | "CRC" | "CUP" | "CVE" | "CZK" | "DJF" | "DKK" | "DOP" | "DZD" | "EGP" | "ERN" | "ETB" | "EUR" | "FJD" | "FKP" | "GBP" | "GEL" | "GHS" | "GIP" | "GMD" | "GNF" | "GTQ" | "GYD" | "HKD" | "HNL" | "HTG" | "HUF" | "IDR" | "ILS" | "INR" | "IQD" | "IRR" | "ISK" | "JMD" | "JOD" | "JPY" | "KES" | "KGS" | "KHR" | "KMF" | "KPW" | "KRW" | "KWD" | "KYD" | "KZT" | "LAK" | "LBP" | "LKR" | "LRD" | "LSL" | "LYD" | "MAD" | "MDL" | "MGA" | "MKD" | "MMK" | "MNT" | "MOP" | "MRU" | "MUR" | "MVR" | "MWK" | "MXN" | "MXV" | "MYR" | "MZN" | "NAD" | "NGN" | "NIO" | "NOK" | "NPR" | "NZD" | "OMR" | "PAB" | "PEN" | "PGK" | "PHP" | "PKR" | "PLN" | "PYG" | "QAR" | "RON" | "RSD" | "RUB" | "RWF" | "SAR" | "SBD" | "SCR" | "SDG" | "SEK" | "SGD" | "SHP" | "SLE" | "SOS" | "SRD" | "SSP" | "STN" | "SVC" | "SYP" | "SZL" | "THB" | "TJS" | "TMT" | "TND" | "TOP" | "TRY" | "TTD" | "TWD" | "TZS" | "UAH" | "UGX" | "USD" | "USN" | "UYI" | "UYU" | "UYW" | "UZS" | "VED" | "VES" | "VND" | "VUV" | "WST" | "XAD" | "XAF" | "XAG" | "XAU" | "XBA" | "XBB" | "XBC" | "XBD" | "XCD" | "XCG" | "XDR" | "XOF" | "XPD" | "XPF" | "XPT" | "XSU" | "XTS" | "XUA" | "XXX" | "YER" | "ZAR" | "ZMW" | "ZWG";
-            /** @description Where it is left out: `0`. */
+            /** @description Default: `0`. */
             stock_quantity?: number;
             /**
-             * @description Where it is left out: `draft`.
+             * @description Default: `draft`.
              * @enum {string}
              */
             status?: "active" | "archived" | "draft";
@@ -776,13 +776,13 @@ export interface components {
             name: string;
             /**
              * Format: email
-             * @description At most 254 characters, unique among users, whatever its case.
+             * @description At most 254 characters, unique among users in any case.
              */
             email: string;
             /** @description 8 to 128 characters, with an uppercase letter, a lowercase letter and a digit. */
             password: string;
             /**
-             * @description Where it is left out: `viewer`.
+             * @description Default: `viewer`.
              * @enum {string}
              */
             role?: "admin" | "editor" | "viewer";
@@ -791,13 +791,13 @@ export interface components {
         CreateWebhook: {
             /**
              * Format: uri
-             * @description Public and https, unless `webhooks_allow` says.
+             * @description https to a public address, unless `webhooks_allow` permits others.
              */
             url: string;
             types: ("*" | "user.*" | "product.*" | "products.*" | "api_key.*" | "sandbox.*" | "user.created" | "user.updated" | "user.deleted" | "product.created" | "product.updated" | "product.deleted" | "products.imported" | "api_key.created" | "api_key.rotated" | "api_key.revoked" | "sandbox.reset")[];
             description?: string;
         };
-        /** @description A resource that was just made. */
+        /** @description A resource that was just created. */
         CreatedMadeKey: {
             data: components["schemas"]["MadeKey"];
             /**
@@ -806,7 +806,7 @@ export interface components {
              */
             message: string;
         };
-        /** @description A resource that was just made. */
+        /** @description A resource that was just created. */
         CreatedNewWebhook: {
             data: components["schemas"]["NewWebhook"];
             /**
@@ -815,7 +815,7 @@ export interface components {
              */
             message: string;
         };
-        /** @description A resource that was just made. */
+        /** @description A resource that was just created. */
         CreatedProductBody: {
             data: components["schemas"]["ProductBody"];
             /**
@@ -824,7 +824,7 @@ export interface components {
              */
             message: string;
         };
-        /** @description A resource that was just made. */
+        /** @description A resource that was just created. */
         CreatedRotatedKey: {
             data: components["schemas"]["RotatedKey"];
             /**
@@ -833,7 +833,7 @@ export interface components {
              */
             message: string;
         };
-        /** @description A resource that was just made. */
+        /** @description A resource that was just created. */
         CreatedSessionBody: {
             data: components["schemas"]["SessionBody"];
             /**
@@ -842,7 +842,7 @@ export interface components {
              */
             message: string;
         };
-        /** @description A resource that was just made. */
+        /** @description A resource that was just created. */
         CreatedUserItem: {
             data: components["schemas"]["UserItem"];
             /**
@@ -851,7 +851,7 @@ export interface components {
              */
             message: string;
         };
-        /** @description An event on its way to a webhook; what is `last_` is of the last attempt. */
+        /** @description The delivery of an event to a webhook. Fields with `last_` are about the last attempt. */
         DeliveryItem: {
             /**
              * @description Assigned by the service, never reused.
@@ -869,10 +869,10 @@ export interface components {
             status: "delivered" | "failed" | "pending";
             /** @example 1 */
             attempts: number;
-            /** @description While it is pending. */
+            /** @description Null unless it is pending. */
             next_attempt_at: string | null;
             /**
-             * @description What the receiver answered.
+             * @description The receiver's HTTP status.
              * @example 200
              */
             last_status: number | null;
@@ -897,7 +897,7 @@ export interface components {
             message: string;
             details: components["schemas"]["Fault"][];
         };
-        /** @description Something that has happened. */
+        /** @description An event. */
         EventBody: {
             /**
              * @description Increases with every event of the environment.
@@ -916,7 +916,7 @@ export interface components {
              */
             timestamp: string;
             /**
-             * @description The resource as it shows by itself; of a deleted one, as it was last.
+             * @description The resource with all fields; if it was deleted, its last state.
              * @example {
              *       "id": 3,
              *       "name": "Desk lamp",
@@ -927,7 +927,7 @@ export interface components {
                 [key: string]: unknown;
             };
             /**
-             * @description Of an update alone: the old values of the fields that changed.
+             * @description Only for updates: the old values of the fields that changed.
              * @example {
              *       "price": 24.5
              *     }
@@ -936,14 +936,14 @@ export interface components {
                 [key: string]: unknown;
             };
         };
-        /** @description Where a page of events ends. */
+        /** @description The end of a page of events. */
         EventPages: {
             /** @example 25 */
             limit: number;
-            /** @description A page ends early where its events would come to more than 1 MiB. */
+            /** @description May be true for a page below `limit`: a page has at most 1 MiB. */
             has_more: boolean;
             /**
-             * @description The next `after`: none is missed, none comes twice.
+             * @description Send it as the next `after` to miss no event and get none twice.
              * @example 17
              */
             last_id: number;
@@ -953,7 +953,7 @@ export interface components {
             field: string;
             message: string;
         };
-        /** @description A key as it may be shown. */
+        /** @description An API key without its secret. */
         KeyItem: {
             /**
              * @description Assigned by the service, never reused.
@@ -965,19 +965,19 @@ export interface components {
             /** @enum {unknown} */
             type: "live" | "read" | "test";
             /**
-             * @description What may be shown of the key.
+             * @description The part of the key that may be shown.
              * @example sk_live_…x7Qd
              */
             hint: string;
             /**
-             * @description Null where it carries all that its owner has.
+             * @description Null if it has all scopes of its owner.
              * @example [
              *       "read:products"
              *     ]
              */
             scopes: ("admin" | "read:products" | "read:users" | "write:products" | "write:users")[] | null;
             /**
-             * @description Where it may be used; null for anywhere.
+             * @description The networks from which it may be used; null for any.
              * @example [
              *       "203.0.113.0/24"
              *     ]
@@ -989,13 +989,13 @@ export interface components {
              * @example 2026-01-31T08:15:30.123Z
              */
             created_at: string;
-            /** @description Null where the key has no end. */
+            /** @description Null if the key does not expire. */
             expires_at: string | null;
             last_used_at: string | null;
             /** @enum {unknown} */
             status: "active" | "expired" | "revoked";
         };
-        /** @description Events, the oldest first. */
+        /** @description Events, oldest first. */
         ListedEvents: {
             data: components["schemas"]["EventBody"][];
             pagination: components["schemas"]["EventPages"];
@@ -1025,7 +1025,7 @@ export interface components {
             data: components["schemas"]["WebhookItem"][];
             pagination: components["schemas"]["Pagination"];
         };
-        /** @description A new key; `key` is shown this once. */
+        /** @description A new key. `key` is shown only once. */
         MadeKey: {
             /**
              * @description Assigned by the service, never reused.
@@ -1037,19 +1037,19 @@ export interface components {
             /** @enum {unknown} */
             type: "live" | "read" | "test";
             /**
-             * @description What may be shown of the key.
+             * @description The part of the key that may be shown.
              * @example sk_live_…x7Qd
              */
             hint: string;
             /**
-             * @description Null where it carries all that its owner has.
+             * @description Null if it has all scopes of its owner.
              * @example [
              *       "read:products"
              *     ]
              */
             scopes: ("admin" | "read:products" | "read:users" | "write:products" | "write:users")[] | null;
             /**
-             * @description Where it may be used; null for anywhere.
+             * @description The networks from which it may be used; null for any.
              * @example [
              *       "203.0.113.0/24"
              *     ]
@@ -1061,13 +1061,13 @@ export interface components {
              * @example 2026-01-31T08:15:30.123Z
              */
             created_at: string;
-            /** @description Null where the key has no end. */
+            /** @description Null if the key does not expire. */
             expires_at: string | null;
             last_used_at: string | null;
             /** @enum {unknown} */
             status: "active" | "expired" | "revoked";
             /**
-             * @description The secret; store it now. The answer to a repeated `Idempotency-Key` leaves it out.
+             * @description The secret; store it now. It is omitted when a request with the same `Idempotency-Key` is repeated.
              * @example sk_live_…
              */
             key?: string;
@@ -1082,7 +1082,7 @@ export interface components {
             /** @example https://example.com/hooks */
             url: string;
             /**
-             * @description Of events: by name, all of a noun (`product.*`), or all (`*`).
+             * @description The types of events: by name, all of a noun (`product.*`), or all (`*`).
              * @example [
              *       "product.*",
              *       "user.created"
@@ -1097,7 +1097,7 @@ export interface components {
              */
             status: "disabled" | "enabled";
             /**
-             * @description `by hand`: somebody disabled it. `gone`: the receiver answered 410. `failing`: five days without one success. Null while enabled.
+             * @description `by hand`: a user disabled it. `gone`: the receiver answered 410. `failing`: no delivery succeeded for five days. Null while enabled.
              * @example null
              */
             disabled_reason: ("by hand" | "failing" | "gone") | null;
@@ -1114,28 +1114,28 @@ export interface components {
              */
             updated_at: string;
             /**
-             * @description Signs its deliveries; store it now, it is shown this once. The answer to a repeated `Idempotency-Key` leaves it out.
+             * @description Signs its deliveries. Store it now: it is shown only once, and omitted when a request with the same `Idempotency-Key` is repeated.
              * @example whsec_…
              */
             secret?: string;
         };
-        /** @description Where a page stands in its list. */
+        /** @description The position of a page in its list. */
         Pagination: {
             /** @example 1 */
             page: number;
             /** @example 25 */
             limit: number;
             /**
-             * @description Exact, but where `total_is_exact` is false.
+             * @description Exact unless `total_is_exact` is false.
              * @example 1
              */
             total_items: number;
             /** @example 1 */
             total_pages: number;
-            /** @description Only there where it is false: more than `total_items` fit the filters, and pages behind `total_pages` are reached by the cursor in `Link`. */
+            /** @description Present only if false: more than `total_items` items match the filters. Use the cursor in `Link` to read the pages after `total_pages`. */
             total_is_exact?: boolean;
         };
-        /** @description Which webhook is tested. */
+        /** @description The webhook that is tested. */
         PingBody: {
             /**
              * @description Assigned by the service, never reused.
@@ -1143,7 +1143,7 @@ export interface components {
              */
             webhook_id: number;
         };
-        /** @description What a user prefers. */
+        /** @description A user's preferences. */
         PreferencesBody: {
             /** @enum {unknown} */
             theme: "dark" | "light" | "system";
@@ -1152,10 +1152,10 @@ export interface components {
              * @example en
              */
             language: string;
-            /** @description Whether there are mails of sign-ins on new devices, of new and expiring API keys and of a new role. The profile page switches each kind. */
+            /** @description Whether the user gets mails about sign-ins on new devices, new and expiring API keys and a new role. Each kind can be turned off on the profile page. */
             notifications: boolean;
         };
-        /** @description The key that a rotation replaced, and when it ends. */
+        /** @description The key that was rotated, and when it expires. */
         PreviousKey: {
             /**
              * @description Assigned by the service, never reused.
@@ -1169,7 +1169,7 @@ export interface components {
              */
             expires_at: string;
         };
-        /** @description A product by itself. */
+        /** @description A product with all fields. */
         ProductBody: {
             /**
              * @description Assigned by the service, never reused.
@@ -1273,7 +1273,7 @@ export interface components {
              */
             updated_at: string;
         };
-        /** @description How many products a file brought, new and changed ones, and their lowest and highest ids. */
+        /** @description How many products an import created and updated, and their lowest and highest ids. */
         ProductsImportedBody: {
             /** @example 250 */
             inserted: number;
@@ -1290,7 +1290,7 @@ export interface components {
              */
             last_id: number;
         };
-        /** @description The successor of a rotated key; `key` is shown this once. */
+        /** @description The successor of a rotated key. `key` is shown only once. */
         RotatedKey: {
             /**
              * @description Assigned by the service, never reused.
@@ -1302,12 +1302,12 @@ export interface components {
             /** @enum {unknown} */
             type: "live" | "read" | "test";
             /**
-             * @description The secret; store it now. The answer to a repeated `Idempotency-Key` leaves it out.
+             * @description The secret; store it now. It is omitted when a request with the same `Idempotency-Key` is repeated.
              * @example sk_live_…
              */
             key?: string;
             /**
-             * @description What may be shown of the key.
+             * @description The part of the key that may be shown.
              * @example sk_live_…x7Qd
              */
             hint: string;
@@ -1317,7 +1317,7 @@ export interface components {
              * @example 2026-01-31T08:15:30.123Z
              */
             created_at: string;
-            /** @description Null where the key has no end. */
+            /** @description Null if the key does not expire. */
             expires_at: string | null;
             previous_key: components["schemas"]["PreviousKey"];
         };
@@ -1328,7 +1328,7 @@ export interface components {
             /** @example 25 */
             products: number;
         };
-        /** @description A session that was just opened; its secret is in the cookie alone. */
+        /** @description A session that was just opened. Its secret is only in the cookie. */
         SessionBody: {
             user: components["schemas"]["UserItem"];
             /**
@@ -1339,7 +1339,7 @@ export interface components {
             expires_at: string;
             /**
              * Format: date-time
-             * @description 30 minutes after its last request, so far.
+             * @description 30 minutes after its latest request.
              * @example 2026-01-31T08:15:30.123Z
              */
             idle_expires_at: string;
@@ -1348,7 +1348,7 @@ export interface components {
         SignIn: {
             email: string;
             password: string;
-            /** @description The code that the authenticator app shows, or a recovery code: for accounts that have a second factor. */
+            /** @description Required if the account has a second factor: the code from its authenticator app, or a recovery code. */
             otp?: string;
         };
         /** @description One resource. */
@@ -1367,7 +1367,7 @@ export interface components {
         SingleWebhookItem: {
             data: components["schemas"]["WebhookItem"];
         };
-        /** @description A key that came of a rotation. */
+        /** @description A key that replaced a rotated one. */
         SuccessorKey: {
             /**
              * @description Assigned by the service, never reused.
@@ -1379,19 +1379,19 @@ export interface components {
             /** @enum {unknown} */
             type: "live" | "read" | "test";
             /**
-             * @description What may be shown of the key.
+             * @description The part of the key that may be shown.
              * @example sk_live_…x7Qd
              */
             hint: string;
             /**
-             * @description Null where it carries all that its owner has.
+             * @description Null if it has all scopes of its owner.
              * @example [
              *       "read:products"
              *     ]
              */
             scopes: ("admin" | "read:products" | "read:users" | "write:products" | "write:users")[] | null;
             /**
-             * @description Where it may be used; null for anywhere.
+             * @description The networks from which it may be used; null for any.
              * @example [
              *       "203.0.113.0/24"
              *     ]
@@ -1403,14 +1403,14 @@ export interface components {
              * @example 2026-01-31T08:15:30.123Z
              */
             created_at: string;
-            /** @description Null where the key has no end. */
+            /** @description Null if the key does not expire. */
             expires_at: string | null;
             last_used_at: string | null;
             /** @enum {unknown} */
             status: "active" | "expired" | "revoked";
             previous_key: components["schemas"]["PreviousKey"];
         };
-        /** @description A user by itself. */
+        /** @description A user with all fields. */
         UserBody: {
             /**
              * @description Assigned by the service, never reused.
@@ -1440,11 +1440,11 @@ export interface components {
             updated_at: string;
             /** @example https://example.com/ada.png */
             avatar_url: string | null;
-            /** @description The last sign-in, in whatever way. */
+            /** @description The last sign-in, with any method. */
             last_login_at: string | null;
             preferences: components["schemas"]["PreferencesBody"];
         };
-        /** @description A user in a list, and as POST /users answers. */
+        /** @description A user in a list, and in the answer of POST /users. */
         UserItem: {
             /**
              * @description Assigned by the service, never reused.
@@ -1483,7 +1483,7 @@ export interface components {
             /** @example https://example.com/hooks */
             url: string;
             /**
-             * @description Of events: by name, all of a noun (`product.*`), or all (`*`).
+             * @description The types of events: by name, all of a noun (`product.*`), or all (`*`).
              * @example [
              *       "product.*",
              *       "user.created"
@@ -1498,7 +1498,7 @@ export interface components {
              */
             status: "disabled" | "enabled";
             /**
-             * @description `by hand`: somebody disabled it. `gone`: the receiver answered 410. `failing`: five days without one success. Null while enabled.
+             * @description `by hand`: a user disabled it. `gone`: the receiver answered 410. `failing`: no delivery succeeded for five days. Null while enabled.
              * @example null
              */
             disabled_reason: ("by hand" | "failing" | "gone") | null;
@@ -2087,7 +2087,7 @@ export interface operations {
             query?: {
                 page?: number;
                 limit?: number;
-                /** @description Where the page begins, instead of `page`: from the `Link` header of the page before, and quick at any depth. */
+                /** @description Where the page begins, instead of `page`. It comes from the `Link` header of the previous page, and is equally fast for all pages. */
                 cursor?: string;
                 sort?: "name" | "email" | "created_at";
                 order?: "asc" | "desc";
@@ -2579,7 +2579,7 @@ export interface operations {
             query?: {
                 page?: number;
                 limit?: number;
-                /** @description Where the page begins, instead of `page`: from the `Link` header of the page before, and quick at any depth. */
+                /** @description Where the page begins, instead of `page`. It comes from the `Link` header of the previous page, and is equally fast for all pages. */
                 cursor?: string;
                 /** @description 1 to 100 characters, without the white space around them. */
                 category?: string;
@@ -2587,7 +2587,7 @@ export interface operations {
                 max_price?: number;
                 in_stock?: boolean;
                 status?: "active" | "archived" | "draft";
-                /** @description Full-text search over name and description: every word, in any case and accent, the last as a prefix; most relevant first. */
+                /** @description Full-text search over name and description. All words must match, in any case and accent, the last one as a prefix; most relevant first. */
                 search?: string;
             };
             header?: {
@@ -2970,7 +2970,7 @@ export interface operations {
             query?: {
                 page?: number;
                 limit?: number;
-                /** @description Where the page begins, instead of `page`: from the `Link` header of the page before, and quick at any depth. */
+                /** @description Where the page begins, instead of `page`. It comes from the `Link` header of the previous page, and is equally fast for all pages. */
                 cursor?: string;
                 user_id?: number;
             };
@@ -3424,7 +3424,7 @@ export interface operations {
     list_events: {
         parameters: {
             query?: {
-                /** @description The id of the last event that the caller has; 0 for the oldest kept. */
+                /** @description The id of the last event that the caller has; 0 to begin with the oldest. */
                 after?: number;
                 /** @description Comma-separated; `user.*` stands for all types of a noun. */
                 type?: string;
@@ -3508,7 +3508,7 @@ export interface operations {
     stream_events: {
         parameters: {
             query?: {
-                /** @description The id of the last event that the caller has, 0 for the oldest kept; without it, and without `Last-Event-ID`, which comes before it, from now on. */
+                /** @description The id of the last event that the caller has; 0 to begin with the oldest. `Last-Event-ID` takes precedence. Without both, the stream begins with new events. */
                 after?: number;
                 /** @description Comma-separated; `user.*` stands for all types of a noun. */
                 type?: string;
@@ -4036,7 +4036,7 @@ export interface operations {
             query?: {
                 page?: number;
                 limit?: number;
-                /** @description Where the page begins, instead of `page`: from the `Link` header of the page before, and quick at any depth. */
+                /** @description Where the page begins, instead of `page`. It comes from the `Link` header of the previous page, and is equally fast for all pages. */
                 cursor?: string;
             };
             header?: {
@@ -4327,7 +4327,7 @@ export interface operations {
                     timestamp: string;
                     data: components["schemas"]["UserBody"];
                     /**
-                     * @description Of an update alone: the old values of the fields that changed.
+                     * @description Only for updates: the old values of the fields that changed.
                      * @example {
                      *       "role": "viewer"
                      *     }
@@ -4355,7 +4355,7 @@ export interface operations {
                         created_at?: string;
                         /** @example https://example.com/ada.png */
                         avatar_url?: string | null;
-                        /** @description The last sign-in, in whatever way. */
+                        /** @description The last sign-in, with any method. */
                         last_login_at?: string | null;
                         preferences?: components["schemas"]["PreferencesBody"];
                     };
@@ -4644,7 +4644,7 @@ export interface operations {
                     timestamp: string;
                     data: components["schemas"]["ProductBody"];
                     /**
-                     * @description Of an update alone: the old values of the fields that changed.
+                     * @description Only for updates: the old values of the fields that changed.
                      * @example {
                      *       "price": 19.95
                      *     }

@@ -212,7 +212,7 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /** @description What POST /revoke answers: nothing, as an object, since some clients accept JSON alone. */
+        /** @description The answer of POST /revoke: an empty object, because some clients accept only JSON. */
         Ended: Record<string, never>;
         /** @description What went wrong. */
         ErrorFacts: {
@@ -226,7 +226,7 @@ export interface components {
             field: string;
             message: string;
         };
-        /** @description What POST /token answers (RFC 6749 §5.1). */
+        /** @description The answer of POST /token (RFC 6749 §5.1). */
         IssuedTokens: {
             /** @example oat_… */
             access_token: string;
@@ -238,12 +238,12 @@ export interface components {
              */
             expires_in: number;
             /**
-             * @description Good for one use.
+             * @description Can be used once.
              * @example ort_…
              */
             refresh_token: string;
             /**
-             * @description What the access token allows.
+             * @description The scopes of the access token.
              * @example openid read:products
              */
             scope: string;
@@ -261,7 +261,7 @@ export interface components {
         LogOut: {
             refresh_token: string;
         };
-        /** @description What POST /login and POST /refresh answer (specification §4.3). */
+        /** @description The answer of POST /login and POST /refresh (specification §4.3). */
         LoginTokens: {
             /**
              * @description A JSON Web Token.
@@ -269,7 +269,7 @@ export interface components {
              */
             access_token: string;
             /**
-             * @description Good for one use.
+             * @description Can be used once.
              * @example ort_…
              */
             refresh_token: string;
@@ -281,17 +281,17 @@ export interface components {
             /** @example Bearer */
             token_type: string;
         };
-        /** @description The body of a refusal (RFC 6749 §5.2). */
+        /** @description The body of an error response (RFC 6749 §5.2). */
         OAuthError: {
             /** @example invalid_grant */
             error: string;
             /** @description For people. */
             error_description: string;
         };
-        /** @description A JSON Web Key (RFC 7517): the public half of a key that signs. */
+        /** @description A JSON Web Key (RFC 7517): a public signing key. */
         PublicKey: {
             /**
-             * @description What tokens name it by.
+             * @description The `kid` of tokens signed with it.
              * @example Zk3vQm9x1a2b3c4d
              */
             kid: string;
@@ -316,7 +316,7 @@ export interface components {
         Refresh: {
             refresh_token: string;
         };
-        /** @description What a client must know of the server (RFC 8414, OpenID Connect Discovery 1.0). */
+        /** @description The server's metadata for clients (RFC 8414, OpenID Connect Discovery 1.0). */
         ServerMetadata: {
             /** @example https://localhost:8443/auth */
             issuer: string;
@@ -354,10 +354,10 @@ export interface components {
         SignIn: {
             email: string;
             password: string;
-            /** @description The code that the authenticator app shows, or a recovery code: for accounts that have a second factor. */
+            /** @description Required if the account has a second factor: the code from its authenticator app, or a recovery code. */
             otp?: string;
         };
-        /** @description Facts of a token (RFC 7662 §2.2); `active` alone, unless it holds and is the client's own. */
+        /** @description A token's properties (RFC 7662 §2.2): only `active`, unless it is valid and the client's. */
         TokenFacts: {
             active: boolean;
             /** @example openid read:products */
@@ -390,7 +390,7 @@ export interface components {
             acr?: string;
             amr?: string[];
         };
-        /** @description The claims of OpenID Connect Core §5.1 that the token's scopes open. */
+        /** @description The claims (OpenID Connect Core §5.1) that the token's scopes give access to. */
         UserInfo: {
             /** @example 17 */
             sub: string;
@@ -1408,7 +1408,7 @@ export interface operations {
                  *     }
                  */
                 "application/x-www-form-urlencoded": {
-                    /** @description Unless HTTP Basic names the client. */
+                    /** @description Required unless HTTP Basic names the client. */
                     client_id?: string;
                     /** @description Of a confidential client that does not use HTTP Basic. */
                     client_secret?: string;
@@ -1416,13 +1416,13 @@ export interface operations {
                     grant_type: "authorization_code" | "refresh_token";
                     /** @description With `authorization_code`. */
                     code?: string;
-                    /** @description With `authorization_code`: the one that the code went to. */
+                    /** @description With `authorization_code`: where the code was sent to. */
                     redirect_uri?: string;
-                    /** @description With `authorization_code`, where PKCE was used (RFC 7636). */
+                    /** @description With `authorization_code`, if PKCE was used (RFC 7636). */
                     code_verifier?: string;
                     /** @description With `refresh_token`. */
                     refresh_token?: string;
-                    /** @description With `refresh_token`: fewer scopes than were granted. */
+                    /** @description With `refresh_token`: a subset of the granted scopes. */
                     scope?: string;
                 };
                 /**
@@ -1436,7 +1436,7 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description Unless HTTP Basic names the client. */
+                    /** @description Required unless HTTP Basic names the client. */
                     client_id?: string;
                     /** @description Of a confidential client that does not use HTTP Basic. */
                     client_secret?: string;
@@ -1444,13 +1444,13 @@ export interface operations {
                     grant_type: "authorization_code" | "refresh_token";
                     /** @description With `authorization_code`. */
                     code?: string;
-                    /** @description With `authorization_code`: the one that the code went to. */
+                    /** @description With `authorization_code`: where the code was sent to. */
                     redirect_uri?: string;
-                    /** @description With `authorization_code`, where PKCE was used (RFC 7636). */
+                    /** @description With `authorization_code`, if PKCE was used (RFC 7636). */
                     code_verifier?: string;
                     /** @description With `refresh_token`. */
                     refresh_token?: string;
-                    /** @description With `refresh_token`: fewer scopes than were granted. */
+                    /** @description With `refresh_token`: a subset of the granted scopes. */
                     scope?: string;
                 };
             };
@@ -1512,7 +1512,7 @@ export interface operations {
                  *     }
                  */
                 "application/x-www-form-urlencoded": {
-                    /** @description Unless HTTP Basic names the client. */
+                    /** @description Required unless HTTP Basic names the client. */
                     client_id?: string;
                     /** @description Of a confidential client that does not use HTTP Basic. */
                     client_secret?: string;
@@ -1527,7 +1527,7 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description Unless HTTP Basic names the client. */
+                    /** @description Required unless HTTP Basic names the client. */
                     client_id?: string;
                     /** @description Of a confidential client that does not use HTTP Basic. */
                     client_secret?: string;
@@ -1584,7 +1584,7 @@ export interface operations {
                  *     }
                  */
                 "application/x-www-form-urlencoded": {
-                    /** @description Unless HTTP Basic names the client. */
+                    /** @description Required unless HTTP Basic names the client. */
                     client_id?: string;
                     /** @description Of a confidential client that does not use HTTP Basic. */
                     client_secret?: string;
@@ -1599,7 +1599,7 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description Unless HTTP Basic names the client. */
+                    /** @description Required unless HTTP Basic names the client. */
                     client_id?: string;
                     /** @description Of a confidential client that does not use HTTP Basic. */
                     client_secret?: string;
