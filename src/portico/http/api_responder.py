@@ -1,4 +1,4 @@
-"""How the JSON API answers, step by step:
+"""How the JSON API answers a request, step by step:
 
 authenticate → throttle → permission → kept answer, if any → id → permit → Accept → query → body →
 idempotency → handler → entity tag. Errors have the body of specification §7.
@@ -41,7 +41,7 @@ class ApiResponder:
         *,
         body_limit: int,
     ) -> None:
-        """`body_limit` is in bytes, and applies to callers with a credential. `kept` holds the
+        """`body_limit` is in bytes and applies to callers with a credential. `kept` holds the
         answers that may be sent again."""
         self._authenticators = authenticators
         self._origins = origins
@@ -50,7 +50,7 @@ class ApiResponder:
         self._repeats = Repeats()
 
     def serves(self, access: str | Access) -> bool:
-        """Every access but that of OAuth clients themselves."""
+        """Every access except that of OAuth clients."""
         return access is not Access.CLIENT
 
     def problem(self, _request: Request, error: PorticoError) -> Reply:
@@ -60,7 +60,7 @@ class ApiResponder:
     async def answer(
         self, request: Request, match: PathMatch, endpoint: Endpoint | None, id_texts: Sequence[str]
     ) -> Reply:
-        """Takes the request through all steps of the module's docstring. Raises `PorticoError`."""
+        """Takes the request through the steps of the module's docstring. Raises `PorticoError`."""
         if endpoint is not None and endpoint.public:
             await throttle.address(request, never_refused=endpoint.never_refused)
             if endpoint.route.same_origin:
@@ -113,8 +113,8 @@ class ApiResponder:
         return _for_caches(request, endpoint, reply)
 
     async def _admit(self, request: Request, endpoint: Endpoint | None) -> None:
-        """Authenticates the request and counts it: against its account, or where its credential is
-        not valid, against its address. Raises `AuthenticationRequired`, `RateLimited` and
+        """Authenticates the request and counts it against its account, or if the credential is not
+        valid, against its address. Raises `AuthenticationRequired`, `RateLimited` and
         `PermissionDenied`."""
         try:
             caller = self._authenticators.caller(request)
@@ -124,7 +124,7 @@ class ApiResponder:
             await throttle.address(request)
             raise
         request.caller = caller
-        acting_for.set(caller.account_id or caller.user_id)  # the same on the pages of a mirror
+        acting_for.set(caller.account_id or caller.user_id)  # as on the pages of a mirror user
         never_refused = (
             endpoint is not None and endpoint.never_refused and caller.credential == "session"
         )
@@ -134,8 +134,8 @@ class ApiResponder:
 
 
 def _check_network(admits: Admits, origin: Origin) -> None:
-    """Raises `PermissionDenied` where a credential may not be used from the request's address, or
-    where no proxy has said what that is."""
+    """Raises `PermissionDenied` if a credential may not be used from the client's address, or if
+    that address is unknown because no proxy named it."""
     if not origin.known or not admits(origin.address):
         raise PermissionDenied(
             f"This API key may not be used from {origin.address}: use it in one of its networks."
@@ -145,7 +145,7 @@ def _check_network(admits: Admits, origin: Origin) -> None:
 def _decoded(
     request: Request, endpoint: Endpoint, shape: type[Struct], body: bytes
 ) -> Struct | None:
-    """The body, read by its shape; None where a bearer credential came in its place."""
+    """The body in its shape; None if a bearer credential was sent instead."""
     if endpoint.route.bearer_instead:
         if not body:
             if bearer(request.headers) is None:
@@ -156,7 +156,7 @@ def _decoded(
 
 
 def no_endpoint(request: Request, match: PathMatch) -> PorticoError:
-    """The error for a path without routes, or for a method that the path does not have."""
+    """The error for an unknown path, or for a method that the path does not have."""
     if match.methods:
         allowed = sorted(match.methods)
         return MethodNotAllowed(
@@ -166,9 +166,9 @@ def no_endpoint(request: Request, match: PathMatch) -> PorticoError:
 
 
 def _for_caches(request: Request, endpoint: Endpoint, reply: Reply) -> Reply:
-    """Adds what the route declares for caches; or, to the answer of a read, its entity tag."""
+    """Adds the route's `Cache-Control`, or to the answer of a read its entity tag."""
     if endpoint.cache_control:
-        # Not to a replayed refusal, nor to a kept answer of an older release, which has it already.
+        # Not to a replayed refusal, nor to an answer stored by an older release, which has it.
         if reply.status < 400 and "cache-control" not in dict(reply.headers):
             reply.headers.append(("cache-control", endpoint.cache_control))
     elif reply.status == 200 and request.method in READING_METHODS:

@@ -1,4 +1,4 @@
-"""Who calls: the credential of a request as a `Principal` (decisions §5)."""
+"""Authentication: the credential of a request as a `Principal` (decisions §5)."""
 
 from collections.abc import Awaitable, Mapping
 from typing import Any
@@ -11,8 +11,8 @@ from portico.services.credentials import Credentials
 
 
 def bearer(headers: Any) -> str | None:
-    """The token of the `Authorization` header, None where there is no such header. Raises
-    `AuthenticationRequired` for one that is something else."""
+    """The token of the `Authorization` header, None without such a header. Raises
+    `AuthenticationRequired` if it holds anything else."""
     sent = headers.get_all("authorization")
     if not sent:
         if "authorization" in headers:
@@ -25,23 +25,24 @@ def bearer(headers: Any) -> str | None:
     scheme, _, token = sent[0].partition(" ")
     if scheme.lower() != "bearer":
         raise AuthenticationRequired("The Authorization header must be 'Bearer TOKEN'.")
-    return str(token).lstrip(" ")  # one space or more may stand before it (RFC 6750 §2.1)
+    return str(token).lstrip(" ")  # one or more spaces may precede it (RFC 6750 §2.1)
 
 
 class Authenticators:
-    """Every environment's ways to authenticate a request."""
+    """Authenticates the requests of every environment."""
 
     def __init__(
         self, credentials: Mapping[str, Credentials], cookie: SecretCookie, origins: Origins
     ) -> None:
-        """`credentials` by the environment's name."""
+        """`credentials` are by the environment's name."""
         self._credentials = credentials
         self._cookie = cookie
         self._origins = origins
 
     def caller(self, request: Request) -> Principal | Awaitable[Principal]:
-        """Whoever makes this request, at once where that is known. Raises `AuthenticationRequired`,
-        and `PermissionDenied` for a cookie that another site's page makes use of."""
+        """The caller, without awaiting if the credential is cached. Raises
+        `AuthenticationRequired`, and `PermissionDenied` for a cookie sent by another site's
+        page."""
         token = bearer(request.headers)
         if token is None:
             return self._of_cookie(request)
@@ -64,7 +65,7 @@ class Authenticators:
         return await self.of_session(request, cookie)
 
     async def of_session(self, request: Request, cookie: str) -> Principal:
-        """Whose session this is. Raises `AuthenticationRequired`."""
+        """The user of a session. Raises `AuthenticationRequired`."""
         credentials = self._credentials[request.environment.name]
         known = credentials.known_session(cookie, request.now)
         return known or await credentials.look_up_session(cookie, request.now)

@@ -12,24 +12,25 @@ R = TypeVar("R")
 
 
 def entity_tag(body: bytes) -> str:
-    """A strong entity tag: a digest of the representation, quotes included."""
+    """A strong entity tag: a digest of the body, quotes included."""
     return f'"{sha256(body).hexdigest()[:32]}"'
 
 
 def current(shown: object) -> tuple[str, str]:
-    """The `ETag` on the answer to what made or changed a resource: that of the resource by itself,
-    as it is `shown` to a GET (RFC 9110 §15.3.2, RFC 5789 §2.1)."""
+    """The `ETag` header after a resource was created or changed: that of the resource as a GET
+    shows it (RFC 9110 §15.3.2, RFC 5789 §2.1)."""
     return "etag", entity_tag(encode(Single(shown)))
 
 
 def coded_tag(tag: str) -> str:
-    """That of the same representation in the coding `gzip` (RFC 9110 §8.8.3.3): it ends as that
-    coding begins."""
+    """The tag of the same representation compressed with gzip (RFC 9110 §8.8.3.3). It ends with
+    gzip's magic number."""
     return f'{tag[:-1]}1f8b"'
 
 
 def matches(header: str, tag: str, *, weak: bool) -> bool:
-    """Whether a list of entity tags has `tag`, or is `*`. `weak` as in `If-None-Match`."""
+    """Whether a list of entity tags contains `tag` or is `*`. `weak` compares as `If-None-Match`
+    does."""
     if header.strip() == "*":
         return True
     listed = [item.strip() for item in header.split(",")]
@@ -39,13 +40,13 @@ def matches(header: str, tag: str, *, weak: bool) -> bool:
 
 
 def require_match(header: str | None, body: bytes) -> None:
-    """Raises `PreconditionFailed` when `If-Match` names another representation than `body`."""
+    """Raises `PreconditionFailed` if `If-Match` does not name the representation `body`."""
     if header is not None:
         _require_named(header, entity_tag(body))
 
 
 def _require_named(header: str, tag: str) -> None:
-    # Whoever sends it may have read what it is of in either coding.
+    # The client may have the tag from a compressed answer.
     if not any(matches(header, one, weak=False) for one in (tag, coded_tag(tag))):
         raise PreconditionFailed(
             "The resource has changed since: read it again, and send its ETag in If-Match."
@@ -53,15 +54,15 @@ def _require_named(header: str, tag: str) -> None:
 
 
 def require_tag(request: Request, tag: str) -> None:
-    """The same for what has this entity tag, and is read."""
+    """As `require_match`, for a GET whose answer has this entity tag."""
     header = request.listed("if-match")
     if header is not None:
         _require_named(header, tag)
 
 
 def expected(request: Request, shown: Callable[[R], object]) -> Callable[[R], None]:
-    """Holds what a change finds, as it is `shown`, against the caller's `If-Match` and
-    `If-None-Match`: raises `PreconditionFailed` where the one names another, or the other this."""
+    """A check of the request's `If-Match` and `If-None-Match` against the stored record, as a GET
+    has it `shown`. It raises `PreconditionFailed`."""
     match, none_match = request.listed("if-match"), request.listed("if-none-match")
 
     def check(record: R) -> None:

@@ -1,4 +1,4 @@
-"""What a caller accepts and sends (RFC 9110 §8 and §12)."""
+"""Content negotiation and content types (RFC 9110 §8 and §12)."""
 
 import zlib
 from collections.abc import AsyncGenerator
@@ -9,10 +9,10 @@ from portico.domain.errors import NotAcceptable, UnsupportedMediaType
 from portico.http.messages import JSON, Request
 
 LEAST = 2048
-"""Bytes of a body from which on it pays to compress it: a packet or more is saved then."""
+"""The smallest body that is worth compressing, in bytes: that saves at least one packet."""
 
 BY_CODING = ("vary", "Accept-Encoding")
-"""Stands on every answer that another coding was possible for."""
+"""On every answer that could have had another coding."""
 
 GZIP = ("content-encoding", "gzip")
 
@@ -20,7 +20,7 @@ _WITH_GZIP_HEAD = 31
 
 
 def takes_gzip(request: Request) -> bool:
-    """Whether an answer is to be compressed, by `Accept-Encoding` (RFC 9110 §12.5.3)."""
+    """Whether `Accept-Encoding` asks for gzip (RFC 9110 §12.5.3)."""
     accepted = request.listed("accept-encoding")
     return accepted is not None and _takes_gzip(accepted)
 
@@ -36,12 +36,12 @@ def _takes_gzip(accepted: str) -> bool:
 
 
 def gzipped(body: bytes, level: int = zlib.Z_BEST_SPEED) -> bytes:
-    """The body in the coding `gzip`, the same for the same body: 5 µs for each KiB of JSON."""
+    """The body compressed with gzip, always to the same bytes; takes 5 µs per KiB of JSON."""
     return zlib.compress(body, level, _WITH_GZIP_HEAD)
 
 
 async def gzipped_parts(parts: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    """The same for a body that goes on."""
+    """As `gzipped`, for a streamed body."""
     coder = zlib.compressobj(zlib.Z_BEST_SPEED, wbits=_WITH_GZIP_HEAD)
     async with aclosing(parts):
         async for part in parts:
@@ -51,7 +51,7 @@ async def gzipped_parts(parts: AsyncGenerator[bytes, None]) -> AsyncGenerator[by
 
 
 def check_accept(request: Request, answer: str) -> None:
-    """Raises `NotAcceptable` when `Accept` rules out this media type."""
+    """Raises `NotAcceptable` if `Accept` excludes this media type."""
     accept = request.headers.get("accept")
     if accept is None or accept == "*/*" or accept == answer:
         return
@@ -63,7 +63,7 @@ def check_accept(request: Request, answer: str) -> None:
     for item in accept.split(","):
         media, *params = [part.strip().lower() for part in item.split(";")]
         if media in ranges:
-            # The most specific range that covers the answer decides.
+            # The most specific range that covers the media type decides.
             best = max(best, (2 - media.count("*"), _quality(params)))
     if best[1] <= 0:
         raise NotAcceptable(f"This service answers {answer}; accept that or */*.")
@@ -80,7 +80,7 @@ def _quality(params: list[str]) -> float:
 
 
 def check_content(request: Request) -> None:
-    """Raises `UnsupportedMediaType` unless the body is declared as plain JSON."""
+    """Raises `UnsupportedMediaType` unless the body is declared as JSON in UTF-8, uncompressed."""
     content = request.header("content-type") or ""
     media, *params = [part.strip().lower() for part in content.split(";")]
     if media != JSON:

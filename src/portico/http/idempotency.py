@@ -1,7 +1,7 @@
-"""Requests that come again with the same `Idempotency-Key` (decisions §7).
+"""Requests that are repeated with the same `Idempotency-Key` (decisions §7).
 
-The answer is kept in the transaction of its effect, so that both happen or neither: a client that
-heard nothing may send the request again, as often as it likes, for 24 hours.
+The answer is stored in the transaction of the change, so that either both are stored or neither: a
+client that got no answer can safely repeat the request for 24 hours.
 """
 
 import msgspec
@@ -31,14 +31,14 @@ NOT_KEPT = (
     *(Internal, Unavailable, AuthenticationRequired, PermissionDenied, RateLimited),
     Invalid,
 )
-"""Refusals that say nothing about the request itself, so that the next one with the key, later or
-with another credential, counts as the first. And what fails validation."""
+"""Errors that are not stored. All but `Invalid` say nothing about the request itself, so the next
+one with the key, later or with another credential, counts as the first."""
 
 _UNDER_WAY = f"A request with this {HEADER} is under way; wait for its answer."
 
 
 def keyed_request(request: Request, endpoint: Endpoint, body: bytes) -> KeyedRequest | None:
-    """What a request with a key is known by, None for one without. Raises `Unreadable`."""
+    """What identifies a request with a key; None without a key. Raises `Unreadable`."""
     key = request.listed(HEADER.lower())
     if key is None:
         return None
@@ -46,10 +46,10 @@ def keyed_request(request: Request, endpoint: Endpoint, body: bytes) -> KeyedReq
         low, high = KEY_LENGTH
         message = f"must be sent once, and be {low} to {high} visible ASCII characters"
         raise unreadable(Fault(HEADER, message))
-    # The pattern does not tell one resource from another.
+    # The path's pattern does not tell one resource from another.
     route = request.path if endpoint.ids else endpoint.path
     if endpoint.body is None and not endpoint.ids:
-        # What has no body is about the credential that it comes with.
+        # A request without a body or an id acts on the credential that it is sent with.
         route += f"#{request.caller.credential}.{request.caller.credential_id}"
     return keyed(request.caller.user_id, route, key, body)
 
@@ -61,9 +61,9 @@ class Repeats:
         self._under_way: set[tuple[str, int, str, bytes]] = set()
 
     async def once(self, request: Request, known: KeyedRequest, handler: Handler) -> Reply:
-        """The handler's answer, or the one that an earlier request with the same key got.
+        """The handler's answer, or that of an earlier request with the same key.
 
-        Raises `Conflict` while another one is under way, `Invalid` for another body.
+        Raises `Conflict` while that request is in progress, and `Invalid` if its body differed.
         """
         env = request.environment
         one = (env.name, known.user_id, known.route, known.key_hash)
@@ -81,7 +81,7 @@ class Repeats:
 
 
 async def _first(request: Request, known: KeyedRequest, handler: Handler) -> Reply:
-    """The handler's answer; another process's, where that was quicker."""
+    """The handler's answer, or that of another process which was faster."""
     try:
         return await handler(request)
     except AnsweredBefore:
@@ -95,7 +95,7 @@ async def _first(request: Request, known: KeyedRequest, handler: Handler) -> Rep
             answer = Answer(refusal.status, refusal.headers, refusal.body)
             await request.environment.change.keep_refusal(by, answer)
         except AnsweredBefore:
-            # What refused this one may be the other's effect: its e-mail is taken by itself.
+            # The other request may have caused this error: the e-mail is taken by its user.
             return await _other(request, known)
         raise
 

@@ -1,5 +1,4 @@
-"""A request on its way through the pipeline (`TypedRequest`), and its answer (`Reply`,
-`Stream`)."""
+"""A request in the pipeline (`TypedRequest`) and its answer (`Reply`, `Stream`)."""
 
 import asyncio
 import contextlib
@@ -27,7 +26,7 @@ BODY_SECONDS = 20.0
 
 LINGER_SECONDS = 2.0
 LINGER_BYTES = 16 << 20
-"""How long, and how many bytes, to receive of a body that is no longer needed."""
+"""For how long, and how many bytes, to go on receiving a body that is no longer needed."""
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
@@ -38,7 +37,7 @@ Headers = list[tuple[str, str]]
 
 
 class Scope(Protocol):
-    """What granian says about a request (RSGI)."""
+    """A request as granian passes it (RSGI)."""
 
     method: str
     path: str
@@ -46,30 +45,30 @@ class Scope(Protocol):
     scheme: str
     client: str
     http_version: str
-    """`2` over HTTP/2."""
+    """`2` for HTTP/2."""
     authority: str | None
-    """The authority of the request target, where it has one (always over HTTP/2)."""
+    """The authority of the request target, if it has one (always over HTTP/2)."""
     headers: Any
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Where a request came from, past trusted proxies."""
+    """The client of a request, behind any trusted proxies."""
 
     address: str
     known: bool
-    """False where trusted proxies did not say who the client is: `address` is then a proxy's."""
+    """False if trusted proxies did not name the client: `address` is then a proxy's."""
     secure: bool
     """Whether the request was HTTPS all the way from the client."""
     headers: tuple[tuple[str, str], ...]
-    """Headers for every response that goes back this way."""
+    """Headers of every response to a request from this origin."""
 
 
 class NoQuery(msgspec.Struct, frozen=True):
-    """The query of a route that takes none."""
+    """The query of a route without parameters."""
 
 
 class NoBody(msgspec.Struct, frozen=True):
-    """The body of a route that takes none; clients may send an empty object."""
+    """The body of a route without one; clients may send an empty object."""
 
 
 class Reply:
@@ -78,7 +77,7 @@ class Reply:
     __slots__ = ("body", "headers", "status")
 
     def __init__(self, status: int, body: bytes = b"", headers: Headers | None = None) -> None:
-        """The pipeline appends to `headers`, the very list."""
+        """The pipeline appends to the list `headers` itself."""
         self.status = status
         self.body = body
         self.headers: Headers = [] if headers is None else headers
@@ -87,9 +86,9 @@ class Reply:
 class Stream(Reply):
     """A reply whose body is sent as the generator `chunks` yields it.
 
-    When it ends, the client leaves or the server stops, `chunks` is closed and `ended` is called;
-    the latter also where `chunks` never started. A `finite` body, such as a file, has an end of its
-    own: where it is cut short, the connection is broken off, so that no client takes a part for the
+    When the body ends, the client disconnects or the server stops, `chunks` is closed and `ended`
+    is called, even if `chunks` never started. A `finite` body, such as a file, has an end of its
+    own: if it is cut short, the connection is aborted, so that no client takes a part for the
     whole.
     """
 
@@ -104,7 +103,7 @@ class Stream(Reply):
         *,
         finite: bool,
     ) -> None:
-        """The pipeline appends to `headers`, the very list."""
+        """The pipeline appends to the list `headers` itself."""
         super().__init__(status, headers=headers)
         self.chunks = chunks
         self.ended = ended
@@ -117,11 +116,11 @@ def json_reply(status: int, body: msgspec.Struct, *headers: tuple[str, str]) -> 
 
 
 class TypedRequest(Generic[Q_co, B_co]):
-    """One request on its way through the pipeline, with its query and body in the route's shapes.
+    """One request in the pipeline, with its query and body in the route's shapes.
 
-    Steps of the pipeline and of responders set `environment`, `caller`, `client` (of OAuth),
-    `query`, `body` and `resource_id`; they are missing before. `inner_id` is the second id of a
-    path.
+    Steps of the pipeline and of responders set `environment`, `caller`, `client` (the OAuth
+    client), `query`, `body` and `resource_id`; before that they are missing. `inner_id` is the
+    second id of the path.
     """
 
     __slots__ = (
@@ -168,7 +167,7 @@ class TypedRequest(Generic[Q_co, B_co]):
         self.path = scope.path
         self.query_string = scope.query_string
         self.headers = scope.headers
-        # Set by later steps. A request that fails before them is logged without a caller.
+        # Later steps set these. A request that fails before is logged without a caller.
         self.caller = None  # type: ignore[assignment]
         self.address = ""
         self.now = 0
@@ -176,10 +175,10 @@ class TypedRequest(Generic[Q_co, B_co]):
         self.verdict: Verdict | None = None
         self.keyed: KeyedRequest | None = None
         self.account_id: int | None = None
-        """The account that it counts against, or `NOBODY`; None where it counts against no
-        limit."""
+        """The account whose limit it counts against, `NOBODY` if it counts against an address or a
+        client, None if it counts against no limit."""
         self.error_code = ""
-        """The error code of its answer; empty on success."""
+        """The error code of the answer; empty on success."""
 
     @property
     def by(self) -> By:
@@ -198,8 +197,8 @@ class TypedRequest(Generic[Q_co, B_co]):
         return By(actor, caller)
 
     def answering(self, reply: Callable[[T], Reply]) -> By:
-        """As `by`, for a change that returns a `T`. Where the request has an `Idempotency-Key`, the
-        `reply` to that value is kept with the change; it must contain no secrets."""
+        """As `by`, for a change that returns a `T`. If the request has an `Idempotency-Key`, the
+        `reply` to that value is stored with the change; it must contain no secrets."""
 
         def answer(made: T) -> Answer:
             kept = reply(made)
@@ -208,26 +207,26 @@ class TypedRequest(Generic[Q_co, B_co]):
         return msgspec.structs.replace(self.by, request=self.keyed, answer=answer)
 
     def header(self, name: str) -> str | None:
-        """The first header of this (lower-case) name."""
+        """The first header with this (lower-case) name."""
         value: str | None = self.headers.get(name)
         return value
 
     def listed(self, name: str) -> str | None:
-        """A header that is a list, with the items of all its lines (RFC 9110 §5.3); None without
-        it, and empty where granian could not read it."""
+        """A list header, with the items of all its lines (RFC 9110 §5.3). None if it was not sent,
+        empty if granian could not read it."""
         if name not in self.headers:
             return None
         return ", ".join(self.headers.get_all(name))
 
     def identify(self, texts: Sequence[str]) -> None:
-        """Parses the ids of its path. Raises `NotFound` for a text that is no id."""
+        """Parses the ids in the path. Raises `NotFound` for a text that is not an id."""
         self.resource_id = parse_id(texts[0])
         if len(texts) > 1:
             self.inner_id = parse_id(texts[1])
 
     async def read_body(self, limit: int) -> bytes:
-        """The whole body. Raises `PayloadTooLarge` beyond `limit` bytes, `RequestTimeout` where it
-        does not arrive within `BODY_SECONDS`, and `Unreadable` where it breaks off or has a
+        """The whole body. Raises `PayloadTooLarge` beyond `limit` bytes, `RequestTimeout` if it
+        does not arrive within `BODY_SECONDS`, and `Unreadable` if it is incomplete or has a
         transfer coding other than chunked."""
         self._refuse_framing(limit)
         parts: list[bytes] = []
@@ -246,8 +245,9 @@ class TypedRequest(Generic[Q_co, B_co]):
         return b"".join(parts)
 
     async def stream_body(self, limit: int, seconds: float) -> AsyncGenerator[bytes, None]:
-        """The body as it comes. Raises the same errors as `read_body`; `RequestTimeout` where
-        nothing comes for `BODY_SECONDS`, or not everything within `seconds`."""
+        """The body in parts, as they arrive. Raises the same errors as `read_body`, but
+        `RequestTimeout` if nothing arrives for `BODY_SECONDS`, or not everything within
+        `seconds`."""
         self._refuse_framing(limit)
         parts = self._begun()
         end = asyncio.get_running_loop().time() + seconds
@@ -266,8 +266,8 @@ class TypedRequest(Generic[Q_co, B_co]):
             yield part
 
     async def discard_body(self) -> None:
-        """Receives the unread rest of the body, within bounds, after the answer: a client whose
-        connection is closed while it sends may never see the answer."""
+        """Receives the unread rest of the body after the answer, within bounds: a client whose
+        connection is closed while it is sending may never see the answer."""
         if "content-length" not in self.headers and "transfer-encoding" not in self.headers:
             return
         size = 0
@@ -279,8 +279,8 @@ class TypedRequest(Generic[Q_co, B_co]):
                         break
 
     def _refuse_framing(self, limit: int) -> None:
-        """Raises `PayloadTooLarge` where Content-Length exceeds the limit, and `Unreadable` for a
-        transfer coding beside chunked, which granian would pass on undecoded."""
+        """Raises `PayloadTooLarge` if Content-Length exceeds the limit, and `Unreadable` for a
+        transfer coding other than chunked, which granian would pass on undecoded."""
         codings = self.listed("transfer-encoding")
         if codings is not None and codings.lower() != "chunked":
             raise Unreadable("Send the body uncoded: no Transfer-Encoding but chunked is taken.")
@@ -289,7 +289,7 @@ class TypedRequest(Generic[Q_co, B_co]):
             raise _too_large(limit)
 
     def _begun(self) -> AsyncIterator[bytes]:
-        """The body as it comes. `discard_body` goes on where a reader has stopped."""
+        """Begins to read the body. `discard_body` continues where the reader stopped."""
         self._parts = parts = _parts(self._proto, 2 if self._scope.http_version == "2" else 1)
         return parts
 
@@ -304,11 +304,11 @@ Handler = Callable[[Request], Awaitable[Reply]]
 
 
 async def _parts(proto: Any, ends: int) -> AsyncIterator[bytes]:
-    """A body as it comes. Raises `Unreadable` where it breaks off.
+    """A body in parts, as they arrive. Raises `Unreadable` if it is incomplete.
 
-    Granian does not report that directly. It yields an empty part for the end, one for trailers or
+    Granian does not report that directly. It yields one empty part for the end, one for trailers or
     an empty last frame, and one for a failure: over HTTP/1.1 before that of the end, over HTTP/2
-    again and again. So more than `ends` empty parts mean a failure, or over HTTP/1.1 trailers.
+    repeatedly. So more than `ends` empty parts mean a failure, or over HTTP/1.1 trailers.
     """
     async for part in proto:
         if part:

@@ -1,4 +1,4 @@
-"""The steps that every request takes, in this order.
+"""The steps of every request, in this order.
 
 request id → error boundary → route, from the table for HTTPS or for plain HTTP → CORS → responder
 (`api_responder`, `oauth_responder`, `open_responder`, `pages/responder.py`) → encode → measure
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class Pipeline:
-    """An RSGI application: takes a request through every step, and sends the reply."""
+    """An RSGI application that takes a request through every step and sends the reply."""
 
     def __init__(
         self,
@@ -42,8 +42,8 @@ class Pipeline:
         clock: Clock,
         random: Random,
     ) -> None:
-        """`secure` is the routing table of requests that came over HTTPS, `plain` of all others.
-        `random` makes the part of request ids that is this process's own."""
+        """`secure` is the routing table for requests over HTTPS, `plain` for all others. `random`
+        makes the part of request ids that is unique to this process."""
         self._secure = secure
         self._plain = plain
         self._peers = peers
@@ -53,9 +53,9 @@ class Pipeline:
         self._count = itertools.count(1)
         self._quiet: asyncio.Event | None = None
         self.leaving = False
-        """Whether to ask clients to reconnect, which a load balancer then sends elsewhere."""
+        """Whether to ask clients to reconnect, so that a load balancer sends them elsewhere."""
         self.is_behind = False
-        """Whether the databases wait for migrations: requests for an environment then get 503."""
+        """Whether migrations are pending: requests for an environment then get 503."""
         self.under_way = 0
         """How many requests have no answer yet. Open streams are in `streams` and do not count."""
         self.streams = Streams()
@@ -129,13 +129,13 @@ class Pipeline:
 
 
 def _require_none(environment: Environment | None) -> None:
-    """Raises `Unavailable` for a request to an environment, whose database is not migrated yet."""
+    """Raises `Unavailable` for a request to an environment while its database is not migrated."""
     if environment is not None:
         raise Unavailable("The database waits for migrations.", retry_after=5)
 
 
 def _refusal(request: Request, responder: Responder | None, error: Exception) -> Reply:
-    """The reply to an error; a bare 500 where making it fails too."""
+    """The reply to an error; a bare 500 if making it fails too."""
     try:
         if not isinstance(error, PorticoError):
             log.error("unexpected error", exc_info=error, extra={"request_id": request.id})

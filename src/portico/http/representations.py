@@ -1,8 +1,8 @@
-"""What a GET is answered with (RFC 9110 §8), and those answers that are kept while they are true.
+"""The answers to GET requests (RFC 9110 §8), of which some are kept in memory while valid.
 
-A route that declares what it `shows` has answers that are the same for all who may have them. They
-are kept under the version of that part of the data; whether a caller may have one, and whether it
-is counted, was settled before anything is looked for here.
+The answers of a route that declares what it `shows` are the same for every permitted caller. They
+are kept under the version of that part of the data. Permission and rate limits are checked before
+an answer is looked up here.
 """
 
 from array import array
@@ -19,44 +19,44 @@ from portico.http.routing import Endpoint
 from portico.storage.parts import Part, Version
 
 CACHE = ("cache-control", "private, no-cache")
-"""A caller's answers are theirs alone, and fresh: caches ask with the entity tag."""
+"""Only the caller's own cache may keep an answer, and must revalidate it by its entity tag."""
 
 _SHORT, _LONG = (CACHE,), (CACHE, BY_CODING)
-"""What stands on every answer beside its tag, 304 too."""
+"""The headers of every answer beside its tag, also of 304."""
 
 _OVERHEAD = 470
-"""Bytes that keeping one takes beside its body and its address."""
+"""Bytes of memory for a kept answer beside its body and its key."""
 
 REMEMBERED = 1 << 12
-"""Of how many answers it is known at most that somebody has asked for them: fewer than there is
-room for, so that what comes in is asked for more than what goes."""
+"""How many missed keys are remembered at most. Fewer than there is room for, so that an answer
+that is let in is requested more often than the one that is evicted."""
 
 
 class Representation(msgspec.Struct, gc=False):
     """The body of a success with its entity tags, ready to be sent again.
 
-    The garbage collector is spared them: it would walk a hundred thousand at a time, and none is
-    part of a cycle.
+    The garbage collector does not track them: it would walk a hundred thousand at a time, and none
+    is part of a cycle.
     """
 
     _body: bytes
     _headers: tuple[tuple[str, str], ...]
     _tag: str
     size: int
-    """Bytes of the body, in each coding that was asked for, and of headers such as `Link`."""
+    """Bytes of the body, in each coding that was requested, and of headers such as `Link`."""
     _gzipped: bytes | None = None
 
     @classmethod
     def of(cls, reply: Reply) -> Self:
-        """That of a reply."""
+        """The representation that a reply sends."""
         size = len(reply.body)
         for _, value in reply.headers:
             size += len(value)
         return cls(reply.body, tuple(reply.headers), entity_tag(reply.body), size)
 
     def reply(self, request: Request) -> Reply:
-        """As this caller takes it: compressed where that pays, or 304 where they have it. Raises
-        `PreconditionFailed` where they want another."""
+        """The reply to this request: compressed if it is worth it, 304 if the client has the
+        current version. Raises `PreconditionFailed` if `If-Match` names another."""
         if "if-match" in request.headers:
             require_tag(request, self._tag)
         is_long = len(self._body) >= LEAST
@@ -75,7 +75,7 @@ class Representation(msgspec.Struct, gc=False):
 
 
 def tagged(request: Request, reply: Reply) -> Reply:
-    """A success that is not kept, with its entity tag, as this caller takes it. Raises
+    """The reply to a GET that is not kept, with its entity tag, compression and conditions. Raises
     `PreconditionFailed`."""
     headers = request.headers
     if len(reply.body) >= LEAST or "if-none-match" in headers or "if-match" in headers:
@@ -85,34 +85,35 @@ def tagged(request: Request, reply: Reply) -> Reply:
 
 
 class _Kept(Representation, gc=False):
-    """One that is true for as long as that part of the data has this version."""
+    """A kept representation, valid while this part of the data has this version."""
 
     part: Part = ()
     version: Version = 0
     counted: int = 0
-    """The size that it was last counted with."""
+    """The size that `Representations.size` includes for it."""
 
 
 class Representations:
-    """Those that this process keeps, within a bound; the least recently used go first.
+    """The representations that this process keeps, within a bound; the least recently used is
+    evicted first.
 
-    Where there is no room, what is asked for once drives nothing out: it is kept from the second
-    time on.
+    When there is no room, an answer that is requested once evicts nothing: it is kept from the
+    second request on.
     """
 
     def __init__(self, bound: int) -> None:
-        """`bound` is in bytes; with 0 none is kept."""
+        """`bound` is in bytes; 0 keeps nothing."""
         self._bound = bound
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
         self._asked = array("q", bytes(8 * REMEMBERED))
-        """The hashes of keys that were asked for, each at a place of its own or of another's."""
+        """The hashes of missed keys, as a table in which a new one replaces the old."""
         self.size = 0
         """In bytes."""
         self.hits = 0
         self.misses = 0
 
     async def find(self, request: Request, endpoint: Endpoint) -> Reply | None:
-        """The answer to a request, where it is kept and true. Raises `NotAcceptable` and
+        """The kept answer to a request, if there is a valid one. Raises `NotAcceptable` and
         `PreconditionFailed`."""
         key = _key(request, endpoint)
         kept = self._kept.get(key)
@@ -121,7 +122,7 @@ class Representations:
         check_accept(request, endpoint.media)
         self.hits += 1
         reply = kept.reply(request)
-        if self._kept.get(key) is kept:  # it may have gone for others meanwhile
+        if self._kept.get(key) is kept:  # it may have been evicted meanwhile
             self._kept.move_to_end(key)
             if kept.size != kept.counted:
                 self._count(kept)
@@ -130,16 +131,16 @@ class Representations:
     async def read(
         self, request: Request, endpoint: Endpoint, shows: Callable[[Request], Part]
     ) -> Reply:
-        """The handler's answer, which is kept from now on, where it is worth the room."""
+        """The handler's answer, which is kept from now on if there is room."""
         part = shows(request)
-        # Before anything is read: what changes while the handler reads has then another version.
+        # Before the handler reads: a change in the meantime then makes another version.
         version = await request.environment.db.version_of(part)
         reply = await endpoint.handler(request)
         self.misses += 1
         key = _key(request, endpoint)
         made = _Kept.of(reply)
         made.size += _OVERHEAD + len(key)
-        answer = made.reply(request)  # which adds what it takes compressed
+        answer = made.reply(request)  # adds the compressed size
         if version is None or not self._has_room(key, made.size):
             return answer
         made.part, made.version = part, version
@@ -150,7 +151,7 @@ class Representations:
         return answer
 
     def _has_room(self, key: str, size: int) -> bool:
-        """Whether one of so many bytes is to be kept, if others must go for it."""
+        """Whether to keep an answer of so many bytes, even if others must be evicted."""
         if size > self._bound:
             return False
         if key in self._kept or self.size + size <= self._bound:
@@ -163,7 +164,7 @@ class Representations:
         return False
 
     def _count(self, kept: _Kept) -> None:
-        """Counts the bytes of one, and has others go where there are too many."""
+        """Updates the total by one answer's size, and evicts others beyond the bound."""
         self.size += kept.size - kept.counted
         kept.counted = kept.size
         while self.size > self._bound:
@@ -172,7 +173,7 @@ class Representations:
 
 
 def _key(request: Request, endpoint: Endpoint) -> str:
-    """What answers are kept under: an endpoint, which is of one version at one host in one
-    environment, and the query, which has so many characters, and the path as it was routed."""
+    """The key of an answer: the endpoint's number (which implies version, host and environment),
+    the query, preceded by its length, and the path as it was routed."""
     query = request.query_string
     return f"{endpoint.number} {len(query)} {query}{request.path}"

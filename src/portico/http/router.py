@@ -1,4 +1,4 @@
-"""Finds the routes at the path of a request, by dictionary look-ups alone."""
+"""Finds the routes at the path of a request, by dictionary look-ups only."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -9,24 +9,24 @@ from portico.http.messages import Scope
 from portico.http.routing import ID, ID_PART, AnyRoute, Endpoint, Mount, PathMatch
 
 LONGEST_HOST = 261
-"""The longest name of a host (RFC 1035 §2.3.4), with a port, in characters. Nothing longer is
-remembered, for strangers choose it."""
+"""The longest host name (RFC 1035 §2.3.4) with a port, in characters. Longer ones are not cached,
+since any client can make them up."""
 
 
 @lru_cache(maxsize=4096)
 def host_name(host: str) -> str:
-    """A host in its one spelling (RFC 9110 §4.2.3, §7.2): lower case, without the port of HTTPS
-    and without the dot that ends an absolute name."""
+    """A host in its normal form (RFC 9110 §4.2.3, §7.2): lower case, without the port of HTTPS and
+    without the dot that ends an absolute name."""
     name, colon, port = host.lower().rpartition(":")
-    if not colon or "]" in port:  # the last colon of an IPv6 address is none before a port
+    if not colon or "]" in port:  # the last colon is inside an IPv6 address
         name, port = host.lower(), ""
     name = name.removesuffix(".")
     return name if port in ("", "443") else f"{name}:{port}"
 
 
 class _Branch:
-    """A node of the tree of paths that have an id before their end. `next` has the nodes below it
-    by path segment, None standing for an id; `match` is what a path that ends here leads to."""
+    """A node of the tree of paths that have an id before their last segment. `next` has the nodes
+    below by path segment, with None for an id; `match` belongs to the path that ends here."""
 
     __slots__ = ("match", "next")
 
@@ -39,10 +39,10 @@ class Router:
     """The routing table of all mounts."""
 
     def __init__(self, mounts: Sequence[Mount]) -> None:
-        """The first mount's environment answers for paths that belong to none."""
+        """Paths outside every mount are answered by the first mount."""
         self._mounts = mounts
         hosts = {host_name(mount.host) for mount in mounts if mount.host}
-        # One host for all: its name is not looked at, so that any address of the server works.
+        # With a single host its name is ignored, so that every address of the server works.
         self._by_host = len(hosts) > 1
         self._exact: dict[str, PathMatch] = {}
         self._everywhere: dict[str, PathMatch] = {}
@@ -67,7 +67,7 @@ class Router:
                 match.methods["HEAD"] = endpoint
 
     def _match_at(self, host: str, mount: Mount, route: AnyRoute) -> PathMatch:
-        """The match of a route's path, made by the first route at that path."""
+        """The match of the route's path; the first route at a path creates it."""
         key = host + mount.prefix + route.path
         cors = mount.cors.get(route.sharing)
         made = PathMatch(mount.environment, mount.responder, {}, cors, mount.extra_headers)
@@ -84,10 +84,10 @@ class Router:
         return branch.match
 
     def find(self, path: str, scope: Scope) -> tuple[PathMatch, Sequence[str]]:
-        """The match of a path, and the ids in it as they were sent. A path that leads nowhere gets
-        a match without methods. Where several hosts are served, the authority of the request target
-        takes precedence over the Host header (RFC 9112 §3.2.2, RFC 9113 §8.3.1). Raises
-        `Unreadable` for two Host headers, and for one that goes on with a path (RFC 9112 §3.2)."""
+        """The match of a path, and the ids in it as the client sent them. An unknown path gets a
+        match without methods. With several hosts, the authority of the request target takes
+        precedence over the Host header (RFC 9112 §3.2.2, RFC 9113 §8.3.1). Raises `Unreadable` for
+        two Host headers, and for one that contains a path (RFC 9112 §3.2)."""
         where = path
         if self._by_host:
             hosts = scope.headers.get_all("host")
@@ -110,7 +110,7 @@ class Router:
         return self._find_inside(where) or (self._nowhere(where), ())
 
     def _find_inside(self, where: str) -> tuple[PathMatch, Sequence[str]] | None:
-        """The match of a path that has an id before its end, if any."""
+        """The match of a path that has an id before its last segment, if there is one."""
         branch = self._inside
         ids: list[str] = []
         for part in where.split("/"):
@@ -124,7 +124,7 @@ class Router:
         return None if branch.match is None else (branch.match, ids)
 
     def _nowhere(self, where: str) -> PathMatch:
-        """The match of a path that leads nowhere: it belongs to the innermost mount around it."""
+        """The match of an unknown path, with what the innermost mount around it declares."""
         best = self._mounts[0]
         longest = -1
         for mount in filter(lambda mount: mount.host, self._mounts):

@@ -1,8 +1,8 @@
-"""Routes are data: one declaration per endpoint says everything that the pipeline must know.
+"""Routes are data: one declaration per endpoint holds everything that the pipeline must know.
 
-Dispatch, access, validation and the OpenAPI document all come from it. In the order in which they
-come to be: a `Route` is declared in `api` or `pages`, a `Mount` puts routes at an address, `Router`
-makes an `Endpoint` of each route and a `PathMatch` of each path.
+Dispatch, access checks, validation and the OpenAPI document all read it. A `Route` is declared in
+`api` or `pages`, a `Mount` puts routes at an address, and `Router` makes an `Endpoint` for each
+route and a `PathMatch` for each path.
 """
 
 import itertools
@@ -33,10 +33,10 @@ ID = "{id}"
 ID_PART = re.compile(r"\{[a-z_]+\}")
 
 MOST_IDS = 2
-"""Ids in one path: a resource's, and that of one which belongs to it."""
+"""The most ids in one path: a resource's, and that of a resource which belongs to it."""
 
 PUBLIC_BODY_LIMIT = 16_384
-"""In bytes: the largest body of a request without a credential."""
+"""The largest body of a request without a credential, in bytes."""
 
 
 class Access(Enum):
@@ -55,12 +55,12 @@ class Access(Enum):
 
 
 class AnyRoute(msgspec.Struct, frozen=True, kw_only=True):
-    """The declaration of one endpoint. Declare one by a subclass: `Route` reads neither query nor
-    body, the others what their name says; mypy holds the handler to it.
+    """The declaration of one endpoint. Declare routes by a subclass: `Route` reads neither query
+    nor body, the others read what their name says, and mypy checks the handler against that.
 
     `path` is relative to the mount's prefix; up to two of its segments may be ids, as `{id}`.
-    `access` is a scope or an `Access`, without a default. `summary` and `description` are for the
-    OpenAPI document, `status` and `answer` those of a success: `answer` is the shape of the body,
+    `access` is a scope or an `Access`, without a default. `summary` and `description` go into the
+    OpenAPI document. `status` and `answer` describe a success: `answer` is the shape of the body,
     None for an empty one. `errors` are those that the handler may raise.
     """
 
@@ -70,18 +70,18 @@ class AnyRoute(msgspec.Struct, frozen=True, kw_only=True):
     access: str | Access
     summary: str
     permit: Callable[[Principal, int], object] | None = None
-    """Refuses callers whom the scope lets pass. Called with the caller and the first id in the path
-    (0 without one), before anything else is read; raises `PermissionDenied`."""
+    """A check beyond the scope. It is called with the caller and the first id in the path (0
+    without one), before anything else is read, and raises `PermissionDenied`."""
     permit_body: Callable[[Principal, Any], object] | None = None
-    """As `permit`, called with the caller and the body once that is read."""
+    """As `permit`, but called with the caller and the body, once the body is read."""
     description: str = ""
     status: int = 200
     query: type[msgspec.Struct] | None = None
     body: type[msgspec.Struct] | None = None
     bearer_instead: ClassVar = False
-    """Whether a bearer credential may come in place of the body."""
+    """Whether a bearer credential may be sent instead of the body."""
     form: type | None = None
-    """The shape of a form. OAuth's endpoints read their parameters by it, from JSON too."""
+    """The shape of a form. OAuth endpoints also accept these parameters as JSON."""
     answer: Any = None
     errors: Sequence[type[PorticoError]] = ()
     location: bool = False
@@ -91,29 +91,29 @@ class AnyRoute(msgspec.Struct, frozen=True, kw_only=True):
     repeatable: bool = False
     """Whether it honours `Idempotency-Key`."""
     same_origin: bool = False
-    """Whether requests from pages of another site are refused even without a cookie."""
+    """Whether requests from pages of other sites are refused even without a cookie."""
     media: str = JSON
-    """The media type of a success's body."""
+    """The media type of the body of a success."""
     no_store: bool = False
-    """Whether a success has `Cache-Control: no-store`: it shows a secret, or is a stream."""
+    """Whether a success has `Cache-Control: no-store`, because it shows a secret or is a stream."""
     public_seconds: int = 0
-    """For how many seconds shared caches may keep a success (`Cache-Control: public`); 0: none."""
+    """How many seconds shared caches may keep a success (`Cache-Control: public`); 0: none."""
     never_refused: bool = False
-    """Whether it is answered, and not counted, when the limit is reached: it ends the credential
-    that it is called with. An API key, which it does not end, is refused as usual. A route that
-    anyone may call must itself refuse those who bring nothing that it ends."""
+    """Whether the request is still answered, uncounted, when the limit is reached, because it ends
+    the credential that it is called with. An API key is not ended, so it is refused as usual. A
+    route open to `Access.ANYONE` must itself refuse requests that end no credential."""
     sharing: Sharing = Sharing.LISTED
     """Which origins may read its answers (CORS)."""
     on_address: bool = False
-    """Only for pages: whether requests count against the address, by the limits of the plan Free,
-    as for all public endpoints of the authorization server."""
+    """Only for pages: whether requests count against the client's address, by the limits of the
+    plan Free, as for all public endpoints of the authorization server."""
     file_bytes: int = 0
-    """Only for pages: the largest file that the form may send, in bytes; 0: none."""
+    """Only for pages: the largest file that the form may upload, in bytes; 0: no files."""
     sets_cookie: bool = False
     """Whether a success has `Set-Cookie`."""
     shows: Callable[[Any], Part] | None = None
-    """The one part of the data that decides on the answer to a request. The answer is then the same
-    for every caller who may have it, and is kept (`http/representations.py`). None: it is not."""
+    """Returns the one part of the data that the answer depends on. The answer must then be the same
+    for every permitted caller, and is kept (`http/representations.py`). None: it is not kept."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.access, Access) and self.access not in (*SCOPES, *OPENID_SCOPES):
@@ -128,7 +128,7 @@ class AnyRoute(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def scope(self) -> str | None:
-        """The scope that a caller needs, if any."""
+        """The scope that the caller needs, if any."""
         return None if isinstance(self.access, Access) else self.access
 
     @property
@@ -149,7 +149,7 @@ class AnyRoute(msgspec.Struct, frozen=True, kw_only=True):
         return f"public, max-age={self.public_seconds}" if self.public_seconds else ""
 
 
-@cache  # there are few paths, and a start asks about each many times
+@cache  # there are few paths, and each start asks for every one many times
 def _ids_in(path: str) -> Sequence[str]:
     return tuple(part[1:-1] for part in path.split("/") if ID_PART.fullmatch(part))
 
@@ -178,7 +178,7 @@ class BodyRoute(AnyRoute, Generic[B], frozen=True, kw_only=True):
 
 
 class BodyOrBearerRoute(AnyRoute, Generic[B], frozen=True, kw_only=True):
-    """A route that reads a JSON body, or takes a bearer credential instead: the body is then
+    """A route that reads a JSON body or takes a bearer credential instead; the body is then
     None."""
 
     handler: Callable[[BodyRequest[B | None]], Awaitable[Reply]]
@@ -194,8 +194,8 @@ class FormRoute(AnyRoute, Generic[F], frozen=True, kw_only=True):
 
 
 def _taken_headers(route: AnyRoute) -> tuple[str, ...]:
-    """The headers that it reads and that pages of other origins may send only if allowed (Fetch
-    §2.2.2)."""
+    """The headers that the route reads and that pages of other origins may send only if allowed
+    (Fetch §2.2.2)."""
     taken = {
         "Authorization": route.access is not Access.ANYONE or route.bearer_instead,
         "Content-Type": route.body is not None or route.form is not None,
@@ -211,7 +211,7 @@ _numbers = itertools.count()
 
 
 class Endpoint:
-    """A mounted route. It copies what every request needs, so that each is one attribute
+    """A mounted route. It copies what every request needs, so that each value is one attribute
     look-up."""
 
     __slots__ = (
@@ -235,10 +235,10 @@ class Endpoint:
     )
 
     def __init__(self, route: AnyRoute, environment: str, path: str) -> None:
-        """`environment` is its name, `path` the pattern with the version in front, such as
-        `/v1/products/{id}`. Both name the endpoint in metrics."""
+        """`environment` is the environment's name, `path` the pattern after the version, such as
+        `/v1/products/{id}`. Both label the endpoint in metrics."""
         self.number = next(_numbers)
-        """Unique among all endpoints of this process."""
+        """Unique among the endpoints of this process."""
         self.route = route
         self.environment = environment
         self.path = path
@@ -261,12 +261,11 @@ Methods = dict[str, Endpoint]
 
 
 class PathMatch(msgspec.Struct, frozen=True):
-    """What the path of a request leads to, whatever its method. One is made for each path when the
-    server starts, and serves every request to it.
+    """What a path leads to, for every method. One is made for each path when the server starts, and
+    serves every request to it.
 
-    `methods` are the endpoints by HTTP method, and empty where the path leads nowhere. `cors` says
-    which origins may read the answers: None where no other origin may. `extra_headers` are on
-    every response.
+    `methods` has the endpoints by HTTP method; it is empty for an unknown path. `cors` says which
+    other origins may read the answers: None if none may. `extra_headers` are on every response.
     """
 
     environment: Any
@@ -277,7 +276,7 @@ class PathMatch(msgspec.Struct, frozen=True):
 
     @property
     def taken_headers(self) -> frozenset[str]:
-        """The headers that a page of another origin must be allowed to send (CORS)."""
+        """The request headers that CORS must allow for pages of other origins."""
         return frozenset(
             name for known in self.methods.values() for name in _taken_headers(known.route)
         )
@@ -292,14 +291,14 @@ class Responder(Protocol):
     """Answers the requests of a mount: as an API, as OAuth endpoints, as pages."""
 
     def serves(self, access: str | Access) -> bool:
-        """Whether it can decide who may call a route with this access. Others cannot be mounted."""
+        """Whether it can check this access. Routes with any other cannot be mounted on it."""
         ...
 
     async def answer(
         self, request: Request, match: PathMatch, endpoint: Endpoint | None, id_texts: Sequence[str]
     ) -> Reply:
-        """The reply to a request. `endpoint` is None where the path has none for the method;
-        `id_texts` are the ids in the path as they were sent. Raises `PorticoError`."""
+        """The reply to a request. `endpoint` is None if the path has none for the method;
+        `id_texts` are the ids in the path as the client sent them. Raises `PorticoError`."""
         ...
 
     def problem(self, request: Request, error: PorticoError) -> Reply:
@@ -310,8 +309,8 @@ class Responder(Protocol):
 class Mount(msgspec.Struct, frozen=True):
     """Routes at an address: `host` (with the port unless that is 443) and path `prefix`.
 
-    An empty `host` means every host; `environment` is None where the routes belong to none. `name`
-    is the API version, or another word for metrics. `extra_headers` are on every response, such as
+    An empty `host` means every host; `environment` is None if the routes belong to none. `name`
+    is the API version, or another label for metrics. `extra_headers` are on every response, such as
     `Deprecation` and `Sunset` of a superseded version. `cors` has the allowed origins by `Sharing`.
     """
 

@@ -1,7 +1,7 @@
-"""Counting requests against the plan of whoever makes them (specification §8).
+"""Counts requests against the plan of the account or address that makes them (specification §8).
 
-Each is counted once, before any work is done for it. One that is over the limit, and is not
-refused, counts as little as one that is.
+A request is counted once, before any work is done for it. A request over the limit is not counted,
+even on a route that is never refused.
 """
 
 from msgspec.structs import replace
@@ -27,8 +27,8 @@ from portico.state.protocol import Claims
 async def account(
     request: Request, user_id: int, plan: str, *, never_refused: bool = False
 ) -> None:
-    """Counts a request against an account. Raises `RateLimited`, unless it must not."""
-    # Not by `_take`: every request comes this way, and each call more is 2 % of it.
+    """Counts a request against an account. Raises `RateLimited` unless `never_refused`."""
+    # Not through `_take`: every request passes here, and each further call costs 2 % of it.
     environment = request.environment
     now = request.now
     request.account_id = user_id
@@ -39,15 +39,15 @@ async def account(
 
 
 async def address(request: Request, *, never_refused: bool = False) -> None:
-    """Counts a request against its address, on the plan Free, and the network around it. Raises
-    `RateLimited`, unless it must not."""
+    """Counts a request against its address and the network around it, on the plan Free. Raises
+    `RateLimited` unless `never_refused`."""
     request.account_id = NOBODY
     await _take(request, request.environment, _of_address(request), never_refused=never_refused)
 
 
 async def check_address(request: Request) -> None:
-    """Refuses a request whose address has used up what it may, and counts none: for one that may
-    yet be counted against an account. Raises `RateLimited`."""
+    """Raises `RateLimited` if the address has reached its limit. Counts nothing: the request may
+    yet be counted against an account."""
     environment, now = request.environment, request.now
     uses = [
         (plan, *await environment.limiter.used(caller, now))
@@ -68,8 +68,8 @@ async def client(request: Request, client_id: int) -> None:
 
 
 async def visitor(request: Request, plan: Plan, *, never_refused: bool = False) -> None:
-    """Counts a request for a page against its address, and the network around it. Raises
-    `RateLimited`, unless it must not."""
+    """Counts a request for a page against its address and the network around it. Raises
+    `RateLimited` unless `never_refused`."""
     claims = _claims((VISITOR, VISITOR_NETWORK), request.address, plan)
     await _take(request, request.environment, claims, never_refused=never_refused)
 
@@ -82,8 +82,8 @@ async def caller(
     *,
     never_refused: bool = False,
 ) -> None:
-    """Counts a request against whoever it is in that environment. Raises `RateLimited`, unless it
-    must not."""
+    """Counts a request against the caller `who` in this environment. Raises `RateLimited` unless
+    `never_refused`."""
     await _take(request, environment, [(who, plan)], never_refused=never_refused)
 
 
@@ -96,8 +96,8 @@ async def _take(
 
 
 async def give_back(request: Request) -> None:
-    """Takes back the count of an account's request that is refused (429) by something else than its
-    plan."""
+    """Takes back the count of an account's request that was refused (429) by another limit than its
+    plan's."""
     caller = (ACCOUNT, request.caller.user_id)
     await request.environment.limiter.give_back(caller, request.now)
     if request.verdict is not None:
@@ -109,7 +109,7 @@ def _of_address(request: Request) -> Claims:
 
 
 def _claims(kinds: tuple[Kind, Kind], address: str, plan: Plan) -> Claims:
-    """An address, and of IPv6 the network that has tens of thousands of them."""
+    """The address, and for IPv6 the network around it, which has tens of thousands of them."""
     network = network_of(address)
     if network is None:
         return [((kinds[0], address), plan)]
