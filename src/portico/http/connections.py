@@ -1,8 +1,8 @@
-"""The connections that have sent a request, and what those of HTTP/2 carry (RFC 9113).
+"""The connections that have sent a request, and the state of those that use HTTP/2 (RFC 9113).
 
-Such a connection has many requests at once, and a client that takes no answer shows in a window of
-its own, where the kernel does not see it. So what is answered is counted, and what the kernel says
-that the client has received is taken off.
+An HTTP/2 connection has many requests at once, and a client that takes no answers closes a
+flow-control window that the kernel does not see. So the bytes of answers are counted here, and the
+bytes that the client has received according to the kernel are subtracted.
 """
 
 import time
@@ -12,24 +12,24 @@ from portico.http.messages import Reply, Scope
 
 
 class Carried:
-    """What one connection of HTTP/2 carries."""
+    """The requests and unreceived answers of one HTTP/2 connection."""
 
     __slots__ = ("_clock", "_received", "idle_since", "under_way", "waiting")
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self.under_way = 0
-        """Its requests, those included whose answer goes on."""
+        """Its requests in progress, including those with an open stream."""
         self.idle_since = clock()
         """When the last of them ended."""
         self.waiting = 0
-        """Bytes of bodies that were handed to the server and that the client has not received, at
-        least: what is sent beside them is taken for a part of them."""
+        """At least how many bytes of bodies were passed to the HTTP server and not received by the
+        client. It is a lower bound because received headers and frames count as body bytes."""
         self._received = 0
 
     def sent(self, method: str, reply: Reply) -> bytes:
-        """What is sent of a reply's body, which waits from now on. To HEAD that is nothing but its
-        length: the server leaves bodies out over HTTP/1.1, and not here."""
+        """The part of a reply's body to send, which counts as waiting from now on. For HEAD that is
+        none, only its length: the HTTP server omits bodies itself only over HTTP/1.1."""
         body = reply.body
         if body and method == "HEAD":
             reply.headers.append(("content-length", str(len(body))))
@@ -38,26 +38,27 @@ class Carried:
         return body
 
     def end(self) -> None:
-        """A request has ended."""
+        """Notes that a request has ended."""
         self.under_way -= 1
         self.idle_since = self._clock()
 
     def settle(self, received: int) -> None:
-        """Takes off what the client has received since, which has `received` bytes in all."""
+        """Subtracts what the client has received since the last call; `received` is the total."""
         self.waiting = max(0, self.waiting - (received - self._received))
         self._received = received
 
 
 class Connections:
-    """Those of one process, by the client's address and port as the server tells them (RSGI)."""
+    """The connections of one process, by the client's address and port as the HTTP server spells
+    them (RSGI)."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._known: dict[str, Carried | None] = {}
 
     def begin(self, client: str, scope: Scope) -> Carried | None:
-        """Notes that a request has come from a client. What its connection carries, with it; None
-        where that is none of HTTP/2."""
+        """Notes a request from a client. Returns the state of its connection, None unless that uses
+        HTTP/2."""
         try:
             carried = self._known[client]
         except KeyError:
@@ -68,10 +69,10 @@ class Connections:
         return carried
 
     def known(self) -> dict[str, Carried | None]:
-        """All that have sent a request, None for those that are none of HTTP/2."""
+        """All connections that have sent a request, with None for those not using HTTP/2."""
         return dict(self._known)
 
     def forget(self, clients: Iterable[str]) -> None:
-        """These are no more."""
+        """Drops closed connections."""
         for client in clients:
             self._known.pop(client, None)

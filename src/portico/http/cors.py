@@ -1,6 +1,6 @@
-"""Whose pages in browsers may call, by their origins: CORS, as the Fetch standard has it (§3.3).
+"""CORS: which origins' pages may call the API (Fetch standard §3.3).
 
-Never with credentials: a page of another origin makes no use of anybody's cookie.
+Credentials are never allowed: a page of another origin cannot use anybody's cookie.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -12,7 +12,7 @@ from portico.http.messages import Reply, Request
 from portico.services.clients import PageOrigins
 
 PREFLIGHT_SECONDS = 7_200
-"""For how long browsers need not ask again: no more than two hours in any of them."""
+"""How long browsers may cache a preflight: none keeps it for more than two hours."""
 
 EXPOSED = (
     "ETag",
@@ -25,14 +25,14 @@ EXPOSED = (
     "X-Request-Id",
     "Idempotent-Replayed",
 )
-"""The headers that pages may read, beside those that they may anyway."""
+"""The response headers that pages may read beyond the safelisted ones."""
 
 METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")
 HEADERS = (
     *("Authorization", "Content-Type", "Idempotency-Key", "If-Match", "If-None-Match"),
     "Last-Event-ID",
 )
-"""What a page may send to a path where there is nothing."""
+"""What a page may send to an unknown path."""
 
 _EXPOSED = ("access-control-expose-headers", ", ".join(EXPOSED))
 _ASKED = "access-control-request-method"
@@ -42,28 +42,29 @@ Fields = Sequence[tuple[str, str]]
 
 
 class Sharing(Enum):
-    """Whose pages may read what a route answers."""
+    """Which origins' pages may read the answers of a route."""
 
     LISTED = "listed"
-    """Those of the setting `cors_origins`."""
+    """The origins of the setting `cors_origins`."""
     CLIENTS = "clients"
-    """Those too that belong to public clients of OAuth."""
+    """Also the origins of public OAuth clients."""
     ALL = "all"
-    """Everybody's: it is published."""
+    """Every origin, for published data."""
 
 
 class Cors:
-    """Whose pages may call: of these origins."""
+    """Answers preflights and adds headers for a set of allowed origins."""
 
     def __init__(self, origins: Collection[str], more: PageOrigins | None = None) -> None:
-        """`origins` as browsers spell them; `ANY` is all. `more` are not settled at the start."""
+        """`origins` are spelled as browsers do; `ANY` stands for all. `more` are looked up, since
+        they change while the server runs."""
         self.origins = frozenset(origins)
         self._any = ANY in self.origins
         self._more = more
 
     async def headers(self, request: Request) -> Fields:
-        """Those of the answer to a request."""
-        # The same for everyone, whoever asks, where all may read it: so caches keep one answer.
+        """The headers of the answer to a request."""
+        # With `ANY`, the headers do not depend on the request, so caches keep one answer.
         if self._any:
             return (("access-control-allow-origin", ANY), _EXPOSED)
         origin = request.header("origin")
@@ -74,7 +75,7 @@ class Cors:
     async def preflight(
         self, request: Request, methods: Collection[str], headers: Collection[str]
     ) -> Reply:
-        """What a path takes of a page (Fetch §4.8). Raises `PermissionDenied`."""
+        """The answer to a preflight (Fetch §4.8). Raises `PermissionDenied`."""
         origin = request.header("origin") or ""
         if not self._any and not await self._admits(origin):
             raise PermissionDenied(
@@ -82,7 +83,7 @@ class Cors:
             )
         fields = [
             ("access-control-allow-origin", ANY if self._any else origin),
-            # Where there is nothing, the page reads so of the answer to its request.
+            # An unknown path allows everything, so that the page can read the 404.
             ("access-control-allow-methods", ", ".join(sorted(methods or METHODS))),
             ("access-control-allow-headers", ", ".join(sorted(headers or HEADERS))),
             ("access-control-max-age", str(PREFLIGHT_SECONDS)),
@@ -96,22 +97,22 @@ class Cors:
 
 
 def settled(cors: Cors | None) -> Cors | None:
-    """Its origins that are settled at the start alone: for when no others can be asked for."""
+    """The same without looked-up origins, for when the database cannot be read yet."""
     return cors and Cors(cors.origins)
 
 
 def is_preflight(request: Request) -> bool:
-    """Whether a browser asks for a page what a path takes, rather than a page for something."""
+    """Whether this is a browser's preflight rather than a request of the page itself."""
     return request.method == "OPTIONS" and "origin" in request.headers and _ASKED in request.headers
 
 
 Sharings = Mapping[Sharing, Cors]
 
 PUBLISHED: Sharings = {Sharing.ALL: Cors([ANY])}
-"""For what other pages may read nothing of but what is published."""
+"""For mounts where other origins may read published data only."""
 
 
 def sharings(origins: Collection[str], clients: PageOrigins) -> Sharings:
-    """The origins of each kind, for an API: `origins` are those of `cors_origins`."""
+    """The allowed origins of an API by `Sharing`; `origins` is the setting `cors_origins`."""
     listed = {Sharing.LISTED: Cors(origins)} if origins else {}
     return {**listed, Sharing.CLIENTS: Cors(origins, clients), **PUBLISHED}

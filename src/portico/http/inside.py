@@ -1,5 +1,5 @@
-"""A request that a page makes of the API in this process: it goes the whole way of any other, from
-its id to its line in the log, but for the network."""
+"""Requests that a page makes to the API within this process. They take every step of the pipeline,
+from the request id to the log line, but do not use the network."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
@@ -10,15 +10,15 @@ from portico.http.messages import Origin, Reply, Scope
 
 
 class Application(Protocol):
-    """What answers requests (RSGI)."""
+    """An RSGI application."""
 
     async def __rsgi__(self, scope: Scope, proto: Any) -> None:
-        """Answers one."""
+        """Answers one request."""
         ...
 
 
 class _Fields:
-    """Header fields, each of which is there once."""
+    """Header fields, as granian passes them; each occurs once."""
 
     def __init__(self, fields: Mapping[str, str]) -> None:
         self._fields = fields
@@ -46,7 +46,7 @@ class _Asked:
 
 
 class _Exchange:
-    """The server's side of one request whose answer is whole."""
+    """The HTTP server's side of one request; it takes no streams."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
@@ -60,10 +60,10 @@ class _Exchange:
 
 
 class Inside:
-    """Makes requests of an application that runs in this process."""
+    """Makes requests to the application of this process."""
 
     def __init__(self, application: Callable[[], Application]) -> None:
-        """`application` gives what is there once requests are made."""
+        """`application` is called for each request, as it does not exist yet."""
         self._application = application
 
     async def ask(
@@ -75,13 +75,13 @@ class Inside:
         body: bytes,
         origin: Origin,
     ) -> Reply:
-        """What is answered to a request of a whole address, unless the answer is a stream.
+        """The answer to a request, which must not be a stream.
 
-        The names of `headers` are in lower case. `origin` is where the page's own request came
-        from: this one comes from there too.
+        `address` is the complete URL. The names of `headers` are in lower case. `origin` is that of
+        the page's own request, and this one gets the same.
         """
         at = urlsplit(address)
-        # It came as securely as the page's own, also where that came through a proxy.
+        # A trusted proxy's address counts as HTTPS only with this header.
         fields = _Fields({**headers, "host": at.netloc, "x-forwarded-proto": at.scheme})
         asked = _Asked(method, at.path, at.query, fields, f"{origin.address}:0")
         exchange = _Exchange(body)

@@ -1,4 +1,4 @@
-"""Counts, latencies and one log line for every request."""
+"""Counts, latencies and a log line for every request."""
 
 from bisect import bisect_left
 from collections.abc import Callable
@@ -22,18 +22,18 @@ LOG_PERIOD = 0.05
 """Seconds between two batches of lines."""
 
 MOST_LINES = 250
-"""With so many a batch is written before its time: requests would wait for a longer one."""
+"""A batch of so many lines is written at once: a longer one would delay requests."""
 
 METHOD_LENGTH = 32
 PATH_LENGTH = 512
-"""How much of each a line has, in characters: it stays below what a pipe keeps together, 4 KiB,
-whatever JSON makes of them."""
+"""The most characters of each in a line, so that even with JSON's escapes the line stays below the
+4 KiB that a pipe writes atomically."""
 
 _encode_lines = msgspec.json.Encoder().encode_lines
 
 
 class Series:
-    """The requests of one endpoint that had one status."""
+    """The requests to one endpoint that were answered with one status."""
 
     __slots__ = ("buckets", "seconds")
 
@@ -91,16 +91,16 @@ def _start(text: str, length: int) -> str:
 
 
 class RequestLog:
-    """One JSON line a request, gathered and written in batches."""
+    """One JSON line per request, written in batches."""
 
     def __init__(self, write: Callable[[bytes], None]) -> None:
-        """`write` takes whole lines, and holds up nobody."""
+        """`write` takes whole lines and does not block."""
         self._write = write
         self._entries: list[_Entry] = []
 
     def add(self, request: Request, status: int, seconds: float, trace_id: str) -> None:
-        """Notes one request, with its trace's id where it has one. Method and path are redacted;
-        all else that it sent is left out."""
+        """Adds one request; `trace_id` is empty if it has no trace. Method and path are redacted;
+        nothing else that the client sent is logged."""
         self._entries.append(
             (
                 request.now,
@@ -118,34 +118,34 @@ class RequestLog:
             self._write_out()
 
     async def run(self) -> None:
-        """Writes what was gathered."""
+        """Writes the gathered lines."""
         if self._entries:
             self._write_out()
 
     def _write_out(self) -> None:
-        # A batch in one go, not each between two requests.
+        # Encoding a batch at once costs less than a line after each request.
         entries, self._entries = self._entries, []
         self._write(_encode_lines([_line(*entry) for entry in entries]))
 
 
 class Spans(Protocol):
-    """What traces requests."""
+    """Traces requests."""
 
     def answered(self, request: Request, endpoint: Endpoint | None, status: int) -> str:
-        """Ends the span of the present request. Returns its trace's id, empty where it has none."""
+        """Ends the span of the current request. Returns the trace's id, empty without a trace."""
         ...
 
 
 class Measure:
-    """What the requests of this process cost."""
+    """Records every answered request of this process."""
 
     def __init__(self, log: RequestLog | None, spans: Spans | None = None) -> None:
-        """`log` is None where requests are not logged, `spans` where they are not traced."""
+        """`log` is None if requests are not logged, `spans` if they are not traced."""
         self._log = log
         self._spans = spans
         self.series: dict[tuple[Endpoint | None, int], Series] = {}
         self.refusals: dict[str, int] = {}
-        """Of each environment's limits."""
+        """Requests over a limit, by environment."""
 
     def record(
         self, request: Request, endpoint: Endpoint | None, status: int, seconds: float

@@ -1,4 +1,4 @@
-"""How the endpoints for OAuth clients answer (`/token`, `/revoke`, `/introspect`), step by step:
+"""How the endpoints for OAuth clients (`/token`, `/revoke`, `/introspect`) answer, step by step:
 
 client → throttle → body → handler. Errors have the form of RFC 6749 §5.2.
 """
@@ -35,10 +35,10 @@ NO_STORE = (("cache-control", "no-store"), ("pragma", "no-cache"))
 
 
 class OAuthResponder:
-    """Answers the requests that OAuth clients make for themselves."""
+    """Answers the requests that OAuth clients make on their own behalf."""
 
     def serves(self, access: str | Access) -> bool:
-        """Only the access of clients."""
+        """Only the access of OAuth clients."""
         return access is Access.CLIENT
 
     async def answer(
@@ -48,13 +48,13 @@ class OAuthResponder:
         endpoint: Endpoint | None,
         _id_texts: Sequence[str],
     ) -> Reply:
-        """Takes the request through all steps of the module's docstring. `request.body` becomes the
+        """Takes the request through the steps of the module's docstring. `request.body` becomes the
         form. Raises `PorticoError`."""
         if endpoint is None:
             await throttle.address(request)
             raise no_endpoint(request, match)
-        # Whoever cannot be counted as a client by now must have something left as an address,
-        # before anything is read.
+        # Without a client to count against, the address must be within its limit before the body
+        # is read.
         named = await self._of_header(request)
         if named is None:
             await throttle.check_address(request)
@@ -82,8 +82,8 @@ class OAuthResponder:
         return refusal(error)
 
     async def _of_header(self, request: Request) -> Client | None:
-        """The client that HTTP Basic names and authenticates; None where there is none. Counts what
-        fails against the address."""
+        """The client that HTTP Basic authenticates; None without the header. Counts failures
+        against the address."""
         if "authorization" not in request.headers:
             return None
         try:
@@ -98,9 +98,9 @@ class OAuthResponder:
             raise
 
     async def _charge(self, request: Request, error: PorticoError) -> None:
-        """Counts a request that no client makes against its address. Who poses as one is noted, as
-        often as that count allows."""
-        request.now = request.environment.clock()  # its body may have taken long
+        """Counts a request without an authenticated client against its address. A failed
+        authentication is audited, but only while the address is within its limit."""
+        request.now = request.environment.clock()  # the body may have taken long to arrive
         await throttle.address(request)
         if isinstance(error, Unproven):
             await note_refusal(request.environment, error.client, request.by)
@@ -121,8 +121,8 @@ class OAuthResponder:
         return await authenticate_client(request.environment, client_id, secret)
 
     async def _count(self, request: Request, client: Client) -> None:
-        """Counts a request against the client's owner; one of a public client, which anyone can
-        pretend to be, against the address."""
+        """Counts a request against the client's owner, or for a public client against the address,
+        since anyone can claim to be a public client."""
         env = request.environment
         request.now = env.clock()  # as in `_charge`
         if client.public:
@@ -136,12 +136,12 @@ class OAuthResponder:
 
 
 def left_out(name: str) -> Refused:
-    """The refusal of a request without a parameter that it needs."""
+    """The error for a missing required parameter."""
     return Refused("invalid_request", f"Send {name}.")
 
 
 def refusal(error: PorticoError) -> Reply:
-    """The error body of RFC 6749 §5.2, with the status and headers of any other."""
+    """The reply to an error: the body of RFC 6749 §5.2, with the usual status and headers."""
     kind, status = _kind(error)
     body = encode(OAuthError(kind, Refused(kind, error.message).message))
     headers = [("content-type", JSON), *NO_STORE]
@@ -164,7 +164,7 @@ def _kind(error: PorticoError) -> tuple[str, int]:
 
 
 def _basic(header: str) -> tuple[str, str]:
-    """Client id and secret of HTTP Basic, each form-encoded inside (RFC 6749 §2.3.1)."""
+    """Client id and secret of HTTP Basic, which are each form-encoded (RFC 6749 §2.3.1)."""
     scheme, _, text = header.partition(" ")
     try:
         named, found, secret = b64decode(text.lstrip(" "), validate=True).decode().partition(":")
@@ -176,8 +176,8 @@ def _basic(header: str) -> tuple[str, str]:
 
 
 def _parameters(request: Request, body: bytes, shape: type[Struct] | None) -> dict[str, str]:
-    """The parameters of a form or a JSON object. What is sent empty counts as left out, and what
-    `shape` does not have is ignored (RFC 6749 §3.2)."""
+    """The parameters of a form or a JSON object. Empty ones count as omitted, and those that are
+    not in `shape` are ignored (RFC 6749 §3.2)."""
     media = (request.header("content-type") or "").partition(";")[0].strip().lower()
     if request.listed("content-encoding"):
         raise UnsupportedMediaType("Send the body without a content encoding.")
@@ -201,7 +201,7 @@ def _parameters(request: Request, body: bytes, shape: type[Struct] | None) -> di
 
 
 def _form_of(shape: type[Struct] | None, parameters: Mapping[str, str]) -> Struct | None:
-    """The parameters in their shape. Raises `Refused` where one is left out that it needs."""
+    """The parameters in their shape. Raises `Refused` if a required one is missing."""
     if shape is None:
         return None
     for name in required(shape):

@@ -1,5 +1,5 @@
-"""How requests are answered that need no credential and count against no limit: files, operators'
-routes such as `/metrics`, and the refusal of plain HTTP. Errors have the body of specification §7.
+"""How requests without a credential or a limit are answered: files, operators' routes such as
+`/metrics`, and the refusal of plain HTTP. Errors have the body of specification §7.
 """
 
 from collections.abc import Sequence
@@ -14,15 +14,15 @@ from portico.http.routing import Access, Endpoint, PathMatch
 
 
 class OpenResponder:
-    """Answers requests for files, for anyone, and for operators' routes, some of which are open
-    only to their addresses."""
+    """Answers requests for files, and for operators' routes, some of which are open to operators'
+    addresses only."""
 
     def __init__(self, operators: Sequence[Network]) -> None:
-        """`operators` are the addresses of `Access.OPERATOR`."""
+        """`operators` are the addresses that have `Access.OPERATOR`."""
         self._operators = operators
 
     def serves(self, access: str | Access) -> bool:
-        """The accesses that need no credential."""
+        """Only accesses that need no credential."""
         return access in (Access.ANYONE, Access.OPERATOR)
 
     async def answer(
@@ -44,8 +44,8 @@ class OpenResponder:
 
     def _check_operator(self, request: Request) -> None:
         """Raises `PermissionDenied` unless the address is an operator's. A request without
-        forwarding headers came straight to the port, even where a proxy shares an operator's
-        address."""
+        forwarding headers came directly to the port, even from an address that a trusted proxy
+        uses too."""
         origin = request.origin
         known = origin.known or FORWARDED_FOR not in request.headers
         if not (known and is_within(origin.address, self._operators)):
@@ -57,15 +57,15 @@ class OpenResponder:
 
 
 class PlainHttpResponder:
-    """Refuses every request, as they came over plain HTTP. It never redirects: a credential in the
-    request has leaked already."""
+    """Refuses every request over plain HTTP. It never redirects: a credential in the request has
+    leaked already."""
 
     def __init__(self, secure_address: str) -> None:
         """`secure_address` is the HTTPS address that the refusal names."""
         self._secure_address = secure_address
 
     def serves(self, _access: str | Access) -> bool:
-        """None: it has no routes."""
+        """Never: it has no routes."""
         return False
 
     async def answer(

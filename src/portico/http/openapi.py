@@ -1,5 +1,6 @@
-"""The OpenAPI 3.1 documents of one environment, made of the route declarations: of a version, with
-or without the authorization server's endpoints beside it, and of that server alone."""
+"""The OpenAPI 3.1 documents of one environment, made from the route declarations: that of an API
+version, which may include the authorization server's endpoints, and that of the authorization
+server alone."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -41,7 +42,7 @@ TAGS: Mapping[str, tuple[str, str]] = {
     **{kind.path: (kind.title, kind.about) for kind in RESOURCES},
     AUTH: ("Sign-in and OAuth", "The authorization server: logins, tokens, keys, metadata."),
 }
-"""Title and description of what stands first in a path, and of the authorization server."""
+"""Title and description by the first segment of a path, and of the authorization server."""
 
 _ID = {
     "in": "path",
@@ -99,10 +100,10 @@ def document(
     plans: Mapping[str, Plan],
     extra_headers: Sequence[tuple[str, str]] = (),
 ) -> Json:
-    """The document of a version, with what `auth_part` has of the authorization server beside it,
-    as JSON values.
+    """The document of a version, with the routes of the authorization server in `auth_part`, as
+    JSON values.
 
-    `extra_headers` are those of the version's mount: they stand on every response of its own, and
+    `extra_headers` are those of the version's mount: they are on every response of the version, and
     one named `Deprecation` marks it as deprecated.
     """
     extra = {name.title(): value for name, value in extra_headers}
@@ -136,8 +137,8 @@ def document(
 
 
 def auth_document(auth_part: Part, version_address: str, plans: Mapping[str, Plan]) -> Json:
-    """The document of the authorization server alone; `version_address` is where the API is that
-    its tokens open."""
+    """The document of the authorization server alone; `version_address` is the address of the API
+    that accepts its tokens."""
     answers, schemas = shown(auth_part.routes, ())
     about = {
         "title": "Portico authorization server",
@@ -187,7 +188,7 @@ def _components(
 
 
 def _tables(plans: Mapping[str, Plan]) -> Json:
-    """The errors and the plans, for those who show them."""
+    """The tables of errors and plans, for the reference's pages."""
     return {
         "x-errors": [
             {"status": status, "code": error.code, "meaning": meaning(error)}
@@ -234,7 +235,7 @@ def _constant_header(value: str) -> Json:
 
 
 def _is_oauth(route: AnyRoute) -> bool:
-    """Whether clients call it for themselves, and are refused as RFC 6749 §5.2 has it."""
+    """Whether OAuth clients call it on their own behalf, with the errors of RFC 6749 §5.2."""
     return route.access is Access.CLIENT
 
 
@@ -249,7 +250,7 @@ def _described(tag: str) -> Json:
 
 
 def operation_id(route: AnyRoute) -> str:
-    """The name of a route in generated clients: that of its handler."""
+    """The name of a route in generated clients: its handler's."""
     return route.handler.__name__
 
 
@@ -290,7 +291,7 @@ def _description(route: AnyRoute) -> str:
             " `admin`."
         )
     elif route.permit is not None:
-        needs = ""  # its description says who may
+        needs = ""  # the route's description says who may call it
     else:
         needs = "Any caller may do this; a token of OAuth needs at least one scope of the API."
     return f"{route.description} {needs}".strip()
@@ -318,7 +319,7 @@ def _parameters(route: AnyRoute) -> list[Json]:
 
 
 def _links(route: AnyRoute, routes: Sequence[AnyRoute]) -> Json:
-    """Where an answer leads: from what was made or read to that one resource."""
+    """The OpenAPI links of an answer: to the operations on the created or read resource."""
     single = f"{route.path}/{ID}" if route.location else route.path
     links: Json = {}
     for target in routes:

@@ -1,4 +1,4 @@
-"""What the OpenAPI document says of the endpoints that refuse as RFC 6749 §5.2 has it."""
+"""The part of the OpenAPI document for endpoints with the errors of RFC 6749 §5.2."""
 
 from collections.abc import Mapping, Sequence
 
@@ -55,12 +55,12 @@ _ANSWERS: Mapping[str, tuple[str, Sequence[PorticoError]]] = {
 
 
 def oauth_components() -> Json:
-    """Every refusal, by the name of its component."""
+    """Every error response, by the component's name."""
     return {name: _component(told, examples) for name, (told, examples) in _ANSWERS.items()}
 
 
 def oauth_responses(route: AnyRoute, answer: Json | None) -> Json:
-    """The responses of one route by status, see `openapi_responses.responses`."""
+    """The responses of one route by status, as `openapi_responses.responses`."""
     headers = {**refs(*ALWAYS, "Pragma"), "Cache-Control": NO_STORE}
     success: Json = {"description": "It worked.", "headers": headers}
     if answer is not None:
@@ -72,7 +72,7 @@ def oauth_responses(route: AnyRoute, answer: Json | None) -> Json:
 
 
 def oauth_body(form: type[msgspec.Struct]) -> Json:
-    """The request body: the same parameters as a form or as JSON. Others are ignored."""
+    """The request body: the same parameters as a form or as JSON. The server ignores others."""
     schema = object_schema(form)
     del schema["additionalProperties"]
     media: Json = {"schema": schema}

@@ -1,4 +1,4 @@
-"""The responses of the OpenAPI document: successes, every error, and their true headers."""
+"""The responses of the OpenAPI document: successes and every error, with their headers."""
 
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
@@ -39,13 +39,13 @@ EXAMPLES: Mapping[type[PorticoError], PorticoError] = {
         errors.Unavailable("The database does not answer.", retry_after=1),
     )
 }
-"""One of each, as the service would raise it."""
+"""An example of each error."""
 
 LIMITS = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
 ALWAYS = ("X-Request-Id", *LIMITS)
 _TAGGED = ("ETag", "Cache-Control")
 UNCOUNTED = (errors.Internal, errors.Unavailable)
-"""Errors that may come before the request was counted."""
+"""Errors that may occur before the request is counted."""
 
 
 def _header(description: str, example: str | int, **schema: Any) -> Json:
@@ -105,7 +105,7 @@ HEADERS: Mapping[str, Json] = {
     "Allow": _header("The methods that this path takes.", "GET, HEAD"),
     "Retry-After": _header("How many seconds to wait.", 17, minimum=1),
 }
-"""Every header of a response that says something of its own."""
+"""Every response header that the document describes."""
 
 NO_STORE = _header("Do not keep the answer.", "no-store", const="no-store")
 _SUCCESS = {200: "It worked.", 201: "It was created.", 202: "It will be done.", 204: "It is gone."}
@@ -113,10 +113,10 @@ _NOT_MODIFIED = "What the caller has is current: the `ETag` is one of `If-None-M
 
 
 def possible_errors(route: AnyRoute) -> list[type[PorticoError]]:
-    """Every error that a route can answer: its own, and those of the pipeline before it."""
+    """Every error that a route can return: its own, and those of the pipeline."""
     found: list[type[PorticoError]] = [errors.Unreadable, errors.NotAcceptable]
     if route.access is not Access.ANYONE:
-        # A key may be used from its networks alone, and one that reads for GET alone.
+        # Every route can refuse a key outside its networks, or a read key with another method.
         found += (errors.AuthenticationRequired, errors.PermissionDenied)
     if route.ids:
         found.append(errors.NotFound)
@@ -131,8 +131,8 @@ def possible_errors(route: AnyRoute) -> list[type[PorticoError]]:
 
 
 def responses(route: AnyRoute, answer: Json | None, extra: Sequence[str]) -> Json:
-    """The responses of one route by status. `answer` is the media type object of its success,
-    `extra` the names of headers on every response."""
+    """The responses of one route by status. `answer` is the media type object of its success;
+    `extra` has the names of headers on every response."""
     shown: dict[int, Json] = {route.status: _success(route, answer, extra)}
     if route.tagged:
         shown[304] = {"description": _NOT_MODIFIED, "headers": refs(*ALWAYS, *_TAGGED, *extra)}
@@ -177,12 +177,12 @@ def by_status(route: AnyRoute) -> dict[int, tuple[type[PorticoError], ...]]:
 
 
 def meaning(error: type[PorticoError]) -> str:
-    """What an error says, in a sentence."""
+    """The meaning of an error in one sentence, taken from its docstring."""
     return (error.__doc__ or "").split("\n")[0].split(";")[0].rstrip(".") + "."
 
 
 def _is_replayable(route: AnyRoute, kinds: Sequence[type[PorticoError]]) -> bool:
-    """Whether an error of these may be an earlier one, given again: what a handler refuses is."""
+    """Whether one of these errors may be replayed: those that the handler raises are stored."""
     own = {*route.errors, *([errors.NotFound] if route.ids else [])}
     return route.repeatable and any(
         kind in own and not issubclass(kind, NOT_KEPT) for kind in kinds
@@ -190,12 +190,12 @@ def _is_replayable(route: AnyRoute, kinds: Sequence[type[PorticoError]]) -> bool
 
 
 def component_name(kinds: Sequence[type[PorticoError]], *, replayable: bool) -> str:
-    """What the component of these errors, of one status, is called."""
+    """The name of the component for these errors, which share a status."""
     return ("Replayable" if replayable else "") + "Or".join(kind.__name__ for kind in kinds)
 
 
 def error_components(routes: Sequence[AnyRoute], extra: Sequence[str]) -> Json:
-    """Every error response of the routes."""
+    """Every error response of the routes, by the component's name."""
     wanted = {
         (status, component_name(kinds, replayable=replayable), kinds, replayable)
         for route in routes

@@ -1,4 +1,4 @@
-"""The schemas of the OpenAPI document, made of the declared shapes, and examples of them."""
+"""The schemas of the OpenAPI document, made from the declared shapes, with examples."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,8 +19,8 @@ SCHEMAS = "#/components/schemas/"
 def shown(
     routes: Sequence[AnyRoute], others: Iterable[type[msgspec.Struct]]
 ) -> tuple[dict[Any, Json], Json]:
-    """The media type objects of all answers and of `others` by shape, and every schema of the
-    document."""
+    """The media type objects of all answers and of `others`, by shape, and every schema of the
+    document, by name."""
     answers = [route.answer for route in routes if route.answer is not None]
     shapes = list(dict.fromkeys([*answers, *others]))
     refs, found = msgspec.json.schema_components(
@@ -28,7 +28,7 @@ def shown(
     )
     for schema in found.values():
         schema.pop("title", None)
-        if "description" in schema:  # a docstring, which Python 3.13 dedents by itself
+        if "description" in schema:  # a docstring, which only Python 3.13 dedents itself
             schema["description"] = cleandoc(schema["description"])
     for route in routes:
         if route.body is not None:
@@ -47,7 +47,7 @@ def shown(
 
 
 def only_used(document: Json) -> Json:
-    """The document without the components that nothing in it refers to."""
+    """The document without unused components."""
     components = document["components"]
     waiting: list[Any] = [value for name, value in document.items() if name != "components"]
     used: set[str] = set()
@@ -72,7 +72,7 @@ def only_used(document: Json) -> Json:
 
 
 def _renamed(value: Any) -> Any:
-    """Names of generic shapes without their brackets: `Single[UserBody]` as `SingleUserBody`."""
+    """A value with generic shapes' names flattened: `Single_UserBody_` as `SingleUserBody`."""
     if isinstance(value, dict):
         return {_plain(name): _renamed(item) for name, item in value.items()}
     if isinstance(value, list):
@@ -85,7 +85,7 @@ def _plain(name: str) -> str:
 
 
 def example(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Any:
-    """A value of a schema, put together from the examples of its parts."""
+    """An example value for a schema, built from the examples of its parts."""
     if "$ref" in schema:
         return example(schemas[schema["$ref"].removeprefix(SCHEMAS)], schemas)
     if "examples" in schema:
@@ -103,7 +103,7 @@ def example(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Any:
         return {
             name: example(item, schemas)
             for name, item in schema["properties"].items()
-            # A truth that may be missing, and has no example, is there to say what is seldom so.
+            # An optional boolean without an example is a flag that is rarely set.
             if name in always or item.get("type") != "boolean" or "examples" in item
         }
     if schema["type"] == "boolean":

@@ -1,4 +1,4 @@
-"""The credentials of the OpenAPI document: how each is sent, and what each operation needs."""
+"""The security schemes of the OpenAPI document, and which of them each operation needs."""
 
 from portico.domain.oauth import OPENID_SCOPES, OPENID_WORDS
 from portico.domain.scopes import SCOPE_WORDS
@@ -23,11 +23,11 @@ _CLIENT = {
 }
 
 OF_API: list[Json] = [{"bearer": []}, {"oauth": []}, {"cookie": []}]
-"""Any credential that the API takes."""
+"""The default: any credential that the API accepts."""
 
 
 def security_schemes(auth_address: str) -> Json:
-    """Every credential, by the name that operations give it."""
+    """Every security scheme, by the name that operations use."""
     code = {
         "authorizationUrl": f"{auth_address}/authorize",
         "tokenUrl": f"{auth_address}/token",
@@ -43,7 +43,7 @@ def security_schemes(auth_address: str) -> Json:
 
 
 def needed(route: AnyRoute) -> list[Json] | None:
-    """What an operation needs; None where that is any credential of the API's."""
+    """The security requirements of an operation; None if `OF_API` applies."""
     if route.access is Access.CLIENT:
         return [{"client": []}, {}]
     if route.access is Access.ANYONE:

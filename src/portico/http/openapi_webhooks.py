@@ -1,4 +1,4 @@
-"""What the OpenAPI document says of deliveries: requests that Portico makes of receivers."""
+"""The webhooks of the OpenAPI document: deliveries, which Portico sends to receivers."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -57,7 +57,7 @@ _RESPONSES = {
 
 
 def webhooks(schemas: Mapping[str, Any]) -> Json:
-    """The deliveries by the type of their event; `schemas` are those of the document."""
+    """The deliveries by event type; `schemas` are those of the document."""
     return {name: {"post": _operation(name, schemas)} for name in EVENT_DATA}
 
 

@@ -1,4 +1,4 @@
-"""What operators and their tools ask: health, readiness, metrics. Outside limits and versions."""
+"""The endpoints for operators: health, readiness and metrics, without limits or an API version."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -26,13 +26,13 @@ from portico.services.environment import Environment
 from portico.version import version
 
 SHARE_PERIOD = 0.5
-"""How many seconds old another worker's part of the metrics may be."""
+"""Seconds between two snapshots that a worker shares."""
 
 REQUEST_LABELS = ("environment", "method", "route", "status")
 
 
 class Operations(Collector):
-    """The state of the server and of its stores."""
+    """Reports the state of the server and its stores."""
 
     def __init__(
         self,
@@ -44,19 +44,19 @@ class Operations(Collector):
         runs: Sequence[Runs],
         process: str,
     ) -> None:
-        """`credentials` are by environment. `shared` are those of the server's workers, None where
-        this process is the only one; `runs` are the jobs' of this process, and `process` is a name
-        that no other has."""
+        """`credentials` are by environment. `shared` has the metrics of the server's workers, None
+        if this process is the only one. `runs` are those of this process's jobs, and `process` is a
+        name unique to it."""
         self._environments = environments
         self._credentials = credentials
-        self._passwords = environments[0].passwords  # all have the same
+        self._passwords = environments[0].passwords  # all environments share one
         self._measure = measure
         self._kept = kept
         self._shared = shared
         self._runs = runs
         self.readiness = Readiness(environments, process)
         self.certificate_expires_at = 0
-        """When the certificate ends that is served, in milliseconds; 0 where none is."""
+        """When the served certificate expires, in epoch milliseconds; 0 without one."""
         self._earlier = None if shared is None else shared.earlier()
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
@@ -78,16 +78,16 @@ class Operations(Collector):
         return Reply(200, generate_latest(self._registry), [("content-type", CONTENT_TYPE_LATEST)])
 
     async def share(self) -> None:
-        """Shows the other workers what was counted here."""
+        """Shares this worker's metrics with the other workers."""
         if self._shared is not None:
             self._shared.keep(self._own())
 
     def collect(self) -> Iterator[Metric]:
-        """See `prometheus_client.registry.Collector`. The numbers are those of all workers."""
+        """See `prometheus_client.registry.Collector`. Covers all workers."""
         return _families(total([self._own(), *(self._shared.others() if self._shared else ())]))
 
     def of_process(self) -> Iterator[Metric]:
-        """The same, of this process alone and since its start."""
+        """The metrics of this process alone, since its start."""
         return _families(self._now())
 
     def _own(self) -> Snapshot:
@@ -196,7 +196,7 @@ def _database(everyone: Snapshot) -> Iterator[Metric]:
         for address, state in replicas.items():
             used.add_metric((environment, address), state.word == OK)
             lag.add_metric((environment, address), state.lag)
-    if used.samples:  # else there are none anywhere
+    if used.samples:  # empty without replicas
         yield from (used, lag)
 
 

@@ -1,4 +1,4 @@
-"""Who is on the other end, behind trusted proxies or not, and whether the way was encrypted."""
+"""The client's address, also behind trusted proxies, and whether the connection was encrypted."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -15,33 +15,33 @@ _NOT_KEPT = ("strict-transport-security", "max-age=0")
 FORWARDED_FOR = "x-forwarded-for"
 
 UNSECURED = (_NOSNIFF,)
-"""Headers of every response, where its way was not encrypted; else one more (RFC 6797 §7.2)."""
+"""Headers of every response over plain HTTP; over HTTPS there is one more (RFC 6797 §7.2)."""
 
 
 LONGEST_ENTRY = 64
-"""More than any address has, in brackets and with a port, in characters."""
+"""Longer than any address in brackets with a port, in characters."""
 
 
 class Peers:
-    """The trusted proxies. Nobody else's forwarded headers are believed."""
+    """The trusted proxies. Forwarding headers from anyone else are ignored."""
 
     def __init__(
         self, trusted_proxies: Sequence[Network], *, own_certificate: bool = False
     ) -> None:
-        """`own_certificate`: whether a certificate of the operator's is served, so that browsers
-        may insist on HTTPS; one of the local authority may be gone tomorrow."""
+        """`own_certificate` says whether the operator has configured a certificate. Only then are
+        browsers told to insist on HTTPS: the local authority's may be gone tomorrow."""
         self._trusted_proxies = trusted_proxies
         self._direct = (_NOSNIFF, _KEPT_SECURE if own_certificate else _NOT_KEPT)
         self._trusts = lru_cache(maxsize=4096)(self._is_trusted)
 
     def origin(self, client: str, scope: Scope) -> Origin:
-        """Where a request of the server's `client` came from."""
+        """The origin of a request. `client` is the peer's address and port (RSGI)."""
         peer = client.rpartition(":")[0]
         if not self._trusted_proxies or not self._trusts(peer):
             secure = scope.scheme == "https"
             headers = self._direct if secure else UNSECURED
             return Origin(peer, known=True, secure=secure, headers=headers)
-        # A proxy may add a line or a value of its own: the last one is its word.
+        # A proxy may add a line or a value: the last one is the trusted proxy's own.
         said = ",".join(scope.headers.get_all("x-forwarded-proto"))
         secure = said.rpartition(",")[2].strip().lower() == "https"
         address, known = self._forwarded(scope.headers, peer)
@@ -51,15 +51,15 @@ class Peers:
         return is_within(peer, self._trusted_proxies)
 
     def _forwarded(self, headers: Any, peer: str) -> tuple[str, bool]:
-        """The last address of `X-Forwarded-For` that is not itself a trusted proxy's, and whether
-        there is one: else whoever comes through a proxy that tells of nobody would pass for it.
-        What is no address ends the walk at the proxy that wrote it."""
-        lines = headers.get_all(FORWARDED_FOR)  # none of one that cannot be read
+        """The last address of `X-Forwarded-For` that is not a trusted proxy's, and whether there is
+        one. Without one, the address is a proxy's, which must not pass for the client's. An entry
+        that is not an address ends the search at the proxy that wrote it."""
+        lines = headers.get_all(FORWARDED_FOR)  # empty if granian could not read the header
         for entry in reversed(",".join(lines).split(",")):
             entry = entry.strip()
             if not entry:
                 continue
-            # What no address is long enough for may be a stranger's, and is not remembered.
+            # Longer entries may be any client's invention and are not cached.
             address = _address(entry) if len(entry) <= LONGEST_ENTRY else None
             if address is None:
                 return peer, False
@@ -71,7 +71,7 @@ class Peers:
 
 @lru_cache(maxsize=4096)
 def _address(entry: str) -> str | None:
-    """The address of an entry in its one spelling, without the port that some proxies add."""
+    """The address of an entry in its normal form, without the port that some proxies add."""
     bracketed, found, port = entry.removeprefix("[").partition("]")
     if entry.startswith("[") and found:
         host, port = bracketed, port.removeprefix(":")
@@ -83,7 +83,7 @@ def _address(entry: str) -> str | None:
         address = ip_address(host)
     except ValueError:
         return None
-    # A zone is the proxy's own affair, and would give one address many names.
+    # A zone has a meaning only on the proxy, and would give one address many names.
     if (port and not (port.isascii() and port.isdigit())) or getattr(address, "scope_id", None):
         return None
     return str(getattr(address, "ipv4_mapped", None) or address)
@@ -91,7 +91,7 @@ def _address(entry: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def limited_as(peer: str) -> str:
-    """The name under which an address is counted: an IPv6 network of 64 bits is one caller."""
+    """The name under which an address is counted: a /64 network of IPv6 counts as one caller."""
     try:
         address = ip_address(peer.strip("[]"))
     except ValueError:

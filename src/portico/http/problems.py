@@ -27,19 +27,19 @@ STATUS: dict[type[PorticoError], int] = {
 
 
 _NO_STORE = ("cache-control", "no-store")
-"""On every error: caches may keep a 404, 405 or 410 that does not say so (RFC 9110 §15.1), and give
-it to the next who asks, also once the resource is there."""
+"""On every error: a cache may keep a 404, 405 or 410 that does not forbid it (RFC 9110 §15.1), and
+would serve it even after the resource exists."""
 
 _FAILED = b'{"error":{"code":"INTERNAL_ERROR","message":"Something went wrong here.","details":[]}}'
 
 
 def failed() -> Reply:
-    """The response of a 500, for where no other can be made."""
+    """The response of a 500 if making any other fails."""
     return Reply(500, _FAILED, [("content-type", JSON), _NO_STORE])
 
 
 def status_of(kind: type[PorticoError]) -> int:
-    """The status of an error: its own, else that of the nearest class above it that has one."""
+    """The status of an error: its own, else that of the nearest base class that has one."""
     return next((STATUS[one] for one in kind.__mro__ if one in STATUS), 500)
 
 

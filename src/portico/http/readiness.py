@@ -1,7 +1,8 @@
-"""Whether balancers are to send this process requests, and how its stores are.
+"""Whether load balancers should send requests to this process, and the state of its stores.
 
-A store that is away takes no host out: all hosts share it, and its state stands in the answer. A
-probe does what requests do, so that a store which answers and refuses them is found.
+An unreachable store does not make the process unready: all hosts share it, so the answer only
+reports its state. A probe does what requests do, so it also detects a store that responds but
+refuses writes.
 """
 
 import asyncio
@@ -18,29 +19,29 @@ from portico.http.messages import JSON, Reply, Request
 from portico.services.environment import Environment
 
 PROBE_PERIOD = 1.0
-"""For how many seconds what a store answered is told, however many ask."""
+"""For how many seconds the result of a probe is reused."""
 
 PROBE_SECONDS = 1.0
-"""How long a store may take."""
+"""How long a store may take to respond."""
 
 log = logging.getLogger(__name__)
 
 
 class Probe:
-    """Asks a store for what requests ask of it: once a period at most, and once at a time."""
+    """Probes a store as requests use it: at most once per period, and one probe at a time."""
 
     def __init__(
         self, ask: Callable[[], Awaitable[None]], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`ask` raises `Unavailable` where the store does not do it; `clock` is in seconds."""
+        """`ask` raises `Unavailable` if the store fails; `clock` is in seconds."""
         self._ask = ask
         self._clock = clock
         self._begun = 0.0
         self._asking: asyncio.Task[str] | None = None
 
     async def state(self) -> str:
-        """`OK`, or a word for what is wrong. One that has not answered in time is `SILENT` until
-        it does: it is not asked again meanwhile."""
+        """`OK`, or a word for what is wrong. A store that has not responded in time is `SILENT`
+        until it does; it is not asked again meanwhile."""
         asking, now = self._asking, self._clock()
         if asking is None or (asking.done() and now - self._begun >= PROBE_PERIOD):
             self._begun = now
@@ -61,14 +62,14 @@ class Probe:
 
 
 class Readiness:
-    """What `/readyz` answers."""
+    """Answers `/readyz`."""
 
     def __init__(self, environments: Sequence[Environment], process: str) -> None:
-        """`process` is a name that no other process has."""
+        """`process` is a name unique to this process."""
         self.leaving = False
-        """Whether the process is about to stop, so that nobody sends it anything new."""
+        """Whether the process is about to stop and should get no new requests."""
         self.is_behind = False
-        """Whether the databases wait for migrations; nothing is written to them then."""
+        """Whether migrations are pending; the databases are not probed then."""
         self._environments = environments
         self._probes = {
             "database": [Probe(partial(_write, env, process)) for env in environments],
@@ -76,7 +77,7 @@ class Readiness:
         }
 
     async def answer(self, _request: Request) -> Reply:
-        """GET /readyz: 200 while the process is to be sent requests, else 503."""
+        """GET /readyz: 200 while the process should get requests, else 503."""
         behind = {"database"} if self.is_behind else set()
         states = {
             store: BEHIND if store in behind else await _worst(probes)
@@ -94,14 +95,14 @@ class Readiness:
 
 
 async def _worst(probes: Sequence[Probe]) -> str:
-    """`OK` where it is that of every environment, else another's word."""
+    """`OK` if every environment's store is, else the first other state."""
     states = await asyncio.gather(*(probe.state() for probe in probes))
     return next((state for state in states if state != OK), OK)
 
 
 async def _write(env: Environment, process: str) -> None:
-    """Stores a row of this process's own. Raises `Unavailable` where none can be written, or where
-    others cannot that need more room."""
+    """Writes a row that belongs to this process. Raises `Unavailable` if it cannot be written, or
+    if the disk has no room for larger ones."""
     now = env.clock()
     await env.leases.prove(f"readiness:{process}", process, now=now, until=now + MINUTE)
     if env.db.is_full():

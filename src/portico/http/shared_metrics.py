@@ -1,8 +1,8 @@
-"""What the workers of one server have counted, added up.
+"""The metrics of one server's workers, added up.
 
-Each worker of several leaves a snapshot in a directory that all can read, and whoever is asked for
-the metrics adds the others' to its own. A worker that takes another's place goes on from the
-snapshot that it finds, so that no counter ever goes back.
+Each worker writes snapshots into a shared directory, and the worker that is asked for the metrics
+adds the others' to its own. A worker that replaces another one starts from its last snapshot, so
+that no counter ever decreases.
 """
 
 import logging
@@ -26,12 +26,12 @@ from portico.storage.database import PoolUse, ReplicaState
 log = logging.getLogger(__name__)
 
 SILENT_SECONDS = 5.0
-"""A worker that has left no snapshot for so long hangs, or has ended."""
+"""A worker that has written no snapshot for so long hangs or has ended."""
 
 
 class Requests(msgspec.Struct, frozen=True, array_like=True):
-    """The requests of one endpoint that had one status. `buckets` are counts, not yet cumulated;
-    `seconds` is the sum of their latencies."""
+    """The requests to one endpoint that were answered with one status. `buckets` are counts, not
+    cumulative; `seconds` is the sum of the latencies."""
 
     environment: str
     method: str
@@ -42,12 +42,13 @@ class Requests(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def labels(self) -> tuple[str, str, str, str]:
-        """What tells this series from the others."""
+        """The labels that identify this series."""
         return self.environment, self.method, self.route, str(self.status)
 
 
 class Kept(msgspec.Struct, frozen=True, array_like=True):
-    """How many answers were kept ones, how many were made that may be kept, and their bytes."""
+    """Use of the kept answers: requests answered from memory, those that could have been, and the
+    size in bytes."""
 
     hits: int = 0
     misses: int = 0
@@ -59,7 +60,7 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Known(msgspec.Struct, frozen=True, array_like=True):
-    """How many credentials were known as they came, and how many had to be looked up."""
+    """How many credentials were cached, and how many had to be looked up."""
 
     hits: int = 0
     misses: int = 0
@@ -70,32 +71,32 @@ class Known(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Snapshot(msgspec.Struct):
-    """What was counted since the start, and how long the queues are now."""
+    """Counters since the start, and current values."""
 
     requests: list[Requests]
     refusals: dict[str, int]
     """Requests over a limit, by environment."""
     pools: dict[str, dict[str, PoolUse]]
-    """How groups of connections to the database are used, by environment and group."""
+    """Use of the database connections, by environment and pool."""
     listening: dict[str, bool]
-    """Whether all workers hear of others' changes, by environment."""
+    """Whether every worker receives change notifications, by environment."""
     replicas: dict[str, dict[str, ReplicaState]]
-    """How replicas are that answer reads, by environment and address."""
+    """The state of the read replicas, by environment and address."""
     hashing: int
-    """Passwords that are hashed or wait for it: the most that one worker has, as each has a bound
-    of its own."""
+    """Passwords being hashed or waiting for it, in the fullest worker, since each worker has a
+    limit of its own."""
     jobs: list[Runs]
     mails: dict[str, int]
-    """Mails that wait, by environment: those of all processes, as this one has last seen them."""
+    """Waiting mails of all processes, by environment, as last seen by this one."""
     kept: Kept = Kept()
     credentials: dict[str, Known] = {}
     """By environment."""
     workers: dict[str, int] = {}
-    """How many are `serving`, and how many `silent`."""
+    """How many workers are `serving`, and how many `silent`."""
     certificate_expires_at: int = 0
-    """When the first certificate ends that is served, in milliseconds; 0 where none is."""
+    """When the first served certificate expires, in epoch milliseconds; 0 without one."""
     backed_up_at: int = 0
-    """When the last backup was made, in milliseconds; 0 where none is known."""
+    """When the last backup was made, in epoch milliseconds; 0 if none is known."""
 
 
 def snapshot(
@@ -134,7 +135,7 @@ def snapshot(
 
 
 def total(snapshots: Iterable[Snapshot]) -> Snapshot:
-    """What the snapshots tell together."""
+    """The sum of the snapshots; for current values the worst or the largest."""
     result = Snapshot([], {}, {}, {}, {}, 0, [], {})
     requests: dict[tuple[str, ...], Requests] = {}
     jobs: dict[tuple[str, str], Runs] = {}
@@ -174,7 +175,7 @@ def total(snapshots: Iterable[Snapshot]) -> Snapshot:
 
 
 def _counted(found: Snapshot) -> Snapshot:
-    """What a snapshot counts, without how things were at its moment."""
+    """A snapshot's counters, without its current values."""
     pools = {
         name: {pool: PoolUse(seconds=use.seconds) for pool, use in pools.items()}
         for name, pools in found.pools.items()
@@ -193,7 +194,7 @@ def _counted(found: Snapshot) -> Snapshot:
 
 
 def _silent(found: Snapshot) -> Snapshot:
-    """The last that a worker told which now tells nothing."""
+    """The last snapshot of a worker that now is silent."""
     return msgspec.structs.replace(
         _counted(found),
         listening=dict.fromkeys(found.listening, False),
@@ -210,23 +211,23 @@ class SharedMetrics:
     """The snapshots of several workers, as files in one directory."""
 
     def __init__(self, directory: Path, worker: int) -> None:
-        """`worker` is this process's number among them."""
+        """`worker` is this process's number among the workers."""
         self._directory = directory
         self._own = directory / f"worker-{worker}.json"
         self._written = b""
 
     def earlier(self) -> Snapshot:
-        """What this worker's predecessor had counted; its queues and what it kept are gone."""
+        """The counters of this worker's predecessor; its queues and kept answers are gone."""
         found = self._read(self._own)
         return _counted(found) if found else Snapshot([], {}, {}, {}, {}, 0, [], {})
 
     def others(self) -> list[Snapshot]:
-        """The other workers' snapshots, as old as the last `keep` of each."""
+        """The latest snapshots of the other workers."""
         paths = [path for path in self._directory.glob("worker-*.json") if path != self._own]
         return [found for path in sorted(paths) if (found := self._told(path)) is not None]
 
     def keep(self, own: Snapshot) -> None:
-        """Leaves this worker's snapshot for the others. Raises `Unavailable`."""
+        """Writes this worker's snapshot for the others. Raises `Unavailable`."""
         encoded = msgspec.json.encode(own)
         unfinished = self._own.with_suffix(".new")
         try:
@@ -236,7 +237,7 @@ class SharedMetrics:
             unfinished.write_bytes(encoded)
             unfinished.replace(self._own)
         except OSError as error:
-            with suppress(OSError):  # on a full disk its last one tells at least that it serves
+            with suppress(OSError):  # on a full disk, show at least that this worker serves
                 os.utime(self._own)
             raise Unavailable(f"The metrics of this worker are not shared: {error}") from error
         self._written = encoded
@@ -247,7 +248,7 @@ class SharedMetrics:
             return None
         try:
             age = time.time() - path.stat().st_mtime
-        except FileNotFoundError:  # the server has just ended, and its workers' files with it
+        except FileNotFoundError:  # the server has just stopped and removed the files
             return None
         return found if age < SILENT_SECONDS else _silent(found)
 

@@ -1,4 +1,4 @@
-"""The sockets of this process, which the HTTP server opens by itself, as the kernel knows them."""
+"""The sockets that the HTTP server has opened in this process, as the kernel reports them."""
 
 import os
 import resource
@@ -11,26 +11,26 @@ from typing import Any, NamedTuple
 _OWN_FILES = "/proc/self/fd"
 
 _TCP_INFO = struct.Struct("=52xI64xQ16xI")
-"""Of `struct tcp_info`: the fields of `Tcp`."""
+"""The fields of `Tcp` in `struct tcp_info`."""
 
 
 class Tcp(NamedTuple):
-    """What the kernel knows of a connection."""
+    """The state of a TCP connection."""
 
     silent: int
-    """Milliseconds since data came."""
+    """Milliseconds since data last arrived."""
     received: int
-    """Bytes that the client has received."""
+    """Bytes that the client has acknowledged."""
     unsent: int
-    """Bytes that were never sent: the client has no room for them, or the network."""
+    """Bytes that were not sent yet, for lack of room at the client or in the network."""
 
 
 @contextmanager
 def borrowed(descriptor: int) -> Iterator[socket.socket]:
-    """A descriptor as a socket; raises OSError for what is none. It is neither duplicated nor
-    closed: to close any descriptor of a database file would take away the locks that SQLite has on
-    it (POSIX), and another process would then take the file for its own."""
-    # The family gives room for addresses of both.
+    """A descriptor as a socket; raises OSError if it is not one. It is neither duplicated nor
+    closed: closing any descriptor of a database file would release SQLite's locks on it (POSIX),
+    and another process could then lock the file."""
+    # This family has room for addresses of both IPv4 and IPv6.
     borrowed = socket.socket(socket.AF_INET6, socket.SOCK_STREAM, 0, fileno=descriptor)
     try:
         yield borrowed
@@ -39,7 +39,7 @@ def borrowed(descriptor: int) -> Iterator[socket.socket]:
 
 
 def descriptors() -> Sequence[int]:
-    """The descriptors of this process, or where there is none left to ask with, all that may be."""
+    """The descriptors of this process; if none is left for listing them, all possible numbers."""
     try:
         return [int(name) for name in os.listdir(_OWN_FILES)]  # noqa: PTH208 - paths would cost more than all the rest
     except OSError:
@@ -47,17 +47,17 @@ def descriptors() -> Sequence[int]:
 
 
 def tcp_of(connection: socket.socket) -> Tcp:
-    """What the kernel knows of a connection. Raises OSError for what is none."""
+    """The state of a TCP connection. Raises OSError for any other socket."""
     told = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
-    return Tcp._make(_TCP_INFO.unpack(told.ljust(_TCP_INFO.size, b"\0")))  # some kernels tell less
+    return Tcp._make(_TCP_INFO.unpack(told.ljust(_TCP_INFO.size, b"\0")))  # old kernels: shorter
 
 
 class Outgoing:
-    """The connection to one client: what waits in the kernel to be sent on it, and its end."""
+    """The connection to one client: whether it takes more data, and how to abort it."""
 
     def __init__(self, client: str, *, multiplexed: bool) -> None:
-        """`client` is its address and port, as the server tells them of a request (RSGI).
-        `multiplexed` is whether the connection is one of HTTP/2."""
+        """`client` is the client's address and port as the HTTP server spells them (RSGI).
+        `multiplexed` says whether the connection uses HTTP/2."""
         address, _, port = client.rpartition(":")
         self._peer = _bare(address.strip("[]")), int(port)
         self._descriptor = -1
@@ -65,13 +65,14 @@ class Outgoing:
         self._received = self._due = -1
 
     def hand(self, size: int) -> None:
-        """So many bytes more were handed to the server, since all before were taken."""
+        """Notes that `size` bytes were passed to the HTTP server after all earlier ones were
+        taken."""
         self._due = self._received + size
 
     def taken(self) -> bool:
-        """Whether the client has room for more, or is gone: the kernel has sent all that it has,
-        and over HTTP/2, where more may wait for a window, the client has received as much as was
-        handed on before. The first call looks at all sockets, 2 µs each."""
+        """Whether the client takes more, or is gone: the kernel has nothing left to send. Over
+        HTTP/2, where data may also wait for a flow-control window, the client must have received
+        as many bytes as were passed on. The first call searches all sockets, 2 µs each."""
         tcp = self._found()
         if tcp is None:
             return True
@@ -84,13 +85,13 @@ class Outgoing:
         return taken
 
     def break_off(self) -> None:
-        """Ends the connection without another word; one that is gone stays so."""
+        """Aborts the connection, if it still exists."""
         if self._found():
             with suppress(OSError), borrowed(self._descriptor) as ending:
                 ending.shutdown(socket.SHUT_RDWR)
 
     def _found(self) -> Tcp | None:
-        """The connection to the client, whose descriptor is known from then on."""
+        """The state of the connection, None if it is gone. Remembers the descriptor."""
         tcp = self._seen(self._descriptor)
         if tcp is None:
             found = ((one, self._seen(one)) for one in descriptors())
@@ -108,8 +109,8 @@ class Outgoing:
 
 
 def client_of(peer: tuple[Any, ...]) -> str:
-    """The client at the other end of a socket as the server tells it (RSGI): a zone by its
-    number, which the kernel names."""
+    """A socket's peer as the HTTP server spells it (RSGI): with the number of an IPv6 zone, for
+    which the kernel has a name."""
     if len(peer) == 2:
         return f"{peer[0]}:{peer[1]}"
     zone = f"%{peer[3]}" if peer[3] else ""
@@ -117,5 +118,5 @@ def client_of(peer: tuple[Any, ...]) -> str:
 
 
 def _bare(address: str) -> str:
-    """An address without its zone, which the kernel names and the server numbers."""
+    """An address without its zone, which kernel and HTTP server spell differently."""
     return address.partition("%")[0]

@@ -1,5 +1,5 @@
-"""Replies that go on: each is sent as it comes, until it ends, the client goes away or the server
-stops."""
+"""Streamed replies: each is sent as it is generated, until it ends, the client disconnects or the
+server stops."""
 
 import asyncio
 import logging
@@ -12,11 +12,11 @@ from portico.http.messages import Request, Scope, Stream
 from portico.http.sockets import Outgoing
 
 AHEAD = 128 * 1024
-"""Bytes of a stream that are handed to the HTTP server before the client must have taken them: the
-server would keep any number."""
+"""How many bytes of a stream are passed to the HTTP server before the client must have taken them:
+the server would buffer any number."""
 
 _FIRST_REST, _LONGEST_REST = 0.01, 0.5
-"""Seconds between two looks at whether it has."""
+"""Seconds between two checks of whether the client has taken them."""
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +31,8 @@ class Streams:
     def begin(
         self, request: Request, stream: Stream, scope: Scope, proto: Any, carried: Carried | None
     ) -> None:
-        """Sends the head, and from then on what `stream` gives; of HEAD nothing more. `carried`
-        is what its connection of HTTP/2 carries."""
+        """Sends the headers, and then in the background what `stream` yields; for HEAD only the
+        headers. `carried` is the state of an HTTP/2 connection."""
         transport = proto.response_stream(stream.status, stream.headers)
         outgoing = Outgoing(scope.client, multiplexed=carried is not None)
         if request.method == "HEAD":
@@ -59,8 +59,8 @@ class Streams:
         sending.add_done_callback(ended)
 
     async def stop(self) -> None:
-        """Ends all streams, each after a whole piece; those that begin later have none. Those that
-        are finite are broken off."""
+        """Ends all streams, each after a whole piece, and aborts the finite ones. Streams that
+        begin later send no body."""
         self._stopped = True
         for sending in self._open:
             sending.cancel()
@@ -68,8 +68,8 @@ class Streams:
 
 
 def _end(stream: Stream, outgoing: Outgoing, _transport: Any, *, whole: bool) -> None:
-    """Ends a stream. Whoever calls has its transport still: once nobody has that, the server says
-    that what it was handed was all."""
+    """Ends a stream. `_transport` keeps a reference: once the last one is gone, the HTTP server
+    ends the body as complete."""
     if stream.finite and not whole:
         outgoing.break_off()
     stream.ended()
@@ -78,8 +78,8 @@ def _end(stream: Stream, outgoing: Outgoing, _transport: Any, *, whole: bool) ->
 async def _send(
     request_id: str, stream: Stream, outgoing: Outgoing, transport: Any, carried: Carried | None
 ) -> bool:
-    """Sends a stream to its end, or until it is cancelled; tells whether it came to its end, or
-    nobody waits for that."""
+    """Sends a stream until it ends or the task is cancelled. Returns whether it was sent to its
+    end, or the client has disconnected."""
     ahead = 0
     try:
         async with aclosing(stream.chunks) as chunks:
@@ -88,7 +88,7 @@ async def _send(
                     piece = chunk[start : start + AHEAD]
                     try:
                         await transport.send_bytes(piece)
-                    except RuntimeError:  # so RSGI says that the client has gone, if this is sooner
+                    except RuntimeError:  # how RSGI reports that the client has disconnected
                         return True
                     if carried is not None:
                         carried.waiting += len(piece)
@@ -107,8 +107,8 @@ async def _send(
 
 
 async def _taken(outgoing: Outgoing) -> None:
-    """Waits until the client has room for more."""
-    rest = _FIRST_REST  # in which the server, in threads of its own, writes what it was handed
+    """Waits until the client takes more."""
+    rest = _FIRST_REST  # lets the HTTP server's threads write what they were given
     while True:
         await asyncio.sleep(rest)
         if outgoing.taken():

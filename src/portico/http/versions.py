@@ -1,18 +1,18 @@
-"""What every response of a superseded version says (specification §9, decisions §9)."""
+"""The headers on every response of a superseded version (specification §9, decisions §9)."""
 
 from datetime import datetime, timedelta
 from email.utils import format_datetime
 
 KEPT = timedelta(days=366)
-"""How long a superseded version answers at least: twelve months, in a leap year too."""
+"""How long a superseded version is served at least: twelve months, even in a leap year."""
 
 
 def superseded(since: datetime, until: datetime, successor: str) -> tuple[tuple[str, str], ...]:
     """The `extra_headers` of a mount whose version has a successor.
 
-    Deprecated `since` (RFC 9745), at its end `until` (RFC 8594), both in UTC; `successor` is the
-    base address of the version that replaces it (RFC 5829). Raises ValueError for an end before
-    the twelve months are over.
+    It is deprecated from `since` (RFC 9745) and ends at `until` (RFC 8594), both in UTC;
+    `successor` is the base address of the version that replaces it (RFC 5829). Raises ValueError
+    if that is less than `KEPT`.
     """
     if until - since < KEPT:
         raise ValueError(f"a superseded version answers for {KEPT.days} days at least")
