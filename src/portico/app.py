@@ -1,7 +1,7 @@
-"""Wires Portico together: engines, both environments, routes and jobs. Nowhere else are the clock
-and randomness chosen.
+"""Wires Portico together: engines, both environments, routes and jobs. Only this module chooses the
+clock and the source of randomness.
 
-`Portico` is what commands and servers share; `Server` is that as a web application.
+`Portico` is what commands and servers share; `Server` is the web application.
 """
 
 import asyncio
@@ -70,7 +70,7 @@ log = logging.getLogger(__name__)
 
 
 LOOK_SECONDS = 1.0
-"""How long a server that waits for migrations pauses before it looks again."""
+"""How long a server that waits for migrations pauses between two checks."""
 
 
 def system_clock() -> int:
@@ -101,8 +101,8 @@ class Portico:
         certificate authorities. `secrets` returns the installation's secrets; by default those of
         the settings, where one is created if there is none.
 
-        `makes` says whether to create SQLite's files where they are missing. Only what prepares an
-        installation may: where a file was moved away under a running server, an empty one must not
+        `makes` says whether to create missing SQLite files. Only commands that prepare an
+        installation may: if a file was moved away under a running server, an empty one must not
         take its place.
         """
         self.settings = settings
@@ -179,8 +179,8 @@ class Portico:
         return Environment(wiring, engines, mirror)
 
     async def connect(self) -> None:
-        """Connects to both databases as they are, or to neither. Raises `Unavailable`, also where
-        one is lost."""
+        """Connects to both databases as they are, or to neither. Raises `Unavailable`, also if one
+        is lost."""
         async with AsyncExitStack() as opened:
             for environment in self.environments:
                 await environment.db.open()
@@ -211,7 +211,7 @@ class Portico:
         keys in the database are encrypted under another secret than this installation's."""
         for environment in self.environments:
             if found_secrets(self.settings) is None and await environment.signing_keys.all():
-                raise another_secret()  # before a secret is made here, which would stay
+                raise another_secret()  # before `ready` makes a secret here, which would stay
             await environment.signer.ready()
 
     async def close(self) -> None:
@@ -299,7 +299,7 @@ class Server:
         self._runner.start(self._jobs())
 
     async def start_once_migrated(self, wait: Wait = asyncio.sleep) -> None:
-        """Waits until somebody else has applied all migrations, then does as `start`. Meanwhile
+        """Waits until another process has applied all migrations, then does as `start`. Meanwhile
         requests for an environment get 503. Raises `MigrationError` as `migrate` does."""
         portico = self._portico
         self._behind(is_behind=True)
@@ -356,12 +356,12 @@ class Server:
         self._operations.certificate_expires_at = expires_at
 
     def leave(self) -> None:
-        """Lets `/readyz` fail, so that load balancers send nothing more, and asks clients to
+        """Makes `/readyz` fail, so that load balancers send nothing more, and asks clients to
         reconnect."""
         self._operations.readiness.leaving = self.pipeline.leaving = True
 
     async def stop(self) -> None:
-        """Stops the jobs and stores what has gathered in memory. To be called after the last
+        """Stops the jobs and stores what they have gathered in memory. Call it after the last
         request."""
         await self._runner.stop()
         for deliver, mails in zip(self._delivers, self._mails, strict=True):
@@ -372,7 +372,7 @@ class Server:
 
 
 def _flush(env: Environment, credentials: Credentials) -> Flush:
-    """The job that stores an environment's counters; rate counters too, where they are in
+    """The job that stores an environment's counters, including rate counters if those are in
     memory."""
     return Flush(env, credentials, env.limiter if isinstance(env.limiter, MemoryLimiter) else None)
 

@@ -1,4 +1,4 @@
-"""Parts of the certificates that Portico makes, and their files."""
+"""Parts of the certificates that Portico makes, and their PEM form."""
 
 from ipaddress import ip_address
 
@@ -9,7 +9,7 @@ from cryptography.x509.oid import NameOID
 
 
 def common_name(name: str) -> x509.Name:
-    """A subject or issuer with this name alone."""
+    """A subject or issuer that consists of this common name."""
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
@@ -22,7 +22,7 @@ def general_name(name: str) -> x509.GeneralName:
 
 
 def usage(*, digital_signature: bool, key_cert_sign: bool) -> x509.KeyUsage:
-    """What the key may be used for."""
+    """The key usage extension with these uses; `key_cert_sign` includes signing CRLs."""
     return x509.KeyUsage(
         digital_signature=digital_signature,
         content_commitment=False,
@@ -37,12 +37,12 @@ def usage(*, digital_signature: bool, key_cert_sign: bool) -> x509.KeyUsage:
 
 
 def pem(certificate: x509.Certificate) -> bytes:
-    """The file of a certificate."""
+    """A certificate as PEM."""
     return certificate.public_bytes(serialization.Encoding.PEM)
 
 
 def key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    """The file of a private key, which is not encrypted."""
+    """A private key as unencrypted PEM."""
     return key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,

@@ -1,7 +1,7 @@
-"""The local certificate authority and the server certificate that it signs, kept as PEM files.
+"""The local certificate authority and the server certificate that it signs, stored as PEM files.
 
-They let HTTPS work from the first start. Certificates of others are read here too, to tell whether
-they can serve; obtaining them is not this module's work.
+They make HTTPS work from the first start. This module also checks whether a configured certificate
+can be served; it does not obtain certificates.
 """
 
 import fcntl
@@ -28,13 +28,13 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from portico.certificate_parts import common_name, general_name, key_pem, pem, usage
 
 AUTHORITY_DAYS = 3650
-SERVER_DAYS = 397  # the most that browsers accept of a new certificate is 398
+SERVER_DAYS = 397  # browsers accept at most 398
 RENEWAL_DAYS = 30
 AUTHORITY_NOTICE_DAYS = 90
-"""How long before its end that of an authority is told: all clients must come to trust another."""
+"""From when on the expiry of an authority is logged: all clients must then trust a new one."""
 
 NAMES = ("ca.pem", "ca.key", "server.pem", "server.key")
-"""Of the files in a directory of a local authority."""
+"""The files in a local authority's directory."""
 
 _BACKDATED = timedelta(hours=1)  # clients' clocks differ
 _ALWAYS_NAMED = ("localhost", "127.0.0.1", "::1")
@@ -43,7 +43,8 @@ log = logging.getLogger(__name__)
 
 
 class CertificateError(Exception):
-    """A certificate or key cannot be used: one line for the operator, which holds no key."""
+    """A certificate or key cannot be used. The message is one line for the operator, without the
+    key."""
 
 
 class Certificates(msgspec.Struct, frozen=True):
@@ -55,8 +56,8 @@ class Certificates(msgspec.Struct, frozen=True):
 
 
 class Inspection(msgspec.Struct, frozen=True):
-    """What a certificate says. `common_name` is its subject's, `names` are hosts and addresses,
-    times are epoch milliseconds."""
+    """The content of a certificate: the subject's common name, the host names and IP addresses,
+    and the validity in epoch milliseconds."""
 
     common_name: str
     names: frozenset[str]
@@ -65,20 +66,20 @@ class Inspection(msgspec.Struct, frozen=True):
 
 
 def ensure(directory: Path, hosts: Collection[str], now_ms: int) -> Certificates:
-    """Make, in `directory`, what is missing or near its end; what is good stays. The directory is
-    made too, but not in another that is away.
+    """Creates missing certificates in `directory` and renews those about to expire. Creates the
+    directory too, but not its parent.
 
     The server certificate names `hosts` (host names or IP addresses), localhost and the loopback
-    addresses. It is renewed in its last 30 days, and when it lacks a host, fits its key no more, is
-    another authority's or was made while the clock was ahead.
+    addresses. It is renewed in its last 30 days, and when it lacks a host, does not match its key,
+    was issued by another authority or was made while the clock was ahead.
 
-    The authority may sign for these names alone, so that whoever gets hold of its key can pose as
-    no other host before those who trust it. It is replaced once it has expired, and when a host is
-    added that it may not sign: clients must then trust the new one, which the log tells, of its end
-    by each process once a day in the 90 before. A host below one that it knows needs no other.
+    The authority may sign for these names and their subdomains only, so that a stolen key cannot
+    be used to impersonate other hosts. It is replaced once it has expired, or when `hosts` has a
+    name that it may not sign. Clients must then trust the new one, which the log says; in the 90
+    days before it expires, each process logs that once a day.
 
-    Several processes may do this at once. Raises `CertificateError` where only the operator can
-    help, `OSError` where files cannot be written.
+    Several processes may do this at once. Raises `CertificateError` if only the operator can help,
+    and `OSError` if files cannot be written.
     """
     directory.mkdir(mode=0o700, exist_ok=True)
     files = Certificates(
@@ -92,7 +93,7 @@ def ensure(directory: Path, hosts: Collection[str], now_ms: int) -> Certificates
         _finish(files.ca_certificate, directory / "ca.key")
         foreign = _forbidden(files.ca_certificate, names)
         if foreign:
-            # Who took the key away keeps this authority, and is told.
+            # Raises if the key was moved away: this authority is then kept.
             _signing_key(files.ca_certificate, directory / "ca.key")
             log.warning(
                 "The local authority may not sign for %s and is replaced: clients must trust %s.",
@@ -107,7 +108,7 @@ def ensure(directory: Path, hosts: Collection[str], now_ms: int) -> Certificates
 
 
 def inspect(certificate: Path) -> Inspection:
-    """Read the first certificate of a PEM file. Raises `CertificateError`."""
+    """Reads the first certificate of a PEM file. Raises `CertificateError`."""
     found = _certificate(certificate)
     common_names = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     return Inspection(
@@ -119,8 +120,8 @@ def inspect(certificate: Path) -> Inspection:
 
 
 def check_pair(certificate: Path, key: Path) -> None:
-    """Raise `CertificateError` unless `key` is the unencrypted private key of `certificate`, and of
-    a kind that the server's TLS library can serve."""
+    """Raises `CertificateError` unless `key` is the unencrypted private key of `certificate`, and
+    of a kind that the server's TLS library can use."""
     found = _certificate(certificate)
     try:
         public_key = found.public_key()
@@ -138,7 +139,7 @@ def check_pair(certificate: Path, key: Path) -> None:
 
 
 def check_issuer(certificate: Path, authority: Path) -> None:
-    """Raise `CertificateError` unless `authority` signed `certificate`."""
+    """Raises `CertificateError` unless `authority` signed `certificate`."""
     try:
         _certificate(certificate).verify_directly_issued_by(_certificate(authority))
     except (ValueError, TypeError, InvalidSignature):
@@ -146,7 +147,7 @@ def check_issuer(certificate: Path, authority: Path) -> None:
 
 
 def without_key(authority: Path) -> str:
-    """What to do where the private key of a local authority is away."""
+    """What to do if the private key of a local authority is missing."""
     return (
         f"put the key back, or remove {authority} to get a new authority, which clients must then"
         " trust"
@@ -155,7 +156,7 @@ def without_key(authority: Path) -> str:
 
 @contextmanager
 def _locked(directory: Path) -> Iterator[None]:
-    """Holds `directory` against other processes; the system lets go of it if this one dies."""
+    """Locks `directory` against other processes; the system releases the lock if this one dies."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -168,10 +169,11 @@ def _locked(directory: Path) -> Iterator[None]:
 def _write_pair(
     certificate: Path, content: bytes, key_file: Path, key: ec.EllipticCurvePrivateKey
 ) -> None:
-    """Both are on disk before the name of either changes, so that a full one leaves the old pair.
+    """Writes both files before it renames either, so that a full disk leaves the old pair.
 
-    A crash between the two leaves a key that does not fit. The key comes first: from a certificate
-    without its key nothing could ever be renewed.
+    A crash between the two renames leaves a key that does not match the certificate: `_finish`
+    repairs an authority, and a server certificate is renewed. The key comes first: from an
+    authority without its key nothing could ever be renewed.
     """
     for path, written, mode in ((key_file, key_pem(key), 0o600), (certificate, content, 0o644)):
         unfinished = _unfinished(path)
@@ -186,12 +188,12 @@ def _write_pair(
 
 
 def _unfinished(path: Path) -> Path:
-    """The name of a file until it is whole."""
+    """The name of a file while it is written."""
     return path.with_name(f"{path.name}.new")
 
 
 def _finish(certificate: Path, key_file: Path) -> None:
-    """Puts a certificate in its place where a crash came after its key was."""
+    """Renames a certificate whose key is in place already, after a crash between the two."""
     with suppress(CertificateError):
         check_pair(_unfinished(certificate), key_file)
         _unfinished(certificate).replace(certificate)
@@ -240,7 +242,7 @@ def _names(certificate: x509.Certificate) -> set[str]:
 
 
 def _spelled(host: str) -> str:
-    """A host in the one spelling in which a certificate names it."""
+    """A host in the spelling that certificates use."""
     try:
         return str(ip_address(host))
     except ValueError:
@@ -248,7 +250,7 @@ def _spelled(host: str) -> str:
 
 
 def _ends(authority: Path, now: datetime) -> bool:
-    """Whether an authority has expired. That, and that it soon will, is told."""
+    """Whether an authority has expired. Logs that it has, or soon will."""
     left = _certificate(authority).not_valid_after_utc - now
     if left <= timedelta(0):
         log.warning(
@@ -262,7 +264,7 @@ def _ends(authority: Path, now: datetime) -> bool:
 
 @cache
 def _tell_of_end(authority: Path, days: int) -> None:
-    """Once for each number of days, in each process."""
+    """Logs this once for each number of days, in each process."""
     log.warning(
         "The local authority ends in %d days and is replaced then: clients must trust the new %s,"
         " which is made sooner where you remove the present one.",
@@ -272,10 +274,10 @@ def _tell_of_end(authority: Path, days: int) -> None:
 
 
 def _serves(files: Certificates, names: Collection[str], now: datetime) -> bool:
-    """Whether the server certificate can go on as it is.
+    """Whether the server certificate can be kept.
 
-    One from the future can where its authority is from there too: a clock that was set back says
-    nothing against it. Else it was made while the clock was ahead, and no client takes it.
+    One that is not valid yet can, if its authority is not valid yet either: then the clock was set
+    back. Otherwise it was made while the clock was ahead, and no client accepts it.
     """
     try:
         check_pair(files.certificate, files.key)
@@ -285,13 +287,14 @@ def _serves(files: Certificates, names: Collection[str], now: datetime) -> bool:
     certificate, authority = _certificate(files.certificate), _certificate(files.ca_certificate)
     if certificate.not_valid_before_utc > now >= authority.not_valid_before_utc:
         return False
-    # A new one would last no longer than the authority.
+    # A new certificate cannot outlast the authority.
     needed = min(now + timedelta(days=RENEWAL_DAYS), authority.not_valid_after_utc)
     return certificate.not_valid_after_utc >= needed and _names(certificate).issuperset(names)
 
 
 def _forbidden(authority: Path, names: Collection[str]) -> list[str]:
-    """The names that an authority may not sign: none where it is unbounded, or not there."""
+    """The names that an authority may not sign; empty if it has no constraints or does not
+    exist."""
     if not authority.exists():
         return []
     try:
@@ -312,7 +315,8 @@ def _within(name: str, permitted: x509.GeneralName) -> bool:
 
 
 def _constraints(names: Collection[str]) -> x509.NameConstraints:
-    """These names, and what is below them; of loopback addresses all (RFC 5280 §4.2.1.10)."""
+    """Permits these names and their subdomains, and for 127.0.0.1 all of 127.0.0.0/8 (RFC 5280
+    §4.2.1.10)."""
     kinds: list[x509.GeneralName] = []
     for name in sorted(names):
         try:
@@ -327,7 +331,7 @@ def _make_authority(
 ) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     serial = x509.random_serial_number()
-    # Two authorities of one name in a client's store are a trap, so the name holds a number.
+    # Two authorities with one name confuse clients' stores, so the name has a number.
     name = common_name(f"Portico local authority {serial:x}"[:40])
     builder = (
         _builder(name, key.public_key(), name, key.public_key())
@@ -387,7 +391,8 @@ def _builder(
     issuer: x509.Name,
     issuer_key: ec.EllipticCurvePublicKey,
 ) -> x509.CertificateBuilder:
-    """What every certificate has; strict verifiers ask for both key identifiers (RFC 5280)."""
+    """The common part of all certificates; strict verifiers require both key identifiers (RFC
+    5280)."""
     authority_identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key)
     return (
         x509.CertificateBuilder(issuer, subject, public_key)

@@ -22,8 +22,8 @@ SANDBOX = "sandbox"
 def database(
     settings: Settings, environment: str, *, makes: bool = False, schema: str | None = None
 ) -> Database:
-    """The database of one environment, not opened yet. `makes` says whether to create SQLite's file
-    where it is missing; `schema` replaces the usual schema of PostgreSQL. Raises `SettingError`."""
+    """The database of one environment, not opened yet. `makes` says whether to create a missing
+    SQLite file; `schema` replaces the usual schema of PostgreSQL. Raises `SettingError`."""
     if settings.database_url:
         engines = _shared()(settings, environment)
         return engines.database(settings.database_url, schema or database_schema(environment))
@@ -55,7 +55,7 @@ def _shared() -> "type[SharedEngines]":
 
 
 def outlet(settings: Settings) -> Outlet:
-    """What sends mail: a mail server, or without one files in the data directory."""
+    """The outlet for mail: a mail server, or without one files in the data directory."""
     if settings.smtp_url and settings.mail_from:
         return SmtpOutlet(settings.smtp_url, settings.mail_from)
     return FileOutlet(settings.data / "log", settings.mail_from or "portico@localhost")

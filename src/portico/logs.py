@@ -1,6 +1,6 @@
-"""The process's own log: one JSON object a line on standard error, secrets redacted.
+"""The process's log: one JSON object per line on standard error, with secrets redacted.
 
-A thread writes it, so that whoever reads it slowly, or not at all, holds up nobody else.
+A thread writes it, so that a slow or stuck reader blocks nothing else.
 """
 
 import atexit
@@ -20,28 +20,27 @@ from portico.http.redact import redact
 from portico.storage.database import traceparent
 
 MOST_WAITING = 8 * 1024 * 1024
-"""How many bytes of lines wait for whoever reads the log. What finds no room is lost."""
+"""The most bytes of lines that wait to be written. Further lines are lost."""
 
 LAST_SECONDS = 1.0
-"""How long the end of the process waits for lines that are not written yet."""
+"""How long an ending process waits for unwritten lines."""
 
 
 class Writer:
-    """Writes lines to standard error in a thread of its own, and tells there how many were
-    lost."""
+    """Writes lines to standard error in a thread of its own, and logs how many were lost."""
 
     def __init__(self, most: int = MOST_WAITING) -> None:
-        """At most so many bytes wait."""
+        """`most` is how many bytes may wait."""
         self._most = most
         self._size = 0
         self._waiting: deque[bytes | int] = deque()  # lines, or how many were lost in their place
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._lost = 0
-        self._is_torn = False  # a line that was cut stands at the end, since the disk was full
+        self._is_torn = False  # whether the output ends in a partial line, as on a full disk
 
     def write(self, lines: bytes) -> None:
-        """Has whole lines written. Waits for nobody, and raises nothing."""
+        """Queues whole lines. Never blocks and never raises."""
         with self._changed:
             if self._size + len(lines) <= self._most:
                 self._waiting.append(lines)
@@ -56,7 +55,7 @@ class Writer:
             self._changed.notify_all()
 
     def flush(self, seconds: float) -> None:
-        """Waits until no line waits, for so long at most."""
+        """Waits until all lines are written, at most `seconds`."""
         with self._changed:
             self._changed.wait_for(lambda: not self._waiting, seconds)
 
@@ -72,7 +71,7 @@ class Writer:
                 self._changed.notify_all()
 
     def _write_out(self, lines: bytes | int) -> None:
-        """Writes lines, and before them how many were lost."""
+        """Writes lines, preceded by how many were lost."""
         try:
             if isinstance(lines, int):
                 self._lost += lines
@@ -86,13 +85,13 @@ class Writer:
                 self._lost += lines.count(b"\n")
 
     def _put(self, lines: bytes) -> None:
-        """Writes to a file at once, else in pieces that a pipe keeps together, so that those of
-        several processes are not torn into each other (pipe(7)). A line that is longer goes in one
-        piece too. Raises `OSError`."""
+        """Writes to a file at once, else in pieces that a pipe writes atomically, so that lines of
+        several processes do not mix (pipe(7)). A longer line is still one piece. Raises
+        `OSError`."""
         if self._is_torn:
             lines = b"\n" + lines
         descriptor = sys.stderr.fileno()
-        # Each piece lets other threads run, which takes longer than to write it.
+        # Each write switches threads, which takes longer than the write itself.
         is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
         most = len(lines) if is_file else select.PIPE_BUF
         begin = 0
@@ -104,14 +103,14 @@ class Writer:
             begin = end
 
     def _put_all(self, descriptor: int, piece: bytes) -> None:
-        """Writes less at once only where the system does, and waits where there is no room."""
+        """Writes the whole piece, and waits when there is no room."""
         done = 0
         try:
             while done < len(piece):
                 try:
                     done += os.write(descriptor, piece[done:])
-                except BlockingIOError:  # whoever started this does not want to be blocked
-                    room = select.poll()  # `select.select` knows the first 1,024 files alone
+                except BlockingIOError:  # standard error was opened as non-blocking
+                    room = select.poll()  # `select.select` only takes the first 1,024 descriptors
                     room.register(descriptor, select.POLLOUT)
                     room.poll()
         finally:
@@ -140,7 +139,7 @@ class JsonLines(logging.Formatter):
 
 
 def _told(lost: int) -> bytes:
-    """The line that tells of those that were lost."""
+    """The line that says how many were lost."""
     event = f"lines of the log were lost: {lost}"
     said = {"name": __name__, "levelname": "WARNING", "msg": event}
     return JsonLines().format(logging.makeLogRecord(said)).encode() + b"\n"
@@ -152,7 +151,7 @@ write = _writer.write
 
 
 class _Lines(logging.Handler):
-    """Writes each record by itself."""
+    """Writes each record as a line."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """See `logging.Handler.emit`."""
@@ -167,5 +166,5 @@ def configure(level: str) -> None:
     handler = _Lines()
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    # Not by `logging`, which flushes at the end what it knows: each listener has it forget this.
+    # Not by `logging.shutdown`: each listener configures `logging` again, which drops this handler.
     atexit.register(_writer.flush, LAST_SECONDS)

@@ -1,6 +1,7 @@
-"""Which of the two databases is lost where the other is there: nothing makes another in its place.
+"""Detects that one of the two databases is lost while the other exists. Nothing then creates a new
+one in its place.
 
-A first start that was cut off is told from that by its order: both of SQLite's files, the tables of
+An interrupted first start is told apart by its order: it creates both SQLite files, the tables of
 live, those of the sandbox, and then the first account.
 """
 
@@ -20,8 +21,7 @@ _INSTEAD = {
 
 
 def require_files(settings: Settings) -> None:
-    """Raises `Unavailable` where one of SQLite's files is not there, or is empty, and the other has
-    tables."""
+    """Raises `Unavailable` if one SQLite file is missing or empty and the other has tables."""
     if settings.database_url is not None:
         return
     for environment, other in ((LIVE, SANDBOX), (SANDBOX, LIVE)):
@@ -32,14 +32,14 @@ def require_files(settings: Settings) -> None:
 
 
 def is_prepared(settings: Settings) -> bool:
-    """Whether SQLite has a database, lost or not; on PostgreSQL only it can tell."""
+    """Whether there is an installation, even with a database lost. On PostgreSQL always true, since
+    only a connection could tell."""
     both = (LIVE, SANDBOX)
     return bool(settings.database_url) or any(_has_file_with_tables(settings, one) for one in both)
 
 
 def _has_file_with_tables(settings: Settings, environment: str) -> bool:
-    """Whether there is a file of SQLite's that has Portico's tables; so may one that cannot be
-    read."""
+    """Whether the SQLite file has Portico's tables; an unreadable one counts as having them."""
     file = database_file(settings, environment)
     try:
         return not is_empty(file) and has_ledger(file)
@@ -48,8 +48,8 @@ def _has_file_with_tables(settings: Settings, environment: str) -> bool:
 
 
 def how_to_move(settings: Settings) -> str:
-    """What to do about an installation on SQLite that an empty PostgreSQL database would leave
-    behind; empty where there is none."""
+    """What to do if an empty PostgreSQL database would leave an installation on SQLite behind;
+    empty text if there is none."""
     if settings.database_url is None or not _has_file_with_tables(settings, LIVE):
         return ""
     return (
@@ -61,10 +61,10 @@ def how_to_move(settings: Settings) -> str:
 
 
 async def require_both(settings: Settings, live: Database, sandbox: Database) -> None:
-    """Raises `Unavailable` where one of the two has no tables any more, or both have none on
-    PostgreSQL and an installation on SQLite is here: it would be left behind."""
+    """Raises `Unavailable` if one of the two has lost its tables, or if both are empty PostgreSQL
+    schemas and would leave an installation on SQLite behind."""
     lives = await is_used(live)
-    # Each is looked at before what is made sooner: another host may be making them.
+    # Each check precedes that of what is created earlier: another host may be creating them now.
     if not await has_tables(sandbox):
         if lives:
             raise _lost(settings, SANDBOX)
@@ -75,7 +75,7 @@ async def require_both(settings: Settings, live: Database, sandbox: Database) ->
 
 
 async def is_used(db: Database) -> bool:
-    """Whether there is an account: in live, so that the sandbox had its tables before."""
+    """Whether there is an account. If there is one in live, the sandbox had its tables before."""
     return await has_tables(db) and await db.one(_ANYBODY) is not None
 
 
@@ -98,12 +98,12 @@ def _lost(settings: Settings, environment: str) -> Unavailable:
 
 
 def how_to_go_on(environment: str) -> str:
-    """What to do where this one is lost and the other is there."""
+    """What to do if this environment's database is lost and the other exists."""
     return f"put it back, restore a backup into a new place, or {_INSTEAD[environment]}"
 
 
 async def is_lost(settings: Settings, environment: str) -> bool:
-    """Whether one that has nothing in it had more: the other is there. Raises `Unavailable`."""
+    """Whether an empty database was lost, because the other one exists. Raises `Unavailable`."""
     other = SANDBOX if environment == LIVE else LIVE
     if settings.database_url is None:
         there = _has_file_with_tables(settings, other)

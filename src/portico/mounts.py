@@ -1,7 +1,6 @@
 """Which routes are mounted at which address: the APIs, the authorization servers, pages and files.
 
-`mounts` is the table of contents of the server; operators' routes (`/metrics`, …) are added in
-`app`.
+`mounts` is the server's table of contents; `app` adds the operators' routes (`/metrics`, …).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -49,10 +48,10 @@ def mounts(
     inside: Inside,
     files: Responder,
 ) -> Iterator[Mount]:
-    """Every mount but that of the operators' routes.
+    """Every mount except that of the operators' routes.
 
     `environments` are live and sandbox, in this order; `credentials` are by the environment's name.
-    `files` answers files. `inside` sends a request through the pipeline from within the process.
+    `files` serves files. `inside` sends a request through the pipeline from within the process.
     """
     home = settings.dashboard_url
     origins = Origins(settings.addresses, home)

@@ -1,8 +1,9 @@
-"""The installation's secret: what encrypts the private signing keys in the database.
+"""The installation's secret, which encrypts the private signing keys in the database.
 
-It is given by a setting, so that all hosts of a database have the same, or made in the data
-directory: never in the database, so that a copy of that alone signs nothing. While it is being
-replaced there are several: the first one encrypts, and each opens what it has encrypted.
+It is given by a setting, so that all hosts of a database have the same one, or created in the data
+directory. It is never in the database, so that a copy of the database alone cannot sign anything.
+While it is being replaced there are several: the first one encrypts, and each decrypts what it has
+encrypted.
 """
 
 import os
@@ -17,16 +18,16 @@ NAME = "secret.key"
 _SHORTEST = 32
 
 Secrets = tuple[bytes, ...]
-"""The present secret, and then those that it replaces."""
+"""The current secret, followed by those that it replaces."""
 
 
 class SecretError(Exception):
-    """The secret cannot be used: one line for the operator, without the secret."""
+    """The secret cannot be used. The message is one line for the operator, without the secret."""
 
 
 def installation_secrets(settings: Settings, random: Random) -> Secrets:
-    """The secrets that are given, else those of the data directory, where one is made if there is
-    none. Raises `SecretError`."""
+    """The secrets of the settings, else those of the data directory, where one is created if there
+    is none. Raises `SecretError`."""
     found = found_secrets(settings)
     if found is not None:
         return found
@@ -39,7 +40,7 @@ def installation_secrets(settings: Settings, random: Random) -> Secrets:
 
 
 def found_secrets(settings: Settings) -> Secrets | None:
-    """The same, None where one would be made. Raises `SecretError`."""
+    """As `installation_secrets`, but None if one would be created. Raises `SecretError`."""
     if settings.secret_key is not None:
         return tuple(key.encode() for key in settings.secret_key)
     if settings.secret_key_file is not None:
@@ -50,17 +51,17 @@ def found_secrets(settings: Settings) -> Secrets | None:
 
 
 def is_given(settings: Settings) -> bool:
-    """Whether a setting says which secret it is."""
+    """Whether a setting gives the secret."""
     return settings.secret_key is not None or settings.secret_key_file is not None
 
 
 def has_own(settings: Settings) -> bool:
-    """Whether the data directory has the secret of a server that was given none."""
+    """Whether the data directory has the secret, and no setting gives one."""
     return (settings.data / NAME).exists() and not is_given(settings)
 
 
 def read_secrets(file: Path) -> Secrets:
-    """The secrets that a file holds, one on each line. Raises `SecretError`."""
+    """The secrets in a file, one per line. Raises `SecretError`."""
     try:
         secrets = tuple(file.read_bytes().split())
     except OSError as error:
@@ -75,7 +76,7 @@ def _unusable(file: Path, error: OSError) -> SecretError:
 
 
 def _make(file: Path, secret: str) -> None:
-    """Writes the file whole or not at all, where there is none; several processes may do so."""
+    """Writes the file completely or not at all, unless it exists. Several processes may do so."""
     draft = file.with_name(f".{NAME}-{os.getpid()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
@@ -88,4 +89,4 @@ def _make(file: Path, secret: str) -> None:
         pass
     finally:
         draft.unlink()
-    store_names(file.parent)  # before anything is encrypted that nobody could read without it
+    store_names(file.parent)  # before anything is encrypted with it

@@ -1,5 +1,5 @@
-"""The engines that hosts share, PostgreSQL and Valkey: loaded only where settings name one, since
-their drivers cost every other start 50 ms each."""
+"""The engines that hosts share, PostgreSQL and Valkey. This module is loaded only if the settings
+name one, since each driver would cost every other start 50 ms."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from portico.storage.postgres import PostgresDatabase
 
 
 class SharedEngines:
-    """Those of one environment. All raise `SettingError` for a URL that cannot be used."""
+    """The shared engines of one environment. All raise `SettingError` for an unusable URL."""
 
     def __init__(self, settings: Settings, environment: str) -> None:
         self._settings = settings
@@ -33,13 +33,13 @@ class SharedEngines:
         )
 
     def limiter(self, url: str) -> Limiter:
-        """What counts requests in the Valkey with this URL."""
+        """The rate counters in the Valkey with this URL."""
         with _usable():
             return ValkeyLimiter(url, self._environment, self._settings.key_prefix)
 
     def _positions(self) -> Positions | None:
-        """Where hosts tell each other of the last writes of their callers; None: there is no
-        other."""
+        """The store in which hosts share the positions of their callers' last writes; None without
+        Valkey."""
         url, prefix = self._settings.valkey_url, self._settings.key_prefix
         if url is None:
             return None

@@ -1,10 +1,10 @@
-"""Which release this is."""
+"""The release of Portico."""
 
 from functools import cache
 from importlib import metadata
 
 
-@cache  # to look it up reads files
+@cache  # a look-up reads files
 def version() -> str:
-    """The version of the package that is installed, such as `1.2.0`."""
+    """The version of the installed package, such as `1.2.0`."""
     return metadata.version("portico")

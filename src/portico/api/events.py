@@ -25,12 +25,12 @@ from portico.services.events import read_events, require_kept
 from portico.services.feed import Follower
 
 COMMENT_SECONDS = 15.0
-"""How long a stream may say nothing."""
+"""The longest silence on a stream; a comment is sent then."""
 
 
 def seen(caller: Principal, asked: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    """The types of events that a caller is to see, of those that they ask for; None for every
-    type. Raises `PermissionDenied` where the scopes cover none, or not all that is asked for."""
+    """The types of events that the caller gets, of those requested in `asked`; None for every type.
+    Raises `PermissionDenied` if the scopes cover none, or not all that are requested."""
     covered = covered_by(caller.scopes)
     if asked is None:
         if not covered:
@@ -77,10 +77,10 @@ async def stream_events(request: QueryRequest[StreamEvents]) -> Reply:
 
 
 async def _told(follower: Follower) -> AsyncGenerator[bytes, None]:
-    """What a follower is told, until it ends. What shows now and then that it has not tells also
-    how far it is: so nobody who saw no event misses one when they come back."""
+    """The events for a follower, until it ends. The comments in between also carry the position, so
+    that a client that got no event yet misses none when it reconnects."""
     yield position_bytes(follower.position)
-    with suppress(Gone):  # who comes back is told so
+    with suppress(Gone):  # the client gets this error when it reconnects
         while not follower.ended:
             events = await follower.take(COMMENT_SECONDS)
             for event in events:
@@ -91,7 +91,7 @@ async def _told(follower: Follower) -> AsyncGenerator[bytes, None]:
 
 @lru_cache(maxsize=64)
 def _streamed(event: StoredEvent) -> bytes:
-    """An event as it is sent to everyone who follows."""
+    """An event on the wire, cached because every follower gets the same."""
     return event_bytes(event.id, event.type, encode(event_body(event)).decode())
 
 

@@ -1,4 +1,4 @@
-"""The endpoints that OAuth clients call for themselves: token, revocation, introspection."""
+"""The endpoints that OAuth clients call on their own behalf: token, revocation, introspection."""
 
 from msgspec import UNSET, UnsetType
 

@@ -1,7 +1,7 @@
-"""Pages of lists, by number and by the cursor of the next one (decisions §15).
+"""Pages of lists, by page number or by the cursor of the next page (decisions §15).
 
-A cursor holds behind which row its page begins, and is bound to the list with its filters. It is
-encrypted, since an address is no place for somebody's name.
+A cursor contains the row after which its page begins, and is bound to the list and its filters. It
+is encrypted, since that row may contain a person's name, which does not belong in a URL.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ R = TypeVar("R", bound=msgspec.Struct)
 
 
 class Start(NamedTuple):
-    """Where a page begins: `behind` a keyset if there is one, else after `offset` rows."""
+    """Where a page begins: after the keyset `behind` if there is one, else after `offset` rows."""
 
     page: int
     offset: int
@@ -31,7 +31,7 @@ class Start(NamedTuple):
 
 
 def start_of(request: QueryRequest[Q]) -> Start:
-    """Where the page begins that a request asks for. Raises `Unreadable`."""
+    """Where the requested page begins. Raises `Unreadable`."""
     query = request.query
     if query.cursor is None:
         return Start(query.page, (query.page - 1) * query.limit, None)
@@ -47,7 +47,7 @@ def start_of(request: QueryRequest[Q]) -> Start:
 def list_reply(
     request: QueryRequest[Q], path: str, start: Start, page: Page[R], items: Sequence[T]
 ) -> Reply:
-    """The answer with a page of the list at `path`, and where the next one is."""
+    """The answer with a page of the list at `path`, and a link to the next page."""
     limit, total = request.query.limit, page.total
     body = listed(list(items), page=start.page, limit=limit, total=total, exact=page.exact)
     if page.next is None:
@@ -59,8 +59,8 @@ def list_reply(
 
 
 def next_link(request: TypedRequest[Any, Any], path: str, **begins: str) -> tuple[str, str]:
-    """The header that says where the next page is, by where it `begins` and the request's filters
-    (RFC 8288)."""
+    """The header `Link` to the next page (RFC 8288). `begins` has the parameters that say where it
+    begins; the request's filters are added."""
     asked = parse_qsl(request.query_string, keep_blank_values=True)
     others = [(name, value) for name, value in asked if name not in ("page", *begins)]
     address = f"{request.environment.addresses.base}{path}"
@@ -68,7 +68,7 @@ def next_link(request: TypedRequest[Any, Any], path: str, **begins: str) -> tupl
 
 
 def _decoded(cursor: str) -> bytes | None:
-    """What was encoded so, and in no other way."""
+    """The bytes of a cursor, None unless it is their canonical encoding."""
     try:
         veiled = from_base64url(cursor)
     except ValueError:
@@ -77,6 +77,6 @@ def _decoded(cursor: str) -> bytes | None:
 
 
 def _name(request: QueryRequest[Q]) -> str:
-    """What a cursor is bound to."""
+    """What a cursor is bound to: the environment, the list and its filters."""
     filters = msgspec.structs.replace(request.query, page=1, limit=1, cursor=None)
     return f"{request.environment.name} {request.path} {msgspec.json.encode(filters).decode()}"

@@ -1,6 +1,5 @@
-"""The endpoints of the authorization server that are not OAuth's own: JWT login, the published
-keys and metadata, and what a client may know of its user.
-"""
+"""The other endpoints of the authorization server: JWT login, the published keys and metadata, and
+OpenID Connect's UserInfo."""
 
 from portico.contract.sign_in import (
     KeySet,
@@ -86,7 +85,7 @@ async def read_user_info(request: Request) -> Reply:
 
 
 async def post_user_info(request: Request) -> Reply:
-    """POST /userinfo: the same, as OpenID Connect Core §5.3.1 wants it."""
+    """POST /userinfo: the same, as OpenID Connect Core §5.3.1 requires."""
     return await read_user_info(request)
 
 
@@ -96,12 +95,12 @@ async def read_openid_metadata(request: Request) -> Reply:
 
 
 async def read_oauth_metadata(request: Request) -> Reply:
-    """GET /.well-known/oauth-authorization-server: the same, for clients of OAuth alone."""
+    """GET /.well-known/oauth-authorization-server: the same, for clients that only know OAuth."""
     return await read_openid_metadata(request)
 
 
 def metadata(addresses: Addresses) -> ServerMetadata:
-    """What a client must know of the server at these addresses."""
+    """The metadata of the server at these addresses (RFC 8414)."""
     auth = addresses.auth
     methods = ["client_secret_basic", "client_secret_post"]
     return ServerMetadata(
@@ -215,8 +214,8 @@ ROUTES: tuple[AnyRoute, ...] = (
 
 
 def inserted(auth_path: str) -> tuple[Route, ...]:
-    """The metadata where RFC 8414 §3.1 has it: with the well-known part before the path of the
-    address. For a server without a path that is where it is anyway."""
+    """The routes of the metadata where RFC 8414 §3.1 puts it: with the well-known part before the
+    path of the address. None for an address without a path, since that is the usual place."""
     if not auth_path:
         return ()
     return tuple(

@@ -33,7 +33,7 @@ def _accepted(message: str) -> Reply:
 
 
 def _values(body: CreateWebhook | ChangeWebhook) -> dict[str, Any]:
-    """A body as the use cases want it: each type once, in order."""
+    """The body's values for the use cases, with each type once, in order."""
     values = sent(body)
     if "types" in values:
         values["types"] = tuple(dict.fromkeys(values["types"]))
