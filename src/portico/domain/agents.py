@@ -1,4 +1,4 @@
-"""What a `User-Agent` says. It may say anything: this is a hint, never a proof."""
+"""Reads a `User-Agent`. Clients can send anything: it is a hint, never a proof."""
 
 from typing import NamedTuple
 
@@ -25,8 +25,8 @@ _LONGEST = 60
 
 
 class Agent(NamedTuple):
-    """A browser on its system, which are None where they are unknown, or else a program, which is
-    empty then."""
+    """A browser and its system, each None if unknown, or another program, whose name may be
+    empty."""
 
     browser: str | None
     system: str | None
@@ -34,7 +34,7 @@ class Agent(NamedTuple):
 
 
 def read_agent(user_agent: str) -> Agent:
-    """Who says so: "Mozilla/5.0 …" is a browser, as all of them begin so."""
+    """Reads a `User-Agent`. All browsers' begin with "Mozilla/"; anything else is a program's."""
     if not user_agent.startswith("Mozilla/"):
         program = user_agent.split("/")[0].split()
         return Agent(None, None, program[0][:_LONGEST] if program else "")

@@ -1,7 +1,7 @@
-"""API keys: how they look, what is kept of them, how long they hold.
+"""API keys: their format, what is stored of them, and when they are valid.
 
 A key is `sk_`, its type, `_`, 256 random bits and a CRC-32 of all that, both in base62 of fixed
-width. The checksum tells a typo or junk without a look-up; it protects nothing.
+width. The checksum detects typos and junk without a look-up; it is no protection.
 """
 
 from collections.abc import Callable
@@ -23,8 +23,8 @@ key_type = cast(Callable[[str], KeyType], OneOf(KEY_TYPES))
 Status = Literal["active", "expired", "revoked"]
 
 REMINDED_AHEAD = 7 * DAY
-"""How long before a key's end its owner is reminded, unless it holds no longer than that anyway; in
-milliseconds."""
+"""How long before a key expires its owner is reminded, in milliseconds. Keys with a shorter life
+get no reminder."""
 
 _ALPHABET = digits + ascii_letters
 _BODY_LENGTH = 43  # 62^43 > 2^256
@@ -35,10 +35,10 @@ _TYPES_BY_PREFIX = {f"sk_{key_type}_": key_type for key_type in KEY_TYPES}
 
 
 class ApiKey(msgspec.Struct, frozen=True):
-    """What is known of a key that was issued; times are epoch milliseconds.
+    """An issued key; times are epoch milliseconds.
 
-    Rotation sets `rotated_at` and brings `expires_at` forward to the end of the overlap. `scopes`
-    are some of its owner's, and `networks` where it may be used; None: all, and anywhere.
+    Rotation sets `rotated_at` and moves `expires_at` forward to the end of the overlap. `scopes`
+    are some of the owner's, None for all; `networks` are those it may be used from, None for any.
     """
 
     id: int
@@ -56,21 +56,21 @@ class ApiKey(msgspec.Struct, frozen=True):
 
     @property
     def carried(self) -> frozenset[str] | None:
-        """The scopes that it was given; None: all that its owner has."""
+        """The scopes that the key may use; None: all of its owner's."""
         if self.type != "read":
             return self.scopes
         return READ_SCOPES if self.scopes is None else READ_SCOPES & self.scopes
 
 
 def mint(key_type: KeyType, random: Random) -> str:
-    """Make a key of 32 random bytes."""
+    """A new key from 32 random bytes."""
     number = int.from_bytes(random(RANDOM_BYTES))
     checked = f"sk_{key_type}_{_base62(number, _BODY_LENGTH)}"
     return checked + _checksum(checked)
 
 
 def key_type_of(key: str) -> KeyType | None:
-    """Tell the type of what looks like a key and has the right checksum, else None."""
+    """The type of a well-formed key with the right checksum, else None."""
     if len(key) != _KEY_LENGTH or not key.isascii():
         return None
     key_type = _TYPES_BY_PREFIX.get(key[:_PREFIX_LENGTH])
@@ -81,19 +81,19 @@ def key_type_of(key: str) -> KeyType | None:
 
 
 def hint(key: str) -> str:
-    """Give what its owner may still see of a key: the prefix and the last four characters."""
+    """The part of a key that its owner may still see: the prefix and the last four characters."""
     return f"{key[:_PREFIX_LENGTH]}…{key[-4:]}"
 
 
 def usable(key: ApiKey, now_ms: int) -> bool:
-    """Tell whether a key holds at this time: not revoked, and before its expiry, if it has one."""
+    """Whether a key is valid at this time: neither revoked nor expired."""
     if key.revoked_at is not None:
         return False
     return key.expires_at is None or now_ms < key.expires_at
 
 
 def status(key: ApiKey, now_ms: int) -> Status:
-    """Tell how a key stands at this time."""
+    """The status of a key at this time."""
     if usable(key, now_ms):
         return "active"
     return "expired" if key.revoked_at is None else "revoked"

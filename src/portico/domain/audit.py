@@ -1,4 +1,4 @@
-"""Who does something: as the audit log records it (`Actor`), and on whose behalf (`By`)."""
+"""Who makes a change: as the audit log records it (`Actor`), and on whose behalf (`By`)."""
 
 from collections.abc import Callable
 from typing import Any, Literal
@@ -9,15 +9,15 @@ from portico.domain.caller import Held, Principal
 from portico.domain.idempotency import Answer, KeyedRequest
 
 Tried = Literal["password", "passkey", "provider"]
-"""How somebody tries to sign in, before there is a credential."""
+"""How someone tries to sign in, before there is a credential."""
 
 Credential = Held | Tried | Literal["command", "system", "none"]
-"""By what somebody acts. Without a credential act the operator by the command line (`command`),
-Portico itself (`system`), and strangers (`none`)."""
+"""What an actor uses. Those without a credential are the operator at the command line (`command`),
+Portico itself (`system`) and unknown clients (`none`)."""
 
 
 class Actor(msgspec.Struct, frozen=True):
-    """Whoever changes something: an account through one of its credentials, or an operator."""
+    """Who changes something: an account by one of its credentials, an operator, or Portico."""
 
     user_id: int | None = None
     email: str | None = None
@@ -31,8 +31,8 @@ class By(msgspec.Struct, frozen=True):
     """On whose behalf a change is made.
 
     `principal` is the caller, whose credential must still be valid when the change is committed. It
-    is None where there is no credential (the command line), or none yet (signing in). `request` is
-    one with an `Idempotency-Key`, and `answer` turns the change's result into the answer to keep.
+    is None if there is no credential (the command line), or none yet (signing in). `request` is set
+    for one with an `Idempotency-Key`; `answer` turns the change's result into the answer to store.
     """
 
     actor: Actor
@@ -42,7 +42,7 @@ class By(msgspec.Struct, frozen=True):
 
     @property
     def address(self) -> str:
-        """The address that it comes from; empty where that is unknown."""
+        """The client's address; empty if unknown."""
         return self.actor.address or ""
 
     def may(self, scope: str) -> bool:
@@ -60,10 +60,10 @@ class By(msgspec.Struct, frozen=True):
 
 
 OPERATOR = By(Actor(credential="command"))
-"""The operator, by the command line."""
+"""The operator at the command line."""
 
 SYSTEM = By(Actor(credential="system"))
-"""Portico itself, where a change follows from another."""
+"""Portico itself, for a change that follows from another."""
 
 
 class Entry(msgspec.Struct, frozen=True):

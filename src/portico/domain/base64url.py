@@ -4,10 +4,10 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 
 
 def base64url(data: bytes) -> str:
-    """The data as text that an address may hold."""
+    """The data as text that is safe in a URL."""
     return urlsafe_b64encode(data).decode().rstrip("=")
 
 
 def from_base64url(text: str) -> bytes:
-    """What `base64url` made such text of; other characters are passed over. Raises ValueError."""
+    """The data that `base64url` encoded; other characters are skipped. Raises ValueError."""
     return urlsafe_b64decode(text + "=" * (-len(text) % 4))

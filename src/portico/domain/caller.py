@@ -1,4 +1,4 @@
-"""Who makes a request (`Principal`), and whether they may: by method, scope and role."""
+"""The caller of a request (`Principal`), and what they may do: by method, scope and role."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ from portico.domain.networks import Admits
 from portico.domain.scopes import ROLE_SCOPES, SCOPES
 
 Held = Literal["api_key", "jwt", "oauth", "session"]
-"""The kinds of credentials of a caller."""
+"""The kinds of credentials."""
 
 READING_METHODS = ("GET", "HEAD")
 
@@ -20,7 +20,7 @@ class Principal(msgspec.Struct, frozen=True, gc=False):
     `scopes` are the effective ones: those of the role that the credential carries. `read_only`
     allows only GET and HEAD. `credential_id` is the id of the key, session or grant; `token_id`
     that of the grant's token pair, None for keys and sessions. `expires_at` is in epoch
-    milliseconds, None where the credential does not expire.
+    milliseconds, None if the credential does not expire.
     """
 
     user_id: int
@@ -35,11 +35,11 @@ class Principal(msgspec.Struct, frozen=True, gc=False):
     expires_at: int | None
     token_id: int | None = None
     narrow: bool = False
-    """Whether the credential was limited to chosen scopes when it was made."""
+    """Whether the credential was limited to chosen scopes when it was created."""
     admits: Admits | None = None
-    """Says whether the credential may be used from an address; None: from any."""
+    """Whether the credential may be used from an address; None: from any."""
     account_id: int | None = None
-    """Of a mirror user in the sandbox: the account in live; otherwise None."""
+    """The live account of a mirror user in the sandbox; None for other users."""
 
     @property
     def missing(self) -> frozenset[str]:
@@ -48,7 +48,7 @@ class Principal(msgspec.Struct, frozen=True, gc=False):
 
 
 def require_method(principal: Principal, method: str) -> None:
-    """Raises `PermissionDenied` where the credential is read-only and the method writes."""
+    """Raises `PermissionDenied` if the credential is read-only and the method writes."""
     if principal.read_only and method not in READING_METHODS:
         raise PermissionDenied(
             f"This credential is read-only: it allows GET and HEAD, not {method}. "
@@ -70,8 +70,8 @@ def require(principal: Principal, scope: str | None, method: str) -> None:
     """Raises `PermissionDenied` unless the caller may use this method with this scope. The error
     says what is missing and what to do.
 
-    Where `scope` is None any caller may, except one whose credential was limited to scopes that are
-    none of the API's, such as `openid`.
+    If `scope` is None any caller may, except one whose credential was limited to scopes outside the
+    API, such as `openid`.
     """
     require_method(principal, method)
     if scope is None:

@@ -12,7 +12,7 @@ _UNITS = {"s": SECOND, "m": MINUTE, "h": HOUR, "d": DAY}
 
 
 def parse_duration(text: str) -> int:
-    """Read "30s", "15m", "24h" or "90d" as milliseconds, at most 100 years of 365 days.
+    """Reads "30s", "15m", "24h" or "90d" as milliseconds, at most 100 years of 365 days.
 
     Raises `BrokenRule`.
     """

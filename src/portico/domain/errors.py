@@ -1,4 +1,4 @@
-"""What can go wrong, in the service's own words: a stable code and a message that is safe to show.
+"""The errors that callers are shown: each has a stable code and a message without secrets.
 
     PorticoError
     ├── Unreadable               400  VALIDATION_ERROR
@@ -22,7 +22,7 @@
         └── Unusable             503  SERVICE_UNAVAILABLE
     BrokenRule (ValueError)      one value breaks one rule; becomes a Fault of Invalid
 
-The statuses are drawn here for the reader; the http layer owns the table that applies them.
+The statuses are shown here for reference; the table that applies them is in `http/problems.py`.
 """
 
 from collections.abc import Sequence
@@ -41,9 +41,9 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class PorticoError(Exception):
-    """A refusal that the caller is told about.
+    """An error that the caller is shown.
 
-    `message` is for people and holds no secret; `details` lists every faulty field.
+    `message` is for people and contains no secret; `details` lists every faulty field.
     """
 
     code: ClassVar[str]
@@ -61,7 +61,7 @@ class Unreadable(PorticoError):
 
 
 def unreadable(*faults: Fault) -> Unreadable:
-    """An `Unreadable` whose faults say all there is to say."""
+    """An `Unreadable` with these faults and the usual message."""
     return Unreadable("The request could not be read.", faults)
 
 
@@ -72,7 +72,7 @@ class Invalid(PorticoError):
 
 
 def invalid(*faults: Fault) -> Invalid:
-    """An `Invalid` whose faults say all there is to say."""
+    """An `Invalid` with these faults and the usual message."""
     return Invalid("Some fields have values that are not allowed.", faults)
 
 
@@ -193,7 +193,7 @@ class Unavailable(PorticoError):
 
 
 class Unknown(Unavailable):
-    """Whether a change was stored is unknown; `then` is a sentence for what to do."""
+    """Whether a change was stored is unknown; `then` is a sentence that says what to do."""
 
     def __init__(self, then: str = "See what became of it before you repeat it.") -> None:
         lost = "The database was lost while it stored this, and whether it did is unknown."
@@ -201,8 +201,8 @@ class Unknown(Unavailable):
 
 
 class Unusable(Unavailable):
-    """The database answers, and is not as it must be. As a string it is for operators: it names the
-    place and what is wrong there, of which the caller is not told."""
+    """The database responds but is in an unusable state. The caller is not shown the reason; as a
+    string, the error tells operators where and what it is."""
 
     def __init__(self, told: str) -> None:
         super().__init__("The database cannot be used; nothing was changed.", 30, FAILING)
@@ -210,7 +210,7 @@ class Unusable(Unavailable):
 
 
 class BrokenRule(ValueError):
-    """One value breaks one rule. Whoever knows the field's name makes a `Fault` of it.
+    """One value breaks one rule. Code that knows the field's name turns it into a `Fault`.
 
-    The message reads on from the field's name: "must be 2 to 100 characters long".
+    The message continues the field's name: "must be 2 to 100 characters long".
     """

@@ -1,7 +1,7 @@
 """Second factors: time-based codes (RFC 6238) and recovery codes.
 
-A code is six digits of SHA-1 over the number of the 30 seconds that it is of, its step: what every
-authenticator app makes.
+A code is six digits of the HMAC-SHA-1 of its step, the number of the current 30 seconds, as in
+every authenticator app.
 """
 
 from base64 import b32encode
@@ -16,7 +16,7 @@ from portico.domain.times import AHEAD, SECOND
 
 STEP_SECONDS = 30
 SECRET_BYTES = 20
-"""As many as the hash has (RFC 4226 §4, R6)."""
+"""The length of the hash (RFC 4226 §4, R6)."""
 
 RECOVERY_CODES = 10
 _DIGITS = 6
@@ -27,10 +27,10 @@ factor_name = Trimmed(1, 50)
 
 
 class Authenticator(msgspec.Struct, frozen=True):
-    """An app that makes codes. Times are epoch milliseconds.
+    """An authenticator app. Times are epoch milliseconds.
 
-    `secret` is encrypted. `last_step` is that of the last code that was used: it and those before
-    it are used up, unless a clock took it that was ahead.
+    `secret` is encrypted. `last_step` is the step of the last used code: that code and earlier ones
+    cannot be used again, unless a clock that was ahead accepted it.
     """
 
     id: int
@@ -42,13 +42,13 @@ class Authenticator(msgspec.Struct, frozen=True):
     last_used_at: int | None
 
     def has_used(self, step: int, now: int) -> bool:
-        """Whether the code of a step is used up."""
+        """Whether the code of this step can no longer be used."""
         return step <= self.last_step <= latest_step(now)
 
 
 class Passkey(msgspec.Struct, frozen=True):
-    """A key pair of an authenticator (WebAuthn): its id, the public key as COSE has it, and how
-    often the authenticator says that it was used, 0 for always where it does not count."""
+    """A WebAuthn credential: its id, the public key in COSE form, and the signature counter, which
+    stays 0 for authenticators that do not count."""
 
     id: int
     user_id: int
@@ -76,7 +76,7 @@ class Factors(msgspec.Struct, frozen=True):
 
 
 def new_secret(random: Random) -> str:
-    """A secret to share with an authenticator, in base32 as apps take it."""
+    """A new secret for an authenticator app, in base32."""
     return b32encode(random(SECRET_BYTES)).decode()
 
 
@@ -86,15 +86,15 @@ def step_of(now: int) -> int:
 
 
 def latest_step(now: int) -> int:
-    """The last step whose code may have been used by now. A later one was taken by a clock that was
-    ahead, and says nothing of the codes before it: they would open nothing until that time."""
+    """The last step whose code may have been used by now. A later one was accepted by a clock that
+    was ahead and must not block the codes before it, which would be refused until that time."""
     return step_of(now + AHEAD) + 1
 
 
 def matching_step(secret: str, code: str, steps: Iterable[int]) -> int | None:
-    """Of which of these steps a code is, if of any. Every step costs the same."""
+    """The step, of these, whose code this is, if any. Takes the same time for every step."""
     digits = code.replace(" ", "")
-    if len(digits) != _DIGITS:  # of a thousand marks, to compare each step would take a second
+    if len(digits) != _DIGITS:  # comparing a thousand combining marks would take a second per step
         return None
     totp = pyotp.TOTP(secret, digits=_DIGITS)
     found: int | None = None
@@ -105,7 +105,7 @@ def matching_step(secret: str, code: str, steps: Iterable[int]) -> int | None:
 
 
 def app_address(secret: str, email: str, issuer: str) -> str:
-    """The address that a QR code hands to an authenticator (Key URI format)."""
+    """The URI in the QR code for an authenticator app (Key URI format)."""
     return pyotp.TOTP(secret).provisioning_uri(name=email, issuer_name=issuer)
 
 
@@ -116,5 +116,5 @@ def recovery_code(random: Random) -> str:
 
 
 def recovery_text(code: str) -> str:
-    """A recovery code as it is digested: however it was typed."""
+    """A recovery code in the form that is hashed, however it was typed."""
     return code.replace("-", "").replace(" ", "").lower()

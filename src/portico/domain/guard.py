@@ -1,6 +1,6 @@
-"""How guessing is slowed: so many failures are free, then each attempt has to wait (decisions §13).
+"""How guessing is slowed down: some failures are free, then each attempt must wait (decisions §13).
 
-Counting is `state`'s work; nothing here keeps a count or reads a clock.
+The counts are kept in `state`; nothing here stores a count or reads a clock.
 """
 
 from collections.abc import Iterable
@@ -11,10 +11,10 @@ from portico.domain.times import AHEAD, MINUTE
 
 
 class Patience(msgspec.Struct, frozen=True):
-    """How many failures are free within a window, and the waits between the attempts after them.
+    """How many failures are free within a window, and the waits between further attempts.
 
-    Milliseconds. The last wait holds for all that follow. Where there are no waits, nothing is
-    tried until the window ends.
+    Times are in milliseconds. The last wait repeats. Without waits, no attempt is allowed until the
+    window ends.
     """
 
     free: int
@@ -23,15 +23,15 @@ class Patience(msgspec.Struct, frozen=True):
 
     @property
     def longest(self) -> int:
-        """How long a count can be kept after its last failure, by a clock behind that one's."""
+        """How long a count can be needed after its last failure, by a clock that is behind."""
         return self.window + (self.waits[-1] if self.waits else 0) + AHEAD
 
 
 class Failures(msgspec.Struct, frozen=True):
-    """How many attempts failed, and when (epoch milliseconds) that is forgotten.
+    """How many attempts failed, and when (epoch milliseconds) the count expires.
 
-    It is forgotten a window after the first failure; once there are waits, a window after the last
-    of them.
+    It expires a window after the first failure; once there are waits, a window after the last
+    wait.
     """
 
     count: int
@@ -39,43 +39,44 @@ class Failures(msgspec.Struct, frozen=True):
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """Whether an attempt may be made now, and if not, in how many milliseconds one may be. 0: that
-    depends on what becomes of the attempts under way."""
+    """Whether an attempt may be made now, and if not, after how many milliseconds; 0 if that
+    depends on the attempts in progress."""
 
     admitted: bool
     wait: int
 
 
 ACCOUNT = Patience(10, 15 * MINUTE, tuple(minutes * MINUTE for minutes in (1, 2, 4, 8, 15)))
-"""For attempts at one account from all addresses that it does not know."""
+"""For attempts at one account from all addresses unknown to it."""
 
 ACQUAINTANCE = ACCOUNT
 """For attempts at one account from one address that has signed in to it."""
 
 ADDRESS = Patience(30, 15 * MINUTE)
-"""For attempts from one address at all accounts. Then those that know it let in what is right, and
-nobody else is let in."""
+"""For attempts from one address at all accounts. Beyond it, only accounts that know the address
+accept a right password from it."""
 
 HELD = MINUTE
-"""How long an attempt holds its place at most, longer than any takes: after a crash, or where the
-store answered too late, nobody tells of its end."""
+"""The longest time that an attempt holds its place, more than any attempt takes. It is needed after
+a crash or a late response of the store, when no one reports the attempt's end."""
 
 
 def remembered(patience: Patience, failures: Failures, now: int) -> Failures:
-    """What still counts at `now`. What seems to end too far ahead was counted by a wrong clock."""
+    """The failures that still count at `now`. A count that expires too far in the future came from
+    a wrong clock and is dropped."""
     if not 0 < failures.until - now <= patience.longest:
         return Failures(0, now + patience.window)
     return failures
 
 
 def under_way(begun: Iterable[int], now: int) -> tuple[int, ...]:
-    """Of the attempts that began then (epoch milliseconds) those that hold their places still."""
+    """The attempts that still hold their places, of those that began then (epoch milliseconds)."""
     return tuple(time for time in begun if abs(now - time) < HELD)
 
 
 def places(patience: Patience, failures: Failures, now: int) -> tuple[int, int]:
-    """How many attempts may be under way at once, and where none may, the milliseconds until one
-    may. `failures` are those that are remembered."""
+    """How many attempts may be in progress at once, and if none may, the milliseconds until one
+    may. `failures` are those of `remembered`."""
     free = patience.free - failures.count
     if free > 0:
         return free, 0
@@ -84,7 +85,7 @@ def places(patience: Patience, failures: Failures, now: int) -> tuple[int, int]:
 
 
 def failed(patience: Patience, failures: Failures, now: int) -> Failures:
-    """The count after one more failure. `failures` are those that are remembered."""
+    """The count after one more failure. `failures` are those of `remembered`."""
     count = failures.count + 1
     until = now + patience.window if count == 1 else failures.until
     if patience.waits and count >= patience.free:

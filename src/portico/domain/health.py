@@ -1,4 +1,4 @@
-"""How a store or one of its replicas is, in the words that `/readyz`, metrics and doctor use."""
+"""The states of a store or a replica, in the words of `/readyz`, the metrics and `doctor`."""
 
 OK = "ok"
 SILENT = "silent"
@@ -6,10 +6,10 @@ FAILING = "failing"
 FULL = "full"
 
 BEHIND = "behind"
-"""Of a database that waits for migrations, and of a replica that lacks what must be shown."""
+"""A database that waits for migrations, or a replica that lacks data that must be shown."""
 
 PRIMARY = "primary"
-"""Of a host among the replicas that takes the writes for now."""
+"""A host among the replicas that currently is the primary."""
 
 FOREIGN = "foreign"
-"""Of a replica that leads to another database than the one that takes the writes."""
+"""A replica of another database than the primary's."""

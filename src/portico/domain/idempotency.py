@@ -1,4 +1,4 @@
-"""Requests that may come again: the key that a client gives one, and what is kept of its answer."""
+"""Requests that may be repeated: the key that a client gives one, and its stored answer."""
 
 import hmac
 from hashlib import sha256
@@ -13,8 +13,8 @@ KEY_LENGTH = (1, 255)
 class KeyedRequest(msgspec.Struct, frozen=True):
     """A request with an `Idempotency-Key`. It belongs to an account and a route.
 
-    `key_hash` is the key's SHA-256. `body_hash` is the body's HMAC under the key, which is stored
-    nowhere: a body may hold a password, which a bare digest would give away.
+    `key_hash` is the key's SHA-256. `body_hash` is the body's HMAC under the key, which itself is
+    not stored: a body may contain a password, which a plain digest would let others guess.
     """
 
     user_id: int
@@ -24,7 +24,7 @@ class KeyedRequest(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What a request was answered, without secrets."""
+    """The answer to a request, without secrets."""
 
     status: int
     headers: list[tuple[str, str]]
@@ -32,14 +32,14 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """A kept answer; `body_hash` is that of the request."""
+    """A stored answer; `body_hash` is that of the request."""
 
     body_hash: bytes
     answer: Answer
 
 
 def is_key(text: str) -> bool:
-    """Tell whether a text can be a key: 1 to 255 visible ASCII characters."""
+    """Whether a text can be a key: 1 to 255 visible ASCII characters."""
     return KEY_LENGTH[0] <= len(text) <= KEY_LENGTH[1] and all("!" <= c <= "~" for c in text)
 
 

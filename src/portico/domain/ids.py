@@ -1,4 +1,4 @@
-"""Identifiers as they stand in a path."""
+"""Identifiers in paths."""
 
 import re
 
@@ -10,7 +10,7 @@ _DECIMAL = re.compile(r"[1-9][0-9]{0,18}")
 
 
 def parse_id(text: str) -> int:
-    """Read an id, 1…2^63-1 in plain decimal; anything else names nothing: `NotFound`."""
+    """Reads an id, 1…2^63-1 in plain decimal. Raises `NotFound` for anything else."""
     if _DECIMAL.fullmatch(text) is None or (number := int(text)) > MAX_ID:
         raise NotFound("There is no resource with this id.")
     return number

@@ -1,4 +1,4 @@
-"""What comes of a file of products, row by row."""
+"""The import of a file of products, row by row."""
 
 from typing import Any, NamedTuple
 
@@ -8,14 +8,14 @@ from portico.domain.errors import BrokenRule, Fault
 from portico.domain.products import Product, change_status, with_values
 
 _BLOCK = 1024
-"""How many ids share a number of bits."""
+"""How many ids one integer holds as bits."""
 
 
 class FileRow(msgspec.Struct):
-    """One row as it was read: its first line, and either its values or what is wrong with it.
+    """One row of the file: its first line, and either its values or its faults.
 
-    `values` are those of a new product, defaults filled in, or what changes of the product `id`;
-    `end` is how many bytes of the file lie before the next row.
+    `values` are those of a new product, with defaults, or the changes to the product `id`; `end` is
+    how many bytes of the file precede the next row.
     """
 
     line: int
@@ -23,19 +23,19 @@ class FileRow(msgspec.Struct):
     values: dict[str, Any]
     faults: list[Fault]
     id: int = 0
-    """Of the product to be changed; 0 for a new one."""
+    """The product to change; 0 for a new one."""
     given: dict[str, str] = {}
-    """The beginnings of the faulty values, by their fields: of those that are one value."""
+    """The beginnings of the faulty values, by field, for fields that are a single value."""
 
 
 class Named:
-    """The products that rows have named so far, a bit each: their ids lie close together."""
+    """The ids that rows have named so far, one bit each, since ids are close together."""
 
     def __init__(self) -> None:
         self._blocks: dict[int, int] = {}
 
     def add(self, product_id: int) -> bool:
-        """Whether no row had it before."""
+        """Adds an id. Returns whether it is new."""
         block, place = divmod(product_id, _BLOCK)
         known = self._blocks.get(block, 0)
         self._blocks[block] = known | 1 << place
@@ -43,8 +43,8 @@ class Named:
 
 
 class Outcome(NamedTuple):
-    """What came of some rows of a file up to a line and a byte, or would come of them. `refused`
-    are those that are faulty, and those that the products as they are by now do not allow."""
+    """The result of importing, or checking, some rows of a file up to a line and a byte. `refused`
+    are faulty rows, and rows that the products' current state does not allow."""
 
     line: int
     end: int
@@ -56,8 +56,8 @@ class Outcome(NamedTuple):
 
 
 def changed(before: Product | None, row: FileRow) -> Product | Fault:
-    """A product as a row with its id changes it, or why it cannot. The values of the row are in
-    the form that is stored."""
+    """The product as changed by a row with its id, or why it cannot be. The row's values are in
+    their stored form."""
     if before is None:
         return Fault("id", f"is that of no product: there is no product {row.id}")
     try:

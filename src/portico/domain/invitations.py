@@ -1,25 +1,24 @@
-"""Invitations: who may make themselves an account, and as what."""
+"""Invitations, by an admin or by signing up: who may create an account, and with which role."""
 
 import msgspec
 
 from portico.domain.times import DAY, HOUR
 
 HOLDS = 7 * DAY
-"""How long an admin's invitation holds, in milliseconds."""
+"""How long an admin's invitation is valid, in milliseconds."""
 
 SIGN_UP_HOLDS = 24 * HOUR
-"""How long the link of a sign-up holds."""
+"""How long the link of a sign-up is valid, in milliseconds."""
 
 KEPT = 30 * DAY
-"""How long an expired one is kept, so that it can be renewed."""
+"""How long an expired invitation is kept, so that it can be renewed, in milliseconds."""
 
 
 class Invitation(msgspec.Struct, frozen=True):
-    """An invitation by an admin, or of somebody who has `signed_up` for themselves. Times are epoch
-    milliseconds.
+    """An invitation by an admin, or a sign-up if `signed_up`. Times are epoch milliseconds.
 
-    `mailed` tells that its link went to the e-mail and nowhere else, so that whoever has it reads
-    mail there.
+    `mailed` says that the link was only sent to this e-mail, so that using it proves that the
+    address is the user's.
     """
 
     id: int

@@ -1,7 +1,7 @@
-"""Rate limits: plans, and what a plan says about a caller's use of its two windows.
+"""Rate limits: plans, and the verdict of a plan on a caller's use of its two windows.
 
-Both windows are fixed: the Unix minute and the UTC day. Counting is `state`'s work; nothing here
-keeps a counter or reads a clock.
+Both windows are fixed: the Unix minute and the UTC day. The counts are kept in `state`; nothing
+here stores a count or reads a clock.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ DEFAULT_PLANS: dict[str, Plan] = {
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """Whether one request may pass, and what its response tells of the limits.
+    """Whether one request may pass, and the limits that its response reports.
 
     `limit`, `remaining` and `reset` (Unix seconds) describe the window with the fewest requests
     remaining. `retry_after` is in whole seconds: 0 when admitted, else at least 1.
@@ -43,7 +43,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 def over_limit(verdict: Verdict) -> RateLimited:
-    """The refusal of a request that was not admitted."""
+    """The error for a request that was not admitted."""
     return RateLimited(
         f"Too many requests; try again in {counted(verdict.retry_after, 'second')}.",
         retry_after=verdict.retry_after,
@@ -51,12 +51,12 @@ def over_limit(verdict: Verdict) -> RateLimited:
 
 
 def network_plan(plan: Plan) -> Plan:
-    """What a network of many addresses may use together, each of which is on this plan."""
+    """The joint limit of a network of many addresses, each of which is on this plan."""
     return Plan(f"{plan.name} for a network", 10 * plan.per_minute, 10 * plan.per_day)
 
 
 Use = tuple[Plan, int, int]
-"""A plan, and how many requests are in its minute and in its day."""
+"""A plan, and how many requests its current minute and day have."""
 
 
 def is_full(use: Use) -> bool:
@@ -66,8 +66,8 @@ def is_full(use: Use) -> bool:
 
 
 def judge_all(uses: Sequence[Use], now_ms: int, *, admitted: bool) -> Verdict:
-    """As `judge`, on a request that several callers answer for: tells of the window with the fewest
-    remaining, and where some refuse it, of the last to let it pass."""
+    """As `judge`, on a request that counts against several callers: describes the window with the
+    fewest remaining, or if some are full, the one of those that resets last."""
     telling = uses if admitted else [use for use in uses if is_full(use)]
     verdicts = [judge(*use, now_ms, admitted) for use in telling]
     return min(verdicts, key=lambda verdict: (verdict.remaining, -verdict.reset))
@@ -76,13 +76,13 @@ def judge_all(uses: Sequence[Use], now_ms: int, *, admitted: bool) -> Verdict:
 def judge(plan: Plan, minute_used: int, day_used: int, now_ms: int, admitted: bool) -> Verdict:  # noqa: FBT001 — runs for every request, and a keyword costs time
     """The verdict on a request at `now_ms` (epoch milliseconds), by the specification, section 8.
 
-    `minute_used` and `day_used` are the counts of the present windows after the request, which is
-    in them only when it was admitted. They may exceed the plan, where the plan became smaller.
+    `minute_used` and `day_used` are the counts of the current windows after the request, which they
+    include only if it was admitted. They may exceed the plan if the plan was made smaller.
     """
     remaining = plan.per_minute - minute_used
     day_remaining = plan.per_day - day_used
     now = now_ms // 1000
-    # No minute resets after its day, so the day wins a tie; and nothing is below an empty window.
+    # The day resets no earlier than its minute, so it wins a tie, also if both are exhausted.
     if day_remaining <= remaining or day_remaining <= 0:
         limit = plan.per_day
         remaining = day_remaining
@@ -92,5 +92,5 @@ def judge(plan: Plan, minute_used: int, day_used: int, now_ms: int, admitted: bo
         reset = now - now % 60 + 60
     if remaining < 0:
         remaining = 0
-    # What refuses is an empty window, the later of two: the very one that was chosen.
+    # If the request is refused, the chosen window is the exhausted one that resets last.
     return Verdict(admitted, limit, remaining, reset, 0 if admitted else reset - now)

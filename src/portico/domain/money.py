@@ -1,6 +1,7 @@
-"""Exact prices and currencies. A price inside is a whole number of units, 1/10000 of the currency.
+"""Exact prices and currencies. Internally a price is a whole number of units, 1/10000 of the
+currency.
 
-No binary float comes near a price: it enters as Decimal or int and leaves as text.
+A price is never a binary float: it is read from Decimal or int and written as text.
 """
 
 import re
@@ -49,8 +50,8 @@ _DECIMALS = {
     **dict.fromkeys(("CLF", "UYW"), 4),
 }
 
-# As people write amounts, once the spaces and apostrophes in them are gone: 24.50 and 24,50, or
-# with their thousands in groups, 1,234.50 and 1.234,50.
+# Amounts as people write them, without spaces and apostrophes: 24.50 and 24,50, or with groups of
+# thousands, 1,234.50 and 1.234,50.
 _SPACES = re.compile("(?<=[0-9])[ '\u00a0\u2009\u202f\u2019](?=[0-9]{3}(?![0-9]))")
 _WRITTEN = re.compile(
     r"(-?[0-9]+)(?:[.,]([0-9]+))?"
@@ -59,13 +60,13 @@ _WRITTEN = re.compile(
 )
 _EITHER_WAY = re.compile("([1-9][0-9]{0,2})([.,])([0-9]{3})")
 _SPELLED_OUT = 4
-"""As many decimals leave no doubt that they are some."""
+"""With so many decimals, the digits cannot be mistaken for a group of thousands."""
 
 
 def price_units(value: Decimal | int) -> int:
-    """Turn a price, 0 <= price < 10^12 with at most 4 decimals, into units.
+    """A price, 0 <= price < 10^12 with at most 4 decimals, in units.
 
-    Raises `BrokenRule`. Looks at magnitudes before it computes, so no exponent makes it slow.
+    Raises `BrokenRule`. Checks the magnitude before it computes, so no exponent makes it slow.
     """
     price = Decimal(value)
     if not price.is_finite():
@@ -83,21 +84,21 @@ def price_units(value: Decimal | int) -> int:
     return int(exact.scaleb(4, context=_EXACT))
 
 
-# Written out once, because lists write 25 prices and more for every request.
+# Computed once, because a list writes 25 prices or more for every request.
 _FRACTIONS = ("", *(f".{units:04d}".rstrip("0") for units in range(1, UNITS_PER_ONE)))
 
 
 def price_text(units: int) -> str:
-    """Write a price as the shortest plain decimal, a JSON number: "12", "12.5", "0.0001"."""
+    """A price as the shortest plain decimal, a JSON number: "12", "12.5", "0.0001"."""
     whole, fraction = divmod(units, UNITS_PER_ONE)
     return str(whole) + _FRACTIONS[fraction]
 
 
 def price_written(text: str, code: str = "") -> int:
-    """Read a price as people write it, with a point or a comma before the decimals and with or
-    without groups of thousands, as units. Raises `BrokenRule`, also for what could mean either: in
-    1,234 and 1.234 there may be decimals or thousands, unless it is the point of a currency, of
-    this code, that has three decimals."""
+    """Reads a price as people write it, in units: with a point or a comma before the decimals, and
+    with or without groups of thousands. Raises `BrokenRule`, also for ambiguous input: 1,234 and
+    1.234 may have decimals or thousands, unless it is a point and the currency with this code has
+    three decimals."""
     plain = _SPACES.sub("", text.strip())
     either = _EITHER_WAY.fullmatch(plain)
     if either and not (either[2] == "." and _decimals(code) == len(either[3])):
@@ -112,11 +113,11 @@ def price_written(text: str, code: str = "") -> int:
 
 
 def price_shown(units: int, code: str, *, grouped: bool = True) -> str:
-    """Write a price in the currency of this code for people, with the decimals that it has or more:
-    "1,234.50" in USD, "1,235" in JPY. What is not `grouped` is read as the same."""
+    """A price for people, with at least the decimals of the currency with this code: "1,234.50" in
+    USD, "1,235" in JPY. Without groups, `price_written` reads it as the same price."""
     whole, fraction = divmod(units, UNITS_PER_ONE)
     decimals = _FRACTIONS[fraction].removeprefix(".").ljust(_decimals(code), "0")
-    if not grouped and len(decimals) == 3 != _decimals(code):  # else it could be two prices
+    if not grouped and len(decimals) == 3 != _decimals(code):  # else it would be ambiguous
         decimals = decimals.ljust(_SPELLED_OUT, "0")
     return (f"{whole:,}" if grouped else str(whole)) + (f".{decimals}" if decimals else "")
 
@@ -126,7 +127,7 @@ def _decimals(code: str) -> int:
 
 
 def price_bound(text: str) -> Decimal:
-    """Read a bound of a price filter, a JSON number that is not negative. Raises `BrokenRule`."""
+    """Reads a bound of a price filter, a JSON number that is not negative. Raises `BrokenRule`."""
     match = _NUMBER.fullmatch(text)
     if match is None:
         raise BrokenRule("must be a number")
@@ -135,16 +136,16 @@ def price_bound(text: str) -> Decimal:
         return Decimal(0)
     if mantissa.is_signed():
         raise BrokenRule(_NEGATIVE)
-    if len(exponent) > _LONGEST_EXPONENT:  # Decimal refuses the longest, and none is needed
+    if len(exponent) > _LONGEST_EXPONENT:  # Decimal rejects very long ones
         exponent = "9" * _LONGEST_EXPONENT
     return Decimal(f"{match[1]}E{sign}{exponent or 0}")
 
 
 def bound_units(bound: Decimal, *, up: bool) -> int:
-    """Give a bound of a price filter as units between 0 and 10^16.
+    """A bound of a price filter in units, between 0 and 10^16.
 
-    One between two units moves `up` to the higher (for a minimum) or down to the lower (for a
-    maximum), which changes no answer.
+    A bound between two units is rounded `up` (for a minimum) or down (for a maximum), which does
+    not change the result of the filter.
     """
     if bound.adjusted() >= _DIGITS_BEFORE_POINT:
         return MAX_PRICE + 1
@@ -153,7 +154,7 @@ def bound_units(bound: Decimal, *, up: bool) -> int:
 
 
 def currency(text: str) -> str:
-    """Accept an active ISO 4217 code in upper case; anything else raises `BrokenRule`."""
+    """Accepts an active ISO 4217 code in upper case; anything else raises `BrokenRule`."""
     if text not in CURRENCIES:
         raise BrokenRule("must be an ISO 4217 currency code, such as USD")
     return text

@@ -1,8 +1,8 @@
-"""Which addresses are public, where deliveries of webhooks may go, and from where keys may be used.
+"""Which addresses are public, where webhook deliveries may go, and from where keys may be used.
 
 The tables are IANA's registries of special-purpose addresses, read strictly: a block with a few
-global addresses in it is not public. They stand here because `ipaddress` reads them in another way
-with each Python, and takes no look inside the IPv6 addresses that carry an IPv4 one.
+global addresses in it is not public. `ipaddress` is not used for this, because its answers differ
+between Python versions and ignore the IPv4 address that an IPv6 address may carry.
 """
 
 import re
@@ -71,8 +71,8 @@ _NETWORK = re.compile(r"[0-9A-Fa-f:.]+(/[0-9]{1,3})?")
 
 
 def network(text: str) -> str:
-    """Accept an address or a network (RFC 4632 §3.1, RFC 4291 §2.3), in its one spelling; of IPv6
-    that carries IPv4 (RFC 4291 §2.5.5.2), what it carries. Raises `BrokenRule`."""
+    """Accepts an address or a network (RFC 4632 §3.1, RFC 4291 §2.3) and returns its normal form;
+    IPv4-mapped IPv6 (RFC 4291 §2.5.5.2) becomes IPv4. Raises `BrokenRule`."""
     try:
         if not _NETWORK.fullmatch(text):
             raise ValueError  # noqa: TRY301 - as for what only looks like one
@@ -93,15 +93,15 @@ def _carrying(found: Network) -> Network:
 
 
 def covers(networks: Iterable[str], other: str) -> bool:
-    """Whether all of the other network is in these, each as `network` has it."""
+    """Whether these networks cover all of the other one, each in the form of `network`."""
     inner = ip_network(other)
-    # Of one version, as both functions want it, which their types cannot say.
+    # Both functions require networks of one IP version, which their types cannot express.
     same: list[Any] = [one for one in map(ip_network, networks) if one.version == inner.version]
     return any(inner.subnet_of(outer) for outer in collapse_addresses(same))
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host, by name or address, is this very machine."""
+    """Whether a host, by name or address, is this machine."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
@@ -123,15 +123,16 @@ Admits = Callable[[str], bool]
 
 
 def admitting(networks: Iterable[str]) -> Admits:
-    """What tells it of these networks. It is asked for every request, so it remembers addresses."""
+    """An `Admits` for these networks. It caches addresses, since it is called for every request."""
     known = tuple(map(ip_network, networks))
     return lru_cache(maxsize=256)(lambda peer: is_within(peer, known))
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address is one of the Internet's, for one host, and leads to no other kind.
+    """Whether an address is global unicast and cannot lead to an address of any other kind.
 
-    What IPv6 translates at the other end (mapped: RFC 4291 §2.5.5.2; NAT64) is what it carries.
+    An IPv6 address that is translated to IPv4 (mapped: RFC 4291 §2.5.5.2; NAT64) is judged by the
+    IPv4 address that it carries.
     """
     if isinstance(address, IPv4Address):
         return not any(address in network for network in _SPECIAL_IPV4)
@@ -146,8 +147,8 @@ def _low_bits(address: IPv6Address) -> IPv4Address:
 
 
 def _carried(address: Address) -> IPv4Address | None:
-    """The IPv4 address for which an IPv6 address stands, where its place in it is fixed: not in
-    NAT64 under a local prefix (RFC 8215), nor in Teredo, which names a relay too."""
+    """The IPv4 address that an IPv6 address carries at a fixed place. Not for NAT64 with a local
+    prefix (RFC 8215), nor for Teredo, which also contains a relay's address."""
     if isinstance(address, IPv4Address):
         return None
     if address in _NAT64 or address in _IPV4_COMPATIBLE:
@@ -156,20 +157,20 @@ def _carried(address: Address) -> IPv4Address | None:
 
 
 class Destinations(msgspec.Struct, frozen=True):
-    """Where deliveries may go: over https to public addresses, and to those of `allow`, over http
-    too. An IPv4 network of `allow` covers the IPv6 addresses that carry its own."""
+    """Where deliveries may go: over https to public addresses, and over http or https to those of
+    `allow`. An IPv4 network in `allow` also covers IPv6 addresses that carry its addresses."""
 
     allow: tuple[Network, ...] = ()
 
     def permits(self, address: Address, *, encrypted: bool) -> bool:
-        """Whether a delivery may be sent to this very address."""
+        """Whether a delivery may be sent to this address."""
         carried = _carried(address) or address
         if any(address in network or carried in network for network in self.allow):
             return True
         return encrypted and is_public(address)
 
     def check_url(self, text: str) -> str:
-        """Accept a webhook's URL. What its host's name leads to is for `permits` to judge, at each
+        """Accepts a webhook's URL. The addresses of a host name are checked by `permits` at each
         connection.
 
         Raises `BrokenRule`.
@@ -203,14 +204,14 @@ class Destinations(msgspec.Struct, frozen=True):
 
 
 ANYWHERE = Destinations((IPv4Network("0.0.0.0/0"), IPv6Network("::/0")))
-"""For whoever decides for their own machine alone."""
+"""For tools whose user chooses the destination, on their own machine."""
 
 
 def _literal(host: str) -> Address | None:
-    """The address that a URL names itself; None of a name.
+    """The IP address that a URL's host spells; None for a host name.
 
-    A host whose last label is a number is an IPv4 address in some spelling (WHATWG URL §3.5), of
-    which one is accepted: resolvers disagree about the others.
+    A host whose last label is a number is an IPv4 address in some spelling (WHATWG URL §3.5). Only
+    the usual one is accepted: resolvers disagree about the others.
     """
     if ":" in host:
         return IPv6Address(host)

@@ -1,4 +1,4 @@
-"""What a new API key may be: all that is wrong with one is told at once."""
+"""The rules for a new API key. All faults are reported at once."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar, cast
@@ -22,9 +22,9 @@ scope = OneOf(SCOPES)
 
 
 class NewKey(msgspec.Struct, frozen=True, kw_only=True):
-    """What a key is to be, as people write it. What is None is as wide as it may be.
+    """A requested key, unchecked. None means as wide as permitted.
 
-    `expires_at` is a time of RFC 3339, or epoch milliseconds.
+    `expires_at` is a time in RFC 3339, or epoch milliseconds.
     """
 
     name: str
@@ -35,11 +35,11 @@ class NewKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
-    """What a new key must keep within.
+    """The bounds of a new key.
 
-    `role` is its owner's, None where there is no such user; `elsewhere` tells which types belong to
-    which other address; `carried`, `networks` and `ends_at` are those of the credential that makes
-    it, None where it has no such bound. Times are epoch milliseconds.
+    `role` is its owner's, None if there is no such user. `elsewhere` has the types that are created
+    at another address, with that address. `carried` (scopes), `networks` and `ends_at` are those of
+    the credential that creates it, None if it has no such bound. Times are epoch milliseconds.
     """
 
     role: str | None
@@ -52,7 +52,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
-    """What a key is to be, as it is kept."""
+    """A key's values in the form that is stored."""
 
     name: str
     type: KeyType
@@ -62,7 +62,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def latest_end(end: int | None, now: int, most_days: int | None) -> int | None:
-    """When a key ends that is to end at `end`, if ever, and in `most_days` at the latest."""
+    """When a key expires: at `end` if there is one, but after `most_days` at the latest."""
     if most_days is None:
         return end
     latest = now + most_days * DAY
@@ -70,8 +70,8 @@ def latest_end(end: int | None, now: int, most_days: int | None) -> int | None:
 
 
 def agreed(new: NewKey, bounds: Bounds) -> Terms:
-    """A new key as it is kept. What it leaves open is bounded as whoever makes it. Raises `Invalid`
-    with every fault."""
+    """The values of a new key. Those left open get the bounds of the credential that creates it.
+    Raises `Invalid` with every fault."""
     judge = _Judge(new, bounds)
     terms = Terms(
         name=judge.kept("name", key_name, new.name),
@@ -88,7 +88,7 @@ def agreed(new: NewKey, bounds: Bounds) -> Terms:
 
 
 class _Judge:
-    """Judges each field of a new key; what it returns of a faulty one is not to be used."""
+    """Checks each field of a new key. The result for a faulty field must not be used."""
 
     def __init__(self, new: NewKey, bounds: Bounds) -> None:
         self._new = new
@@ -154,7 +154,7 @@ class _Judge:
     def _items(
         self, field: str, rule: Callable[[str], str], values: Sequence[str], most: int
     ) -> list[str]:
-        """The values as the rule has them; empty where any is faulty."""
+        """The values as returned by the rule; empty if any is faulty."""
         before = len(self.faults)
         if not values:
             self.fault(field, "must have at least one; leave it out for no bound")

@@ -1,4 +1,4 @@
-"""OAuth 2.0 and OpenID Connect: clients, what they may ask for, and PKCE.
+"""OAuth 2.0 and OpenID Connect: clients, the scopes they may request, and PKCE.
 
 RFC 6749, 7636, 8252 and 9700; OpenID Connect Core 1.0.
 """
@@ -17,13 +17,13 @@ from portico.domain.rules import Trimmed
 from portico.domain.scopes import SCOPES
 
 GRANT_TYPES = ("authorization_code", "refresh_token")
-"""Of the token endpoint (RFC 6749 §4.1.3 and §6)."""
+"""The grant types of the token endpoint (RFC 6749 §4.1.3 and §6)."""
 
 CHALLENGE_METHOD = "S256"
-"""The only one that is taken, and asked of providers (RFC 7636 §4.2)."""
+"""The only challenge method that is accepted, and used with providers (RFC 7636 §4.2)."""
 
 PROMPTS = ("none", "login", "consent", "select_account")
-"""What a client may ask of an authorization (OpenID Connect Core §3.1.2.1)."""
+"""The values of `prompt` (OpenID Connect Core §3.1.2.1)."""
 
 ACCESS_SECONDS = 3_600
 REFRESH_SECONDS = 30 * 86_400
@@ -34,10 +34,10 @@ OPENID_WORDS = {
     "profile": "See your name and picture",
     "email": "See your e-mail address",
 }
-"""What the scopes of OpenID let a client do."""
+"""What each OpenID scope lets a client do."""
 
 OPENID_SCOPES = tuple(OPENID_WORDS)
-"""Open to every client; they give no access to the API."""
+"""Scopes open to every client; they give no access to the API."""
 
 client_name = Trimmed(1, 100)
 MAX_URIS = 20
@@ -53,8 +53,8 @@ _VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}\Z")
 
 
 class Refused(Unreadable):
-    """An OAuth request was refused; `error` is the code of RFC 6749 §4.1.2.1 or §5.2, which allow
-    but few characters in a description: others become question marks."""
+    """An OAuth request was refused; `error` is the code of RFC 6749 §4.1.2.1 or §5.2. These allow
+    only some characters in a description: others become question marks."""
 
     def __init__(self, error: str, message: str) -> None:
         super().__init__(_UNDESCRIBABLE.sub("?", message))
@@ -62,8 +62,8 @@ class Refused(Unreadable):
 
 
 class Client(msgspec.Struct, frozen=True):
-    """A registered application. `secret_hash` is None for a public client, `user_id` for one
-    whose owner is gone. `id` is the row's, `client_id` what the application calls itself."""
+    """A registered application. `secret_hash` is None for a public client, `user_id` if its owner
+    was deleted. `id` is the row's; the application identifies itself by `client_id`."""
 
     id: int
     client_id: str
@@ -76,23 +76,22 @@ class Client(msgspec.Struct, frozen=True):
 
     @property
     def public(self) -> bool:
-        """Whether it has no secret: a native or single-page application."""
+        """Whether it has no secret, as a native or single-page application."""
         return self.secret_hash is None
 
     @property
     def registered(self) -> frozenset[str]:
-        """What it may ask for: those of OpenID always, and all where it has `admin`, which implies
-        all others."""
+        """The scopes that it may request: always those of OpenID, and all if it has `admin`."""
         return implied(self.scopes).union(OPENID_SCOPES)
 
 
 def implied(scopes: frozenset[str]) -> frozenset[str]:
-    """These scopes, with all others but those of OpenID where `admin` is among them."""
+    """These scopes, plus all of the API's if `admin` is among them."""
     return scopes.union(SCOPES) if "admin" in scopes else scopes
 
 
 def client_scopes(text: str) -> frozenset[str]:
-    """Read the space-separated scopes that a client may ask for; raises `BrokenRule`."""
+    """Reads the space-separated scopes that a client may request. Raises `BrokenRule`."""
     scopes = frozenset(text.split()) - frozenset(OPENID_SCOPES)
     if unknown := sorted(scopes - frozenset(SCOPES)):
         raise BrokenRule(f"must be some of {', '.join(SCOPES)}, not {', '.join(unknown)}")
@@ -100,8 +99,8 @@ def client_scopes(text: str) -> frozenset[str]:
 
 
 def redirect_uri(text: str) -> str:
-    """Accept an address that codes may be sent to: https, http on a loopback address, or a native
-    application's own scheme (RFC 8252 §7); no fragment, no user; raises `BrokenRule`."""
+    """Accepts a redirect URI: https, http on a loopback address, or a native application's own
+    scheme (RFC 8252 §7); no fragment, no user. Raises `BrokenRule`."""
     if len(text) > MAX_URI_LENGTH or not _URI.match(text):
         raise BrokenRule(f"must be an absolute URI of at most {MAX_URI_LENGTH} ASCII characters")
     try:
@@ -125,8 +124,8 @@ def redirect_uri(text: str) -> str:
 
 
 def redirect_allowed(client: Client, uri: str) -> bool:
-    """Tell whether a code may be sent to this address: it is registered, character by character,
-    but for the port of a loopback address (RFC 8252 §7.3)."""
+    """Whether a code may be sent to this URI: it must equal a registered one exactly, except for
+    the port of a loopback address (RFC 8252 §7.3)."""
     if uri in client.redirect_uris:
         return True
     bare = _without_loopback_port(uri)
@@ -141,8 +140,8 @@ def _host(uri: str) -> str:
 
 
 def page_origin(uri: str) -> str | None:
-    """The origin of the pages at a redirect address, as browsers name it (RFC 6454 §6.2): without
-    its port where that may be any. None where no page can be."""
+    """The origin of pages at a redirect URI, as browsers spell it (RFC 6454 §6.2), without the port
+    of a loopback address. None for a scheme that has no pages."""
     parts = urlsplit(_without_loopback_port(uri) or uri)
     if parts.scheme not in ("http", "https"):
         return None
@@ -152,7 +151,7 @@ def page_origin(uri: str) -> str | None:
 
 
 def is_page_of(origins: Collection[str], origin: str) -> bool:
-    """Tell whether a page of this origin is one of those that `page_origin` gave."""
+    """Whether this origin of a page is among those that `page_origin` returned."""
     return origin in origins or _without_loopback_port(origin) in origins
 
 
@@ -160,7 +159,7 @@ _LOOPBACK_URI = re.compile(r"http://(127\.0\.0\.1|\[::1\]|localhost)(?::(\d{1,5}
 
 
 def _without_loopback_port(uri: str) -> str | None:
-    """The address without its port, if it is one on a loopback address."""
+    """The URI without its port, None unless its host is a loopback address."""
     found = _LOOPBACK_URI.match(uri)
     if found is None or not 0 < int(found[2] or 80) < 65_536 or not _URI.match(uri) or "#" in uri:
         return None
@@ -168,9 +167,9 @@ def _without_loopback_port(uri: str) -> str | None:
 
 
 def asked_scopes(client: Client, text: str | None) -> frozenset[str]:
-    """Read the scopes of an authorization request: those of the client where none is named.
+    """The scopes of an authorization request; all of the client's if none is given.
 
-    Raises `Refused` (`invalid_scope`) for one that the client is not registered for.
+    Raises `Refused` (`invalid_scope`) for a scope that the client is not registered for.
     """
     if not text:
         return client.scopes
@@ -183,20 +182,20 @@ def asked_scopes(client: Client, text: str | None) -> frozenset[str]:
 
 
 def narrowed(scopes: frozenset[str], role_scopes: frozenset[str]) -> frozenset[str]:
-    """What of the asked scopes a user of some role can give; of `admin`, which implies all others,
-    all that the role has."""
+    """The part of the requested scopes that a user with these `role_scopes` can grant. `admin`
+    implies all others, so it is narrowed to all that the role has."""
     if "admin" in scopes - role_scopes:
         scopes |= role_scopes
     return scopes & (role_scopes | frozenset(OPENID_SCOPES))
 
 
 def spelled(scopes: frozenset[str]) -> str:
-    """Scopes as OAuth writes them: space-separated, in one order."""
+    """Scopes as OAuth writes them: space-separated, in a fixed order."""
     return " ".join(scope for scope in (*OPENID_SCOPES, *SCOPES) if scope in scopes)
 
 
 def code_challenge(challenge: str | None, method: str | None, *, required: bool) -> str | None:
-    """Accept the challenge of an authorization request (RFC 7636 §4.3): S256 alone, `required` of
+    """Accepts the challenge of an authorization request (RFC 7636 §4.3): only S256, `required` from
     public clients. Raises `Refused` (`invalid_request`)."""
     if challenge is None:
         if required or method is not None:
@@ -210,8 +209,8 @@ def code_challenge(challenge: str | None, method: str | None, *, required: bool)
 
 
 def verified(challenge: str | None, verifier: str | None) -> bool:
-    """Tell whether a verifier belongs to a challenge (RFC 7636 §4.6); where there was none, there
-    must be none (RFC 9700 §4.8.2)."""
+    """Whether a verifier matches a challenge (RFC 7636 §4.6). Without a challenge, there must be no
+    verifier (RFC 9700 §4.8.2)."""
     if challenge is None or verifier is None:
         return challenge is None and verifier is None
     if not _VERIFIER.match(verifier):

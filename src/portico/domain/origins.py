@@ -1,11 +1,11 @@
-"""Origins of web pages: who a browser says that a page is (RFC 6454)."""
+"""Origins of web pages, as browsers send them (RFC 6454)."""
 
 import re
 
 from portico.domain.errors import BrokenRule
 
 ANY = "*"
-"""All of them."""
+"""Every origin."""
 
 _ORIGIN = re.compile(
     r"(?P<scheme>https?)://(?P<host>[a-z0-9_-]+(?:\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])"
@@ -16,7 +16,7 @@ _USUAL_PORT = {"https": 443, "http": 80}
 
 
 def origin(text: str) -> str:
-    """An origin in the one spelling that browsers send (RFC 6454 §6.2): lower case, no usual port.
+    """An origin in the form that browsers send (RFC 6454 §6.2): lower case, no default port.
     Raises `BrokenRule`."""
     match = _ORIGIN.fullmatch(text)
     if not match or not 1 <= int(match["port"] or 1) <= 65535:

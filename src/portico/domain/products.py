@@ -1,4 +1,4 @@
-"""A product, and the rules that each of its values obeys. The rules raise `BrokenRule`."""
+"""A product, and the rules for its values. The rules raise `BrokenRule`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,7 +22,7 @@ _NEXT_STATUSES = {
 
 
 class Image(msgspec.Struct, frozen=True):
-    """A picture of a product, and the words that stand for it."""
+    """A picture of a product, with its alternative text."""
 
     url: str
     alt: str = ""
@@ -31,9 +31,9 @@ class Image(msgspec.Struct, frozen=True):
 class Product(msgspec.Struct, frozen=True):
     """An entry of the catalog.
 
-    `price` is in units (1/10000 of `currency`), times are epoch milliseconds, `images` (a list of
-    `Image`) and `metadata` (text to text) are JSON text, which most reads hand on unopened, and
-    lists leave out.
+    `price` is in units (1/10000 of `currency`), times are epoch milliseconds. `images` (a list of
+    `Image`) and `metadata` (text to text) are JSON text, which most reads pass on undecoded and
+    lists omit.
     """
 
     id: int
@@ -54,8 +54,8 @@ _decode = msgspec.json.Decoder(dict[str, str]).decode
 
 
 def with_values(product: Product, values: Mapping[str, Any]) -> Product:
-    """The product with these values, in the form that is stored. Metadata that says the same in
-    another order stays as it was."""
+    """The product with these values, which are in their stored form. Metadata that only differs in
+    order stays as it was."""
     text = values.get("metadata", product.metadata)
     if text != product.metadata and _decode(text) == _decode(product.metadata):
         values = {**values, "metadata": product.metadata}
@@ -74,12 +74,12 @@ metadata_value = Measured(0, 1_000)
 
 
 def next_statuses(status: str) -> tuple[str, ...]:
-    """The other statuses that a product of this status can have next."""
+    """The statuses that a product with this status can change to."""
     return _NEXT_STATUSES[status]
 
 
 def change_status(old: str, new: str) -> str:
-    """Give the status after a change from `old` to `new`; to itself changes nothing."""
+    """The status after a change from `old` to `new`, which may be the same. Raises `BrokenRule`."""
     if new != old and new not in _NEXT_STATUSES[old]:
         raise BrokenRule(f"cannot change from {old} to {new}")
     return new

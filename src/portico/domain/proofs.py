@@ -1,4 +1,4 @@
-"""How somebody proved who they are, in the words of RFC 8176 and OpenID Connect Core §2."""
+"""How users proved who they are, in the terms of RFC 8176 and OpenID Connect Core §2."""
 
 from typing import NamedTuple
 
@@ -7,14 +7,14 @@ Methods = tuple[str, ...]
 
 BY_PASSWORD: Methods = ("pwd",)
 BY_CODE: Methods = ("pwd", "otp", "mfa")
-"""By password and a code of an app, or a recovery code."""
+"""By password and a code of an authenticator app, or a recovery code."""
 BY_PROVIDER: Methods = ()
-"""By another provider's word: by whatever it has seen, which is nothing that was seen here."""
+"""By another provider; Portico itself has checked nothing."""
 BY_PROVIDER_AND_CODE: Methods = ("otp", "mfa")
 
 
 class Proof(NamedTuple):
-    """How somebody signed in, and when (epoch milliseconds)."""
+    """How a user signed in, and when (epoch milliseconds)."""
 
     amr: Methods
     at: int
@@ -23,7 +23,7 @@ class Proof(NamedTuple):
 BY_PASSKEY: Methods = ("pop", "user", "mfa")
 
 LEVELS = ("1", "2")
-"""The values of `acr`, the stronger one last."""
+"""The values of `acr`, the strongest last."""
 
 
 def level(amr: Methods) -> str:

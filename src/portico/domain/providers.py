@@ -1,4 +1,4 @@
-"""Other providers that people sign in with (OpenID Connect Core 1.0), and who is linked to whom."""
+"""Other identity providers (OpenID Connect Core 1.0), and the accounts linked to them."""
 
 from urllib.parse import urlsplit
 
@@ -9,12 +9,12 @@ from portico.domain.times import SECOND
 from portico.domain.users import mail_domain
 
 VISIT_SECONDS = 600
-"""How long somebody may be away at a provider, or wait to be linked."""
+"""How long a user may take at a provider, or wait to be linked."""
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True):
-    """A provider as it is configured. Without `domains`, which `mail_domain` spells, those of all
-    may use it; where `create_users` is on, whoever is unknown gets an account with `role`."""
+    """A configured provider. `domains` (in the form of `mail_domain`) limits who may use it; empty
+    means everyone. With `create_users`, unknown users get an account with `role`."""
 
     name: str
     issuer: str
@@ -30,8 +30,8 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Person(msgspec.Struct, frozen=True):
-    """Whom a provider says to have signed in: `subject` is theirs for good, all else may change.
-    `email` is empty where it told none that is one."""
+    """The user that a provider has signed in. Only `subject` never changes. `email` is empty if the
+    provider sent no valid one."""
 
     subject: str
     email: str
@@ -40,8 +40,8 @@ class Person(msgspec.Struct, frozen=True):
 
 
 class ProviderLink(msgspec.Struct, frozen=True):
-    """Whoever signs in at `issuer` as `subject` signs in as this user. `email` is what the provider
-    called them when they were linked, `created_at` in epoch milliseconds."""
+    """Links `subject` at `issuer` to an account. `email` is the one that the provider reported when
+    they were linked, `created_at` is in epoch milliseconds."""
 
     id: int
     user_id: int
@@ -52,9 +52,10 @@ class ProviderLink(msgspec.Struct, frozen=True):
 
 
 class ProviderVisit(msgspec.Struct, frozen=True):
-    """Somebody who is away at a provider, which is named, or who has come back as a `subject` that
-    nobody is linked to: then `provider` is its issuer, since a name may come to be another's.
-    `user_id` is who wants to link their account. They go on to `target`."""
+    """A sign-in in progress by another provider. While the user is there, `provider` is its name.
+    Once they have returned as a `subject` without a linked account, it is its issuer, since the
+    name may be given to another provider. `user_id` is set to link an account that is signed in.
+    `target` is where the user goes afterwards."""
 
     provider: str
     target: str
@@ -65,20 +66,20 @@ class ProviderVisit(msgspec.Struct, frozen=True):
 
     @property
     def begun_at(self) -> int:
-        """When they left, in epoch milliseconds."""
+        """When the user left for the provider, in epoch milliseconds."""
         return self.expires_at - VISIT_SECONDS * SECOND
 
 
 def permits(provider: Provider, person: Person) -> bool:
-    """Whether somebody is of the domains that may use a provider. An e-mail that it has not
-    verified proves no domain."""
+    """Whether a person's domain may use a provider. An e-mail that the provider has not verified
+    proves no domain."""
     return not provider.domains or (
         person.email_verified and mail_domain(person.email) in provider.domains
     )
 
 
 def is_address(text: str) -> bool:
-    """Whether a provider may be asked there: by https, or by http on this very machine."""
+    """Whether a provider may have this URL: https, or http on this machine."""
     try:
         parts = urlsplit(text)
         usable = bool(parts.hostname) and parts.port != 0 and "@" not in parts.netloc

@@ -1,4 +1,4 @@
-"""Events as readers and webhooks are told them: their types, and whose scope covers which."""
+"""Events as readers and webhooks get them: their types, and the scope that each needs."""
 
 from collections.abc import Collection
 
@@ -19,22 +19,22 @@ EVENT_SCOPES: dict[str, str] = {
     "api_key.revoked": "admin",
     "sandbox.reset": "admin",
 }
-"""Every type of event, and the scope that one needs to see it (decisions §12)."""
+"""Every type of event, and the scope needed to read it (decisions §12)."""
 
 EVENT_TYPES = tuple(EVENT_SCOPES)
 
 EVENT_NOUNS = tuple(dict.fromkeys(f"{name.partition('.')[0]}.*" for name in EVENT_TYPES))
-"""What stands for all types of a noun."""
+"""The patterns that stand for all types of a noun."""
 
 
 def covered_by(scopes: Collection[str]) -> tuple[str, ...]:
-    """The types of events that these scopes let their bearer see."""
+    """The types of events that these scopes permit to read."""
     return tuple(name for name, scope in EVENT_SCOPES.items() if scope in scopes)
 
 
 class Published(msgspec.Struct, frozen=True):
-    """What is told of a change. `data` is the resource as JSON, `previous` the old values of the
-    fields that changed, of an update alone."""
+    """An event about a change. `data` is the resource as JSON; `previous` has the old values of the
+    changed fields, only for an update."""
 
     type: str
     data: str
@@ -42,8 +42,8 @@ class Published(msgspec.Struct, frozen=True):
 
 
 class StoredEvent(msgspec.Struct, frozen=True):
-    """An event in its place among all; `at` is in epoch milliseconds. `traceparent` is the span of
-    the change that it tells of (W3C Trace Context §3.2), where that was traced."""
+    """An event with its number among all; `at` is in epoch milliseconds. `traceparent` is the span
+    of the change (W3C Trace Context §3.2), if that was traced."""
 
     id: int
     type: str
@@ -54,12 +54,12 @@ class StoredEvent(msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """About how many bytes it takes: mostly those of a product, before and after."""
+        """Its approximate size in bytes."""
         return len(self.data) + len(self.previous or "")
 
 
 def event_types(text: str) -> tuple[str, ...]:
-    """Read comma-separated types, of which `noun.*` stands for all of a noun. Raises
+    """Reads comma-separated types; `noun.*` stands for all types of a noun. Raises
     `BrokenRule`."""
     found: set[str] = set()
     for word in text.split(","):

@@ -1,7 +1,7 @@
-"""The kinds of resources that the API has: the one list that others read.
+"""The kinds of resources that the API has.
 
-Scopes and what roles have, the words of consent, the sections of the reference and what a reset of
-the sandbox fills follow from it.
+The scopes and those of each role, the texts of the consent page, the sections of the reference and
+the samples of a sandbox reset are derived from this list.
 """
 
 import msgspec
@@ -10,10 +10,10 @@ import msgspec
 class Resource(msgspec.Struct, frozen=True, kw_only=True):
     """A kind of resource.
 
-    `path` stands first in its paths; `title` and `about` head its section of the reference. One
-    whose reading or writing is granted by scope has a `plural`, which those scopes name, says what
-    each lets its bearer do (`see`, `change`), and which roles do so (`readers`, `writers`; admins
-    do everything). `samples` tells whether a reset of the sandbox fills it.
+    `path` is the first segment of its paths; `title` and `about` head its section of the reference.
+    A kind with scopes of its own has a `plural`, which the scopes are named after, describes what
+    each scope permits (`see`, `change`), and lists the roles that have it (`readers`, `writers`;
+    admins have all). `samples` says whether a sandbox reset creates samples of it.
     """
 
     path: str
@@ -72,4 +72,4 @@ RESOURCES = (
 )
 
 SCOPED = tuple(kind for kind in RESOURCES if kind.plural)
-"""The kinds that scopes open."""
+"""The kinds with scopes of their own."""

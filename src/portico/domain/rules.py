@@ -1,5 +1,5 @@
-"""The rules that most fields obey, as values: called with what was sent, a rule gives what is kept
-or raises `BrokenRule`. Whoever describes a field reads its bounds from its rule."""
+"""The rules for most fields, as values: called with the input, a rule returns the value to store or
+raises `BrokenRule`. Descriptions of a field read its bounds from its rule."""
 
 import msgspec
 
@@ -8,7 +8,7 @@ from portico.domain.text import measured, trimmed
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """Text of `low` to `high` characters, kept as it is."""
+    """Text of `low` to `high` characters, stored unchanged."""
 
     low: int
     high: int
@@ -18,7 +18,7 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 class Trimmed(msgspec.Struct, frozen=True):
-    """Text of `low` to `high` characters once the white space around it is gone."""
+    """Text of `low` to `high` characters without the white space around it."""
 
     low: int
     high: int
@@ -28,7 +28,7 @@ class Trimmed(msgspec.Struct, frozen=True):
 
 
 class OneOf(msgspec.Struct, frozen=True):
-    """One of a few words."""
+    """One of these words."""
 
     words: tuple[str, ...]
 

@@ -1,4 +1,4 @@
-"""The permission model: what a role has, and what a credential passes on of it."""
+"""The permission model: the scopes of a role, and which of them a credential carries."""
 
 from portico.domain.resources import SCOPED
 from portico.domain.words import ROLES
@@ -8,12 +8,12 @@ SCOPE_WORDS: dict[str, str] = {
     for kind in SCOPED
     for deed, words in (("read", kind.see), ("write", kind.change))
 } | {"admin": "Administer everything: plans, keys, clients and the audit log"}
-"""What each scope lets its bearer do, the harmless ones first."""
+"""What each scope permits, the least powerful ones first."""
 
 SCOPES = tuple(SCOPE_WORDS)
 
 READ_SCOPES = frozenset(f"read:{kind.plural}" for kind in SCOPED)
-"""Those that change nothing."""
+"""The scopes that permit no changes."""
 
 
 def _has(role: str) -> frozenset[str]:
@@ -27,10 +27,9 @@ ROLE_SCOPES: dict[str, frozenset[str]] = {role: _has(role) for role in reversed(
 
 
 def effective(role: str, granted: frozenset[str] | None) -> frozenset[str]:
-    """Give the scopes that a credential carries for a user of this role.
+    """The scopes that a credential carries for a user with this role, never more than the role has.
 
-    `granted` is what the credential was given, where `admin` implies every scope; None is all
-    that the user has. Never more than the role has.
+    `granted` are the credential's own, of which `admin` implies every scope; None means all.
     """
     of_role = ROLE_SCOPES[role]
     if granted is None or "admin" in granted:

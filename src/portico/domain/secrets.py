@@ -1,6 +1,6 @@
-"""Opaque secrets: how tokens, codes and client secrets look, and what is stored of them.
+"""Opaque secrets: the format of tokens, codes and client secrets, and what is stored of them.
 
-Each is 256 random bits in base64url, behind a prefix that tells its kind where people meet it.
+Each is 256 random bits in base64url, after a prefix that shows people what kind it is.
 """
 
 from collections.abc import Callable
@@ -17,17 +17,17 @@ CLIENT_SECRET = "ocs_"  # noqa: S105 - the prefix of one
 RANDOM_BYTES = 32
 
 ROTATION_OVERLAP = DAY
-"""How long what is rotated holds beside its successor, in milliseconds."""
+"""How long a rotated secret stays valid beside its successor, in milliseconds."""
 
 Random = Callable[[int], bytes]
-"""Gives so many random bytes, unpredictable. Only `app` makes a real one."""
+"""Returns so many cryptographically random bytes. Only `app` chooses a real one."""
 
 
 def mint(prefix: str, random: Random) -> str:
-    """Make a secret of 32 random bytes."""
+    """A new secret from 32 random bytes."""
     return prefix + base64url(random(RANDOM_BYTES))
 
 
 def digest(secret: str) -> bytes:
-    """Give what is stored instead of a secret: SHA-256, enough for 256 random bits."""
+    """The hash that is stored instead of a secret: SHA-256, enough for 256 random bits."""
     return sha256(secret.encode()).digest()

@@ -1,4 +1,4 @@
-"""Cookie sessions: how long they hold (specification §5.4)."""
+"""Cookie sessions, and how long they last (specification §5.4)."""
 
 import msgspec
 
@@ -8,16 +8,16 @@ from portico.domain.times import SECOND
 IDLE_SECONDS = 1_800
 MAX_SECONDS = 86_400
 DEVICE_SECONDS = 365 * 86_400
-"""How long an account knows a device, or an address, after the last sign-in from there."""
+"""How long an account remembers a device or an address after the last sign-in from there."""
 PENDING_SECONDS = 600
 """How long a sign-in waits for the second factor."""
 
 
 class Session(msgspec.Struct, frozen=True):
-    """What is kept of a session; times are epoch milliseconds, `expires_at` the absolute end.
+    """A stored session; times are epoch milliseconds, `expires_at` is the absolute end.
 
-    `amr` is how its owner signed in, `proved_at` when they last proved who they are; 0 where
-    another provider's word alone has let them in.
+    `amr` is how the user signed in, `proved_at` when they last proved who they are; it is 0 if only
+    another provider has checked that.
     """
 
     id: int
@@ -32,10 +32,10 @@ class Session(msgspec.Struct, frozen=True):
 
     @property
     def proof(self) -> Proof:
-        """How and when they signed in."""
+        """How and when the user signed in."""
         return Proof(self.amr, self.created_at)
 
 
 def idle_end(last_seen_at: int) -> int:
-    """When a session ends that nobody uses any more."""
+    """When a session expires that is not used again."""
     return last_seen_at + IDLE_SECONDS * SECOND

@@ -1,4 +1,4 @@
-"""URLs of stores, which may name several hosts with commas between them."""
+"""URLs of stores, which may have several hosts, comma-separated."""
 
 import re
 from typing import NamedTuple
@@ -6,23 +6,23 @@ from urllib.parse import SplitResult, urlsplit
 
 
 class StoreUrl(NamedTuple):
-    """What a URL holds, as it is written there."""
+    """The parts of a URL, as they are written there."""
 
     rest: SplitResult
-    """All but the next two, in whose place is nothing."""
+    """The URL without user and hosts."""
     user: str
-    """A user, perhaps with a password, and the `@` behind them; or nothing."""
+    """The user, with the password if there is one, and the `@` after them; may be empty."""
     hosts: list[str]
-    """Each perhaps with a port; one that is empty where none is named."""
+    """Each with a port if there is one; a single empty text if the URL has no host."""
 
     def naming(self, host: str) -> str:
-        """The URL with one host alone."""
+        """The URL with only this host."""
         return self.rest._replace(netloc=f"{self.user}{host}").geturl()
 
 
 def read_store_url(url: str) -> StoreUrl:
-    """Takes a URL apart; raises ValueError as `urlsplit` does, which knows one host alone: its
-    newer releases take no `[::1]` beside another."""
+    """Splits a URL. Raises ValueError as `urlsplit` does, which only supports one host: newer
+    releases reject `[::1]` beside another."""
     scheme, slashes, rest = url.partition("//")
     netloc = re.split("[/?#]", rest, maxsplit=1)[0]
     user, at, hosts = netloc.rpartition("@")

@@ -1,4 +1,4 @@
-"""Text of any kind: the rules for its length, its address form, its order; and how it counts."""
+"""Rules for text of any kind: its characters, length, sort key, and web URLs."""
 
 import re
 from ipaddress import IPv6Address
@@ -19,16 +19,16 @@ _WEB_URL = re.compile(
 )
 
 _TURNS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""What says in which direction the text around it runs."""
+"""The Unicode characters that control the direction of text."""
 
 
 def counted(count: int, noun: str) -> str:
-    """So many of something: 1 day, 2 days."""
+    """A count with its noun: 1 day, 2 days."""
     return f"{count} {noun}{'s' if count != 1 else ''}"
 
 
 def text_fault(text: str) -> str | None:
-    """Why a string cannot be stored, if so."""
+    """Why a string cannot be stored; None if it can."""
     if "\0" in text:
         return "must not contain the NUL character"
     try:
@@ -39,12 +39,12 @@ def text_fault(text: str) -> str | None:
 
 
 def unturned(text: str) -> str:
-    """Text that somebody chose, as it stands among other words: it turns none of them round."""
+    """Text chosen by a user, without characters that could reverse the text around it."""
     return _TURNS.sub("", text)
 
 
 def measured(text: str, low: int, high: int) -> str:
-    """Accept text of `low` to `high` code points; anything else raises `BrokenRule`."""
+    """Accepts text of `low` to `high` code points; anything else raises `BrokenRule`."""
     if low <= len(text) <= high:
         return text
     if low == 0:
@@ -53,15 +53,16 @@ def measured(text: str, low: int, high: int) -> str:
 
 
 def trimmed(text: str, low: int, high: int) -> str:
-    """Strip Unicode white space from both ends, then measure: `low` to `high` code points."""
+    """The text without Unicode white space at its ends, `low` to `high` code points long. Raises
+    `BrokenRule`."""
     return measured(text.strip(), low, high)
 
 
 def case_key(text: str) -> str:
-    """Fold text so that what differs in case or composition alone becomes equal.
+    """A key that is equal for texts that differ only in case or composition.
 
-    Unicode NFC and full case folding. A key is its own key, and keys sort alike by code point and
-    by UTF-8 byte.
+    It is made by Unicode NFC and full case folding. The key of a key is itself, and keys sort the
+    same by code point and by UTF-8 byte.
     """
     if text.isascii():
         return text.lower()
@@ -69,10 +70,10 @@ def case_key(text: str) -> str:
 
 
 def web_url(text: str) -> str:
-    """Accept an absolute http or https URL (RFC 3986), at most 2048 characters, no credentials.
+    """Accepts an absolute http or https URL (RFC 3986), at most 2048 characters, no credentials.
 
-    Raises `BrokenRule`. What a URL cannot hold (spaces, control characters, letters outside
-    ASCII) must come percent-encoded, and a host outside ASCII as its IDNA form.
+    Raises `BrokenRule`. Characters that a URL cannot contain (spaces, control characters, letters
+    outside ASCII) must be percent-encoded, and a host outside ASCII be in IDNA form.
     """
     measured(text, 0, MAX_URL_LENGTH)
     match = _WEB_URL.fullmatch(text)

@@ -1,4 +1,4 @@
-"""Time as Portico counts it: whole milliseconds since the Unix epoch, UTC."""
+"""Times: whole milliseconds since the Unix epoch, UTC."""
 
 import re
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from portico.domain.errors import BrokenRule
 
 Clock = Callable[[], int]
-"""Answers the present time. Only `app` makes a real one."""
+"""Returns the current time. Only `app` chooses a real one."""
 
 SECOND = 1_000
 MINUTE = 60 * SECOND
@@ -15,8 +15,8 @@ HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 
 AHEAD = MINUTE
-"""How far another host's clock, or this one before it was set, may be ahead. What bears a later
-time is of a wrong clock."""
+"""How far another host's clock, or this one's before it was set, may be ahead. A time beyond that
+came from a wrong clock."""
 
 _MOMENT = re.compile(
     r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:[0-5]\d)", re.ASCII | re.IGNORECASE
@@ -27,7 +27,7 @@ _END_OF_9999 = 253_402_300_800_000
 
 
 def moment(text: str) -> int:
-    """Accept a time of RFC 3339, such as 2027-01-31T08:15:30Z, to the millisecond. Raises
+    """Reads a time in RFC 3339, such as 2027-01-31T08:15:30Z, to the millisecond. Raises
     `BrokenRule`."""
     try:
         if not _MOMENT.fullmatch(text):
@@ -41,7 +41,7 @@ def moment(text: str) -> int:
 
 
 def day(text: str) -> int:
-    """Accept a date such as 2027-01-31; where that day begins, in UTC. Raises `BrokenRule`."""
+    """Reads a date such as 2027-01-31 as the beginning of that day in UTC. Raises `BrokenRule`."""
     try:
         if not _DAY.fullmatch(text):
             raise ValueError  # noqa: TRY301 - as for a day that is none
@@ -52,5 +52,5 @@ def day(text: str) -> int:
 
 
 def date(number: int) -> str:
-    """The day of this number since the epoch, such as 2027-01-31."""
+    """The date of the day with this number since the epoch, such as 2027-01-31."""
     return (_EPOCH + timedelta(days=number)).date().isoformat()

@@ -1,4 +1,4 @@
-"""A file of products that somebody has sent to a page, on its way in."""
+"""A file of products that a user has uploaded on a page, while it is checked and stored."""
 
 from collections.abc import Collection
 from typing import Literal
@@ -11,46 +11,46 @@ from portico.domain.times import DAY, MINUTE, SECOND
 
 State = Literal["checking", "checked", "storing", "stored", "failed"]
 WAITING: Collection[State] = ("checking", "checked", "storing")
-"""The states of a file that is needed."""
+"""The states in which the file is still needed."""
 
 MAX_BYTES = 100 * 1024 * 1024
 MAX_WAITING = 3
-"""Files of one account that are not stored yet."""
+"""The most files of one account that are not stored yet."""
 
 NO_COUNTS = {"line": 0, "done": 0, "inserted": 0, "updated": 0, "unchanged": 0, "faulty": 0}
-"""The fields of an `Upload` that count, before anything is counted."""
+"""The counting fields of an `Upload`, before anything is counted."""
 
 KEPT = DAY
 SILENT = 15 * SECOND
-"""After how long another process goes on with a file."""
+"""How long a worker may be silent before another process takes over its file."""
 LOST = MINUTE
-"""After how long without a sign a file counts as lost with its host."""
+"""How long no worker may have been seen before a file counts as lost with its host."""
 
 MAX_TOLD = 1_000
 MAX_FAULTS = 10
-"""Faulty rows that are told of a file, and faults of a row: the others are counted."""
+"""The most faulty rows listed for a file, and faults for a row: the others are only counted."""
 
 
 class RowFault(Fault, frozen=True):
-    """A fault of a row; `value` is how what stands in the field begins, if anything does."""
+    """A fault of a row; `value` is the beginning of the field's value, if it has one."""
 
     value: str = ""
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """A row that does not go in, by its first line, and why."""
+    """A rejected row: its first line, and why it was rejected."""
 
     line: int
     faults: list[RowFault]
 
 
 class Upload(msgspec.Struct, frozen=True):
-    """A file, what it is for, and how far it is. Times are epoch milliseconds.
+    """An uploaded file, its purpose and its progress. Times are epoch milliseconds.
 
-    It lies as `token` in the data directory of the host that it was sent to: whoever finds it there
-    checks and stores it. `account_id` is of the environment of accounts, `actor` of this one. The
-    counts are those of the check, and then of what is stored; `line` and `done` say up to which
-    line and byte.
+    The file is named `token`, in the data directory of the host that received it; only a process
+    that finds it there checks and stores it. `account_id` is an account in live, `actor` belongs to
+    this environment. The counts are first those of the check, then those of storing; `line` and
+    `done` say up to which line and byte.
     """
 
     id: int
@@ -62,9 +62,9 @@ class Upload(msgspec.Struct, frozen=True):
     size: int
     state: State
     created_at: int
-    """When it was sent, or was told to be stored: it is kept for a day from then on."""
+    """When it was uploaded, or storing it was requested: it is kept for a day from then on."""
     seen_at: int = 0
-    """When whoever works on it last said so."""
+    """When a process last reported to be working on it."""
     line: int = 0
     done: int = 0
     inserted: int = 0
@@ -76,5 +76,5 @@ class Upload(msgspec.Struct, frozen=True):
 
     @property
     def under_way(self) -> bool:
-        """Whether somebody works on it, or should."""
+        """Whether a process works on it, or should."""
         return self.state in ("checking", "storing")

@@ -1,4 +1,4 @@
-"""A user, and the rules that each of its values obeys. The rules raise `BrokenRule`."""
+"""A user, and the rules for its values. The rules raise `BrokenRule`."""
 
 import re
 from hashlib import sha256
@@ -14,7 +14,7 @@ from portico.domain.words import ROLES as ROLES
 THEMES = ("system", "light", "dark")
 
 MAILS = ("sign-ins", "keys", "expiring-keys", "roles")
-"""What a user may want no mails about; of all else they are told in any case."""
+"""The mails that a user may turn off; all others are always sent."""
 
 PASSWORD_LENGTH = (8, 128)
 MAX_EMAIL_LENGTH = 254
@@ -22,8 +22,8 @@ MAX_LANGUAGE_LENGTH = 35
 
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 
-# A self-hosted service meets names that only a private network resolves. The library takes no
-# argument for that: its documentation has applications edit this list.
+# A self-hosted service may use names that only a private network resolves. The library has no
+# argument for that: its documentation tells applications to edit this list.
 SPECIAL_USE_DOMAIN_NAMES[:] = [d for d in SPECIAL_USE_DOMAIN_NAMES if d not in ("local", "test")]
 
 
@@ -31,8 +31,8 @@ class User(msgspec.Struct, frozen=True):
     """A person with an account. Times are epoch milliseconds.
 
     `account_id` is the live account that a mirror user of the sandbox belongs to. While
-    `suspended_at` is set, nothing that the account has opens anything. Without `notifications`
-    there are no `MAILS` at all, with them all but those that are `muted`, separated by spaces.
+    `suspended_at` is set, no credential of the account is accepted. Without `notifications`, none
+    of the `MAILS` are sent; with them, all except those in `muted`, separated by spaces.
     """
 
     id: int
@@ -54,7 +54,7 @@ class User(msgspec.Struct, frozen=True):
     muted: str = ""
 
     def wants(self, mail: str) -> bool:
-        """Whether they want this one of `MAILS`."""
+        """Whether the user wants this one of `MAILS`."""
         return bool(self.notifications) and mail not in self.muted.split()
 
 
@@ -69,7 +69,7 @@ def new_user(
     email_verified_at: int | None = None,
     language: str = "en",
 ) -> User:
-    """A user as all begin, who has no id yet."""
+    """A new user, without an id yet."""
     return User(
         id=0,
         name=name,
@@ -90,8 +90,8 @@ def new_user(
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """What is read of a user together with a credential of theirs: who they are, and what they may
-    do at present."""
+    """The fields of a user that are read together with a credential: who they are, and what they
+    may currently do."""
 
     email: str
     name: str
@@ -102,7 +102,7 @@ class Owner(msgspec.Struct, frozen=True):
 
 
 class Shared(msgspec.Struct, frozen=True):
-    """What a mirror user of the sandbox has of its account, as long as both are there."""
+    """The fields that a mirror user of the sandbox has in common with its account."""
 
     email: str
     email_verified_at: int | None
@@ -121,10 +121,10 @@ avatar_url = web_url
 
 
 def email(text: str) -> str:
-    """Normalise an e-mail address (RFC 5321, RFC 6531) of at most 254 characters.
+    """Normalises an e-mail address (RFC 5321, RFC 6531) of at most 254 characters.
 
-    The names `.test` and `.local` pass; addresses of hosts, quoted local parts and domains without
-    a dot do not.
+    Domains under `.test` and `.local` pass; IP addresses as domains, quoted local parts and domains
+    without a dot do not.
     """
     measured(text, 0, MAX_EMAIL_LENGTH)
     try:
@@ -135,11 +135,11 @@ def email(text: str) -> str:
 
 
 def typed_email(text: str) -> str:
-    """Normalise what was typed to find an account by, as `email` does; what is no e-mail address
-    stays as it is. Browsers send the domain in ASCII, whatever was typed.
+    """Normalises the e-mail typed to find an account, as `email` does; text that is not an e-mail
+    stays unchanged. Browsers send the domain in ASCII, whatever was typed.
 
-    What is too long becomes its digest, which is nobody's either: the time that Unicode's
-    normalisation takes, of which keys are made, grows with the square of a text's length.
+    Text that is too long becomes its digest, which matches no account either: the Unicode
+    normalisation for `email_key` takes time quadratic in a text's length.
     """
     if len(text) > MAX_EMAIL_LENGTH:
         return sha256(text.encode("utf-8", "replace")).hexdigest()
@@ -150,19 +150,18 @@ def typed_email(text: str) -> str:
 
 
 def email_key(email: str) -> str:
-    """Give the form in which an e-mail address is unique: Unicode NFC, case folded."""
+    """The form in which an e-mail address is unique: Unicode NFC, case-folded."""
     return case_key(email)
 
 
 def same_mailbox(one: str, other: str) -> bool:
-    """Whether two e-mail addresses, each normalised, differ in case at most. Others of one
-    `email_key` may be of two owners: `straße.example` is not the domain `strasse.example`."""
+    """Whether two normalised e-mail addresses differ in case at most. Other addresses with one
+    `email_key` may have two owners: `straße.example` is not the domain `strasse.example`."""
     return one.lower() == other.lower()
 
 
 def mailbox(email: str) -> str:
-    """Spell an e-mail address for mail servers: the domain in ASCII (RFC 5891), which all of them
-    understand."""
+    """An e-mail address with its domain in ASCII (RFC 5891), which all mail servers understand."""
     if email.isascii():
         return email
     address = validate_email(email, check_deliverability=False, strict=True)
@@ -170,13 +169,13 @@ def mailbox(email: str) -> str:
 
 
 def mail_domain(email: str) -> str:
-    """Give the domain of an e-mail address as mail servers and settings spell it: in ASCII, lower
+    """The domain of an e-mail address as mail servers and settings spell it: in ASCII, lower
     case."""
     return mailbox(email).rpartition("@")[2].lower()
 
 
 def password(text: str) -> str:
-    """Accept 8 to 128 characters with an uppercase letter, a lowercase letter and a digit."""
+    """Accepts 8 to 128 characters with an uppercase letter, a lowercase letter and a digit."""
     measured(text, *PASSWORD_LENGTH)
     if not (
         any(c.isupper() for c in text)
@@ -188,7 +187,7 @@ def password(text: str) -> str:
 
 
 def language(text: str) -> str:
-    """Accept what has the shape of a language tag (BCP 47), at most 35 characters."""
+    """Accepts text in the form of a language tag (BCP 47), at most 35 characters."""
     measured(text, 0, MAX_LANGUAGE_LENGTH)
     if _LANGUAGE.fullmatch(text) is None:
         raise BrokenRule("must be a language tag, such as en or pt-BR")

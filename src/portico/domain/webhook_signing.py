@@ -1,4 +1,4 @@
-"""How a delivery proves where it comes from: Standard Webhooks, the symmetric scheme.
+"""Signatures of deliveries: Standard Webhooks, the symmetric scheme.
 
 https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 """
@@ -16,12 +16,12 @@ SHORTEST, LONGEST = 24, 64
 
 
 def mint_webhook_secret(random: Random) -> str:
-    """Make a webhook's secret of 32 random bytes."""
+    """A new webhook secret from 32 random bytes."""
     return SECRET + b64encode(random(RANDOM_BYTES)).decode()
 
 
 def webhook_secret(text: str) -> str:
-    """Accept a secret of 24 to 64 bytes, as Standard Webhooks has it; raises `BrokenRule`."""
+    """Accepts a secret of 24 to 64 bytes in the form of Standard Webhooks. Raises `BrokenRule`."""
     try:
         key = b64decode(text.removeprefix(SECRET), validate=True)
     except ValueError:
@@ -36,8 +36,7 @@ def signed_headers(
 ) -> dict[str, str]:
     """The headers that sign a delivery with each of its webhook's secrets.
 
-    `message_id` stays the same however often it is sent, `timestamp` (epoch seconds) is that of
-    this attempt.
+    `message_id` is the same in every attempt, `timestamp` (epoch seconds) is that of this attempt.
     """
     content = b"%b.%d.%b" % (message_id.encode(), timestamp, body)
     return {

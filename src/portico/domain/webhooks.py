@@ -1,4 +1,4 @@
-"""Webhooks: where events are sent, which ones, and what became of each delivery (decisions §12)."""
+"""Webhooks: where events are sent, which ones, and the state of each delivery (decisions §12)."""
 
 import msgspec
 
@@ -7,42 +7,44 @@ from portico.domain.published import EVENT_TYPES, event_types
 from portico.domain.rules import Measured
 
 MOST_WEBHOOKS = 20
-"""In one environment."""
+"""The most webhooks in one environment."""
 
 EVERYTHING = "*"
 PING = "ping"
-"""The type of a test delivery, which is told to one webhook alone."""
+"""The type of a test delivery, which is sent to one webhook only."""
 
 BY_HAND = "by hand"
 RECEIVER_GONE = "gone"
 FAILING = "failing"
 
 DROPPED = "The webhook was disabled."
-"""Why a delivery failed that was pending then."""
+"""Why a delivery failed that was pending when its webhook was disabled."""
 
 RETRY_SECONDS = (5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400)
 """The waits before the second attempt and each one after it."""
 
 LONGEST_RETRY_AFTER = 7 * 86_400
-"""In seconds: what a receiver may ask to wait. Its event is kept so long at least."""
+"""The longest `Retry-After` of a receiver that is respected, in seconds. Events are kept at least
+so long."""
 
 RETRY_SPREAD = 0.2
-"""By which part of itself a wait is longer or shorter, so that not all come back at once."""
+"""The fraction by which a wait is randomly longer or shorter, so that retries do not coincide."""
 
 FAILING_DAYS = 5
-"""After so many days without one success a webhook is disabled; not by the first attempt of a
-delivery, as nothing else may have been tried for days."""
+"""A webhook is disabled after so many days without a success, but not by the first attempt of a
+delivery, since nothing may have been tried for days before."""
 
 webhook_description = Measured(0, 200)
 
 
 class Webhook(msgspec.Struct, frozen=True):
-    """Where events go. `types` are those that it is told, `noun.*` and `*` among them.
+    """Where events are sent. `types` are those that it gets, also as `noun.*` and `*`.
 
-    `secret` signs; so does `former_secret` until `former_until`; both are encrypted. Events up to
-    `told_up_to` have become deliveries where they match; deliveries up to `dropped_up_to` that were
-    pending are given up. `failing_since` is when the first attempt failed since the last success,
-    since it has this URL, and since something was tried in time; a test that fails does not count.
+    `secret` signs deliveries, and until `former_until` so does `former_secret`; both are encrypted.
+    Events up to `told_up_to` have become deliveries if they match. Deliveries up to `dropped_up_to`
+    that were pending are given up. `failing_since` is the first failed attempt since the last
+    success, since the URL was set, and since something was tried in time; failed tests do not
+    count.
     """
 
     id: int
@@ -61,7 +63,7 @@ class Webhook(msgspec.Struct, frozen=True):
 
     @property
     def enabled(self) -> bool:
-        """Whether anything is sent to it."""
+        """Whether events are sent to it."""
         return self.disabled_reason is None
 
     def secrets(self, now: int) -> list[bytes]:
@@ -71,9 +73,9 @@ class Webhook(msgspec.Struct, frozen=True):
 
 
 class Delivery(msgspec.Struct, frozen=True):
-    """An event on its way to a webhook. `status` is `pending`, `delivered` or `failed`;
-    `next_attempt_at` is there while it is pending. The rest is of the last attempt: its status and
-    the beginning of the answer, or else why there is none, and how long it took."""
+    """The delivery of an event to a webhook. `status` is `pending`, `delivered` or `failed`;
+    `next_attempt_at` is set while it is pending. The other fields describe the last attempt: its
+    status and the beginning of the answer, or why there is none, and how long it took."""
 
     id: int
     webhook_id: int
@@ -90,7 +92,7 @@ class Delivery(msgspec.Struct, frozen=True):
 
 
 def as_it_stands(delivery: Delivery, webhook: Webhook) -> Delivery:
-    """A delivery as it shows: what was pending when its webhook was disabled has failed."""
+    """A delivery as it is shown: one that was pending when its webhook was disabled has failed."""
     if delivery.status != "pending" or delivery.id > webhook.dropped_up_to:
         return delivery
     return msgspec.structs.replace(
@@ -99,8 +101,7 @@ def as_it_stands(delivery: Delivery, webhook: Webhook) -> Delivery:
 
 
 def webhook_type(text: str) -> str:
-    """Accept a type of event, `noun.*` or `*`, without white space around it; raises
-    `BrokenRule`."""
+    """Accepts a type of event, `noun.*` or `*`, and strips white space. Raises `BrokenRule`."""
     text = text.strip()
     if text != EVERYTHING:
         if "," in text:
@@ -110,15 +111,15 @@ def webhook_type(text: str) -> str:
 
 
 def covered(types: tuple[str, ...]) -> frozenset[str]:
-    """The types of events that a webhook of these is told."""
+    """The types of events that a webhook with these `types` gets."""
     if EVERYTHING in types:
         return frozenset(EVENT_TYPES)
     return frozenset(name for one in types for name in event_types(one))
 
 
 def retry_at(now: int, attempts: int, chance: float, retry_after: int | None) -> int | None:
-    """When a delivery is tried again after so many failed attempts, in epoch milliseconds; None:
-    never. `chance` is from 0 to 1; `retry_after` is what the receiver asked for, in seconds."""
+    """When a delivery is retried after so many failed attempts, in epoch milliseconds; None: never.
+    `chance` is a random number from 0 to 1; `retry_after` is the receiver's, in seconds."""
     if attempts > len(RETRY_SECONDS):
         return None
     spread = 1 - RETRY_SPREAD + 2 * RETRY_SPREAD * chance

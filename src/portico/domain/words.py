@@ -1,6 +1,6 @@
-"""The words that a value may be, where they are few.
+"""The values of fields that have only a few.
 
-The command line offers them as choices, so this module imports nothing that takes time to load.
+The command line offers them as choices, so this module imports nothing that is slow to load.
 """
 
 from typing import Literal, get_args
@@ -12,4 +12,4 @@ KEY_TYPES: tuple[KeyType, ...] = get_args(KeyType)
 
 Format = Literal["csv", "ndjson"]
 FORMATS: tuple[Format, ...] = get_args(Format)
-"""The forms of a file of products."""
+"""The formats of a file of products."""

@@ -15,13 +15,13 @@ class _OfKey(Event, frozen=True):
 
 
 class KeyCreated(_OfKey, frozen=True):
-    """An API key was made."""
+    """An API key was created."""
 
     action = "key.created"
 
     @property
     def details(self) -> Details:
-        """Its name, type and owner, and what bounds it."""
+        """Its name, type, owner, scopes and networks."""
         key = self.key
         details: Details = {"name": key.name, "type": key.type, "user_id": key.user_id}
         if key.scopes is not None:
@@ -32,13 +32,13 @@ class KeyCreated(_OfKey, frozen=True):
 
 
 class KeyRotated(_OfKey, frozen=True):
-    """An API key got a successor."""
+    """An API key was replaced by a successor."""
 
     action = "key.rotated"
 
     successor: ApiKey
     previous_end: int
-    """When the rotated one ends, in epoch milliseconds."""
+    """When the rotated key expires, in epoch milliseconds."""
 
     @property
     def details(self) -> Details:
@@ -47,7 +47,7 @@ class KeyRotated(_OfKey, frozen=True):
 
 
 class KeyRevoked(_OfKey, frozen=True):
-    """An API key was ended; `key` is as it is now."""
+    """An API key was revoked; `key` is its new state."""
 
     action = "key.revoked"
 

@@ -1,6 +1,6 @@
-"""What a change reports to have happened: one class per kind, in the module of its noun.
+"""The notes by which a change reports what happened: one class per kind, in its noun's module.
 
-The audit log's lines and the events that readers get are both made of these.
+Both the audit log's lines and published events are made from them.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ Details = dict[str, Any]
 
 
 def moved(before: msgspec.Struct, now: msgspec.Struct, names: Iterable[str]) -> Details:
-    """Those of these fields that differ, each as `{"from": …, "to": …}`."""
+    """The fields, of `names`, whose values differ, each as `{"from": …, "to": …}`."""
     return {
         name: {"from": getattr(before, name), "to": getattr(now, name)}
         for name in names
@@ -22,17 +22,17 @@ def moved(before: msgspec.Struct, now: msgspec.Struct, names: Iterable[str]) -> 
 
 class Event(msgspec.Struct, frozen=True):
     """Something that happened. `action` is its name in the audit log, such as `product.created`,
-    and `target` the kind of thing it happened to, such as `product`."""
+    and `target` the kind of thing that it happened to, such as `product`."""
 
     action: ClassVar[str]
     target: ClassVar[str | None] = None
 
     @property
     def target_id(self) -> int | str | None:
-        """The id of the thing it happened to, if there is one."""
+        """The id of the thing that it happened to, if there is one."""
         return None
 
     @property
     def details(self) -> Details:
-        """What the audit log shows besides. Never contains secrets."""
+        """Further details for the audit log. Never contains secrets."""
         return {}

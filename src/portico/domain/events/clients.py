@@ -22,7 +22,7 @@ class _OfClient(Event, frozen=True):
 class _WholeClient(_OfClient, frozen=True):
     @property
     def details(self) -> Details:
-        """What it is registered with, and whose it is."""
+        """What it is registered with, and its owner."""
         client = self.client
         return {
             "name": client.name,
@@ -40,7 +40,7 @@ class ClientCreated(_WholeClient, frozen=True):
 
 
 class ClientChanged(_OfClient, frozen=True):
-    """What an OAuth client is registered with changed."""
+    """The registration of an OAuth client changed."""
 
     action = "client.changed"
 
@@ -57,19 +57,19 @@ class ClientChanged(_OfClient, frozen=True):
 
 
 class ClientSecretRenewed(_OfClient, frozen=True):
-    """An OAuth client got another secret."""
+    """An OAuth client got a new secret."""
 
     action = "client.secret_renewed"
 
 
 class ClientDeleted(_WholeClient, frozen=True):
-    """An OAuth client is gone, with all that was granted to it."""
+    """An OAuth client was deleted, with all grants to it."""
 
     action = "client.deleted"
 
 
 class ClientRefused(_OfClient, frozen=True):
-    """Somebody posed as an OAuth client, and could not prove it."""
+    """A request claimed to be from an OAuth client and failed to authenticate."""
 
     action = "client.refused"
 
@@ -83,5 +83,5 @@ class ClientAuthorized(_OfClient, frozen=True):
 
     @property
     def details(self) -> Details:
-        """What they allowed."""
+        """The granted scopes."""
         return {"scopes": spelled(self.scopes)}

@@ -6,7 +6,7 @@ from portico.domain.factors import Authenticator, Passkey
 
 
 class FactorAdded(OfUser, frozen=True):
-    """An account has a factor more."""
+    """A factor was added to an account."""
 
     action = "factor.added"
 
@@ -15,12 +15,12 @@ class FactorAdded(OfUser, frozen=True):
 
     @property
     def details(self) -> Details:
-        """What it is, its name, and its id, since two may have one name."""
+        """Its kind and name, and its id, since two may have the same name."""
         return {"kind": self.kind, "name": self.factor.name, "id": self.factor.id}
 
 
 class FactorRenamed(FactorAdded, frozen=True):
-    """A factor, here as it was before, has another name."""
+    """A factor got another name; `factor` is as it was before."""
 
     action = "factor.renamed"
 
@@ -28,13 +28,13 @@ class FactorRenamed(FactorAdded, frozen=True):
 
     @property
     def details(self) -> Details:
-        """As above, with the old name and the new one."""
+        """Its kind, its old and new name, and its id."""
         name = {"from": self.factor.name, "to": self.name}
         return {"kind": self.kind, "name": name, "id": self.factor.id}
 
 
 class FactorRemoved(FactorAdded, frozen=True):
-    """An account has a factor less."""
+    """A factor was removed from an account."""
 
     action = "factor.removed"
 
@@ -53,19 +53,19 @@ class FactorsReset(OfUser, frozen=True):
 
 
 class RecoveryCodesRenewed(OfUser, frozen=True):
-    """An account has new recovery codes, and its old ones open nothing."""
+    """An account has new recovery codes; the old ones are no longer accepted."""
 
     action = "recovery_codes.renewed"
 
 
 class RecoveryCodeUsed(OfUser, frozen=True):
-    """A recovery code took the place of a factor."""
+    """A recovery code was used instead of a factor."""
 
     action = "recovery_code.used"
 
 
 class PasskeyRefused(OfUser, frozen=True):
-    """A passkey counted less than before: there are two of it."""
+    """A passkey's signature counter went back: it was cloned."""
 
     action = "passkey.refused"
 
@@ -78,12 +78,12 @@ class PasskeyRefused(OfUser, frozen=True):
 
 
 class SecondFactorAsked(OfUser, frozen=True):
-    """Whoever knew the password, or came from a provider, was asked for the second factor."""
+    """After the password or another provider, the user was asked for the second factor."""
 
     action = "second_factor.asked"
 
 
 class SecondFactorRefused(OfUser, frozen=True):
-    """Whoever knew the password gave a wrong code, or none, or had nothing to give one by."""
+    """After the right password, the second factor was wrong, missing or not set up."""
 
     action = "second_factor.refused"

@@ -15,30 +15,30 @@ class OfInvitation(Event, frozen=True):
 
     @property
     def details(self) -> Details:
-        """Whom it is for, and as what."""
+        """Its e-mail, role and plan."""
         its = self.invitation
         return {"email": its.email, "role": its.role, "plan": its.plan}
 
 
 class Invited(OfInvitation, frozen=True):
-    """An admin invited somebody, or did so again."""
+    """An admin invited someone, or renewed an invitation."""
 
     action = "invitation.created"
 
 
 class InvitationRevoked(OfInvitation, frozen=True):
-    """An admin took an invitation back."""
+    """An admin revoked an invitation."""
 
     action = "invitation.revoked"
 
 
 class InvitationAccepted(OfInvitation, frozen=True):
-    """Whoever was invited, or signed up, has an account now."""
+    """The invited or signed-up person now has an account."""
 
     action = "invitation.accepted"
 
 
 class SignedUp(OfInvitation, frozen=True):
-    """Somebody asked for an account, and was sent a link."""
+    """Someone asked for an account and was sent a link."""
 
     action = "sign_up"

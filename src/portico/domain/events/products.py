@@ -33,14 +33,14 @@ class ProductChanged(_OfProduct, frozen=True):
 
     @property
     def details(self) -> Details:
-        """The names of the fields that differ, but for `updated_at`."""
+        """The names of the fields that differ, except `updated_at`."""
         names = (f for f in self.product.__struct_fields__ if f != "updated_at")
         fields = [f for f in names if getattr(self.product, f) != getattr(self.before, f)]
         return {"fields": fields}
 
 
 class ProductDeleted(_OfProduct, frozen=True):
-    """A product was deleted; `product` is as it was."""
+    """A product was deleted; `product` is its last state."""
 
     action = "product.deleted"
 
@@ -50,8 +50,8 @@ class ProductDeleted(_OfProduct, frozen=True):
 
 
 class ProductsImported(Event, frozen=True):
-    """Products were imported from a file. The ids of all that are new or changed are from
-    `first_id` to `last_id`, both included."""
+    """Products were imported from a file. The ids of new and changed ones are from `first_id` to
+    `last_id`, both included."""
 
     action = "products.imported"
     target = "product"
@@ -75,5 +75,5 @@ class SandboxReset(Event, frozen=True):
 
     @property
     def details(self) -> Details:
-        """How many samples of each kind there are."""
+        """How many samples of each kind were created."""
         return self.filled

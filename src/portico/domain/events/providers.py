@@ -5,7 +5,7 @@ from portico.domain.events.users import OfUser
 
 
 class ProviderLinked(OfUser, frozen=True):
-    """Somebody at a provider signs in as an account from now on."""
+    """An identity at another provider was linked to an account."""
 
     action = "provider.linked"
 
@@ -13,11 +13,11 @@ class ProviderLinked(OfUser, frozen=True):
 
     @property
     def details(self) -> Details:
-        """Whose word counts."""
+        """The provider's issuer."""
         return {"issuer": self.issuer}
 
 
 class ProviderUnlinked(ProviderLinked, frozen=True):
-    """Somebody at a provider signs in as an account no longer."""
+    """An identity at another provider was unlinked from an account."""
 
     action = "provider.unlinked"

@@ -8,7 +8,7 @@ from portico.domain.users import User
 
 
 class SignedIn(OfUser, frozen=True):
-    """Somebody signed in: by a provider, a passkey, or else by their password."""
+    """A user signed in: by a provider, a passkey, or otherwise a password."""
 
     action = "sign_in"
 
@@ -18,8 +18,7 @@ class SignedIn(OfUser, frozen=True):
 
     @property
     def details(self) -> Details:
-        """The provider's name, or which passkey it was, and what came after the first step; nothing
-        of a password alone."""
+        """The provider's name or the passkey, and the second factor; empty for a password alone."""
         details: Details = {}
         if self.provider is not None:
             details["provider"] = self.provider
@@ -31,8 +30,8 @@ class SignedIn(OfUser, frozen=True):
 
 
 class SignInRefused(Event, frozen=True):
-    """Somebody gave a wrong password, or an e-mail that nobody has, or proved to own a suspended
-    account, or came from a provider that those of their domain may not use."""
+    """A sign-in failed: by a wrong password, an unknown e-mail, a suspended account, or a provider
+    that the user's domain may not use."""
 
     action = "sign_in.refused"
     target = "user"
@@ -46,12 +45,12 @@ class SignInRefused(Event, frozen=True):
 
     @property
     def details(self) -> Details:
-        """Whether the account is suspended, where it is."""
+        """Says so if the account is suspended."""
         return {"suspended": True} if self.user and self.user.suspended_at is not None else {}
 
 
 class SignedOut(Event, frozen=True):
-    """A session was ended by itself."""
+    """A session was ended with its own cookie."""
 
     action = "sign_out"
     target = "session"
@@ -71,7 +70,7 @@ class SessionRevoked(Event, frozen=True):
 
     session: Session
     replaced: bool = False
-    """Whether its browser signed in once more."""
+    """Whether it ended because its browser signed in again."""
 
     @property
     def target_id(self) -> int:
@@ -79,13 +78,13 @@ class SessionRevoked(Event, frozen=True):
 
     @property
     def details(self) -> Details:
-        """Whose it was, and why it ended where that was not by hand."""
+        """Its user, and the reason unless it was ended by hand."""
         why = {"reason": "its browser signed in again"} if self.replaced else {}
         return {"user_id": self.session.user_id, **why}
 
 
 class SignedOutEverywhere(OfUser, frozen=True):
-    """All that an account was signed in with ended."""
+    """All sessions and grants of an account were ended."""
 
     action = "sign_out.everywhere"
 
@@ -99,7 +98,7 @@ class SignedOutEverywhere(OfUser, frozen=True):
 
 
 class GrantRevoked(Event, frozen=True):
-    """A login or a consent was ended; `why` tells more of it."""
+    """A login or a consent was revoked; `why` has the details."""
 
     action = "grant.revoked"
     target = "grant"
@@ -114,12 +113,12 @@ class GrantRevoked(Event, frozen=True):
 
     @property
     def details(self) -> Details:
-        """Whose it was, and why it ended."""
+        """Its user, and why it was revoked."""
         return {"user_id": self.user_id, **self.why}
 
 
 class SigningKeyCreated(Event, frozen=True):
-    """A key pair for JSON Web Tokens was made."""
+    """A key pair for JSON Web Tokens was created."""
 
     action = "signing_key.created"
     target = "signing_key"
@@ -133,12 +132,13 @@ class SigningKeyCreated(Event, frozen=True):
 
     @property
     def details(self) -> Details:
-        """Whether it signs from now on, and not only once others know it."""
+        """Whether it signs at once, rather than after it has been published for a while."""
         return {"at_once": self.at_once}
 
 
 class Reencrypted(Event, frozen=True):
-    """What former secrets of the installation had encrypted is under the present one."""
+    """Values encrypted with former secrets of the installation are now encrypted with the current
+    one."""
 
     action = "secret.reencrypted"
 
@@ -146,5 +146,5 @@ class Reencrypted(Event, frozen=True):
 
     @property
     def details(self) -> Details:
-        """How many values of which tables."""
+        """How many values of each table."""
         return dict(self.counts)

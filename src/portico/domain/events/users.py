@@ -35,12 +35,12 @@ class UserChanged(OfUser, frozen=True):
 
     @property
     def fields(self) -> list[str]:
-        """The names of the fields that differ, of those that the audit log names."""
+        """The names of the fields that differ, of those that the audit log records."""
         return [f for f in _NAMED if getattr(self.user, f) != getattr(self.before, f)]
 
     @property
     def details(self) -> Details:
-        """The names of the fields; for those that decide on access, also the old and new value."""
+        """The names of the fields, and for those that affect access the old and new value."""
         return {"fields": self.fields, **moved(self.before, self.user, _TOLD_WHOLE)}
 
 
@@ -84,7 +84,7 @@ class UserResumed(OfUser, frozen=True):
 
 
 class PasswordChanged(OfUser, frozen=True):
-    """An account has a new password; what was signed in with the old one was ended."""
+    """An account has a new password; sign-ins with the old one were ended."""
 
     action = "password.changed"
 
@@ -102,13 +102,13 @@ class PasswordRefused(OfUser, frozen=True):
 
 
 class EmailVerified(OfUser, frozen=True):
-    """The user proved to receive mail at the account's address."""
+    """The user proved that they receive mail at the account's address."""
 
     action = "email.verified"
 
 
 class LinkGiven(OfUser, frozen=True):
-    """An admin was shown a link to hand over to the account's user."""
+    """An admin was shown a link to give to the account's user."""
 
     action = "link.given"
 

@@ -5,7 +5,7 @@ from portico.domain.webhooks import Webhook
 
 
 class OfWebhook(Event, frozen=True):
-    """Something that happened to a webhook, which is as it is now."""
+    """Something that happened to a webhook; `webhook` is its new state."""
 
     target = "webhook"
 
@@ -17,13 +17,13 @@ class OfWebhook(Event, frozen=True):
 
 
 class WebhookCreated(OfWebhook, frozen=True):
-    """A webhook was made."""
+    """A webhook was created."""
 
     action = "webhook.created"
 
     @property
     def details(self) -> Details:
-        """Where it leads, and what it is told."""
+        """Its URL, and the types that it gets."""
         return {"url": self.webhook.url, "types": list(self.webhook.types)}
 
 
@@ -41,36 +41,36 @@ class WebhookChanged(OfWebhook, frozen=True):
 
 
 class WebhookEnabled(OfWebhook, frozen=True):
-    """A webhook is sent events again."""
+    """A webhook was enabled again."""
 
     action = "webhook.enabled"
 
 
 class WebhookDisabled(OfWebhook, frozen=True):
-    """A webhook is sent nothing any more."""
+    """A webhook was disabled."""
 
     action = "webhook.disabled"
 
     @property
     def details(self) -> Details:
-        """Why."""
+        """The reason."""
         return {"reason": self.webhook.disabled_reason}
 
 
 class WebhookSecretRotated(OfWebhook, frozen=True):
-    """A webhook got another secret."""
+    """A webhook got a new secret."""
 
     action = "webhook.secret_rotated"
 
 
 class WebhookTested(OfWebhook, frozen=True):
-    """A test delivery was asked for."""
+    """A test delivery was requested."""
 
     action = "webhook.tested"
 
 
 class WebhookRedelivered(OfWebhook, frozen=True):
-    """A delivery was asked for once more."""
+    """Another delivery of an event was requested."""
 
     action = "webhook.redelivered"
 
@@ -78,16 +78,16 @@ class WebhookRedelivered(OfWebhook, frozen=True):
 
     @property
     def details(self) -> Details:
-        """Of which event."""
+        """The event."""
         return {"event_id": self.event_id}
 
 
 class WebhookDeleted(OfWebhook, frozen=True):
-    """A webhook is gone."""
+    """A webhook was deleted."""
 
     action = "webhook.deleted"
 
     @property
     def details(self) -> Details:
-        """Where it led."""
+        """Its URL."""
         return {"url": self.webhook.url}
