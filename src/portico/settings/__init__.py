@@ -1,4 +1,4 @@
-"""Settings: read once at the start, from portico.toml, then PORTICO_* variables, then flags."""
+"""Settings, read once at the start: from portico.toml, then PORTICO_* variables, then flags."""
 
 from portico.settings.composed import SETTINGS, Settings, markdown_table
 from portico.settings.declaring import SettingError

@@ -1,4 +1,4 @@
-"""Where everybody else finds it."""
+"""The public addresses."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ ADDRESSES = ("base_url", "sandbox_url", "auth_url", "sandbox_auth_url", "dashboa
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PublicAddresses(Group):
-    """Five addresses, the domain of their cookie, and whose pages may call them. No address has a
-    final slash."""
+    """Five addresses, the domain of their cookie, and the origins that may call them. No address
+    ends with a slash."""
 
     base_url: Annotated[
         str,
@@ -73,18 +73,18 @@ class PublicAddresses(Group):
 
     @property
     def host_names(self) -> frozenset[str]:
-        """The hosts of the five addresses, as a certificate names them: no port, no brackets."""
+        """The hosts of the five addresses as in a certificate: no port, no brackets."""
         return frozenset(urlsplit(address).hostname or "" for address in self.addresses)
 
     @property
     def cookieless(self) -> Mapping[str, str]:
-        """Those of the five whose host may set no cookie for `cookie_domain`, and that host."""
+        """The addresses whose host cannot set a cookie for `cookie_domain`, each with that host."""
         hosts = {name: urlsplit(getattr(self, name)).hostname or "" for name in ADDRESSES}
         shared = f".{self.cookie_domain}" if self.cookie_domain else ""
         return {name: host for name, host in hosts.items() if not f".{host}".endswith(shared)}
 
     def check(self, sources: Sources) -> None:
-        """Tells the five addresses apart, and sees that the shared cookie can reach those given."""
+        """Checks that the addresses differ, and that the given ones can set the shared cookie."""
         for one, other in permutations(ADDRESSES, 2):
             inner, outer = getattr(self, one), getattr(self, other)
             if inner == outer:
@@ -92,7 +92,7 @@ class PublicAddresses(Group):
                     f"{named(one, sources)} must differ from {named(other, sources)}:"
                     f" both are {inner}"
                 )
-            # Below the API's base every path is a resource's; elsewhere the longer base may win.
+            # Every path below the API's base belongs to the API; elsewhere the longer base wins.
             if other in {"base_url", "sandbox_url"} and inner.startswith(f"{outer}/"):
                 raise SettingError(
                     f"{named(one, sources)} must not lie within {named(other, sources)}:"
@@ -107,7 +107,7 @@ class PublicAddresses(Group):
 
 
 def following(values: Mapping[str, Any]) -> dict[str, str]:
-    """The five addresses; those that are unset follow `host` and `port`."""
+    """The five addresses; unset ones are derived from `host` and `port`."""
     host, port = values["host"], values["port"]
     name = "localhost" if host in {"0.0.0.0", "::", "127.0.0.1"} else host  # noqa: S104 - compared, not bound
     origin = f"https://{f'[{name}]' if ':' in name else name}" + ("" if port == 443 else f":{port}")

@@ -1,4 +1,4 @@
-"""All settings: every group of them in one."""
+"""All settings: every group in one class."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,14 +20,14 @@ from portico.settings.values import redacted
 class Settings(Stores, Listening, PublicAddresses, Mail, SigningIn, Events, Limits, Observability):
     """Every setting, parsed and checked. Paths are absolute.
 
-    What needs one group alone takes that group.
+    Code that needs a single group takes that group.
     """
 
     secrets_file: Path | None = None
-    """The portico.toml, where it holds a secret."""
+    """The path of portico.toml if it contains a secret."""
 
     def check(self, sources: Sources) -> None:
-        """What each group must obey, and then all together."""
+        """Checks each group, and then all together."""
         for group in GROUPS:
             group.check(self, sources)
         if self.workers > 1 and self.valkey_url is None:
@@ -38,7 +38,7 @@ class Settings(Stores, Listening, PublicAddresses, Mail, SigningIn, Events, Limi
 
     @property
     def local_authority(self) -> Path | None:
-        """The certificate that clients must trust, where no other serves than the local one's."""
+        """The local authority's certificate, which clients must trust; None if it is not used."""
         local = self.tls and self.tls_cert is None
         return (self.data / "tls" / "ca.pem").resolve() if local else None
 
@@ -52,7 +52,7 @@ class Settings(Stores, Listening, PublicAddresses, Mail, SigningIn, Events, Limi
 
 
 def _hidden(value: str) -> str:
-    """A secret as it may be shown: of a URL the place."""
+    """A secret as it may be shown: a URL without its password, else nothing."""
     return redacted(value) if "://" in value else "***"
 
 
@@ -67,6 +67,6 @@ SETTINGS: tuple[Setting, ...] = tuple(
 
 
 def markdown_table() -> str:
-    """The settings as a Markdown table, one row each, for the documents."""
+    """The settings as a Markdown table for the documents, one row each."""
     head = "| Key in `portico.toml` | Variable | Default | Meaning |\n|---|---|---|---|\n"
     return head + "".join(f"{setting.row}\n" for setting in SETTINGS)

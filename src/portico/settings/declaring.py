@@ -1,6 +1,6 @@
-"""How a setting is declared: once, as a field of a group of settings.
+"""Declaring a setting: once, as a field of a group of settings.
 
-Its key in portico.toml, its variable, its flag and its row in the documents all follow from that.
+Its key in portico.toml, its variable, its flag and its row in the documents are derived from that.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,29 +11,30 @@ from portico.domain.errors import BrokenRule
 
 
 class SettingError(Exception):
-    """A setting is unknown or impossible: one line for the operator, which holds no password."""
+    """A setting is unknown or has an impossible value. The message is one line for the operator,
+    without passwords."""
 
 
 Sources = Mapping[str, str]
-"""Where each setting that was given came from, by its name."""
+"""The source of each given setting, by its name."""
 
 
 class Group:
-    """Settings of one matter: a frozen dataclass whose fields are declared settings."""
+    """Related settings: a frozen dataclass whose fields are declared settings."""
 
     def check(self, sources: Sources) -> None:
-        """What the group's settings must obey together; raises `SettingError`."""
+        """Checks the group's settings together. Raises `SettingError`."""
 
 
 def named(name: str, sources: Sources) -> str:
-    """A setting as a message names it: with where its value came from."""
+    """A setting's name for a message, with the source of its value."""
     return f"{name} (from {sources[name]})" if name in sources else f"{name} (by default)"
 
 
 def content(name: str, file: Path, sources: Sources) -> bytes:
-    """What the file holds that a setting names. Raises `SettingError`."""
+    """The content of the file that a setting names. Raises `SettingError`."""
     try:
-        if file.exists() and not file.is_file():  # a pipe may keep its reader waiting for ever
+        if file.exists() and not file.is_file():  # reading a pipe may block for ever
             raise SettingError(f"{named(name, sources)} is no regular file: {str(file)!r}")
         return file.read_bytes()
     except OSError as error:
@@ -44,10 +45,10 @@ def content(name: str, file: Path, sources: Sources) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What may be set, and how.
+    """The declaration of one setting.
 
-    `default` is text, as a variable would hold it; None is unset. `kind` is what portico.toml may
-    hold beside text. The value of a `secret` is never shown.
+    `default` is text, as in a variable; None is unset. `kind` is the type that portico.toml may
+    have beside text. The value of a `secret` is never shown.
     """
 
     name: str
@@ -59,12 +60,12 @@ class Setting:
 
     @property
     def variable(self) -> str:
-        """The environment variable, `PORTICO_DATABASE_URL`."""
+        """The environment variable, such as `PORTICO_DATABASE_URL`."""
         return f"PORTICO_{self.name.upper()}"
 
     @property
     def flag(self) -> str:
-        """The flag of the command line, `--database-url`."""
+        """The command-line flag, such as `--database-url`."""
         return f"--{self.name.replace('_', '-')}"
 
     @property
@@ -74,11 +75,11 @@ class Setting:
         return f"| `{self.name}` | `{self.variable}` | {default} | {self.description} |"
 
     def read(self, value: object) -> object:
-        """The value in its own type, from text or from what portico.toml holds."""
+        """The parsed value, from text or from a value in portico.toml. Raises `BrokenRule`."""
         text = self._text(value)
         if not text.isprintable():
             raise BrokenRule("must not contain line ends or other control characters")
-        # An empty variable is more often a lost secret than a wish for the default.
+        # An empty variable is more often a missing secret than a request for the default.
         if not text.strip() and self.kind is not list:
             raise BrokenRule("must have a value, or be removed")
         return self.parse(text)
@@ -104,5 +105,5 @@ def declared(
     kind: type = str,
     secret: bool = False,
 ) -> Callable[[str], Setting]:
-    """Makes a setting when its field's name is known: the metadata of that field."""
+    """The metadata of a field: a function that makes its `Setting` from its name."""
     return lambda name: Setting(name, default, parse, description, kind, secret)

@@ -1,4 +1,4 @@
-"""What is told of changes, and where to."""
+"""Events and webhooks."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -10,14 +10,14 @@ from portico.settings.values import networks, whole
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Events(Group):
-    """How long events are kept, and where webhooks may lead."""
+    """How long events are kept, and where webhooks may send them."""
 
     events_days: Annotated[
         int,
         declared(
             "30",
-            # The waits between a delivery's attempts take three to four days together, one that its
-            # receiver asks for up to a week.
+            # The retries of a delivery take three to four days, a receiver's `Retry-After` up to a
+            # week.
             whole(7, 3650),
             "days that events can be read, and deliveries of webhooks be looked at",
             kind=int,

@@ -1,4 +1,4 @@
-"""How much of something there may be."""
+"""Limits of sizes, counts and rates."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from portico.settings.values import whole
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Limits(Group):
-    """What a client may send, and how often."""
+    """How much clients may send, and how much the server counts and keeps for them."""
 
     body_limit: Annotated[
         int,

@@ -1,4 +1,4 @@
-"""Where the server listens, and whom it believes."""
+"""Where the server listens, and which proxies it trusts."""
 
 from dataclasses import dataclass
 from itertools import permutations
@@ -12,7 +12,7 @@ from portico.settings.values import listening_address, networks, switch, whole
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Listening(Group):
-    """The listeners, what encrypts them, and the proxies in front."""
+    """The listeners, their TLS, and the proxies in front of them."""
 
     host: Annotated[
         str,
@@ -79,7 +79,8 @@ class Listening(Group):
     ]
 
     def check(self, sources: Sources) -> None:
-        """Two ports, TLS or a proxy that has it, and a certificate with its key."""
+        """Checks that TLS is on or left to a proxy, that the ports differ, and that the certificate
+        has a key."""
         if not self.tls and not self.trusted_proxies:
             raise SettingError(
                 f"{named('tls', sources)} may be off only behind a proxy that terminates TLS: name"

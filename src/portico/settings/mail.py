@@ -1,4 +1,4 @@
-"""How mail leaves."""
+"""Outgoing mail."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -10,7 +10,7 @@ from portico.settings.values import mail_server
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Mail(Group):
-    """The mail server, and who writes."""
+    """The mail server and the sender."""
 
     smtp_url: Annotated[
         str | None,
@@ -27,7 +27,7 @@ class Mail(Group):
     ]
 
     def check(self, sources: Sources) -> None:
-        """A mail server needs a sender."""
+        """Checks that a mail server comes with a sender."""
         if self.smtp_url is not None and self.mail_from is None:
             raise SettingError(
                 f"{named('smtp_url', sources)} needs an address that mails come from: set mail_from"

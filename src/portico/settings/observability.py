@@ -1,4 +1,4 @@
-"""What the operator sees of it."""
+"""The audit log, metrics, logs and traces."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from portico.settings.values import collector, networks, switch, whole
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Observability(Group):
-    """Logs, metrics and traces."""
+    """What operators can observe, and how long it is kept."""
 
     audit_days: Annotated[
         int | None,
@@ -71,7 +71,7 @@ class Observability(Group):
     ]
 
     def check(self, sources: Sources) -> None:
-        """See `Group`."""
+        """Checks that an archive comes with a limit."""
         if self.audit_archive is not None and self.audit_days is None:
             raise SettingError(
                 f"{named('audit_archive', sources)} takes what audit_days removes, and that is not"

@@ -1,4 +1,4 @@
-"""The tables `[sign_in.NAME]` of portico.toml: other providers that people may sign in with."""
+"""The tables `[sign_in.NAME]` of portico.toml: other providers that users may sign in with."""
 
 import re
 from collections.abc import Callable
@@ -13,13 +13,13 @@ _NEEDED = ("issuer", "client_id", "client_secret")
 
 
 def providers(tables: object) -> tuple[Provider, ...]:
-    """The providers of these tables, in their order. Raises `BrokenRule`, which holds no secret."""
+    """The providers in these tables, in their order. Raises `BrokenRule`, without secrets."""
     if not isinstance(tables, dict):
         raise BrokenRule("sign_in must be tables, [sign_in.NAME]")
     found = tuple(_provider(name, table) for name, table in tables.items())
     issuers = [provider.issuer.rstrip("/") for provider in found]
     for provider in found:
-        # A link is to an issuer's subject, which another client of it may see under another name.
+        # Accounts are linked to an issuer's subject, which may differ for another of its clients.
         if issuers.count(provider.issuer.rstrip("/")) > 1:
             raise BrokenRule(f"sign_in.{provider.name}.issuer is another provider's too")
     return found

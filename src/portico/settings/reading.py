@@ -1,6 +1,6 @@
-"""Reading the settings: which source wins, and what is said of an impossible one.
+"""Reading the settings: which source wins, and the error for an impossible one.
 
-Whether a store answers or a certificate fits its key is not settled here.
+Whether a store responds or a certificate matches its key is not checked here.
 """
 
 import re
@@ -18,7 +18,7 @@ from portico.settings.values import plans, redacted, suggestion
 
 CONFIG_VARIABLE = "PORTICO_CONFIG"
 CLIENTS_VARIABLES = ("PORTICO_API_KEY", "PORTICO_CA")
-"""Those of the clients, which stand in the same shell and mean nothing here."""
+"""The variables of the clients, which are often set in the same shell and are ignored here."""
 
 _PASSWORD = re.compile(r"://[^/@]*:[^/@]*@|[?&]password=")
 
@@ -33,7 +33,7 @@ class _Given(NamedTuple):
 
 
 def nothing_runs(_data: Path) -> Mapping[str, str | int]:
-    """No server tells of what it runs with."""
+    """The default for `running`: the settings of no server."""
     return {}
 
 
@@ -43,11 +43,12 @@ def load(
     cwd: Path,
     running: Callable[[Path], Mapping[str, str | int]] = nothing_runs,
 ) -> Settings:
-    """Read the settings from portico.toml, then `environ`, then `flags`; the later one wins.
+    """Reads the settings from portico.toml, then `environ`, then `flags`; the later one wins.
 
     `flags` are named like the settings; None is a flag that was not given. Relative paths start at
-    `cwd`. What nobody gives is as `running` tells of the server that uses the data directory, then
-    as by default. Raises `SettingError` at the first unknown or impossible setting, whichever wins.
+    `cwd`. A setting without a source is taken from `running`, which returns those of the server
+    that uses the data directory, else it has its default. Raises `SettingError` at the first
+    unknown or impossible setting, even if another source would win.
     """
     file, document = _document(environ, cwd)
     try:
@@ -106,7 +107,7 @@ def _from_file(document: Mapping[str, object], file: Path) -> Iterator[_Given]:
 
 
 def _holds_a_secret(given: _Given) -> bool:
-    """Whether a value is a secret, or a URL with a password."""
+    """Whether a value contains a secret; a URL only if it has a password."""
     text = str(given.value)
     return given.setting.secret and ("://" not in text or bool(_PASSWORD.search(text)))
 

@@ -1,4 +1,4 @@
-"""Who may sign in, and how long that and keys hold."""
+"""Sign-up and sign-in, and how long logins and keys last."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -11,7 +11,7 @@ from portico.settings.values import domains, switch, whole
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SigningIn(Group):
-    """Bounds of logins, consents and keys, what they need, and who makes themselves an account."""
+    """Who may sign up, what a sign-in needs, and how long logins, consents and keys last."""
 
     sign_up: Annotated[
         bool,

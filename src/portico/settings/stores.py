@@ -1,4 +1,4 @@
-"""Where data lies."""
+"""Where data is stored."""
 
 import os
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from portico.settings.values import key_prefix, secret_keys, store_url, switch
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Stores(Group):
-    """The data directory, and the stores that may take its place."""
+    """The data directory, and the stores that can be used instead."""
 
     data: Annotated[
         Path, declared("./portico-data", Path, "directory of databases, keys and certificates")
@@ -97,10 +97,10 @@ class Stores(Group):
     ]
 
     def check(self, sources: Sources) -> None:
-        """A directory that may be one, a database to what belongs to one, and one secret, in a file
-        that can be read."""
+        """Checks that the data directory can be one, that PostgreSQL's further URLs come with
+        `database_url`, and that there is one source of the secret, which can be read."""
         for path in map(str, (self.data, *self.data.parents)):
-            # Those of pathlib raise where a name is too long, or nobody may look.
+            # pathlib's functions raise if a name is too long or permission is missing.
             if os.path.exists(path) and not os.path.isdir(path):  # noqa: PTH110, PTH112 - as above
                 raise SettingError(
                     f"{named('data', sources)} must be a directory: {path!r} is none"

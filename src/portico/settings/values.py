@@ -1,7 +1,7 @@
-"""What the value of a setting means: parsers of text, and the table of plans.
+"""The values of settings: parsers of text, and the tables of plans.
 
-A parser raises `BrokenRule`, worded to follow the setting's name. It knows no other setting and
-opens no file.
+A parser raises `BrokenRule`, whose message continues the setting's name. It knows no other setting
+and opens no file.
 """
 
 import re
@@ -21,7 +21,7 @@ from portico.domain.store_urls import read_store_url
 
 
 def whole(low: int, high: int) -> Callable[[str], int]:
-    """Makes a parser of plain decimal numbers from `low` to `high`."""
+    """A parser of plain decimal numbers from `low` to `high`."""
 
     def parse(text: str) -> int:
         if not re.fullmatch(r"[0-9]{1,12}", text) or not low <= int(text) <= high:
@@ -40,7 +40,8 @@ def switch(text: str) -> bool:
 
 
 def listening_address(text: str) -> str:
-    """One IP address in its shortest spelling; other names than localhost may mean several."""
+    """An IP address in its shortest form. Of names only localhost is accepted: others may have
+    several addresses."""
     try:
         return str(ip_address("127.0.0.1" if text == "localhost" else text))
     except ValueError:
@@ -48,7 +49,7 @@ def listening_address(text: str) -> str:
 
 
 def networks(text: str) -> tuple[Network, ...]:
-    """Addresses and CIDR networks with commas between; empty text is none."""
+    """Comma-separated addresses and CIDR networks; empty text is none."""
     try:
         return tuple(ip_network(part.strip()) for part in text.split(",")) if text.strip() else ()
     except ValueError:
@@ -66,9 +67,9 @@ _BASE = re.compile(
 
 
 def base(text: str) -> str:
-    """A base address in its one spelling, so that two name the same place only if equal.
+    """A base address in its normal form, so that two are the same only if they are equal.
 
-    https, a lower-case host, no port 443, no final slash.
+    It has https, a lower-case host, no port 443 and no final slash.
     """
     match = _BASE.fullmatch(text)
     port = int(match["port"] or 443) if match else 0
@@ -82,15 +83,15 @@ def base(text: str) -> str:
 
 
 def origins(text: str) -> tuple[str, ...]:
-    """Origins of web pages with commas between, or `ANY` alone; empty text is none."""
+    """Comma-separated origins of web pages, or `ANY` alone; empty text is none."""
     if text.strip() == ANY:
         return (ANY,)
     return tuple(origin(part.strip()) for part in text.split(",")) if text.strip() else ()
 
 
 def store_url(*schemes: str, kinds: Collection[str] = ()) -> Callable[[str], str]:
-    """Makes a parser of URLs with one of `schemes`, which one of `kinds` may follow; only the
-    driver knows the rest of its rules."""
+    """A parser of URLs with one of `schemes`, which may be followed by one of `kinds`. The driver
+    checks the rest."""
     known = tuple(f"{scheme}{kind}://" for scheme in schemes for kind in ("", *kinds))
 
     def parse(text: str) -> str:
@@ -102,7 +103,7 @@ def store_url(*schemes: str, kinds: Collection[str] = ()) -> Callable[[str], str
             given = read_store_url(text)
             for host in given.hosts:
                 _ = urlsplit(given.naming(host)).port
-            usable = given.user.count("@") < 2  # drivers disagree on which of two ends a password
+            usable = given.user.count("@") < 2  # drivers disagree on which @ ends the password
         except ValueError:
             usable = False
         if not usable:
@@ -116,8 +117,8 @@ def store_url(*schemes: str, kinds: Collection[str] = ()) -> Callable[[str], str
 
 
 def collector(text: str) -> str:
-    """The address of a collector of OTLP over HTTP, without a slash at its end. Nothing secret may
-    stand in it: it is logged where the collector is away."""
+    """The address of an OTLP collector over HTTP, without a final slash. It may contain no secret,
+    since it is logged when the collector is unreachable."""
     try:
         parts = urlsplit(text)
         usable = (
@@ -141,7 +142,7 @@ def collector(text: str) -> str:
 
 
 def secret_keys(text: str) -> tuple[str, ...]:
-    """Secrets between spaces, line ends or commas, the present one first."""
+    """Secrets separated by white space or commas, the current one first."""
     keys = tuple(_secret_key(part) for part in re.split(r"[\s,]+", text.strip()))
     if len(set(keys)) < len(keys):
         raise BrokenRule("must not hold the same secret twice")
@@ -149,7 +150,7 @@ def secret_keys(text: str) -> tuple[str, ...]:
 
 
 def _secret_key(text: str) -> str:
-    """32 random bytes: as 64 hexadecimal digits, or as Portico once wrote them."""
+    """32 random bytes: as 64 hexadecimal digits, or in the form of older releases."""
     if re.fullmatch(r"[0-9A-Fa-f]{64}", text):
         return text.lower()
     if not re.fullmatch(r"[0-9A-Za-z_-]{43}", text):
@@ -158,14 +159,15 @@ def _secret_key(text: str) -> str:
 
 
 def key_prefix(text: str) -> str:
-    """The beginning of keys. No braces: of what stands in them, a cluster makes a key's slot."""
+    """The beginning of keys. Braces are not allowed: a cluster hashes only what is in them."""
     if not re.fullmatch(r"[A-Za-z0-9_.:-]{1,64}", text):
         raise BrokenRule("must be 1 to 64 of the characters A-Z, a-z, 0-9, _, ., : and -")
     return text
 
 
 def mail_server(text: str) -> str:
-    """A URL of scheme smtp or smtps: a host, perhaps a port, perhaps a user with a password."""
+    """A URL with the scheme smtp or smtps, a host, and optionally a port and a user with a
+    password."""
     try:
         parts = urlsplit(text)
         usable = (
@@ -187,9 +189,9 @@ def mail_server(text: str) -> str:
 
 
 def redacted(url: str) -> str:
-    """A URL as it may be shown: without its password and without its query.
+    """A URL as it may be shown: without its password and query.
 
-    Never fails, and shows less where a badly encoded password makes the parts uncertain.
+    Never fails. It shows less if a badly encoded password makes the parts ambiguous.
     """
     match = re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", url)
     scheme = match[0] if match else ""
@@ -204,7 +206,7 @@ def redacted(url: str) -> str:
 
 
 def domain(text: str) -> str:
-    """A domain of at least two labels, without the dot that cookies once began with."""
+    """A domain of at least two labels, without the leading dot of old cookie domains."""
     name = text.lower().removeprefix(".")
     if not name.isascii():
         raise BrokenRule("must be in its ASCII form, such as xn--mnchen-3ya.de for münchen.de")
@@ -214,7 +216,7 @@ def domain(text: str) -> str:
 
 
 def domains(text: str) -> tuple[str, ...]:
-    """Domains with commas between, as e-mails spell them; empty text is none."""
+    """Comma-separated domains of e-mails; empty text is none."""
     return tuple(domain(part.strip()) for part in text.split(",")) if text.strip() else ()
 
 
@@ -222,9 +224,9 @@ _PLAN_LIMITS = ("per_minute", "per_day")
 
 
 def plans(tables: object) -> Mapping[str, Plan]:
-    """The default plans with the `[plans.NAME]` tables of portico.toml over them.
+    """The default plans, changed by the `[plans.NAME]` tables of portico.toml.
 
-    A table may change one limit of a plan that is there, and gives both of a new one.
+    A table may change one limit of an existing plan, and must give both of a new one.
     """
     if not isinstance(tables, dict):
         raise BrokenRule("plans must be tables, [plans.NAME]")
@@ -254,9 +256,9 @@ def plans(tables: object) -> Mapping[str, Plan]:
 
 
 def suggestion(name: str, known: Collection[str], prefix: str = "") -> str:
-    """The end of a sentence that says that `name` is unknown: what to do about it.
+    """The end of a message that `name` is unknown: what to do about it.
 
-    `prefix` begins all of them, and is not what makes two of them alike.
+    `prefix` is common to all names and does not count for their similarity.
     """
     close = get_close_matches(name.removeprefix(prefix), [n.removeprefix(prefix) for n in known], 1)
     if close:

@@ -1,2 +1,2 @@
-"""OpenTelemetry, where the operator names a collector: the extra `portico[otel]`. Nothing else
-imports its SDK."""
+"""OpenTelemetry, the extra `portico[otel]`, which is loaded if the operator sets a collector. Only
+this package imports the SDK."""

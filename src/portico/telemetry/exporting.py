@@ -1,4 +1,4 @@
-"""How the SDK's exporters ask a collector, and whether that takes what they send."""
+"""How the SDK's exporters send requests to a collector, and whether it accepts them."""
 
 import logging
 import os
@@ -20,13 +20,13 @@ from portico.telemetry.variables import require_headers, traces_wanted
 TRACES, METRICS = "/v1/traces", "/v1/metrics"
 
 THREAD = "telemetry"
-"""The name of what exports beside the SDK's own thread."""
+"""The name of the threads that export beside the SDK's own."""
 
 T = TypeVar("T")
 
 
 def apart(work: Callable[[], T]) -> "Future[T]":
-    """Does what may take long in a thread that no stop waits for."""
+    """Runs slow work in a daemon thread, which does not delay the end of the process."""
     done: Future[T] = Future()
     done.set_running_or_notify_cancel()
     Thread(target=_settle, args=(done, work), name=THREAD, daemon=True).start()
@@ -36,21 +36,21 @@ def apart(work: Callable[[], T]) -> "Future[T]":
 def _settle(done: "Future[T]", work: Callable[[], T]) -> None:
     try:
         done.set_result(work())
-    except Exception as error:  # noqa: BLE001 - whoever waits for the future raises it
+    except Exception as error:  # noqa: BLE001 - raised where the future is awaited
         done.set_exception(error)
 
 
 class BriefSession(requests.Session):
-    """Reads next to nothing of an answer's body, of which nobody wants to know: the SDK would read
-    it to its end, and there may be none."""
+    """Reads only the beginning of an answer's body, which is not needed: the SDK would read it to
+    its end, and it may be endless."""
 
     outcome = ""
-    """What came of the last request, where it was not taken."""
+    """Why the last request failed; empty if it succeeded."""
     _asking: "Future[requests.Response] | None" = None
 
     def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
-        """See `requests.Session`, whose timeout is for each piece of an answer: here it is for the
-        whole. One that still comes is waited for before anything else is sent."""
+        """See `requests.Session`, whose timeout applies to each piece of an answer; here it applies
+        to the whole. Nothing else is sent while a late answer is still being received."""
         if self._asking is None or self._asking.done():
             asking = self._asking = apart(partial(self._ask, request, **options))
             if wait([asking], options.get("timeout")).done:
@@ -61,27 +61,28 @@ class BriefSession(requests.Session):
     def _ask(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
         try:
             response = super().send(request, **{**options, "stream": True})
-            # A connection on which the whole body has come is used again, any other is closed.
+            # A connection whose whole body was read is reused, any other is closed.
             response.raw.read1(1024)
             response.close()
         except Exception as error:
             self.outcome = f"it does not answer ({type(error).__name__})"
             raise
         self.outcome = f"it answers {response.status_code}" if response.status_code >= 300 else ""
-        if 300 <= response.status_code < 400:  # which the SDK takes for a success
+        if 300 <= response.status_code < 400:  # the SDK would take it for a success
             raise requests.TooManyRedirects(f"{self.outcome}, and redirects are not followed")
         return response
 
 
 def brief_session() -> BriefSession | None:
-    """One for an exporter; None where a variable gives the SDK another's, which has credentials."""
+    """A session for an exporter; None if a variable tells the SDK to use a credential provider's
+    session."""
     given = re.compile(r"OTEL_PYTHON_EXPORTER_OTLP_HTTP_(?:\w+_)?CREDENTIAL_PROVIDER")
     return None if any(map(given.fullmatch, os.environ)) else BriefSession()
 
 
 def refusal(endpoint: str, seconds: float) -> str:
-    """Why a collector takes nothing, empty where it does. Raises `SettingError` where an `OTEL_`
-    variable is impossible."""
+    """Why a collector rejects exports; empty if it accepts them. Raises `SettingError` for an
+    impossible `OTEL_` variable."""
     require_headers(os.environ)
     logger = logging.getLogger("opentelemetry")
     logger.propagate, logger.handlers = False, [logging.NullHandler()]

@@ -1,4 +1,4 @@
-"""The metrics of this process as OTLP has them: nothing is counted a second time."""
+"""Converts the metrics of this process from Prometheus to OTLP, so that they are counted once."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
@@ -28,8 +28,8 @@ def metrics_data(
     started: int,
     now: int,
 ) -> MetricsData:
-    """What Prometheus would read, as OTLP has it. The times are in nanoseconds since the epoch:
-    when counting began, and the present."""
+    """The metrics that Prometheus would read, in OTLP's form. `started`, when counting began, and
+    `now` are in nanoseconds since the epoch."""
     metrics = [
         Metric(family.name, family.documentation, family.unit, _data(family, started, now))
         for family in families
@@ -42,7 +42,7 @@ def _data(family: Family, started: int, now: int) -> Sum | Gauge | Histogram:
     if family.type == "histogram":
         return Histogram([*_histograms(family, started, now)], AggregationTemporality.CUMULATIVE)
     points = [
-        NumberDataPoint(sample.labels, started, now, float(sample.value))  # some are truths
+        NumberDataPoint(sample.labels, started, now, float(sample.value))  # some are booleans
         for sample in family.samples
     ]
     if family.type == "counter":
@@ -51,8 +51,7 @@ def _data(family: Family, started: int, now: int) -> Sum | Gauge | Histogram:
 
 
 def _histograms(family: Family, started: int, now: int) -> Iterator[HistogramDataPoint]:
-    """A histogram for each set of labels. Prometheus has counts of all up to a bound, OTLP those
-    between two."""
+    """A histogram for each set of labels. Prometheus' buckets are cumulative, OTLP's are not."""
     upto: dict[tuple[str, ...], list[float]] = {}
     bounds: dict[tuple[str, ...], list[float]] = {}
     labels: dict[tuple[str, ...], Mapping[str, Any]] = {}
@@ -73,6 +72,6 @@ def _histograms(family: Family, started: int, now: int) -> Iterator[HistogramDat
                 sum=sample.value,
                 bucket_counts=[int(more - less) for less, more in pairwise(counts)],
                 explicit_bounds=bounds[key][:-1],  # the last one is infinite
-                min=None,  # type: ignore[arg-type]  # unknown, which the wire has by leaving it out
+                min=None,  # type: ignore[arg-type]  # unknown: OTLP omits the field
                 max=None,  # type: ignore[arg-type]
             )

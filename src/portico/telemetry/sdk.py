@@ -1,4 +1,4 @@
-"""What is exported to a collector over OTLP, by OpenTelemetry's SDK.
+"""Exports spans and metrics to a collector over OTLP, by OpenTelemetry's SDK.
 
 The SDK reads its own `OTEL_` variables: headers, sampling, attributes of the resource, batches.
 """
@@ -29,20 +29,21 @@ from portico.telemetry.variables import metrics_period, require_headers, traces_
 from portico.version import version
 
 FLUSH_SECONDS = 2.0
-"""How long a stop waits for what has not been exported yet."""
+"""How long a stop waits for the last export."""
 
 SILENCE_SECONDS = 300.0
-"""Between two lines of the SDK's in the log."""
+"""The shortest time between two log lines from the SDK."""
 
 log = logging.getLogger(__name__)
 
 
 class Telemetry:
-    """The traces and metrics of this process. Its thread starts with it: after every fork."""
+    """The traces and metrics of this process. Create it after any fork, since it starts a
+    thread."""
 
     def __init__(self, endpoint: str, instance: str) -> None:
-        """`endpoint` is the collector's, without `/v1/…`; `instance` is a name that no other
-        process has. Raises `SettingError` where an `OTEL_` variable is impossible."""
+        """`endpoint` is the collector's, without `/v1/…`; `instance` is a name unique to this
+        process. Raises `SettingError` for an impossible `OTEL_` variable."""
         _speak_seldom(logging.getLogger("opentelemetry"))
         require_headers(os.environ)
         try:
@@ -67,32 +68,32 @@ class Telemetry:
         self._tracer = self._provider.get_tracer("portico", version())
         self.spans = Spans()
         self.metrics_period = metrics_period(os.environ)
-        """Seconds between two exports of metrics; None where they are not wanted."""
+        """Seconds between two exports of metrics; None if they are not exported."""
 
     @classmethod
     def require_usable(cls, endpoint: str) -> None:
-        """Raises `SettingError` where an `OTEL_` variable is impossible; leaves no thread."""
+        """Raises `SettingError` for an impossible `OTEL_` variable. Leaves no thread behind."""
         telemetry = cls(endpoint, "")
         telemetry._provider.shutdown()
 
     def application(self, application: Application) -> Application:
-        """It, each of whose requests is a span."""
+        """The application with a span for each request."""
         return TracedApplication(application, self._tracer)
 
     def sender(self, sender: Sends) -> Sends:
-        """It, each of whose deliveries is a span where the change was one."""
+        """The sender with a span for each delivery whose change was traced."""
         return TracedSender(sender, self._tracer)
 
     async def export(self, families: Iterable[Metric]) -> None:
-        """Sends metrics. Raises `Unavailable` where the collector takes none."""
+        """Sends metrics. Raises `Unavailable` if the collector does not accept them."""
         data = self._data(families)
         await asyncio.wrap_future(apart(lambda: self._send(data)))
         if not self._metrics_arrive:
             raise Unavailable("The OpenTelemetry collector took no metrics.")
 
     async def stop(self, families: Iterable[Metric]) -> None:
-        """Sends what has gathered, and waits for that `FLUSH_SECONDS` at most; not for a collector
-        that was away."""
+        """Sends the last spans and metrics, and waits for that at most `FLUSH_SECONDS`, or not at
+        all if the last export failed."""
         data = self._data(families)
 
         def flush() -> None:
@@ -113,7 +114,7 @@ class Telemetry:
 
 
 class _SpanExporter(OTLPSpanExporter):
-    """Knows whether the last spans arrived."""
+    """Records whether the last spans arrived."""
 
     arrive = True
 
@@ -125,7 +126,7 @@ class _SpanExporter(OTLPSpanExporter):
 
 
 class _Seldom(logging.Handler):
-    """Hands on one record, and then none for `SILENCE_SECONDS`."""
+    """Logs one record, and then none for `SILENCE_SECONDS`."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -136,13 +137,13 @@ class _Seldom(logging.Handler):
         now = time.monotonic()
         if now >= self._silent_until:
             self._silent_until = now + SILENCE_SECONDS
-            # Without the exception: where it came from in the SDK helps nobody here.
+            # Without the exception: its traceback through the SDK does not help operators.
             log.warning("OpenTelemetry, which is silent then for a while: %s", record.getMessage())
 
 
 def _speak_seldom(logger: logging.Logger) -> None:
-    """The SDK tells of every batch, and several times, while the collector is away; what it tells
-    of a caller's header fields would take the place of that."""
+    """Limits the SDK's log lines: it logs every failed batch several times. Lines about clients'
+    header fields are dropped, as they would crowd out those."""
     logger.propagate = False
     logger.handlers = [_Seldom()]
     for what_callers_send in ("span", "propagation"):

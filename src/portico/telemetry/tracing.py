@@ -1,8 +1,8 @@
-"""Spans of requests and of deliveries, by OpenTelemetry's semantic conventions for HTTP.
+"""Spans of requests and deliveries, by OpenTelemetry's semantic conventions for HTTP.
 
-A caller's `traceparent` and `tracestate` are taken up (W3C Trace Context); what is malformed begins
-a new trace. No span has a path, a query, an address or who calls: the request's id leads to the
-log's line, which has them without secrets.
+A client's `traceparent` and `tracestate` are continued (W3C Trace Context); malformed ones begin a
+new trace. No span has a path, a query, an address or a caller: the request's id leads to the log
+line, which has them without secrets.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ METHODS = frozenset(
     {"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "QUERY", "TRACE"}
 )
 PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
-"""What is asked all the time, and no part of what anybody does."""
+"""Paths that monitoring requests all the time; they get no spans."""
 
 _trace_context = TraceContextTextMapPropagator()
 
@@ -44,12 +44,12 @@ class _Fields(Getter[Any]):
     """The header fields of a request."""
 
     def get(self, carrier: Any, key: str) -> list[str] | None:
-        """See `Getter`. A `traceparent` that comes twice is none."""
+        """See `Getter`. A repeated `traceparent` is ignored."""
         values: list[str] = carrier.get_all(key)
         return None if key == "traceparent" and len(values) > 1 else values or None
 
     def keys(self, _carrier: Any) -> list[str]:
-        """See `Getter`; nobody asks."""
+        """See `Getter`; not used."""
         return []
 
 
@@ -57,14 +57,14 @@ _fields = _Fields()
 
 
 class TracedApplication:
-    """An application, each of whose requests is a span: `Spans` names and ends it."""
+    """An application with a span for each request, which `Spans` names and ends."""
 
     def __init__(self, application: Application, tracer: Tracer) -> None:
         self._application = application
         self._tracer = tracer
 
     async def __rsgi__(self, scope: Scope, proto: Any) -> None:
-        """Answers one request of the server's."""
+        """Answers one request."""
         if scope.path in PROBES:
             await self._application.__rsgi__(scope, proto)
             return
@@ -85,15 +85,15 @@ class TracedApplication:
                 await self._application.__rsgi__(scope, proto)
         finally:
             traceparent.reset(known)
-            if span.is_recording():  # else it ended with its answer
+            if span.is_recording():  # else `Spans` has ended it
                 span.end()
 
 
 class Spans:
-    """Ends the spans of requests, as `http.measure` has them measured."""
+    """Ends the spans of requests; see `http.measure.Spans`."""
 
     def answered(self, request: Request, endpoint: Endpoint | None, status: int) -> str:
-        """Ends the span of the present request. Returns its trace's id, empty where it has none."""
+        """Ends the span of the current request. Returns the trace's id, empty without a trace."""
         span = get_current_span()
         context = span.get_span_context()
         if span.is_recording():
@@ -112,14 +112,14 @@ class Spans:
 
 
 class TracedSender:
-    """A sender of deliveries, each of whose attempts is a span in the trace of the change."""
+    """A sender of deliveries with a span for each attempt, in the trace of the change."""
 
     def __init__(self, sender: Sends, tracer: Tracer) -> None:
         self._sender = sender
         self._tracer = tracer
 
     async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> Outcome:
-        """See `Sends`. Of the URL the span has the host alone: a path may be a secret."""
+        """See `Sends`. The span only has the URL's host: the path may be a secret."""
         if "traceparent" not in headers:
             return await self._sender.send(url, headers, body)
         parts = urlsplit(url)
@@ -150,7 +150,7 @@ def _fail(span: Span, error_type: str) -> None:
 
 
 def _traceparent(span: Span) -> str | None:
-    """A span as W3C Trace Context tells of it; None where the SDK is disabled and begins none."""
+    """The `traceparent` of a span (W3C Trace Context); None if the SDK is disabled."""
     context = span.get_span_context()
     if not context.is_valid:
         return None

@@ -1,4 +1,4 @@
-"""The SDK's `OTEL_` variables, as far as it does not judge or obey them itself."""
+"""Those of the SDK's `OTEL_` variables that it does not check or apply itself."""
 
 import logging
 from collections.abc import Mapping
@@ -11,9 +11,9 @@ HEADERS = tuple(f"OTEL_EXPORTER_OTLP_{of}HEADERS" for of in ("", "TRACES_", "MET
 
 
 def require_headers(environ: Mapping[str, str]) -> None:
-    """Raises `SettingError` where header fields for the collector cannot be sent; it does not show
-    them, for they may be secrets."""
-    logging.getLogger("opentelemetry.util.re").disabled = True  # it logs what it cannot read
+    """Raises `SettingError` if header fields for the collector cannot be sent. The message does not
+    contain them, since they may be secrets."""
+    logging.getLogger("opentelemetry.util.re").disabled = True  # it logs fields it cannot read
     for variable in HEADERS:
         for field in filter(str.strip, environ.get(variable, "").split(",")):
             values = [*parse_env_headers(field, liberal=True).values()]
@@ -25,13 +25,13 @@ def require_headers(environ: Mapping[str, str]) -> None:
 
 
 def traces_wanted(environ: Mapping[str, str]) -> bool:
-    """Whether spans are exported; they are made, and passed on, all the same."""
+    """Whether spans are exported. They are created and propagated in any case."""
     return environ.get("OTEL_TRACES_EXPORTER") != "none"
 
 
 def metrics_period(environ: Mapping[str, str]) -> float | None:
-    """Seconds between two exports of metrics, None where they are not wanted: as the SDK's own
-    reader of metrics would have it, which knows no histogram of another's."""
+    """Seconds between two exports of metrics, None if they are not exported. The variables are read
+    as by the SDK's own metric reader, which cannot be used: it takes no histograms from others."""
     disabled = environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
     if disabled or environ.get("OTEL_METRICS_EXPORTER") == "none":
         return None
