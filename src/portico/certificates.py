@@ -293,8 +293,7 @@ def _serves(files: Certificates, names: Collection[str], now: datetime) -> bool:
 
 
 def _forbidden(authority: Path, names: Collection[str]) -> list[str]:
-    """The names that an authority may not sign; empty if it has no constraints or does not
-    exist."""
+    """The names that an authority may not sign; none if it has no constraints or is missing."""
     if not authority.exists():
         return []
     try:
@@ -315,8 +314,7 @@ def _within(name: str, permitted: x509.GeneralName) -> bool:
 
 
 def _constraints(names: Collection[str]) -> x509.NameConstraints:
-    """Permits these names and their subdomains, and for 127.0.0.1 all of 127.0.0.0/8 (RFC 5280
-    §4.2.1.10)."""
+    """Permits these names, their subdomains and all of 127.0.0.0/8 (RFC 5280 §4.2.1.10)."""
     kinds: list[x509.GeneralName] = []
     for name in sorted(names):
         try:
@@ -391,8 +389,7 @@ def _builder(
     issuer: x509.Name,
     issuer_key: ec.EllipticCurvePublicKey,
 ) -> x509.CertificateBuilder:
-    """The common part of all certificates; strict verifiers require both key identifiers (RFC
-    5280)."""
+    """What all certificates have; strict verifiers require both key identifiers (RFC 5280)."""
     authority_identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key)
     return (
         x509.CertificateBuilder(issuer, subject, public_key)
