@@ -265,11 +265,11 @@ def test_any_caller_is_said_to_be_let_in_only_where_nothing_more_is_asked(
     said = {
         (method, path)
         for path, method, operation in operations(described)
-        if "Any caller" in operation["description"]
+        if "Needs any credential" in operation["description"]
     }
     assert said == {("GET", "/users/me")}
     assert "at least one scope of the API" in paths["/users/me"]["get"]["description"]
-    assert "need `write:users` for it" in paths["/users/me"]["patch"]["description"]
+    assert "needs `write:users` for that" in paths["/users/me"]["patch"]["description"]
     assert "an API key that may POST" in paths["/api-keys/rotate"]["post"]["description"]
     assert "the cookie" in paths["/sessions"]["delete"]["description"]
 

@@ -116,7 +116,8 @@ ROUTES = (
         handler=list_api_keys,
         access=Access.WHOLE_CALLER,
         summary="List API keys",
-        description="One's own or another user's, the newest first, those that have ended too.",
+        description="The caller's own keys or another user's, newest first, including expired and"
+        " revoked ones.",
         query=ListKeys,
         answer=Listed[KeyItem],
     ),
@@ -127,8 +128,8 @@ ROUTES = (
         permit_body=_permit_owner,
         access=Access.WHOLE_CALLER,
         summary="Create an API key",
-        description="What is left out is as wide as it may be. A key makes none that may do more"
-        " than itself, be used elsewhere, or outlive it.",
+        description="Omitted bounds are as wide as permitted. A key cannot create one that may do"
+        " more than itself, be used from other networks, or outlive it.",
         status=201,
         body=CreateKey,
         answer=Created[MadeKey],
@@ -143,7 +144,7 @@ ROUTES = (
         handler=read_api_key,
         access=Access.WHOLE_CALLER,
         summary="Read an API key",
-        description="All of it but the key itself.",
+        description="Everything except the key itself.",
         answer=Single[KeyItem],
     ),
     Route(
@@ -152,8 +153,8 @@ ROUTES = (
         handler=revoke_api_key,
         access=Access.WHOLE_CALLER,
         summary="Revoke an API key",
-        description="It fails from the next request on, for good; it stays in the list. With"
-        " `If-Match` a use since is a change too.",
+        description="The key is refused from the next request on, permanently, and stays in the"
+        " list. With `If-Match`, a use in the meantime counts as a change.",
         status=204,
         conditional=True,
     ),
@@ -165,8 +166,8 @@ ROUTES = (
         permit=lambda caller, _: permit_rotation(caller),
         summary="Rotate the calling API key",
         description="The successor keeps name, type, owner, scopes, networks and expiry. The old"
-        " key works for 24 hours more, or until its own earlier expiry. Needs an API key that may"
-        " POST, whatever its scopes: one that begins with `sk_read_` may not.",
+        " key works for another 24 hours, or until its own expiry if that is earlier. Needs an API"
+        " key that may POST, whatever its scopes; one that begins with `sk_read_` may not.",
         status=201,
         answer=Created[RotatedKey],
         errors=(Conflict,),

@@ -103,9 +103,9 @@ ROUTES = (
         access=Access.ANY_CALLER,
         permit=_permit_some,
         summary="List events",
-        description="The oldest first. Whoever passes `last_id` as the next `after` misses no event"
-        " and sees none twice. One sees what one's scopes cover: those of products with"
-        " `read:products`, of users with `read:users`, the rest with `admin`.",
+        description="Oldest first. A client that passes `last_id` as the next `after` misses no"
+        " event and gets none twice. It gets the events that its scopes cover: those of products"
+        " with `read:products`, of users with `read:users`, and all others with `admin`.",
         query=ListEvents,
         answer=ListedEvents,
         errors=(PermissionDenied, Gone),
@@ -117,10 +117,10 @@ ROUTES = (
         access=Access.ANY_CALLER,
         permit=_permit_some,
         summary="Follow events",
-        description="Tells events as they happen, as Server-Sent Events, to those who would see"
-        " them in the list. Whoever comes back with `Last-Event-ID` misses none and sees none"
-        " twice. It counts as one request, ends with its credential, and an account has ten at"
-        " most.",
+        description="Sends events as they happen, as Server-Sent Events. The client gets the same"
+        " events as from the list. If it reconnects with `Last-Event-ID`, it misses none and gets"
+        " none twice. A stream counts as one request and ends when the credential does. An account"
+        " can have at most ten streams.",
         query=StreamEvents,
         answer=StreamedEvents,
         media=EVENT_STREAM,

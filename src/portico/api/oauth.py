@@ -86,8 +86,8 @@ ROUTES = (
         handler=token,
         access=Access.CLIENT,
         summary="Exchange a code or a refresh token",
-        description="A code holds 60 seconds and is good for one use, a refresh token holds 30 days"
-        " and is good for one use. What comes a second time ends all that it bought.",
+        description="A code is valid for 60 seconds, a refresh token for 30 days, and each for one"
+        " use. If one is used a second time, all tokens of the same grant are revoked.",
         form=TokenForm,
         answer=IssuedTokens,
         sharing=Sharing.CLIENTS,
@@ -97,9 +97,9 @@ ROUTES = (
         path="/revoke",
         handler=revoke,
         access=Access.CLIENT,
-        summary="End a token",
-        description="A refresh token ends with all tokens that came of the same consent. What is"
-        " unknown is left as it is.",
+        summary="Revoke a token",
+        description="Revoking a refresh token revokes all tokens of the same grant. Unknown tokens"
+        " are ignored.",
         form=OneTokenForm,
         answer=Ended,
         sharing=Sharing.CLIENTS,
@@ -109,8 +109,8 @@ ROUTES = (
         path="/introspect",
         handler=introspect,
         access=Access.CLIENT,
-        summary="Read what is to be known of a token",
-        description="For confidential clients, of their own tokens.",
+        summary="Introspect a token",
+        description="For confidential clients. A token of another client is reported as inactive.",
         form=OneTokenForm,
         answer=TokenFacts,
     ),

@@ -134,7 +134,8 @@ ROUTES = (
         handler=change_product,
         access="write:products",
         summary="Change a product",
-        description="Fields that are left out stay; `images` and `metadata` are replaced whole.",
+        description="Omitted fields stay as they are; `images` and `metadata` are replaced as a"
+        " whole.",
         body=ChangeProduct,
         answer=Single[ProductBody],
         errors=(NotFound, PreconditionFailed, Invalid),

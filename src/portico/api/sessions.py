@@ -47,8 +47,8 @@ ROUTES = (
         handler=create_session,
         access=Access.ANYONE,
         summary="Sign in with a session cookie",
-        description="Sets the cookie. It holds 24 hours, and 30 minutes without a request. A "
-        "session that the request already has ends.",
+        description="Sets the cookie. The session lasts 24 hours, but only 30 minutes without a"
+        " request. It replaces the session that the request already has, if any.",
         status=201,
         body=SignIn,
         answer=Created[SessionBody],
@@ -64,8 +64,8 @@ ROUTES = (
         access=Access.ANY_CALLER,
         permit=_permit_session,
         summary="Sign out",
-        description="Ends the session of the cookie, and clears it. Needs the cookie: no other"
-        " credential has a session to end.",
+        description="Ends the session of the cookie, and clears the cookie. Needs the cookie: no"
+        " other credential has a session to end.",
         status=204,
         never_refused=True,
         sets_cookie=True,

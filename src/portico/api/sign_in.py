@@ -159,7 +159,8 @@ ROUTES: tuple[AnyRoute, ...] = (
         handler=login,
         access=Access.ANYONE,
         summary="Sign in for a JSON Web Token",
-        description="The access token holds an hour, the refresh token 30 days and one use.",
+        description="The access token is valid for an hour, the refresh token for 30 days and one"
+        " use.",
         body=SignIn,
         answer=LoginTokens,
         errors=(AuthenticationRequired, PermissionDenied),
@@ -172,7 +173,7 @@ ROUTES: tuple[AnyRoute, ...] = (
         handler=refresh,
         access=Access.ANYONE,
         summary="Rotate the tokens of a login",
-        description="A refresh token that comes a second time ends the whole login.",
+        description="If a refresh token is used a second time, the whole login ends.",
         body=Refresh,
         answer=LoginTokens,
         errors=(AuthenticationRequired,),
@@ -184,9 +185,9 @@ ROUTES: tuple[AnyRoute, ...] = (
         handler=logout,
         access=Access.ANYONE,
         summary="End a login",
-        description="By its access token as a bearer credential, or by its refresh token in the"
-        " body. A login that is not known, or has ended, is answered alike, unless the quota is"
-        " spent: only what ends a login is never refused.",
+        description="Send the login's access token as a bearer credential, or its refresh token in"
+        " the body. The answer for an unknown or ended login is the same, unless the rate limit is"
+        " reached: only a request that ends a login is never refused.",
         status=204,
         body=LogOut,
         errors=(AuthenticationRequired,),

@@ -124,11 +124,11 @@ ROUTES = (
         access=Access.ANY_CALLER,
         permit=lambda caller, _: users.permit(caller, caller.user_id),
         summary="Change the calling user",
-        description="Everyone may change their own name, avatar, preferences and, together with"
-        " `current_password`, password; a token of OAuth and a key of some scopes alone need"
-        " `write:users` for it. One's own e-mail needs `write:users` and `current_password`. Nobody"
-        " changes their own role or plan; without the scope `admin` nobody changes an"
-        " administrator.",
+        description="Users may change their own name, avatar, preferences and, with"
+        " `current_password`, password; an OAuth token, or a key limited to some scopes, needs"
+        " `write:users` for that. Changing their own e-mail needs `write:users` and"
+        " `current_password`. Users cannot change their own role or plan. Changing an administrator"
+        " needs the scope `admin`.",
         body=ChangeUser,
         answer=Single[UserBody],
         errors=(Conflict, Duplicate, PreconditionFailed, Invalid),
@@ -164,9 +164,9 @@ ROUTES = (
         access=Access.ANY_CALLER,
         permit=users.permit,
         summary="Change a user",
-        description="Everyone may change themselves as at `/users/me`; other users and other "
-        "fields need `write:users`. Nobody changes their own role or plan; without the scope"
-        " `admin` nobody changes an administrator.",
+        description="Users may change themselves as at `/users/me`; other users and other fields"
+        " need `write:users`. Users cannot change their own role or plan. Changing an administrator"
+        " needs the scope `admin`.",
         body=ChangeUser,
         answer=Single[UserBody],
         errors=(NotFound, Conflict, Duplicate, PreconditionFailed, Invalid),

@@ -66,7 +66,7 @@ def unreadable(*faults: Fault) -> Unreadable:
 
 
 class Invalid(PorticoError):
-    """The request can be read, and a value in it breaks a rule."""
+    """The request can be read, but a value in it breaks a rule."""
 
     code = "VALIDATION_ERROR"
 
@@ -77,8 +77,8 @@ def invalid(*faults: Fault) -> Invalid:
 
 
 class AuthenticationRequired(PorticoError):
-    """No credential, or none that is valid; `error` is what RFC 6750 §3.1 calls it where one was
-    sent as a bearer token."""
+    """The credential is missing or not valid; `error` is the code of RFC 6750 §3.1 for a refused
+    bearer token."""
 
     code = "AUTHENTICATION_REQUIRED"
 
@@ -90,8 +90,8 @@ class AuthenticationRequired(PorticoError):
 
 
 class PermissionDenied(PorticoError):
-    """The caller is known and may not do this; `scope` is what the credential lacks, if it is
-    that."""
+    """The caller does not have permission to do this; `scope` is the scope that the credential
+    lacks, if that is the reason."""
 
     code = "PERMISSION_DENIED"
 
@@ -107,7 +107,7 @@ class NotFound(PorticoError):
 
 
 class MethodNotAllowed(PorticoError):
-    """The path exists and does not take this method; `allow` lists those that it takes."""
+    """The path does not support this method; `allow` lists those that it supports."""
 
     code = "METHOD_NOT_ALLOWED"
 
@@ -117,7 +117,7 @@ class MethodNotAllowed(PorticoError):
 
 
 class NotAcceptable(PorticoError):
-    """The caller accepts no media type that can be produced."""
+    """The client accepts no media type that the server can produce."""
 
     code = "NOT_ACCEPTABLE"
 
@@ -135,13 +135,13 @@ class Duplicate(PorticoError):
 
 
 class Conflict(PorticoError):
-    """The present state of the resource forbids this."""
+    """The current state of the resource forbids this."""
 
     code = "CONFLICT"
 
 
 class Gone(PorticoError):
-    """What is asked for was there, and is no longer kept."""
+    """The requested data existed, but is no longer kept."""
 
     code = "GONE"
 
@@ -159,13 +159,13 @@ class PayloadTooLarge(PorticoError):
 
 
 class UnsupportedMediaType(PorticoError):
-    """The body is of a media type or encoding that is not read here."""
+    """The body has a media type or encoding that is not supported."""
 
     code = "UNSUPPORTED_MEDIA_TYPE"
 
 
 class RateLimited(PorticoError):
-    """A window of the caller's plan is exhausted; `retry_after` is in seconds."""
+    """The rate limit of the caller's plan is reached; `retry_after` is in seconds."""
 
     code = "RATE_LIMITED"
 
@@ -175,14 +175,14 @@ class RateLimited(PorticoError):
 
 
 class Internal(PorticoError):
-    """A fault of the service itself."""
+    """An unexpected error in the server."""
 
     code = "INTERNAL_ERROR"
 
 
 class Unavailable(PorticoError):
-    """Something that the service needs does not answer; `retry_after` is in seconds, `why` is a
-    word for operators."""
+    """The server is temporarily unable to answer; `retry_after` is in seconds, `why` is a word for
+    operators."""
 
     code = "SERVICE_UNAVAILABLE"
 

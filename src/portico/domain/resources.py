@@ -52,7 +52,7 @@ RESOURCES = (
     Resource(
         path="api-keys",
         title="API keys",
-        about="The credentials of programs. Everyone makes their own, an admin others' too.",
+        about="The credentials of programs. Users create their own, admins also those of others.",
     ),
     Resource(
         path="sessions",

@@ -53,15 +53,15 @@ _ID = {
 _IF_NONE_MATCH = {
     "name": "If-None-Match",
     "in": "header",
-    "description": "Entity tags that the caller has, or `*`; 304 where one is current.",
+    "description": "Entity tags that the client has, or `*`; 304 if one of them is current.",
     "schema": {"type": "string"},
     "example": HEADERS["ETag"]["example"],
 }
 _IDEMPOTENCY_KEY = {
     "name": HEADER,
     "in": "header",
-    "description": "Names this request, so that it has its effect once, however often it is sent"
-    " within 24 hours.",
+    "description": "Identifies this request, so that it takes effect only once, however often it"
+    " is sent within 24 hours.",
     "schema": {
         "type": "string",
         "minLength": KEY_LENGTH[0],
@@ -73,7 +73,7 @@ _IDEMPOTENCY_KEY = {
 _IF_MATCH = {
     "name": "If-Match",
     "in": "header",
-    "description": "Entity tags of which one must be current, or `*`; else 412.",
+    "description": "Entity tags, one of which must be current, or `*`; otherwise 412.",
     "schema": {"type": "string"},
     "example": "*",
 }
@@ -81,7 +81,8 @@ _IF_MATCH = {
 _LAST_EVENT_ID = {
     "name": LAST_EVENT_ID,
     "in": "header",
-    "description": "The id of the last event that the reader has seen: those after it follow.",
+    "description": "The id of the last event that the client has received; the stream resumes"
+    " after it.",
     "schema": {"type": "integer", "minimum": 0, "maximum": MAX_ID},
     "example": 17,
 }
@@ -115,7 +116,7 @@ def document(
         "description": _guide(version_part.address),
     }
     beside = {
-        "description": "The authorization server has a document of its own.",
+        "description": "The document of the authorization server.",
         "url": f"{auth_part.address}/openapi.json",
     }
     paths = _paths(version_part, answers, list(extra))
@@ -287,13 +288,13 @@ def _description(route: AnyRoute) -> str:
         needs = "Needs no credential."
     elif route.access is Access.WHOLE_CALLER:
         needs = (
-            "Needs a credential that carries all scopes of its user; for what is another user's,"
-            " `admin`."
+            "Needs a credential with all scopes of its user, including `admin` for what belongs to"
+            " another user."
         )
     elif route.permit is not None:
         needs = ""  # the route's description says who may call it
     else:
-        needs = "Any caller may do this; a token of OAuth needs at least one scope of the API."
+        needs = "Needs any credential; an OAuth token needs at least one scope of the API."
     return f"{route.description} {needs}".strip()
 
 

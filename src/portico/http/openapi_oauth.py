@@ -16,6 +16,7 @@ from portico.http.openapi_responses import (
     HEADERS,
     LIMITS,
     NO_STORE,
+    SUCCESS,
     UNCOUNTED,
     Json,
     meaning,
@@ -62,7 +63,7 @@ def oauth_components() -> Json:
 def oauth_responses(route: AnyRoute, answer: Json | None) -> Json:
     """The responses of one route by status, as `openapi_responses.responses`."""
     headers = {**refs(*ALWAYS, "Pragma"), "Cache-Control": NO_STORE}
-    success: Json = {"description": "It worked.", "headers": headers}
+    success: Json = {"description": SUCCESS[route.status], "headers": headers}
     if answer is not None:
         success["content"] = {JSON: answer}
     shown = {str(route.status): success}

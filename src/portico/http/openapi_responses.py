@@ -60,27 +60,27 @@ def _header(description: str, example: str | int, **schema: Any) -> Json:
 
 HEADERS: Mapping[str, Json] = {
     "X-Request-Id": _header(
-        "Names this request in the log.", "req_5f0c1e9a7b2d0000002a", minLength=1
+        "Identifies this request in the log.", "req_5f0c1e9a7b2d0000002a", minLength=1
     ),
     "X-RateLimit-Limit": _header(
         "How many requests the window with the fewest remaining allows.", 500, minimum=0
     ),
     "X-RateLimit-Remaining": _header("How many of them remain.", 499, minimum=0),
     "X-RateLimit-Reset": _header(
-        "When that window begins anew, in Unix seconds.", 1769847360, minimum=0
+        "When that window resets, in Unix seconds.", 1769847360, minimum=0
     ),
     "ETag": _header(
-        "Names the resource as a GET shows it, for `If-None-Match` and `If-Match`.",
+        "Identifies the resource as a GET returns it, for `If-None-Match` and `If-Match`.",
         '"8d41c0f6a2b97e3515d0c4aa"',
         pattern='^"[0-9a-f]+"$',
     ),
     "Cache-Control": _header(
-        "The answer is the caller's alone, and asked for anew with its `ETag`.",
+        "Only the client's own cache may keep the response, and must revalidate it by its `ETag`.",
         "private, no-cache",
         const="private, no-cache",
     ),
     "Location": _header(
-        "The address of what was made.", "https://localhost:8443/v1/users/17", format="uri"
+        "The address of the new resource.", "https://localhost:8443/v1/users/17", format="uri"
     ),
     "Link": {
         **_header(
@@ -90,26 +90,31 @@ HEADERS: Mapping[str, Json] = {
         "required": False,
     },
     "Set-Cookie": _header(
-        "The session cookie: `__Secure-session` where a domain shares it.",
+        "The session cookie, named `__Secure-session` if the hosts of a domain share it.",
         "__Host-session=…; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=86400",
     ),
     "Pragma": _header("As `Cache-Control`, for old caches.", "no-cache", const="no-cache"),
     "Idempotent-Replayed": {
-        **_header("The answer is that of an earlier attempt.", "true", const="true"),
+        **_header("The response is that of an earlier attempt.", "true", const="true"),
         "required": False,
     },
     "WWW-Authenticate": _header(
-        "How to authenticate; with `error` where a token came and was refused (RFC 6750 §3.1).",
+        "How to authenticate; with `error` if a token was sent and refused (RFC 6750 §3.1).",
         'Bearer error="invalid_token"',
     ),
-    "Allow": _header("The methods that this path takes.", "GET, HEAD"),
+    "Allow": _header("The methods that this path supports.", "GET, HEAD"),
     "Retry-After": _header("How many seconds to wait.", 17, minimum=1),
 }
 """Every response header that the document describes."""
 
-NO_STORE = _header("Do not keep the answer.", "no-store", const="no-store")
-_SUCCESS = {200: "It worked.", 201: "It was created.", 202: "It will be done.", 204: "It is gone."}
-_NOT_MODIFIED = "What the caller has is current: the `ETag` is one of `If-None-Match`."
+NO_STORE = _header("Caches must not keep the response.", "no-store", const="no-store")
+SUCCESS = {
+    200: "The request succeeded.",
+    201: "The resource was created.",
+    202: "The request was accepted and is carried out later.",
+    204: "The request succeeded. There is no body.",
+}
+_NOT_MODIFIED = "The client's version is current: `If-None-Match` has its `ETag`."
 
 
 def possible_errors(route: AnyRoute) -> list[type[PorticoError]]:
@@ -154,14 +159,15 @@ def _success(route: AnyRoute, answer: Json | None, extra: Sequence[str]) -> Json
         headers["Cache-Control"] = NO_STORE
     if route.public_seconds:
         value = route.cache_control
-        headers["Cache-Control"] = _header("Anyone may keep it so long.", value, const=value)
+        told = "Any cache may keep the response for so long."
+        headers["Cache-Control"] = _header(told, value, const=value)
     if route.query is not None and "limit" in route.query.__struct_fields__:
         headers |= refs("Link")
     if route.sets_cookie:
         headers |= refs("Set-Cookie")
     if route.repeatable:
         headers |= refs("Idempotent-Replayed")
-    success: Json = {"description": _SUCCESS[route.status], "headers": headers}
+    success: Json = {"description": SUCCESS[route.status], "headers": headers}
     if answer is not None:
         success["content"] = {route.media: answer}
     return success

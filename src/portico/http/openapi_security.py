@@ -8,13 +8,14 @@ from portico.http.routing import Access, AnyRoute
 _BEARER = {
     "type": "http",
     "scheme": "bearer",
-    "description": "An API key, the JSON Web Token of a login, or an access token of OAuth.",
+    "description": "An API key, the JSON Web Token of a login, or an OAuth access token.",
 }
 _COOKIE = {
     "type": "apiKey",
     "in": "cookie",
     "name": "__Host-session",
-    "description": "A session; `__Secure-session` where a domain shares it.",
+    "description": "The session cookie, named `__Secure-session` if the hosts of a domain share"
+    " it.",
 }
 _CLIENT = {
     "type": "http",

@@ -26,7 +26,7 @@ def _header(name: str, description: str, value: str, pattern: str) -> Json:
 _HEADERS = [
     _header(
         "webhook-id",
-        "Names the event: the same however often it is delivered.",
+        "Identifies the event; the same in every attempt.",
         "evt_17",
         "^evt_[0-9]+$",
     ),
@@ -38,20 +38,20 @@ _HEADERS = [
     ),
     _header(
         "webhook-signature",
-        "The HMAC-SHA256 of `id.timestamp.body` under the webhook's secret, in base64 behind `v1,`;"
-        " several, with spaces between them, while a secret is replaced.",
+        "The HMAC-SHA256 of `id.timestamp.body` under the webhook's secret, in base64 after `v1,`."
+        " While a secret is being replaced there are two, separated by a space.",
         "v1,dZfBmgQbZQ8BVPDsWxS0dB0EZo4HkqQ8L9nHGE5kzZk=",
         "^v1,[A-Za-z0-9+/]{43}=( v1,[A-Za-z0-9+/]{43}=)*$",
     ),
 ]
 _RESPONSES = {
-    "2XX": {"description": "The event was taken. What else the answer says is not believed."},
-    "410": {"description": "No more: the webhook is disabled at once."},
+    "2XX": {"description": "The event was received. The rest of the response is ignored."},
+    "410": {"description": "The receiver wants no more events: the webhook is disabled at once."},
     "default": {
-        "description": "It is delivered again, up to"
-        f" {len(RETRY_SECONDS)} times within about three days, and no sooner than a `Retry-After`"
-        " says. So is what was not answered within 15 seconds, and a redirect is not followed."
-        f" After {FAILING_DAYS} days without one success the webhook is disabled."
+        "description": "The delivery failed, as it does without a response within 15 seconds."
+        f" It is retried up to {len(RETRY_SECONDS)} times within about three days, and not before"
+        " a `Retry-After`. Redirects are not followed."
+        f" After {FAILING_DAYS} days without a success the webhook is disabled."
     },
 }
 
@@ -64,12 +64,13 @@ def webhooks(schemas: Mapping[str, Any]) -> Json:
 def _operation(name: str, schemas: Mapping[str, Any]) -> Json:
     schema = _event(name, schemas)
     shown = example(schema, schemas)
-    told = f"Sent to the webhooks whose `types` have `{name}`, `{name.partition('.')[0]}.*` or `*`."
+    noun = name.partition(".")[0]
+    told = f"Sent to the webhooks whose `types` contain `{name}`, `{noun}.*` or `*`."
     return {
         "tags": [TAG],
         "operationId": f"receive_{name.replace('.', '_')}",
         "summary": name,
-        "description": "Sent once to the webhook that is tested." if name == PING else told,
+        "description": "Sent once, to the tested webhook only." if name == PING else told,
         "security": [],
         "parameters": _HEADERS,
         "requestBody": {

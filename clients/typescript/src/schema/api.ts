@@ -37,7 +37,7 @@ export interface paths {
         };
         /**
          * Read the calling user
-         * @description Any caller may do this; a token of OAuth needs at least one scope of the API.
+         * @description Needs any credential; an OAuth token needs at least one scope of the API.
          */
         get: operations["read_me"];
         put?: never;
@@ -47,7 +47,7 @@ export interface paths {
         head?: never;
         /**
          * Change the calling user
-         * @description Everyone may change their own name, avatar, preferences and, together with `current_password`, password; a token of OAuth and a key of some scopes alone need `write:users` for it. One's own e-mail needs `write:users` and `current_password`. Nobody changes their own role or plan; without the scope `admin` nobody changes an administrator.
+         * @description Users may change their own name, avatar, preferences and, with `current_password`, password; an OAuth token, or a key limited to some scopes, needs `write:users` for that. Changing their own e-mail needs `write:users` and `current_password`. Users cannot change their own role or plan. Changing an administrator needs the scope `admin`.
          */
         patch: operations["change_me"];
         trace?: never;
@@ -75,7 +75,7 @@ export interface paths {
         head?: never;
         /**
          * Change a user
-         * @description Everyone may change themselves as at `/users/me`; other users and other fields need `write:users`. Nobody changes their own role or plan; without the scope `admin` nobody changes an administrator.
+         * @description Users may change themselves as at `/users/me`; other users and other fields need `write:users`. Users cannot change their own role or plan. Changing an administrator needs the scope `admin`.
          */
         patch: operations["change_user"];
         trace?: never;
@@ -127,7 +127,7 @@ export interface paths {
         head?: never;
         /**
          * Change a product
-         * @description Fields that are left out stay; `images` and `metadata` are replaced whole. Needs the scope `write:products`.
+         * @description Omitted fields stay as they are; `images` and `metadata` are replaced as a whole. Needs the scope `write:products`.
          */
         patch: operations["change_product"];
         trace?: never;
@@ -141,13 +141,13 @@ export interface paths {
         };
         /**
          * List API keys
-         * @description One's own or another user's, the newest first, those that have ended too. Needs a credential that carries all scopes of its user; for what is another user's, `admin`.
+         * @description The caller's own keys or another user's, newest first, including expired and revoked ones. Needs a credential with all scopes of its user, including `admin` for what belongs to another user.
          */
         get: operations["list_api_keys"];
         put?: never;
         /**
          * Create an API key
-         * @description What is left out is as wide as it may be. A key makes none that may do more than itself, be used elsewhere, or outlive it. Needs a credential that carries all scopes of its user; for what is another user's, `admin`.
+         * @description Omitted bounds are as wide as permitted. A key cannot create one that may do more than itself, be used from other networks, or outlive it. Needs a credential with all scopes of its user, including `admin` for what belongs to another user.
          */
         post: operations["create_api_key"];
         delete?: never;
@@ -165,14 +165,14 @@ export interface paths {
         };
         /**
          * Read an API key
-         * @description All of it but the key itself. Needs a credential that carries all scopes of its user; for what is another user's, `admin`.
+         * @description Everything except the key itself. Needs a credential with all scopes of its user, including `admin` for what belongs to another user.
          */
         get: operations["read_api_key"];
         put?: never;
         post?: never;
         /**
          * Revoke an API key
-         * @description It fails from the next request on, for good; it stays in the list. With `If-Match` a use since is a change too. Needs a credential that carries all scopes of its user; for what is another user's, `admin`.
+         * @description The key is refused from the next request on, permanently, and stays in the list. With `If-Match`, a use in the meantime counts as a change. Needs a credential with all scopes of its user, including `admin` for what belongs to another user.
          */
         delete: operations["revoke_api_key"];
         options?: never;
@@ -191,7 +191,7 @@ export interface paths {
         put?: never;
         /**
          * Rotate the calling API key
-         * @description The successor keeps name, type, owner, scopes, networks and expiry. The old key works for 24 hours more, or until its own earlier expiry. Needs an API key that may POST, whatever its scopes: one that begins with `sk_read_` may not.
+         * @description The successor keeps name, type, owner, scopes, networks and expiry. The old key works for another 24 hours, or until its own expiry if that is earlier. Needs an API key that may POST, whatever its scopes; one that begins with `sk_read_` may not.
          */
         post: operations["rotate_key"];
         delete?: never;
@@ -211,12 +211,12 @@ export interface paths {
         put?: never;
         /**
          * Sign in with a session cookie
-         * @description Sets the cookie. It holds 24 hours, and 30 minutes without a request. A session that the request already has ends. Needs no credential.
+         * @description Sets the cookie. The session lasts 24 hours, but only 30 minutes without a request. It replaces the session that the request already has, if any. Needs no credential.
          */
         post: operations["create_session"];
         /**
          * Sign out
-         * @description Ends the session of the cookie, and clears it. Needs the cookie: no other credential has a session to end.
+         * @description Ends the session of the cookie, and clears the cookie. Needs the cookie: no other credential has a session to end.
          */
         delete: operations["delete_session"];
         options?: never;
@@ -233,7 +233,7 @@ export interface paths {
         };
         /**
          * List events
-         * @description The oldest first. Whoever passes `last_id` as the next `after` misses no event and sees none twice. One sees what one's scopes cover: those of products with `read:products`, of users with `read:users`, the rest with `admin`.
+         * @description Oldest first. A client that passes `last_id` as the next `after` misses no event and gets none twice. It gets the events that its scopes cover: those of products with `read:products`, of users with `read:users`, and all others with `admin`.
          */
         get: operations["list_events"];
         put?: never;
@@ -253,7 +253,7 @@ export interface paths {
         };
         /**
          * Follow events
-         * @description Tells events as they happen, as Server-Sent Events, to those who would see them in the list. Whoever comes back with `Last-Event-ID` misses none and sees none twice. It counts as one request, ends with its credential, and an account has ten at most.
+         * @description Sends events as they happen, as Server-Sent Events. The client gets the same events as from the list. If it reconnects with `Last-Event-ID`, it misses none and gets none twice. A stream counts as one request and ends when the credential does. An account can have at most ten streams.
          */
         get: operations["stream_events"];
         put?: never;
@@ -273,13 +273,13 @@ export interface paths {
         };
         /**
          * List webhooks
-         * @description All of them, the newest first. Needs the scope `admin`.
+         * @description All webhooks, newest first. Needs the scope `admin`.
          */
         get: operations["list_webhooks"];
         put?: never;
         /**
          * Create a webhook
-         * @description At most 20 in an environment. Events from then on are sent. Needs the scope `admin`.
+         * @description At most 20 in an environment. A new webhook gets later events only. Needs the scope `admin`.
          */
         post: operations["create_webhook"];
         delete?: never;
@@ -311,7 +311,7 @@ export interface paths {
         head?: never;
         /**
          * Change a webhook
-         * @description `status` disables it, which drops what is pending, and enables it again: then it is sent what happens from then on. Needs the scope `admin`.
+         * @description `status` disables the webhook, which drops its pending deliveries, or enables it again; it then gets later events only. Needs the scope `admin`.
          */
         patch: operations["change_webhook"];
         trace?: never;
@@ -326,8 +326,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Give a webhook another secret
-         * @description For 24 hours the one before signs too, at most two do. Needs the scope `admin`.
+         * Rotate a webhook's secret
+         * @description For 24 hours the previous secret signs too. At most two secrets sign. Needs the scope `admin`.
          */
         post: operations["rotate_secret"];
         delete?: never;
@@ -347,7 +347,7 @@ export interface paths {
         put?: never;
         /**
          * Test a webhook
-         * @description Sends it an event of type `ping`, once. Needs the scope `admin`.
+         * @description Sends the webhook an event of type `ping`, once. Needs the scope `admin`.
          */
         post: operations["test_webhook"];
         delete?: never;
@@ -365,7 +365,7 @@ export interface paths {
         };
         /**
          * List a webhook's deliveries
-         * @description The newest first. Needs the scope `admin`.
+         * @description Newest first. Needs the scope `admin`.
          */
         get: operations["list_deliveries"];
         put?: never;
@@ -386,8 +386,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Deliver an event once more
-         * @description Makes a new delivery of the same event. Needs the scope `admin`.
+         * Deliver an event again
+         * @description Creates a new delivery of the same event. Needs the scope `admin`.
          */
         post: operations["redeliver"];
         delete?: never;
@@ -409,7 +409,7 @@ export interface webhooks {
         put?: never;
         /**
          * user.created
-         * @description Sent to the webhooks whose `types` have `user.created`, `user.*` or `*`.
+         * @description Sent to the webhooks whose `types` contain `user.created`, `user.*` or `*`.
          */
         post: operations["receive_user_created"];
         delete?: never;
@@ -429,7 +429,7 @@ export interface webhooks {
         put?: never;
         /**
          * user.updated
-         * @description Sent to the webhooks whose `types` have `user.updated`, `user.*` or `*`.
+         * @description Sent to the webhooks whose `types` contain `user.updated`, `user.*` or `*`.
          */
         post: operations["receive_user_updated"];
         delete?: never;
@@ -449,7 +449,7 @@ export interface webhooks {
         put?: never;
         /**
          * user.deleted
-         * @description Sent to the webhooks whose `types` have `user.deleted`, `user.*` or `*`.
+         * @description Sent to the webhooks whose `types` contain `user.deleted`, `user.*` or `*`.
          */
         post: operations["receive_user_deleted"];
         delete?: never;
@@ -469,7 +469,7 @@ export interface webhooks {
         put?: never;
         /**
          * product.created
-         * @description Sent to the webhooks whose `types` have `product.created`, `product.*` or `*`.
+         * @description Sent to the webhooks whose `types` contain `product.created`, `product.*` or `*`.
          */
         post: operations["receive_product_created"];
         delete?: never;
@@ -489,7 +489,7 @@ export interface webhooks {
         put?: never;
         /**
          * product.updated
-         * @description Sent to the webhooks whose `types` have `product.updated`, `product.*` or `*`.
+         * @description Sent to the webhooks whose `types` contain `product.updated`, `product.*` or `*`.
          */
         post: operations["receive_product_updated"];
         delete?: never;
@@ -509,7 +509,7 @@ export interface webhooks {
         put?: never;
         /**
          * product.deleted
-         * @description Sent to the webhooks whose `types` have `product.deleted`, `product.*` or `*`.
+         * @description Sent to the webhooks whose `types` contain `product.deleted`, `product.*` or `*`.
          */
         post: operations["receive_product_deleted"];
         delete?: never;
@@ -529,7 +529,7 @@ export interface webhooks {
         put?: never;
         /**
          * products.imported
-         * @description Sent to the webhooks whose `types` have `products.imported`, `products.*` or `*`.
+         * @description Sent to the webhooks whose `types` contain `products.imported`, `products.*` or `*`.
          */
         post: operations["receive_products_imported"];
         delete?: never;
@@ -549,7 +549,7 @@ export interface webhooks {
         put?: never;
         /**
          * api_key.created
-         * @description Sent to the webhooks whose `types` have `api_key.created`, `api_key.*` or `*`.
+         * @description Sent to the webhooks whose `types` contain `api_key.created`, `api_key.*` or `*`.
          */
         post: operations["receive_api_key_created"];
         delete?: never;
@@ -569,7 +569,7 @@ export interface webhooks {
         put?: never;
         /**
          * api_key.rotated
-         * @description Sent to the webhooks whose `types` have `api_key.rotated`, `api_key.*` or `*`.
+         * @description Sent to the webhooks whose `types` contain `api_key.rotated`, `api_key.*` or `*`.
          */
         post: operations["receive_api_key_rotated"];
         delete?: never;
@@ -589,7 +589,7 @@ export interface webhooks {
         put?: never;
         /**
          * api_key.revoked
-         * @description Sent to the webhooks whose `types` have `api_key.revoked`, `api_key.*` or `*`.
+         * @description Sent to the webhooks whose `types` contain `api_key.revoked`, `api_key.*` or `*`.
          */
         post: operations["receive_api_key_revoked"];
         delete?: never;
@@ -609,7 +609,7 @@ export interface webhooks {
         put?: never;
         /**
          * sandbox.reset
-         * @description Sent to the webhooks whose `types` have `sandbox.reset`, `sandbox.*` or `*`.
+         * @description Sent to the webhooks whose `types` contain `sandbox.reset`, `sandbox.*` or `*`.
          */
         post: operations["receive_sandbox_reset"];
         delete?: never;
@@ -629,7 +629,7 @@ export interface webhooks {
         put?: never;
         /**
          * ping
-         * @description Sent once to the webhook that is tested.
+         * @description Sent once, to the tested webhook only.
          */
         post: operations["receive_ping"];
         delete?: never;
@@ -1525,7 +1525,7 @@ export interface components {
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 /**
-                 * @description Do not keep the answer.
+                 * @description Caches must not keep the response.
                  * @example no-store
                  */
                 "Cache-Control": "no-store";
@@ -1540,7 +1540,7 @@ export interface components {
                 };
             };
         };
-        /** @description No credential, or none that is valid. */
+        /** @description The credential is missing or not valid. */
         AuthenticationRequired: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1548,7 +1548,7 @@ export interface components {
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 /**
-                 * @description Do not keep the answer.
+                 * @description Caches must not keep the response.
                  * @example no-store
                  */
                 "Cache-Control": "no-store";
@@ -1564,7 +1564,7 @@ export interface components {
                 };
             };
         };
-        /** @description The caller is known and may not do this. */
+        /** @description The caller does not have permission to do this. */
         PermissionDenied: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1572,12 +1572,12 @@ export interface components {
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 /**
-                 * @description Do not keep the answer.
+                 * @description Caches must not keep the response.
                  * @example no-store
                  */
                 "Cache-Control": "no-store";
                 /**
-                 * @description How to authenticate; with `error` where a token came and was refused (RFC 6750 §3.1).
+                 * @description How to authenticate; with `error` if a token was sent and refused (RFC 6750 §3.1).
                  * @example Bearer error="invalid_token"
                  */
                 "WWW-Authenticate"?: string;
@@ -1600,7 +1600,7 @@ export interface components {
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 /**
-                 * @description Do not keep the answer.
+                 * @description Caches must not keep the response.
                  * @example no-store
                  */
                 "Cache-Control": "no-store";
@@ -1624,7 +1624,7 @@ export interface components {
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
                 /**
-                 * @description Do not keep the answer.
+                 * @description Caches must not keep the response.
                  * @example no-store
                  */
                 "Cache-Control": "no-store";
@@ -1639,7 +1639,7 @@ export interface components {
                 };
             };
         };
-        /** @description The caller accepts no media type that can be produced. */
+        /** @description The client accepts no media type that the server can produce. */
         NotAcceptable: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1647,7 +1647,7 @@ export interface components {
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 /**
-                 * @description Do not keep the answer.
+                 * @description Caches must not keep the response.
                  * @example no-store
                  */
                 "Cache-Control": "no-store";
@@ -1670,7 +1670,7 @@ export interface components {
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 /**
-                 * @description Do not keep the answer.
+                 * @description Caches must not keep the response.
                  * @example no-store
                  */
                 "Cache-Control": "no-store";
@@ -1685,7 +1685,7 @@ export interface components {
                 };
             };
         };
-        /** @description The present state of the resource forbids this. */
+        /** @description The current state of the resource forbids this. */
         Conflict: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1693,7 +1693,7 @@ export interface components {
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 /**
-                 * @description Do not keep the answer.
+                 * @description Caches must not keep the response.
                  * @example no-store
                  */
                 "Cache-Control": "no-store";
@@ -1708,7 +1708,7 @@ export interface components {
                 };
             };
         };
-        /** @description The present state of the resource forbids this. A value that must be unique is taken. */
+        /** @description The current state of the resource forbids this. A value that must be unique is taken. */
         ConflictOrDuplicate: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1716,7 +1716,7 @@ export interface components {
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 /**
-                 * @description Do not keep the answer.
+                 * @description Caches must not keep the response.
                  * @example no-store
                  */
                 "Cache-Control": "no-store";
@@ -1731,7 +1731,7 @@ export interface components {
                 };
             };
         };
-        /** @description The present state of the resource forbids this. */
+        /** @description The current state of the resource forbids this. */
         ReplayableConflict: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1740,7 +1740,7 @@ export interface components {
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
                 /**
-                 * @description Do not keep the answer.
+                 * @description Caches must not keep the response.
                  * @example no-store
                  */
                 "Cache-Control": "no-store";
@@ -1755,7 +1755,7 @@ export interface components {
                 };
             };
         };
-        /** @description The present state of the resource forbids this. A value that must be unique is taken. */
+        /** @description The current state of the resource forbids this. A value that must be unique is taken. */
         ReplayableConflictOrDuplicate: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1764,7 +1764,7 @@ export interface components {
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
                 /**
-                 * @description Do not keep the answer.
+                 * @description Caches must not keep the response.
                  * @example no-store
                  */
                 "Cache-Control": "no-store";
@@ -1779,7 +1779,7 @@ export interface components {
                 };
             };
         };
-        /** @description What is asked for was there, and is no longer kept. */
+        /** @description The requested data existed, but is no longer kept. */
         Gone: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1787,7 +1787,7 @@ export interface components {
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 /**
-                 * @description Do not keep the answer.
+                 * @description Caches must not keep the response.
                  * @example no-store
                  */
                 "Cache-Control": "no-store";
@@ -1802,7 +1802,7 @@ export interface components {
                 };
             };
         };
-        /** @description What is asked for was there, and is no longer kept. */
+        /** @description The requested data existed, but is no longer kept. */
         ReplayableGone: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1811,7 +1811,7 @@ export interface components {
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
                 /**
-                 * @description Do not keep the answer.
+                 * @description Caches must not keep the response.
                  * @example no-store
                  */
                 "Cache-Control": "no-store";
@@ -1834,7 +1834,7 @@ export interface components {
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 /**
-                 * @description Do not keep the answer.
+                 * @description Caches must not keep the response.
                  * @example no-store
                  */
                 "Cache-Control": "no-store";
@@ -1857,7 +1857,7 @@ export interface components {
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 /**
-                 * @description Do not keep the answer.
+                 * @description Caches must not keep the response.
                  * @example no-store
                  */
                 "Cache-Control": "no-store";
@@ -1872,7 +1872,7 @@ export interface components {
                 };
             };
         };
-        /** @description The body is of a media type or encoding that is not read here. */
+        /** @description The body has a media type or encoding that is not supported. */
         UnsupportedMediaType: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1880,7 +1880,7 @@ export interface components {
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 /**
-                 * @description Do not keep the answer.
+                 * @description Caches must not keep the response.
                  * @example no-store
                  */
                 "Cache-Control": "no-store";
@@ -1895,7 +1895,7 @@ export interface components {
                 };
             };
         };
-        /** @description The request can be read, and a value in it breaks a rule. */
+        /** @description The request can be read, but a value in it breaks a rule. */
         Invalid: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1903,7 +1903,7 @@ export interface components {
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 /**
-                 * @description Do not keep the answer.
+                 * @description Caches must not keep the response.
                  * @example no-store
                  */
                 "Cache-Control": "no-store";
@@ -1918,7 +1918,7 @@ export interface components {
                 };
             };
         };
-        /** @description A window of the caller's plan is exhausted. */
+        /** @description The rate limit of the caller's plan is reached. */
         RateLimited: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1926,7 +1926,7 @@ export interface components {
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 /**
-                 * @description Do not keep the answer.
+                 * @description Caches must not keep the response.
                  * @example no-store
                  */
                 "Cache-Control": "no-store";
@@ -1942,7 +1942,7 @@ export interface components {
                 };
             };
         };
-        /** @description A fault of the service itself. */
+        /** @description An unexpected error in the server. */
         Internal: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1957,12 +1957,12 @@ export interface components {
                  */
                 "X-RateLimit-Remaining"?: number;
                 /**
-                 * @description When that window begins anew, in Unix seconds.
+                 * @description When that window resets, in Unix seconds.
                  * @example 1769847360
                  */
                 "X-RateLimit-Reset"?: number;
                 /**
-                 * @description Do not keep the answer.
+                 * @description Caches must not keep the response.
                  * @example no-store
                  */
                 "Cache-Control": "no-store";
@@ -1977,7 +1977,7 @@ export interface components {
                 };
             };
         };
-        /** @description Something that the service needs does not answer. */
+        /** @description The server is temporarily unable to answer. */
         Unavailable: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1992,12 +1992,12 @@ export interface components {
                  */
                 "X-RateLimit-Remaining"?: number;
                 /**
-                 * @description When that window begins anew, in Unix seconds.
+                 * @description When that window resets, in Unix seconds.
                  * @example 1769847360
                  */
                 "X-RateLimit-Reset"?: number;
                 /**
-                 * @description Do not keep the answer.
+                 * @description Caches must not keep the response.
                  * @example no-store
                  */
                 "Cache-Control": "no-store";
@@ -2018,7 +2018,7 @@ export interface components {
     requestBodies: never;
     headers: {
         /**
-         * @description Names this request in the log.
+         * @description Identifies this request in the log.
          * @example req_5f0c1e9a7b2d0000002a
          */
         "X-Request-Id": string;
@@ -2033,22 +2033,22 @@ export interface components {
          */
         "X-RateLimit-Remaining": number;
         /**
-         * @description When that window begins anew, in Unix seconds.
+         * @description When that window resets, in Unix seconds.
          * @example 1769847360
          */
         "X-RateLimit-Reset": number;
         /**
-         * @description Names the resource as a GET shows it, for `If-None-Match` and `If-Match`.
+         * @description Identifies the resource as a GET returns it, for `If-None-Match` and `If-Match`.
          * @example "8d41c0f6a2b97e3515d0c4aa"
          */
         ETag: string;
         /**
-         * @description The answer is the caller's alone, and asked for anew with its `ETag`.
+         * @description Only the client's own cache may keep the response, and must revalidate it by its `ETag`.
          * @example private, no-cache
          */
         "Cache-Control": "private, no-cache";
         /**
-         * @description The address of what was made.
+         * @description The address of the new resource.
          * @example https://localhost:8443/v1/users/17
          */
         Location: string;
@@ -2058,17 +2058,17 @@ export interface components {
          */
         Link: string;
         /**
-         * @description The session cookie: `__Secure-session` where a domain shares it.
+         * @description The session cookie, named `__Secure-session` if the hosts of a domain share it.
          * @example __Host-session=…; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=86400
          */
         "Set-Cookie": string;
         /**
-         * @description The answer is that of an earlier attempt.
+         * @description The response is that of an earlier attempt.
          * @example true
          */
         "Idempotent-Replayed": "true";
         /**
-         * @description How to authenticate; with `error` where a token came and was refused (RFC 6750 §3.1).
+         * @description How to authenticate; with `error` if a token was sent and refused (RFC 6750 §3.1).
          * @example Bearer error="invalid_token"
          */
         "WWW-Authenticate": string;
@@ -2095,7 +2095,7 @@ export interface operations {
             };
             header?: {
                 /**
-                 * @description Entity tags that the caller has, or `*`; 304 where one is current.
+                 * @description Entity tags that the client has, or `*`; 304 if one of them is current.
                  * @example "8d41c0f6a2b97e3515d0c4aa"
                  */
                 "If-None-Match"?: string;
@@ -2105,7 +2105,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It worked. */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2141,7 +2141,7 @@ export interface operations {
                     "application/json": components["schemas"]["ListedUserItem"];
                 };
             };
-            /** @description What the caller has is current: the `ETag` is one of `If-None-Match`. */
+            /** @description The client's version is current: `If-None-Match` has its `ETag`. */
             304: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2168,7 +2168,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Names this request, so that it has its effect once, however often it is sent within 24 hours.
+                 * @description Identifies this request, so that it takes effect only once, however often it is sent within 24 hours.
                  * @example 5f0c1e9a-7b2d-4c1e-9a7b-2d5f0c1e9a7b
                  */
                 "Idempotency-Key"?: string;
@@ -2190,7 +2190,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It was created. */
+            /** @description The resource was created. */
             201: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2238,7 +2238,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Entity tags that the caller has, or `*`; 304 where one is current.
+                 * @description Entity tags that the client has, or `*`; 304 if one of them is current.
                  * @example "8d41c0f6a2b97e3515d0c4aa"
                  */
                 "If-None-Match"?: string;
@@ -2248,7 +2248,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It worked. */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2282,7 +2282,7 @@ export interface operations {
                     "application/json": components["schemas"]["SingleUserBody"];
                 };
             };
-            /** @description What the caller has is current: the `ETag` is one of `If-None-Match`. */
+            /** @description The client's version is current: `If-None-Match` has its `ETag`. */
             304: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2309,7 +2309,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Entity tags of which one must be current, or `*`; else 412.
+                 * @description Entity tags, one of which must be current, or `*`; otherwise 412.
                  * @example *
                  */
                 "If-Match"?: string;
@@ -2331,7 +2331,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It worked. */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2384,7 +2384,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Entity tags that the caller has, or `*`; 304 where one is current.
+                 * @description Entity tags that the client has, or `*`; 304 if one of them is current.
                  * @example "8d41c0f6a2b97e3515d0c4aa"
                  */
                 "If-None-Match"?: string;
@@ -2397,7 +2397,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It worked. */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2431,7 +2431,7 @@ export interface operations {
                     "application/json": components["schemas"]["SingleUserBody"];
                 };
             };
-            /** @description What the caller has is current: the `ETag` is one of `If-None-Match`. */
+            /** @description The client's version is current: `If-None-Match` has its `ETag`. */
             304: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2459,7 +2459,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Entity tags of which one must be current, or `*`; else 412.
+                 * @description Entity tags, one of which must be current, or `*`; otherwise 412.
                  * @example *
                  */
                 "If-Match"?: string;
@@ -2472,7 +2472,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is gone. */
+            /** @description The request succeeded. There is no body. */
             204: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2500,7 +2500,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Entity tags of which one must be current, or `*`; else 412.
+                 * @description Entity tags, one of which must be current, or `*`; otherwise 412.
                  * @example *
                  */
                 "If-Match"?: string;
@@ -2525,7 +2525,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It worked. */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2592,7 +2592,7 @@ export interface operations {
             };
             header?: {
                 /**
-                 * @description Entity tags that the caller has, or `*`; 304 where one is current.
+                 * @description Entity tags that the client has, or `*`; 304 if one of them is current.
                  * @example "8d41c0f6a2b97e3515d0c4aa"
                  */
                 "If-None-Match"?: string;
@@ -2602,7 +2602,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It worked. */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2643,7 +2643,7 @@ export interface operations {
                     "application/json": components["schemas"]["ListedProductItem"];
                 };
             };
-            /** @description What the caller has is current: the `ETag` is one of `If-None-Match`. */
+            /** @description The client's version is current: `If-None-Match` has its `ETag`. */
             304: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2670,7 +2670,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Names this request, so that it has its effect once, however often it is sent within 24 hours.
+                 * @description Identifies this request, so that it takes effect only once, however often it is sent within 24 hours.
                  * @example 5f0c1e9a-7b2d-4c1e-9a7b-2d5f0c1e9a7b
                  */
                 "Idempotency-Key"?: string;
@@ -2703,7 +2703,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It was created. */
+            /** @description The resource was created. */
             201: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2765,7 +2765,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Entity tags that the caller has, or `*`; 304 where one is current.
+                 * @description Entity tags that the client has, or `*`; 304 if one of them is current.
                  * @example "8d41c0f6a2b97e3515d0c4aa"
                  */
                 "If-None-Match"?: string;
@@ -2778,7 +2778,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It worked. */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2819,7 +2819,7 @@ export interface operations {
                     "application/json": components["schemas"]["SingleProductBody"];
                 };
             };
-            /** @description What the caller has is current: the `ETag` is one of `If-None-Match`. */
+            /** @description The client's version is current: `If-None-Match` has its `ETag`. */
             304: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2847,7 +2847,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Entity tags of which one must be current, or `*`; else 412.
+                 * @description Entity tags, one of which must be current, or `*`; otherwise 412.
                  * @example *
                  */
                 "If-Match"?: string;
@@ -2860,7 +2860,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is gone. */
+            /** @description The request succeeded. There is no body. */
             204: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2887,7 +2887,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Entity tags of which one must be current, or `*`; else 412.
+                 * @description Entity tags, one of which must be current, or `*`; otherwise 412.
                  * @example *
                  */
                 "If-Match"?: string;
@@ -2910,7 +2910,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It worked. */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2976,7 +2976,7 @@ export interface operations {
             };
             header?: {
                 /**
-                 * @description Entity tags that the caller has, or `*`; 304 where one is current.
+                 * @description Entity tags that the client has, or `*`; 304 if one of them is current.
                  * @example "8d41c0f6a2b97e3515d0c4aa"
                  */
                 "If-None-Match"?: string;
@@ -2986,7 +2986,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It worked. */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -3030,7 +3030,7 @@ export interface operations {
                     "application/json": components["schemas"]["ListedKeyItem"];
                 };
             };
-            /** @description What the caller has is current: the `ETag` is one of `If-None-Match`. */
+            /** @description The client's version is current: `If-None-Match` has its `ETag`. */
             304: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -3057,7 +3057,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Names this request, so that it has its effect once, however often it is sent within 24 hours.
+                 * @description Identifies this request, so that it takes effect only once, however often it is sent within 24 hours.
                  * @example 5f0c1e9a-7b2d-4c1e-9a7b-2d5f0c1e9a7b
                  */
                 "Idempotency-Key"?: string;
@@ -3083,7 +3083,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It was created. */
+            /** @description The resource was created. */
             201: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -3093,7 +3093,7 @@ export interface operations {
                     Location: components["headers"]["Location"];
                     ETag: components["headers"]["ETag"];
                     /**
-                     * @description Do not keep the answer.
+                     * @description Caches must not keep the response.
                      * @example no-store
                      */
                     "Cache-Control": "no-store";
@@ -3145,7 +3145,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Entity tags that the caller has, or `*`; 304 where one is current.
+                 * @description Entity tags that the client has, or `*`; 304 if one of them is current.
                  * @example "8d41c0f6a2b97e3515d0c4aa"
                  */
                 "If-None-Match"?: string;
@@ -3158,7 +3158,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It worked. */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -3193,7 +3193,7 @@ export interface operations {
                     "application/json": components["schemas"]["SingleKeyItem"];
                 };
             };
-            /** @description What the caller has is current: the `ETag` is one of `If-None-Match`. */
+            /** @description The client's version is current: `If-None-Match` has its `ETag`. */
             304: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -3221,7 +3221,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Entity tags of which one must be current, or `*`; else 412.
+                 * @description Entity tags, one of which must be current, or `*`; otherwise 412.
                  * @example *
                  */
                 "If-Match"?: string;
@@ -3234,7 +3234,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is gone. */
+            /** @description The request succeeded. There is no body. */
             204: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -3261,7 +3261,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Names this request, so that it has its effect once, however often it is sent within 24 hours.
+                 * @description Identifies this request, so that it takes effect only once, however often it is sent within 24 hours.
                  * @example 5f0c1e9a-7b2d-4c1e-9a7b-2d5f0c1e9a7b
                  */
                 "Idempotency-Key"?: string;
@@ -3271,7 +3271,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It was created. */
+            /** @description The resource was created. */
             201: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -3281,7 +3281,7 @@ export interface operations {
                     Location: components["headers"]["Location"];
                     ETag: components["headers"]["ETag"];
                     /**
-                     * @description Do not keep the answer.
+                     * @description Caches must not keep the response.
                      * @example no-store
                      */
                     "Cache-Control": "no-store";
@@ -3343,7 +3343,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It was created. */
+            /** @description The resource was created. */
             201: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -3351,7 +3351,7 @@ export interface operations {
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     /**
-                     * @description Do not keep the answer.
+                     * @description Caches must not keep the response.
                      * @example no-store
                      */
                     "Cache-Control": "no-store";
@@ -3400,7 +3400,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is gone. */
+            /** @description The request succeeded. There is no body. */
             204: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -3432,7 +3432,7 @@ export interface operations {
             };
             header?: {
                 /**
-                 * @description Entity tags that the caller has, or `*`; 304 where one is current.
+                 * @description Entity tags that the client has, or `*`; 304 if one of them is current.
                  * @example "8d41c0f6a2b97e3515d0c4aa"
                  */
                 "If-None-Match"?: string;
@@ -3442,7 +3442,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It worked. */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -3482,7 +3482,7 @@ export interface operations {
                     "application/json": components["schemas"]["ListedEvents"];
                 };
             };
-            /** @description What the caller has is current: the `ETag` is one of `If-None-Match`. */
+            /** @description The client's version is current: `If-None-Match` has its `ETag`. */
             304: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -3515,7 +3515,7 @@ export interface operations {
             };
             header?: {
                 /**
-                 * @description The id of the last event that the reader has seen: those after it follow.
+                 * @description The id of the last event that the client has received; the stream resumes after it.
                  * @example 17
                  */
                 "Last-Event-ID"?: number;
@@ -3525,7 +3525,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It worked. */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -3533,7 +3533,7 @@ export interface operations {
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     /**
-                     * @description Do not keep the answer.
+                     * @description Caches must not keep the response.
                      * @example no-store
                      */
                     "Cache-Control": "no-store";
@@ -3563,7 +3563,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Entity tags that the caller has, or `*`; 304 where one is current.
+                 * @description Entity tags that the client has, or `*`; 304 if one of them is current.
                  * @example "8d41c0f6a2b97e3515d0c4aa"
                  */
                 "If-None-Match"?: string;
@@ -3573,7 +3573,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It worked. */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -3613,7 +3613,7 @@ export interface operations {
                     "application/json": components["schemas"]["ListedWebhookItem"];
                 };
             };
-            /** @description What the caller has is current: the `ETag` is one of `If-None-Match`. */
+            /** @description The client's version is current: `If-None-Match` has its `ETag`. */
             304: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -3640,7 +3640,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Names this request, so that it has its effect once, however often it is sent within 24 hours.
+                 * @description Identifies this request, so that it takes effect only once, however often it is sent within 24 hours.
                  * @example 5f0c1e9a-7b2d-4c1e-9a7b-2d5f0c1e9a7b
                  */
                 "Idempotency-Key"?: string;
@@ -3663,7 +3663,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It was created. */
+            /** @description The resource was created. */
             201: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -3673,7 +3673,7 @@ export interface operations {
                     Location: components["headers"]["Location"];
                     ETag: components["headers"]["ETag"];
                     /**
-                     * @description Do not keep the answer.
+                     * @description Caches must not keep the response.
                      * @example no-store
                      */
                     "Cache-Control": "no-store";
@@ -3722,7 +3722,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Entity tags that the caller has, or `*`; 304 where one is current.
+                 * @description Entity tags that the client has, or `*`; 304 if one of them is current.
                  * @example "8d41c0f6a2b97e3515d0c4aa"
                  */
                 "If-None-Match"?: string;
@@ -3735,7 +3735,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It worked. */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -3767,7 +3767,7 @@ export interface operations {
                     "application/json": components["schemas"]["SingleWebhookItem"];
                 };
             };
-            /** @description What the caller has is current: the `ETag` is one of `If-None-Match`. */
+            /** @description The client's version is current: `If-None-Match` has its `ETag`. */
             304: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -3795,7 +3795,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Entity tags of which one must be current, or `*`; else 412.
+                 * @description Entity tags, one of which must be current, or `*`; otherwise 412.
                  * @example *
                  */
                 "If-Match"?: string;
@@ -3808,7 +3808,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is gone. */
+            /** @description The request succeeded. There is no body. */
             204: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -3835,7 +3835,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Entity tags of which one must be current, or `*`; else 412.
+                 * @description Entity tags, one of which must be current, or `*`; otherwise 412.
                  * @example *
                  */
                 "If-Match"?: string;
@@ -3860,7 +3860,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It worked. */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -3911,7 +3911,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Names this request, so that it has its effect once, however often it is sent within 24 hours.
+                 * @description Identifies this request, so that it takes effect only once, however often it is sent within 24 hours.
                  * @example 5f0c1e9a-7b2d-4c1e-9a7b-2d5f0c1e9a7b
                  */
                 "Idempotency-Key"?: string;
@@ -3924,7 +3924,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It was created. */
+            /** @description The resource was created. */
             201: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -3934,7 +3934,7 @@ export interface operations {
                     Location: components["headers"]["Location"];
                     ETag: components["headers"]["ETag"];
                     /**
-                     * @description Do not keep the answer.
+                     * @description Caches must not keep the response.
                      * @example no-store
                      */
                     "Cache-Control": "no-store";
@@ -3984,7 +3984,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Names this request, so that it has its effect once, however often it is sent within 24 hours.
+                 * @description Identifies this request, so that it takes effect only once, however often it is sent within 24 hours.
                  * @example 5f0c1e9a-7b2d-4c1e-9a7b-2d5f0c1e9a7b
                  */
                 "Idempotency-Key"?: string;
@@ -3997,7 +3997,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It will be done. */
+            /** @description The request was accepted and is carried out later. */
             202: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -4041,7 +4041,7 @@ export interface operations {
             };
             header?: {
                 /**
-                 * @description Entity tags that the caller has, or `*`; 304 where one is current.
+                 * @description Entity tags that the client has, or `*`; 304 if one of them is current.
                  * @example "8d41c0f6a2b97e3515d0c4aa"
                  */
                 "If-None-Match"?: string;
@@ -4054,7 +4054,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It worked. */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -4094,7 +4094,7 @@ export interface operations {
                     "application/json": components["schemas"]["ListedDeliveryItem"];
                 };
             };
-            /** @description What the caller has is current: the `ETag` is one of `If-None-Match`. */
+            /** @description The client's version is current: `If-None-Match` has its `ETag`. */
             304: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -4122,7 +4122,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Names this request, so that it has its effect once, however often it is sent within 24 hours.
+                 * @description Identifies this request, so that it takes effect only once, however often it is sent within 24 hours.
                  * @example 5f0c1e9a-7b2d-4c1e-9a7b-2d5f0c1e9a7b
                  */
                 "Idempotency-Key"?: string;
@@ -4137,7 +4137,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It will be done. */
+            /** @description The request was accepted and is carried out later. */
             202: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -4177,7 +4177,7 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description Names the event: the same however often it is delivered.
+                 * @description Identifies the event; the same in every attempt.
                  * @example evt_17
                  */
                 "webhook-id": string;
@@ -4187,7 +4187,7 @@ export interface operations {
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description The HMAC-SHA256 of `id.timestamp.body` under the webhook's secret, in base64 behind `v1,`; several, with spaces between them, while a secret is replaced.
+                 * @description The HMAC-SHA256 of `id.timestamp.body` under the webhook's secret, in base64 after `v1,`. While a secret is being replaced there are two, separated by a space.
                  * @example v1,dZfBmgQbZQ8BVPDsWxS0dB0EZo4HkqQ8L9nHGE5kzZk=
                  */
                 "webhook-signature": string;
@@ -4238,21 +4238,21 @@ export interface operations {
             };
         };
         responses: {
-            /** @description No more: the webhook is disabled at once. */
+            /** @description The receiver wants no more events: the webhook is disabled at once. */
             410: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description The event was taken. What else the answer says is not believed. */
+            /** @description The event was received. The rest of the response is ignored. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description It is delivered again, up to 9 times within about three days, and no sooner than a `Retry-After` says. So is what was not answered within 15 seconds, and a redirect is not followed. After 5 days without one success the webhook is disabled. */
+            /** @description The delivery failed, as it does without a response within 15 seconds. It is retried up to 9 times within about three days, and not before a `Retry-After`. Redirects are not followed. After 5 days without a success the webhook is disabled. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4266,7 +4266,7 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description Names the event: the same however often it is delivered.
+                 * @description Identifies the event; the same in every attempt.
                  * @example evt_17
                  */
                 "webhook-id": string;
@@ -4276,7 +4276,7 @@ export interface operations {
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description The HMAC-SHA256 of `id.timestamp.body` under the webhook's secret, in base64 behind `v1,`; several, with spaces between them, while a secret is replaced.
+                 * @description The HMAC-SHA256 of `id.timestamp.body` under the webhook's secret, in base64 after `v1,`. While a secret is being replaced there are two, separated by a space.
                  * @example v1,dZfBmgQbZQ8BVPDsWxS0dB0EZo4HkqQ8L9nHGE5kzZk=
                  */
                 "webhook-signature": string;
@@ -4363,21 +4363,21 @@ export interface operations {
             };
         };
         responses: {
-            /** @description No more: the webhook is disabled at once. */
+            /** @description The receiver wants no more events: the webhook is disabled at once. */
             410: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description The event was taken. What else the answer says is not believed. */
+            /** @description The event was received. The rest of the response is ignored. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description It is delivered again, up to 9 times within about three days, and no sooner than a `Retry-After` says. So is what was not answered within 15 seconds, and a redirect is not followed. After 5 days without one success the webhook is disabled. */
+            /** @description The delivery failed, as it does without a response within 15 seconds. It is retried up to 9 times within about three days, and not before a `Retry-After`. Redirects are not followed. After 5 days without a success the webhook is disabled. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4391,7 +4391,7 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description Names the event: the same however often it is delivered.
+                 * @description Identifies the event; the same in every attempt.
                  * @example evt_17
                  */
                 "webhook-id": string;
@@ -4401,7 +4401,7 @@ export interface operations {
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description The HMAC-SHA256 of `id.timestamp.body` under the webhook's secret, in base64 behind `v1,`; several, with spaces between them, while a secret is replaced.
+                 * @description The HMAC-SHA256 of `id.timestamp.body` under the webhook's secret, in base64 after `v1,`. While a secret is being replaced there are two, separated by a space.
                  * @example v1,dZfBmgQbZQ8BVPDsWxS0dB0EZo4HkqQ8L9nHGE5kzZk=
                  */
                 "webhook-signature": string;
@@ -4452,21 +4452,21 @@ export interface operations {
             };
         };
         responses: {
-            /** @description No more: the webhook is disabled at once. */
+            /** @description The receiver wants no more events: the webhook is disabled at once. */
             410: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description The event was taken. What else the answer says is not believed. */
+            /** @description The event was received. The rest of the response is ignored. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description It is delivered again, up to 9 times within about three days, and no sooner than a `Retry-After` says. So is what was not answered within 15 seconds, and a redirect is not followed. After 5 days without one success the webhook is disabled. */
+            /** @description The delivery failed, as it does without a response within 15 seconds. It is retried up to 9 times within about three days, and not before a `Retry-After`. Redirects are not followed. After 5 days without a success the webhook is disabled. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4480,7 +4480,7 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description Names the event: the same however often it is delivered.
+                 * @description Identifies the event; the same in every attempt.
                  * @example evt_17
                  */
                 "webhook-id": string;
@@ -4490,7 +4490,7 @@ export interface operations {
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description The HMAC-SHA256 of `id.timestamp.body` under the webhook's secret, in base64 behind `v1,`; several, with spaces between them, while a secret is replaced.
+                 * @description The HMAC-SHA256 of `id.timestamp.body` under the webhook's secret, in base64 after `v1,`. While a secret is being replaced there are two, separated by a space.
                  * @example v1,dZfBmgQbZQ8BVPDsWxS0dB0EZo4HkqQ8L9nHGE5kzZk=
                  */
                 "webhook-signature": string;
@@ -4548,21 +4548,21 @@ export interface operations {
             };
         };
         responses: {
-            /** @description No more: the webhook is disabled at once. */
+            /** @description The receiver wants no more events: the webhook is disabled at once. */
             410: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description The event was taken. What else the answer says is not believed. */
+            /** @description The event was received. The rest of the response is ignored. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description It is delivered again, up to 9 times within about three days, and no sooner than a `Retry-After` says. So is what was not answered within 15 seconds, and a redirect is not followed. After 5 days without one success the webhook is disabled. */
+            /** @description The delivery failed, as it does without a response within 15 seconds. It is retried up to 9 times within about three days, and not before a `Retry-After`. Redirects are not followed. After 5 days without a success the webhook is disabled. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4576,7 +4576,7 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description Names the event: the same however often it is delivered.
+                 * @description Identifies the event; the same in every attempt.
                  * @example evt_17
                  */
                 "webhook-id": string;
@@ -4586,7 +4586,7 @@ export interface operations {
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description The HMAC-SHA256 of `id.timestamp.body` under the webhook's secret, in base64 behind `v1,`; several, with spaces between them, while a secret is replaced.
+                 * @description The HMAC-SHA256 of `id.timestamp.body` under the webhook's secret, in base64 after `v1,`. While a secret is being replaced there are two, separated by a space.
                  * @example v1,dZfBmgQbZQ8BVPDsWxS0dB0EZo4HkqQ8L9nHGE5kzZk=
                  */
                 "webhook-signature": string;
@@ -4708,21 +4708,21 @@ export interface operations {
             };
         };
         responses: {
-            /** @description No more: the webhook is disabled at once. */
+            /** @description The receiver wants no more events: the webhook is disabled at once. */
             410: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description The event was taken. What else the answer says is not believed. */
+            /** @description The event was received. The rest of the response is ignored. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description It is delivered again, up to 9 times within about three days, and no sooner than a `Retry-After` says. So is what was not answered within 15 seconds, and a redirect is not followed. After 5 days without one success the webhook is disabled. */
+            /** @description The delivery failed, as it does without a response within 15 seconds. It is retried up to 9 times within about three days, and not before a `Retry-After`. Redirects are not followed. After 5 days without a success the webhook is disabled. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4736,7 +4736,7 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description Names the event: the same however often it is delivered.
+                 * @description Identifies the event; the same in every attempt.
                  * @example evt_17
                  */
                 "webhook-id": string;
@@ -4746,7 +4746,7 @@ export interface operations {
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description The HMAC-SHA256 of `id.timestamp.body` under the webhook's secret, in base64 behind `v1,`; several, with spaces between them, while a secret is replaced.
+                 * @description The HMAC-SHA256 of `id.timestamp.body` under the webhook's secret, in base64 after `v1,`. While a secret is being replaced there are two, separated by a space.
                  * @example v1,dZfBmgQbZQ8BVPDsWxS0dB0EZo4HkqQ8L9nHGE5kzZk=
                  */
                 "webhook-signature": string;
@@ -4804,21 +4804,21 @@ export interface operations {
             };
         };
         responses: {
-            /** @description No more: the webhook is disabled at once. */
+            /** @description The receiver wants no more events: the webhook is disabled at once. */
             410: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description The event was taken. What else the answer says is not believed. */
+            /** @description The event was received. The rest of the response is ignored. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description It is delivered again, up to 9 times within about three days, and no sooner than a `Retry-After` says. So is what was not answered within 15 seconds, and a redirect is not followed. After 5 days without one success the webhook is disabled. */
+            /** @description The delivery failed, as it does without a response within 15 seconds. It is retried up to 9 times within about three days, and not before a `Retry-After`. Redirects are not followed. After 5 days without a success the webhook is disabled. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4832,7 +4832,7 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description Names the event: the same however often it is delivered.
+                 * @description Identifies the event; the same in every attempt.
                  * @example evt_17
                  */
                 "webhook-id": string;
@@ -4842,7 +4842,7 @@ export interface operations {
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description The HMAC-SHA256 of `id.timestamp.body` under the webhook's secret, in base64 behind `v1,`; several, with spaces between them, while a secret is replaced.
+                 * @description The HMAC-SHA256 of `id.timestamp.body` under the webhook's secret, in base64 after `v1,`. While a secret is being replaced there are two, separated by a space.
                  * @example v1,dZfBmgQbZQ8BVPDsWxS0dB0EZo4HkqQ8L9nHGE5kzZk=
                  */
                 "webhook-signature": string;
@@ -4884,21 +4884,21 @@ export interface operations {
             };
         };
         responses: {
-            /** @description No more: the webhook is disabled at once. */
+            /** @description The receiver wants no more events: the webhook is disabled at once. */
             410: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description The event was taken. What else the answer says is not believed. */
+            /** @description The event was received. The rest of the response is ignored. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description It is delivered again, up to 9 times within about three days, and no sooner than a `Retry-After` says. So is what was not answered within 15 seconds, and a redirect is not followed. After 5 days without one success the webhook is disabled. */
+            /** @description The delivery failed, as it does without a response within 15 seconds. It is retried up to 9 times within about three days, and not before a `Retry-After`. Redirects are not followed. After 5 days without a success the webhook is disabled. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4912,7 +4912,7 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description Names the event: the same however often it is delivered.
+                 * @description Identifies the event; the same in every attempt.
                  * @example evt_17
                  */
                 "webhook-id": string;
@@ -4922,7 +4922,7 @@ export interface operations {
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description The HMAC-SHA256 of `id.timestamp.body` under the webhook's secret, in base64 behind `v1,`; several, with spaces between them, while a secret is replaced.
+                 * @description The HMAC-SHA256 of `id.timestamp.body` under the webhook's secret, in base64 after `v1,`. While a secret is being replaced there are two, separated by a space.
                  * @example v1,dZfBmgQbZQ8BVPDsWxS0dB0EZo4HkqQ8L9nHGE5kzZk=
                  */
                 "webhook-signature": string;
@@ -4974,21 +4974,21 @@ export interface operations {
             };
         };
         responses: {
-            /** @description No more: the webhook is disabled at once. */
+            /** @description The receiver wants no more events: the webhook is disabled at once. */
             410: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description The event was taken. What else the answer says is not believed. */
+            /** @description The event was received. The rest of the response is ignored. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description It is delivered again, up to 9 times within about three days, and no sooner than a `Retry-After` says. So is what was not answered within 15 seconds, and a redirect is not followed. After 5 days without one success the webhook is disabled. */
+            /** @description The delivery failed, as it does without a response within 15 seconds. It is retried up to 9 times within about three days, and not before a `Retry-After`. Redirects are not followed. After 5 days without a success the webhook is disabled. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5002,7 +5002,7 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description Names the event: the same however often it is delivered.
+                 * @description Identifies the event; the same in every attempt.
                  * @example evt_17
                  */
                 "webhook-id": string;
@@ -5012,7 +5012,7 @@ export interface operations {
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description The HMAC-SHA256 of `id.timestamp.body` under the webhook's secret, in base64 behind `v1,`; several, with spaces between them, while a secret is replaced.
+                 * @description The HMAC-SHA256 of `id.timestamp.body` under the webhook's secret, in base64 after `v1,`. While a secret is being replaced there are two, separated by a space.
                  * @example v1,dZfBmgQbZQ8BVPDsWxS0dB0EZo4HkqQ8L9nHGE5kzZk=
                  */
                 "webhook-signature": string;
@@ -5068,21 +5068,21 @@ export interface operations {
             };
         };
         responses: {
-            /** @description No more: the webhook is disabled at once. */
+            /** @description The receiver wants no more events: the webhook is disabled at once. */
             410: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description The event was taken. What else the answer says is not believed. */
+            /** @description The event was received. The rest of the response is ignored. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description It is delivered again, up to 9 times within about three days, and no sooner than a `Retry-After` says. So is what was not answered within 15 seconds, and a redirect is not followed. After 5 days without one success the webhook is disabled. */
+            /** @description The delivery failed, as it does without a response within 15 seconds. It is retried up to 9 times within about three days, and not before a `Retry-After`. Redirects are not followed. After 5 days without a success the webhook is disabled. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5096,7 +5096,7 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description Names the event: the same however often it is delivered.
+                 * @description Identifies the event; the same in every attempt.
                  * @example evt_17
                  */
                 "webhook-id": string;
@@ -5106,7 +5106,7 @@ export interface operations {
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description The HMAC-SHA256 of `id.timestamp.body` under the webhook's secret, in base64 behind `v1,`; several, with spaces between them, while a secret is replaced.
+                 * @description The HMAC-SHA256 of `id.timestamp.body` under the webhook's secret, in base64 after `v1,`. While a secret is being replaced there are two, separated by a space.
                  * @example v1,dZfBmgQbZQ8BVPDsWxS0dB0EZo4HkqQ8L9nHGE5kzZk=
                  */
                 "webhook-signature": string;
@@ -5158,21 +5158,21 @@ export interface operations {
             };
         };
         responses: {
-            /** @description No more: the webhook is disabled at once. */
+            /** @description The receiver wants no more events: the webhook is disabled at once. */
             410: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description The event was taken. What else the answer says is not believed. */
+            /** @description The event was received. The rest of the response is ignored. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description It is delivered again, up to 9 times within about three days, and no sooner than a `Retry-After` says. So is what was not answered within 15 seconds, and a redirect is not followed. After 5 days without one success the webhook is disabled. */
+            /** @description The delivery failed, as it does without a response within 15 seconds. It is retried up to 9 times within about three days, and not before a `Retry-After`. Redirects are not followed. After 5 days without a success the webhook is disabled. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5186,7 +5186,7 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description Names the event: the same however often it is delivered.
+                 * @description Identifies the event; the same in every attempt.
                  * @example evt_17
                  */
                 "webhook-id": string;
@@ -5196,7 +5196,7 @@ export interface operations {
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description The HMAC-SHA256 of `id.timestamp.body` under the webhook's secret, in base64 behind `v1,`; several, with spaces between them, while a secret is replaced.
+                 * @description The HMAC-SHA256 of `id.timestamp.body` under the webhook's secret, in base64 after `v1,`. While a secret is being replaced there are two, separated by a space.
                  * @example v1,dZfBmgQbZQ8BVPDsWxS0dB0EZo4HkqQ8L9nHGE5kzZk=
                  */
                 "webhook-signature": string;
@@ -5236,21 +5236,21 @@ export interface operations {
             };
         };
         responses: {
-            /** @description No more: the webhook is disabled at once. */
+            /** @description The receiver wants no more events: the webhook is disabled at once. */
             410: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description The event was taken. What else the answer says is not believed. */
+            /** @description The event was received. The rest of the response is ignored. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description It is delivered again, up to 9 times within about three days, and no sooner than a `Retry-After` says. So is what was not answered within 15 seconds, and a redirect is not followed. After 5 days without one success the webhook is disabled. */
+            /** @description The delivery failed, as it does without a response within 15 seconds. It is retried up to 9 times within about three days, and not before a `Retry-After`. Redirects are not followed. After 5 days without a success the webhook is disabled. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5264,7 +5264,7 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description Names the event: the same however often it is delivered.
+                 * @description Identifies the event; the same in every attempt.
                  * @example evt_17
                  */
                 "webhook-id": string;
@@ -5274,7 +5274,7 @@ export interface operations {
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description The HMAC-SHA256 of `id.timestamp.body` under the webhook's secret, in base64 behind `v1,`; several, with spaces between them, while a secret is replaced.
+                 * @description The HMAC-SHA256 of `id.timestamp.body` under the webhook's secret, in base64 after `v1,`. While a secret is being replaced there are two, separated by a space.
                  * @example v1,dZfBmgQbZQ8BVPDsWxS0dB0EZo4HkqQ8L9nHGE5kzZk=
                  */
                 "webhook-signature": string;
@@ -5313,21 +5313,21 @@ export interface operations {
             };
         };
         responses: {
-            /** @description No more: the webhook is disabled at once. */
+            /** @description The receiver wants no more events: the webhook is disabled at once. */
             410: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description The event was taken. What else the answer says is not believed. */
+            /** @description The event was received. The rest of the response is ignored. */
             "2XX": {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description It is delivered again, up to 9 times within about three days, and no sooner than a `Retry-After` says. So is what was not answered within 15 seconds, and a redirect is not followed. After 5 days without one success the webhook is disabled. */
+            /** @description The delivery failed, as it does without a response within 15 seconds. It is retried up to 9 times within about three days, and not before a `Retry-After`. Redirects are not followed. After 5 days without a success the webhook is disabled. */
             default: {
                 headers: {
                     [name: string]: unknown;

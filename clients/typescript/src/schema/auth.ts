@@ -15,7 +15,7 @@ export interface paths {
         put?: never;
         /**
          * Sign in for a JSON Web Token
-         * @description The access token holds an hour, the refresh token 30 days and one use. Needs no credential.
+         * @description The access token is valid for an hour, the refresh token for 30 days and one use. Needs no credential.
          */
         post: operations["login"];
         delete?: never;
@@ -35,7 +35,7 @@ export interface paths {
         put?: never;
         /**
          * Rotate the tokens of a login
-         * @description A refresh token that comes a second time ends the whole login. Needs no credential.
+         * @description If a refresh token is used a second time, the whole login ends. Needs no credential.
          */
         post: operations["refresh"];
         delete?: never;
@@ -55,7 +55,7 @@ export interface paths {
         put?: never;
         /**
          * End a login
-         * @description By its access token as a bearer credential, or by its refresh token in the body. A login that is not known, or has ended, is answered alike, unless the quota is spent: only what ends a login is never refused. Needs no credential.
+         * @description Send the login's access token as a bearer credential, or its refresh token in the body. The answer for an unknown or ended login is the same, unless the rate limit is reached: only a request that ends a login is never refused. Needs no credential.
          */
         post: operations["logout"];
         delete?: never;
@@ -159,7 +159,7 @@ export interface paths {
         put?: never;
         /**
          * Exchange a code or a refresh token
-         * @description A code holds 60 seconds and is good for one use, a refresh token holds 30 days and is good for one use. What comes a second time ends all that it bought. Needs the client's id, and its secret if it has one.
+         * @description A code is valid for 60 seconds, a refresh token for 30 days, and each for one use. If one is used a second time, all tokens of the same grant are revoked. Needs the client's id, and its secret if it has one.
          */
         post: operations["token"];
         delete?: never;
@@ -178,8 +178,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * End a token
-         * @description A refresh token ends with all tokens that came of the same consent. What is unknown is left as it is. Needs the client's id, and its secret if it has one.
+         * Revoke a token
+         * @description Revoking a refresh token revokes all tokens of the same grant. Unknown tokens are ignored. Needs the client's id, and its secret if it has one.
          */
         post: operations["revoke"];
         delete?: never;
@@ -198,8 +198,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Read what is to be known of a token
-         * @description For confidential clients, of their own tokens. Needs the client's id, and its secret if it has one.
+         * Introspect a token
+         * @description For confidential clients. A token of another client is reported as inactive. Needs the client's id, and its secret if it has one.
          */
         post: operations["introspect"];
         delete?: never;
@@ -417,7 +417,7 @@ export interface components {
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 /**
-                 * @description Do not keep the answer.
+                 * @description Caches must not keep the response.
                  * @example no-store
                  */
                 "Cache-Control": "no-store";
@@ -432,7 +432,7 @@ export interface components {
                 };
             };
         };
-        /** @description No credential, or none that is valid. */
+        /** @description The credential is missing or not valid. */
         AuthenticationRequired: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -440,7 +440,7 @@ export interface components {
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 /**
-                 * @description Do not keep the answer.
+                 * @description Caches must not keep the response.
                  * @example no-store
                  */
                 "Cache-Control": "no-store";
@@ -456,7 +456,7 @@ export interface components {
                 };
             };
         };
-        /** @description The caller is known and may not do this. */
+        /** @description The caller does not have permission to do this. */
         PermissionDenied: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -464,12 +464,12 @@ export interface components {
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 /**
-                 * @description Do not keep the answer.
+                 * @description Caches must not keep the response.
                  * @example no-store
                  */
                 "Cache-Control": "no-store";
                 /**
-                 * @description How to authenticate; with `error` where a token came and was refused (RFC 6750 §3.1).
+                 * @description How to authenticate; with `error` if a token was sent and refused (RFC 6750 §3.1).
                  * @example Bearer error="invalid_token"
                  */
                 "WWW-Authenticate"?: string;
@@ -484,7 +484,7 @@ export interface components {
                 };
             };
         };
-        /** @description The caller accepts no media type that can be produced. */
+        /** @description The client accepts no media type that the server can produce. */
         NotAcceptable: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -492,7 +492,7 @@ export interface components {
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 /**
-                 * @description Do not keep the answer.
+                 * @description Caches must not keep the response.
                  * @example no-store
                  */
                 "Cache-Control": "no-store";
@@ -515,7 +515,7 @@ export interface components {
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 /**
-                 * @description Do not keep the answer.
+                 * @description Caches must not keep the response.
                  * @example no-store
                  */
                 "Cache-Control": "no-store";
@@ -538,7 +538,7 @@ export interface components {
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 /**
-                 * @description Do not keep the answer.
+                 * @description Caches must not keep the response.
                  * @example no-store
                  */
                 "Cache-Control": "no-store";
@@ -553,7 +553,7 @@ export interface components {
                 };
             };
         };
-        /** @description The body is of a media type or encoding that is not read here. */
+        /** @description The body has a media type or encoding that is not supported. */
         UnsupportedMediaType: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -561,7 +561,7 @@ export interface components {
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 /**
-                 * @description Do not keep the answer.
+                 * @description Caches must not keep the response.
                  * @example no-store
                  */
                 "Cache-Control": "no-store";
@@ -576,7 +576,7 @@ export interface components {
                 };
             };
         };
-        /** @description A window of the caller's plan is exhausted. */
+        /** @description The rate limit of the caller's plan is reached. */
         RateLimited: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -584,7 +584,7 @@ export interface components {
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 /**
-                 * @description Do not keep the answer.
+                 * @description Caches must not keep the response.
                  * @example no-store
                  */
                 "Cache-Control": "no-store";
@@ -600,7 +600,7 @@ export interface components {
                 };
             };
         };
-        /** @description A fault of the service itself. */
+        /** @description An unexpected error in the server. */
         Internal: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -615,12 +615,12 @@ export interface components {
                  */
                 "X-RateLimit-Remaining"?: number;
                 /**
-                 * @description When that window begins anew, in Unix seconds.
+                 * @description When that window resets, in Unix seconds.
                  * @example 1769847360
                  */
                 "X-RateLimit-Reset"?: number;
                 /**
-                 * @description Do not keep the answer.
+                 * @description Caches must not keep the response.
                  * @example no-store
                  */
                 "Cache-Control": "no-store";
@@ -635,7 +635,7 @@ export interface components {
                 };
             };
         };
-        /** @description Something that the service needs does not answer. */
+        /** @description The server is temporarily unable to answer. */
         Unavailable: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -650,12 +650,12 @@ export interface components {
                  */
                 "X-RateLimit-Remaining"?: number;
                 /**
-                 * @description When that window begins anew, in Unix seconds.
+                 * @description When that window resets, in Unix seconds.
                  * @example 1769847360
                  */
                 "X-RateLimit-Reset"?: number;
                 /**
-                 * @description Do not keep the answer.
+                 * @description Caches must not keep the response.
                  * @example no-store
                  */
                 "Cache-Control": "no-store";
@@ -679,7 +679,7 @@ export interface components {
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 /**
-                 * @description Do not keep the answer.
+                 * @description Caches must not keep the response.
                  * @example no-store
                  */
                 "Cache-Control": "no-store";
@@ -701,7 +701,7 @@ export interface components {
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 /**
-                 * @description Do not keep the answer.
+                 * @description Caches must not keep the response.
                  * @example no-store
                  */
                 "Cache-Control": "no-store";
@@ -724,7 +724,7 @@ export interface components {
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 /**
-                 * @description Do not keep the answer.
+                 * @description Caches must not keep the response.
                  * @example no-store
                  */
                 "Cache-Control": "no-store";
@@ -746,7 +746,7 @@ export interface components {
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 /**
-                 * @description Do not keep the answer.
+                 * @description Caches must not keep the response.
                  * @example no-store
                  */
                 "Cache-Control": "no-store";
@@ -760,7 +760,7 @@ export interface components {
                 };
             };
         };
-        /** @description The body is of a media type or encoding that is not read here. */
+        /** @description The body has a media type or encoding that is not supported. */
         OAuthUnsupportedMediaType: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -768,7 +768,7 @@ export interface components {
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 /**
-                 * @description Do not keep the answer.
+                 * @description Caches must not keep the response.
                  * @example no-store
                  */
                 "Cache-Control": "no-store";
@@ -782,7 +782,7 @@ export interface components {
                 };
             };
         };
-        /** @description A window of the caller's plan is exhausted. */
+        /** @description The rate limit of the caller's plan is reached. */
         OAuthRateLimited: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -790,7 +790,7 @@ export interface components {
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 /**
-                 * @description Do not keep the answer.
+                 * @description Caches must not keep the response.
                  * @example no-store
                  */
                 "Cache-Control": "no-store";
@@ -805,7 +805,7 @@ export interface components {
                 };
             };
         };
-        /** @description A fault of the service itself. */
+        /** @description An unexpected error in the server. */
         OAuthInternal: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -820,12 +820,12 @@ export interface components {
                  */
                 "X-RateLimit-Remaining"?: number;
                 /**
-                 * @description When that window begins anew, in Unix seconds.
+                 * @description When that window resets, in Unix seconds.
                  * @example 1769847360
                  */
                 "X-RateLimit-Reset"?: number;
                 /**
-                 * @description Do not keep the answer.
+                 * @description Caches must not keep the response.
                  * @example no-store
                  */
                 "Cache-Control": "no-store";
@@ -839,7 +839,7 @@ export interface components {
                 };
             };
         };
-        /** @description Something that the service needs does not answer. */
+        /** @description The server is temporarily unable to answer. */
         OAuthUnavailable: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -854,12 +854,12 @@ export interface components {
                  */
                 "X-RateLimit-Remaining"?: number;
                 /**
-                 * @description When that window begins anew, in Unix seconds.
+                 * @description When that window resets, in Unix seconds.
                  * @example 1769847360
                  */
                 "X-RateLimit-Reset"?: number;
                 /**
-                 * @description Do not keep the answer.
+                 * @description Caches must not keep the response.
                  * @example no-store
                  */
                 "Cache-Control": "no-store";
@@ -879,7 +879,7 @@ export interface components {
     requestBodies: never;
     headers: {
         /**
-         * @description Names this request in the log.
+         * @description Identifies this request in the log.
          * @example req_5f0c1e9a7b2d0000002a
          */
         "X-Request-Id": string;
@@ -894,7 +894,7 @@ export interface components {
          */
         "X-RateLimit-Remaining": number;
         /**
-         * @description When that window begins anew, in Unix seconds.
+         * @description When that window resets, in Unix seconds.
          * @example 1769847360
          */
         "X-RateLimit-Reset": number;
@@ -904,7 +904,7 @@ export interface components {
          */
         Pragma: "no-cache";
         /**
-         * @description How to authenticate; with `error` where a token came and was refused (RFC 6750 §3.1).
+         * @description How to authenticate; with `error` if a token was sent and refused (RFC 6750 §3.1).
          * @example Bearer error="invalid_token"
          */
         "WWW-Authenticate": string;
@@ -937,7 +937,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It worked. */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -945,7 +945,7 @@ export interface operations {
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     /**
-                     * @description Do not keep the answer.
+                     * @description Caches must not keep the response.
                      * @example no-store
                      */
                     "Cache-Control": "no-store";
@@ -993,7 +993,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It worked. */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1001,7 +1001,7 @@ export interface operations {
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     /**
-                     * @description Do not keep the answer.
+                     * @description Caches must not keep the response.
                      * @example no-store
                      */
                     "Cache-Control": "no-store";
@@ -1048,7 +1048,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It is gone. */
+            /** @description The request succeeded. There is no body. */
             204: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1079,7 +1079,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It worked. */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1087,7 +1087,7 @@ export interface operations {
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     /**
-                     * @description Anyone may keep it so long.
+                     * @description Any cache may keep the response for so long.
                      * @example public, max-age=900
                      */
                     "Cache-Control": "public, max-age=900";
@@ -1127,7 +1127,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It worked. */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1135,7 +1135,7 @@ export interface operations {
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     /**
-                     * @description Anyone may keep it so long.
+                     * @description Any cache may keep the response for so long.
                      * @example public, max-age=900
                      */
                     "Cache-Control": "public, max-age=900";
@@ -1215,7 +1215,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It worked. */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1223,7 +1223,7 @@ export interface operations {
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     /**
-                     * @description Anyone may keep it so long.
+                     * @description Any cache may keep the response for so long.
                      * @example public, max-age=900
                      */
                     "Cache-Control": "public, max-age=900";
@@ -1303,7 +1303,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It worked. */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1311,7 +1311,7 @@ export interface operations {
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     /**
-                     * @description Do not keep the answer.
+                     * @description Caches must not keep the response.
                      * @example no-store
                      */
                     "Cache-Control": "no-store";
@@ -1350,7 +1350,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It worked. */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1358,7 +1358,7 @@ export interface operations {
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     /**
-                     * @description Do not keep the answer.
+                     * @description Caches must not keep the response.
                      * @example no-store
                      */
                     "Cache-Control": "no-store";
@@ -1456,7 +1456,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It worked. */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1465,7 +1465,7 @@ export interface operations {
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     Pragma: components["headers"]["Pragma"];
                     /**
-                     * @description Do not keep the answer.
+                     * @description Caches must not keep the response.
                      * @example no-store
                      */
                     "Cache-Control": "no-store";
@@ -1537,7 +1537,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It worked. */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1546,7 +1546,7 @@ export interface operations {
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     Pragma: components["headers"]["Pragma"];
                     /**
-                     * @description Do not keep the answer.
+                     * @description Caches must not keep the response.
                      * @example no-store
                      */
                     "Cache-Control": "no-store";
@@ -1609,7 +1609,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It worked. */
+            /** @description The request succeeded. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1618,7 +1618,7 @@ export interface operations {
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     Pragma: components["headers"]["Pragma"];
                     /**
-                     * @description Do not keep the answer.
+                     * @description Caches must not keep the response.
                      * @example no-store
                      */
                     "Cache-Control": "no-store";
