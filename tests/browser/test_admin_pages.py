@@ -149,7 +149,7 @@ async def test_a_client_is_registered_changed_renewed_and_deleted(desk: Desk, bo
         await expect(page.get_by_label("Redirect URIs")).to_have_accessible_description(
             "One per line: an https:// address, http:// on a loopback address such as 127.0.0.1, or"
             " a native application's own scheme. http://till.test/ must begin with https://; http://"
-            " is for loopback addresses alone."
+            " is for loopback addresses only."
         )
         await expect(page.get_by_label("read:products")).to_be_checked()
         await page.get_by_label("Redirect URIs").fill(

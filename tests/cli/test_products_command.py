@@ -142,7 +142,7 @@ def test_rows_with_ids_change_products_and_the_faulty_ones_are_told(
     assert done.returncode == 1
     assert done.stderr == (
         "line 3: status cannot change from active to draft\n"
-        "line 4: id is that of no product: there is no product 9007199254740991\n"
+        "line 4: id must be the id of a product; there is no product 9007199254740991\n"
         "line 6: id is that of an earlier row too: leave one of them out\n"
     )
     after = on_each.get(f"/products/{before['id']}").json["data"]

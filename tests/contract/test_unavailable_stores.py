@@ -207,7 +207,7 @@ async def test_nobody_is_told_to_repeat_with_a_key_what_had_none(
         admin = await api.caller("admin")
         answer = await admin.post("/products", json={**LAMP, "name": "Torch"})
         unavailable(answer)
-        assert "is unknown. See what became of it before you repeat it." in answer.text
+        assert "is unknown. Check whether it was stored before you repeat it." in answer.text
 
 
 @pytest.mark.parametrize("way", ["refresh", "token"])

@@ -147,7 +147,7 @@ def test_a_url_that_may_lead_to_a_public_address_passes_unchanged(url: str) -> N
      ("https://0177.0.0.1/", "four decimal numbers"), ("https://127.0.0.1./", "four decimal"),
      ("https://1.2.3.256/", "four decimal numbers"), ("https://example.7/", "four decimal"),
      ("https://127.0.0.0x1/", "four decimal numbers"), ("https://127.0.0.0x/", "four decimal"),
-     (f"https://{'a' * 64}.com/", "63 to each dot"),
+     (f"https://{'a' * 64}.com/", "at most 63 between dots"),
      (f"https://{'a' * 63}.{'b' * 63}.{'c' * 63}.{'d' * 62}/", "at most 253 characters")],
 )  # fmt: skip
 def test_a_url_that_cannot_be_delivered_to_is_refused(url: str, message: str) -> None:
@@ -170,7 +170,7 @@ def test_http_is_for_exceptions_and_for_names_that_may_lead_there() -> None:
                 "https://localhost/", "http://hooks.internal/", "https://127.0.0.1/"):  # fmt: skip
         assert LOOPBACK_TOO.check_url(url) == url
     for url in ("http://8.8.8.8/", "http://10.0.0.1/", "http://[::1]/"):
-        with pytest.raises(BrokenRule, match="must be an https URL: http is only for"):
+        with pytest.raises(BrokenRule, match="must be an https URL; http is only for"):
             LOOPBACK_TOO.check_url(url)
     with pytest.raises(BrokenRule, match="public address"):
         LOOPBACK_TOO.check_url("https://10.0.0.1/")

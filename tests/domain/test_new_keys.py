@@ -118,7 +118,7 @@ def test_a_key_is_used_where_what_makes_it_is() -> None:
         (None, 7, NOON + 9 * DAY, NOON + 7 * DAY),
         (None, None, NOON + DAY, NOON + DAY),
         (NOON + DAY, None, NOON + DAY, NOON + DAY),
-        (NOON + DAY + 1, None, NOON + DAY, "end of the key"),
+        (NOON + DAY + 1, None, NOON + DAY, "expiry of the key"),
         ("2026-03-15T13:00:00+01:00", None, None, "future"),
         ("2026-03-15T13:00:00.001+01:00", None, None, NOON + 1),
         ("tomorrow", None, None, "a time such as"),

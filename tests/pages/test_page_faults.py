@@ -172,7 +172,7 @@ async def test_a_form_at_an_address_that_is_not_configured_is_led_to_the_one_tha
     assert refused.status_code == 403
     assert "set-cookie" not in refused.headers
     assert (
-        "address is none of Portico's own: begin at https://localhost:8443/dashboard."
+        "at an address that is not configured; open https://localhost:8443/dashboard."
         in unescape(refused.text)
     )
     if not path.startswith("v1/"):

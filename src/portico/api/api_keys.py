@@ -34,7 +34,7 @@ from portico.services.api_keys import (
 )
 from portico.services.api_keys import rotate_key as rotate
 
-_ROTATED = "Key rotated: store the new one now, the old one works until {}."
+_ROTATED = "Key rotated. Store the new one now; the old one works until {}."
 
 
 async def list_api_keys(request: QueryRequest[ListKeys]) -> Reply:
@@ -68,7 +68,8 @@ async def create_api_key(request: BodyRequest[CreateKey]) -> Reply:
         where = ("location", f"{env.addresses.base}/api-keys/{made.key.id}")
         data = made_key(made.key, secret, request.now)
         tag = current(key_item(made.key, request.now))
-        return json_reply(201, Created(data, "Key created: store it now."), where, tag)
+        message = "Key created. Store it now: it is not shown again."
+        return json_reply(201, Created(data, message), where, tag)
 
     new = NewKey(
         name=body.name,

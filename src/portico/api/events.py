@@ -35,7 +35,8 @@ def seen(caller: Principal, asked: tuple[str, ...] | None) -> tuple[str, ...] | 
     if asked is None:
         if not covered:
             raise PermissionDenied(
-                "Events are seen with read:products, read:users or admin.", scope="read:products"
+                "Reading events needs the scope read:products, read:users or admin.",
+                scope="read:products",
             )
         return None if covered == EVENT_TYPES else covered
     if beyond := [name for name in asked if name not in covered]:

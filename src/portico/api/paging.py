@@ -38,7 +38,7 @@ def start_of(request: QueryRequest[Q]) -> Start:
     veiled = _decoded(query.cursor)
     text = veiled and request.environment.vault.unveil(veiled, _name(request))
     if not text:
-        message = "must be from the Link header of a page of this list, by the same filters"
+        message = "must be from the Link header of a page of this list, with the same filters"
         raise unreadable(Fault("cursor", message))
     page, *keyset = msgspec.json.decode(text)
     return Start(page, 0, tuple(keyset))

@@ -37,7 +37,7 @@ async def delete_session(request: Request) -> Reply:
 
 def _permit_session(caller: Principal, _id: int) -> None:
     if caller.credential != "session":
-        raise PermissionDenied("Only a session can be ended here: call this with its cookie.")
+        raise PermissionDenied("This only ends sessions; call it with the session cookie.")
 
 
 ROUTES = (

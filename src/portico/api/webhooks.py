@@ -60,7 +60,8 @@ async def create_webhook(request: BodyRequest[CreateWebhook]) -> Reply:
 
     def reply(webhook: Webhook, secret: str | UnsetType = UNSET) -> Reply:
         where = ("location", f"{base}/webhooks/{webhook.id}")
-        body = Created(new_webhook(webhook, secret), "Webhook created: store its secret now.")
+        message = "Webhook created. Store its secret now: it is not shown again."
+        body = Created(new_webhook(webhook, secret), message)
         return json_reply(201, body, where, current(webhook_item(webhook)))
 
     values = _values(request.body)
@@ -95,7 +96,7 @@ async def rotate_secret(request: Request) -> Reply:
 
     def reply(webhook: Webhook, secret: str | UnsetType = UNSET) -> Reply:
         where = ("location", f"{base}/webhooks/{webhook.id}")
-        message = "Secret rotated: store the new one now, for 24 hours both sign."
+        message = "Secret rotated. Store the new one now; for 24 hours both sign."
         body = Created(new_webhook(webhook, secret), message)
         return json_reply(201, body, where, current(webhook_item(webhook)))
 

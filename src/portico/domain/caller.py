@@ -78,7 +78,7 @@ def require(principal: Principal, scope: str | None, method: str) -> None:
         if principal.narrow and principal.scopes.isdisjoint(SCOPES):
             raise PermissionDenied(
                 "This credential carries no scope of the API, such as read:users. "
-                "Ask for one that does.",
+                "Request a token that does.",
                 scope="read:users",
             )
         return

@@ -195,8 +195,8 @@ class Unavailable(PorticoError):
 class Unknown(Unavailable):
     """Whether a change was stored is unknown; `then` is a sentence that says what to do."""
 
-    def __init__(self, then: str = "See what became of it before you repeat it.") -> None:
-        lost = "The database was lost while it stored this, and whether it did is unknown."
+    def __init__(self, then: str = "Check whether it was stored before you repeat it.") -> None:
+        lost = "The connection to the database was lost during the change; the outcome is unknown."
         super().__init__(f"{lost} {then}", retry_after=2)
 
 

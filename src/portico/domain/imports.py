@@ -59,7 +59,7 @@ def changed(before: Product | None, row: FileRow) -> Product | Fault:
     """The product as changed by a row with its id, or why it cannot be. The row's values are in
     their stored form."""
     if before is None:
-        return Fault("id", f"is that of no product: there is no product {row.id}")
+        return Fault("id", f"must be the id of a product; there is no product {row.id}")
     try:
         change_status(before.status, row.values.get("status", before.status))
     except BrokenRule as fault:

@@ -193,13 +193,15 @@ class Destinations(msgspec.Struct, frozen=True):
         else:
             permitted = True
             if len(name) > 253 or any(len(label) > 63 for label in name.split(".")):
-                raise BrokenRule("must have a host name of at most 253 characters, 63 to each dot")
+                raise BrokenRule(
+                    "must have a host name of at most 253 characters, and at most 63 between dots"
+                )
         if not permitted:
             raise BrokenRule(
-                f"must lead to a public address over https, which {host} is not; whoever runs the"
-                " service can open exceptions (webhooks_allow)"
+                f"must lead to a public address over https, which {host} is not; an operator can"
+                " add exceptions to webhooks_allow"
                 if encrypted
-                else f"must be an https URL: http is only for what webhooks_allow names, not {host}"
+                else f"must be an https URL; http is only for hosts in webhooks_allow, not {host}"
             )
 
 

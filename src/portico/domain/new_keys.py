@@ -81,9 +81,9 @@ def agreed(new: NewKey, bounds: Bounds) -> Terms:
         expires_at=judge.end(),
     )
     if bounds.role is None:
-        judge.fault("user_id", "must be a user's; there is none of this id")
+        judge.fault("user_id", "must be a user's; there is no user with this id")
     if judge.faults:
-        raise Invalid("The key cannot be made like this.", judge.faults)
+        raise Invalid("The key cannot be created with these values.", judge.faults)
     return terms
 
 
@@ -108,7 +108,7 @@ class _Judge:
     def type(self) -> KeyType:
         wanted = self._new.type
         if where := self._bounds.elsewhere.get(wanted):
-            self.fault("type", f"must be another here: a {wanted} key is made at {where}")
+            self.fault("type", f"must be another here; {wanted} keys are created at {where}")
             return cast(KeyType, None)
         return self.kept("type", key_type, wanted)
 
@@ -131,7 +131,8 @@ class _Judge:
         found = self._items("networks", network, wanted, MOST_NETWORKS)
         for number, one in enumerate(found):
             if within is not None and not covers(within, one):
-                self.fault(f"networks.{number}", "must be within those of the key that makes it")
+                fault = "must be within the networks of the key that creates it"
+                self.fault(f"networks.{number}", fault)
         return tuple(dict.fromkeys(found))
 
     def end(self) -> int | None:
@@ -148,7 +149,7 @@ class _Judge:
         elif (most := bounds.most_days) is not None and latest_end(end, bounds.now, most) != end:
             self.fault("expires_at", f"must be at most {counted(most, 'day')} from now")
         elif bounds.ends_at is not None and end > bounds.ends_at:
-            self.fault("expires_at", "must not be after the end of the key that makes it")
+            self.fault("expires_at", "must not be after the expiry of the key that creates it")
         return end
 
     def _items(
@@ -157,7 +158,7 @@ class _Judge:
         """The values as returned by the rule; empty if any is faulty."""
         before = len(self.faults)
         if not values:
-            self.fault(field, "must have at least one; leave it out for no bound")
+            self.fault(field, "must have at least one entry, or be left out for no bound")
         elif len(values) > most:
             self.fault(field, f"must have at most {most} entries")
         else:

@@ -117,7 +117,7 @@ def redirect_uri(text: str) -> str:
     if parts.scheme == "http":
         if _host(text) in _LOOPBACK and port != 0:
             return text
-        raise BrokenRule("must begin with https://; http:// is for loopback addresses alone")
+        raise BrokenRule("must begin with https://; http:// is for loopback addresses only")
     if "." not in parts.scheme:
         raise BrokenRule("must begin with https://, or a scheme such as com.example.app:")
     return text

@@ -21,8 +21,8 @@ def origin(text: str) -> str:
     match = _ORIGIN.fullmatch(text)
     if not match or not 1 <= int(match["port"] or 1) <= 65535:
         raise BrokenRule(
-            "must be * alone, or exact origins (scheme, host and perhaps a port, nothing behind)"
-            " with commas between, such as https://app.example.com,http://localhost:5173"
+            "must be * or comma-separated origins (scheme, host and optional port), such as"
+            " https://app.example.com,http://localhost:5173"
         )
     scheme, port = match["scheme"].lower(), int(match["port"] or 0)
     shown = f":{port}" if port not in (0, _USUAL_PORT[scheme]) else ""

@@ -69,6 +69,6 @@ def event_types(text: str) -> tuple[str, ...]:
         else:
             of_noun = {noun + dot + rest} & EVENT_SCOPES.keys()
         if not of_noun:
-            raise BrokenRule(f"must be some of {', '.join(EVENT_TYPES)}, or all of a noun: user.*")
+            raise BrokenRule(f"must be some of {', '.join(EVENT_TYPES)}, or a pattern like user.*")
         found |= of_noun
     return tuple(name for name in EVENT_TYPES if name in found)

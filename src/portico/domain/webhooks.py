@@ -105,7 +105,7 @@ def webhook_type(text: str) -> str:
     text = text.strip()
     if text != EVERYTHING:
         if "," in text:
-            raise BrokenRule("must be one type of event; list several apart")
+            raise BrokenRule("must be one type of event; list several separately")
         event_types(text)
     return text
 

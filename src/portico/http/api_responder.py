@@ -138,7 +138,7 @@ def _check_network(admits: Admits, origin: Origin) -> None:
     that address is unknown because no proxy named it."""
     if not origin.known or not admits(origin.address):
         raise PermissionDenied(
-            f"This API key may not be used from {origin.address}: use it in one of its networks."
+            f"This API key may not be used from {origin.address}; use it from one of its networks."
         )
 
 
@@ -149,7 +149,10 @@ def _decoded(
     if endpoint.route.bearer_instead:
         if not body:
             if bearer(request.headers) is None:
-                raise AuthenticationRequired("Send a token as a bearer credential, or in the body.")
+                raise AuthenticationRequired(
+                    "Send the access token as a bearer credential, or the refresh token in the"
+                    " body."
+                )
             return None
         check_content(request)
     return decode(shape, body)
@@ -160,7 +163,7 @@ def no_endpoint(request: Request, match: PathMatch) -> PorticoError:
     if match.methods:
         allowed = sorted(match.methods)
         return MethodNotAllowed(
-            f"{request.method} is not possible here; use {', '.join(allowed)}.", allowed
+            f"{request.method} is not supported here; use {', '.join(allowed)}.", allowed
         )
     return NotFound("There is nothing at this path.")
 

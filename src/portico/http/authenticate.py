@@ -54,11 +54,11 @@ class Authenticators:
         if cookie is None:
             if are_unreadable(request.headers):
                 raise AuthenticationRequired(
-                    "A cookie that was sent is not ASCII, so that none could be read: remove it."
+                    "The cookies could not be read because one of them is not ASCII; remove it."
                 )
             raise AuthenticationRequired(
-                "Authenticate with the header 'Authorization: Bearer TOKEN', TOKEN being an API key"
-                " or an access token, or with a session cookie."
+                "Authenticate with the header 'Authorization: Bearer TOKEN', where TOKEN is an API"
+                " key or an access token, or with a session cookie."
             )
         if request.method not in READING_METHODS:
             self._origins.check(request.headers)

@@ -49,7 +49,7 @@ def _require_named(header: str, tag: str) -> None:
     # The client may have the tag from a compressed answer.
     if not any(matches(header, one, weak=False) for one in (tag, coded_tag(tag))):
         raise PreconditionFailed(
-            "The resource has changed since: read it again, and send its ETag in If-Match."
+            "The resource has changed; read it again, and send its new ETag in If-Match."
         )
 
 
@@ -74,6 +74,6 @@ def expected(request: Request, shown: Callable[[R], object]) -> Callable[[R], No
         if none_match is not None and any(
             matches(none_match, one, weak=True) for one in (tag, coded_tag(tag))
         ):
-            raise PreconditionFailed("The resource is there, and as If-None-Match names it.")
+            raise PreconditionFailed("The resource exists and matches If-None-Match.")
 
     return check

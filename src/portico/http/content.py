@@ -66,7 +66,7 @@ def check_accept(request: Request, answer: str) -> None:
             # The most specific range that covers the media type decides.
             best = max(best, (2 - media.count("*"), _quality(params)))
     if best[1] <= 0:
-        raise NotAcceptable(f"This service answers {answer}; accept that or */*.")
+        raise NotAcceptable(f"The answer is {answer}; accept that or */*.")
 
 
 def _quality(params: list[str]) -> float:

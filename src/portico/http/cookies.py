@@ -92,10 +92,10 @@ class Origins:
         # `origin` is None here if the header was sent and is not ASCII.
         if "origin" in headers and from_site == "same-origin":
             raise PermissionDenied(
-                f"This page's address is none of Portico's own: begin at {self._home}."
+                f"This page was opened at an address that is not configured; open {self._home}."
             )
         if "origin" in headers or from_site in ("cross-site", "same-site"):
             raise PermissionDenied(
-                "This request comes from another site's page; send it from one of our own, or"
-                " from a program, which needs no Origin header."
+                "This request comes from another site's page; send it from a page of this server,"
+                " or from a program, without an Origin header."
             )

@@ -79,7 +79,7 @@ class Cors:
         origin = request.header("origin") or ""
         if not self._any and not await self._admits(origin):
             raise PermissionDenied(
-                "Pages of this origin may not call this; an operator can list it in cors_origins."
+                "Pages of this origin may not call this; an operator can add it to cors_origins."
             )
         fields = [
             ("access-control-allow-origin", ANY if self._any else origin),

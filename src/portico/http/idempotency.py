@@ -34,7 +34,7 @@ NOT_KEPT = (
 """Errors that are not stored. All but `Invalid` say nothing about the request itself, so the next
 one with the key, later or with another credential, counts as the first."""
 
-_UNDER_WAY = f"A request with this {HEADER} is under way; wait for its answer."
+_UNDER_WAY = f"A request with this {HEADER} is in progress; try again once it has ended."
 
 
 def keyed_request(request: Request, endpoint: Endpoint, body: bytes) -> KeyedRequest | None:
@@ -109,6 +109,6 @@ async def _other(request: Request, known: KeyedRequest) -> Reply:
 
 def _replayed(known: KeyedRequest, kept: Kept) -> Reply:
     if kept.body_hash != known.body_hash:
-        raise invalid(Fault(HEADER, "was used before with another body; take a new one"))
+        raise invalid(Fault(HEADER, "was used before with another body; use a new key"))
     answer = kept.answer
     return Reply(answer.status, answer.body, [*answer.headers, REPLAYED])

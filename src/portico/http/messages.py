@@ -283,7 +283,7 @@ class TypedRequest(Generic[Q_co, B_co]):
         transfer coding other than chunked, which granian would pass on undecoded."""
         codings = self.listed("transfer-encoding")
         if codings is not None and codings.lower() != "chunked":
-            raise Unreadable("Send the body uncoded: no Transfer-Encoding but chunked is taken.")
+            raise Unreadable("Use no Transfer-Encoding other than chunked.")
         length = self.header("content-length")
         if length is not None and length.isdigit() and int(length) > limit:
             raise _too_large(limit)
@@ -314,7 +314,7 @@ async def _parts(proto: Any, ends: int) -> AsyncIterator[bytes]:
         if part:
             yield part
         elif not ends:
-            raise Unreadable("The body broke off, or has trailers, which are not taken.")
+            raise Unreadable("The body is incomplete, or has trailers, which are not supported.")
         else:
             ends -= 1
 

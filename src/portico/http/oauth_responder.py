@@ -91,7 +91,7 @@ class OAuthResponder:
                 raise Refused("invalid_request", "Send the Authorization header once.")
             client_id, secret = _basic(request.header("authorization") or "")
             if not client_id:
-                raise Refused("invalid_client", "Name a client.")
+                raise Refused("invalid_client", "HTTP Basic must have the client_id as the user.")
             return await authenticate_client(request.environment, client_id, secret)
         except PorticoError as error:
             await self._charge(request, error)
@@ -112,9 +112,11 @@ class OAuthResponder:
         client_id, secret = parameters.get("client_id"), parameters.get("client_secret")
         if named is not None:
             if secret is not None:
-                raise Refused("invalid_request", "Authenticate in one way: Basic or in the body.")
+                raise Refused(
+                    "invalid_request", "Authenticate by HTTP Basic or in the body, not by both."
+                )
             if client_id not in (None, named.client_id):
-                raise Refused("invalid_request", "client_id differs from the one of HTTP Basic.")
+                raise Refused("invalid_request", "client_id must be the one of HTTP Basic.")
             return named
         if not client_id:
             raise Refused("invalid_client", "Send client_id, and client_secret if you have one.")
@@ -216,8 +218,8 @@ def _form(body: bytes) -> list[tuple[str, str]]:
             body.decode(), keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS
         )
     except ValueError:
-        expected = f"send UTF-8, and {MAX_PARAMETERS} parameters at most"
-        raise Refused("invalid_request", f"The form cannot be read: {expected}.") from None
+        expected = f"send UTF-8, with at most {MAX_PARAMETERS} parameters"
+        raise Refused("invalid_request", f"The form cannot be read; {expected}.") from None
 
 
 def _json(body: bytes, known: Iterable[str]) -> list[tuple[str, str]]:

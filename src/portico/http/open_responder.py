@@ -49,7 +49,9 @@ class OpenResponder:
         origin = request.origin
         known = origin.known or FORWARDED_FOR not in request.headers
         if not (known and is_within(origin.address, self._operators)):
-            raise PermissionDenied("This is not open to your address.")
+            raise PermissionDenied(
+                "This is not open to your address; an operator can add it to metrics_allow."
+            )
 
     def problem(self, _request: Request, error: PorticoError) -> Reply:
         """The error body of specification §7."""

@@ -24,18 +24,20 @@ EXAMPLES: Mapping[type[PorticoError], PorticoError] = {
             "This credential does not carry the scope write:products.", scope="write:products"
         ),
         errors.NotFound("There is no product 17."),
-        errors.MethodNotAllowed("PUT is not possible here; use GET, HEAD.", ["GET", "HEAD"]),
-        errors.NotAcceptable("This service answers application/json; accept that or */*."),
+        errors.MethodNotAllowed("PUT is not supported here; use GET, HEAD.", ["GET", "HEAD"]),
+        errors.NotAcceptable("The answer is application/json; accept that or */*."),
         errors.RequestTimeout("The body did not arrive within 20 seconds."),
         errors.Duplicate("A user with this e-mail exists already.", [Fault("email", "is taken")]),
         errors.Conflict("This is the last admin; make another user an admin first."),
         errors.Gone("Events up to 99 are no longer kept."),
-        errors.PreconditionFailed("The resource has changed since: read it again."),
+        errors.PreconditionFailed(
+            "The resource has changed; read it again, and send its new ETag in If-Match."
+        ),
         errors.PayloadTooLarge("The body is larger than 1048576 bytes."),
         errors.UnsupportedMediaType("Send the body as application/json."),
         errors.invalid(Fault("price", "must not be negative")),
         errors.RateLimited("Too many requests; try again in 17 seconds.", retry_after=17),
-        errors.Internal("Something went wrong here; the log has it by request id."),
+        errors.Internal("An unexpected error occurred; the server's log has its request id."),
         errors.Unavailable("The database does not answer.", retry_after=1),
     )
 }

@@ -139,7 +139,7 @@ def _refusal(request: Request, responder: Responder | None, error: Exception) ->
     try:
         if not isinstance(error, PorticoError):
             log.error("unexpected error", exc_info=error, extra={"request_id": request.id})
-            error = Internal("Something went wrong here; the log has it by request id.")
+            error = Internal("An unexpected error occurred; the server's log has its request id.")
         elif isinstance(error, Unusable):
             log.error("%s", error, extra={"request_id": request.id})
         request.error_code = error.code

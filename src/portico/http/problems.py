@@ -30,7 +30,9 @@ _NO_STORE = ("cache-control", "no-store")
 """On every error: a cache may keep a 404, 405 or 410 that does not forbid it (RFC 9110 §15.1), and
 would serve it even after the resource exists."""
 
-_FAILED = b'{"error":{"code":"INTERNAL_ERROR","message":"Something went wrong here.","details":[]}}'
+_FAILED = (
+    b'{"error":{"code":"INTERNAL_ERROR","message":"An unexpected error occurred.","details":[]}}'
+)
 
 
 def failed() -> Reply:

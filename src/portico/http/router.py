@@ -56,7 +56,7 @@ class Router:
         for route in mount.routes:
             if not mount.responder.serves(route.access):
                 raise ValueError(
-                    f"{route.method} {route.path}: its responder cannot tell who calls."
+                    f"{route.method} {route.path}: its responder cannot check its access."
                 )
             match = self._match_at(host, mount, route)
             environment = mount.environment.name if mount.environment else ""
@@ -95,7 +95,7 @@ class Router:
                 raise Unreadable("Send the Host header once.")
             host = scope.authority or "".join(hosts)
             if "/" in host:
-                raise Unreadable("Send a Host header that names a host alone.")
+                raise Unreadable("Send a Host header with a host name only.")
             where = (host_name(host) if len(host) <= LONGEST_HOST else host) + path
         match = self._exact.get(where)
         if match is not None:

@@ -117,14 +117,14 @@ class AnyRoute(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if not isinstance(self.access, Access) and self.access not in (*SCOPES, *OPENID_SCOPES):
-            raise ValueError(f"{self.method} {self.path}: {self.access} is no scope.")
+            raise ValueError(f"{self.method} {self.path}: {self.access} is not a scope.")
         if self.path.count("{") != len(self.ids) or len(self.ids) > MOST_IDS:
-            raise ValueError(f"{self.path}: up to {MOST_IDS} whole parts of a path can be ids.")
+            raise ValueError(f"{self.path}: at most {MOST_IDS} whole segments can be ids.")
         asked = self.scope or self.access in (Access.ANY_CALLER, Access.WHOLE_CALLER)
         if self.permit and (self.shows or not asked):
-            raise ValueError(f"{self.method} {self.path}: nothing would ask what it permits.")
+            raise ValueError(f"{self.method} {self.path}: its `permit` would never be called.")
         if self.shows and not (self.tagged and self.status == 200):
-            raise ValueError(f"{self.method} {self.path}: its answers cannot be kept.")
+            raise ValueError(f"{self.method} {self.path}: only a tagged GET can have `shows`.")
 
     @property
     def scope(self) -> str | None:
