@@ -277,8 +277,8 @@ def test_the_end_of_an_authority_is_told_once_a_day_in_its_last_90(
     for late in (3560 * DAY + 1000, 3560 * DAY + 2000, 3649 * DAY):
         ensure(tmp_path, (), NOW + late)
     assert [record.getMessage() for record in caplog.records] == [
-        f"The local authority ends in {days} days and is replaced then: clients must trust the new"
-        f" {files.ca_certificate}, which is made sooner where you remove the present one."
+        f"The local authority expires in {days} days and is then replaced: clients must trust the"
+        f" new {files.ca_certificate}. Remove the present one to get the new one sooner."
         for days in (89, 1)
     ]
 

@@ -90,7 +90,7 @@ def test_the_data_directory_may_come_later_and_is_no_file(tmp_path: Path) -> Non
     for place in ("file", "file/below"):
         line = refusal(tmp_path, data=place)
         assert line == (
-            f"data (from PORTICO_DATA) must be a directory: {str(tmp_path / 'file')!r} is none"
+            f"data (from PORTICO_DATA) must be a directory: {str(tmp_path / 'file')!r} is not one"
         )
 
 
@@ -348,7 +348,7 @@ def test_certificate_and_key_come_together(tmp_path: Path) -> None:
     assert "needs tls_cert" in refusal(tmp_path, tls_key="a.pem")
     os.mkfifo(tmp_path / "pipe")
     for other in ("pipe", "."):
-        assert "is no regular file" in refusal(tmp_path, tls_cert="a.pem", tls_key=other)
+        assert "is not a regular file" in refusal(tmp_path, tls_cert="a.pem", tls_key=other)
 
 
 def test_a_mail_server_needs_a_sender(tmp_path: Path) -> None:
@@ -576,10 +576,10 @@ def test_the_secrets_file_is_read_and_one_source_alone_gives_it(tmp_path: Path) 
     os.mkfifo(tmp_path / "pipe")
     for other in ("pipe", "."):
         said = refusal(tmp_path, secret_key_file=other)
-        assert "PORTICO_SECRET_KEY_FILE) is no regular file" in said
+        assert "PORTICO_SECRET_KEY_FILE) is not a regular file" in said
     file.write_bytes(b"\xff hunter2\n")
     said = refusal(tmp_path, secret_key_file="secret")
-    assert "holds must be 64 hexadecimal digits" in said
+    assert "secret' must be 64 hexadecimal digits" in said
     assert "hunter2" not in said
     file.write_text(f"{SECRET}\n")
     assert read(tmp_path, secret_key_file="secret").secret_key_file == file
@@ -669,7 +669,7 @@ def test_a_provider_needs_three_lines(tmp_path: Path) -> None:
         (f"{PROVIDER}domains = ['münchen.de']", "in its ASCII form, such as xn--mnchen-3ya.de"),
         (f"{PROVIDER}label = ' '", "sign_in.corp.label must be text"),
         (PROVIDER.replace('"hush"', "5"), "sign_in.corp.client_secret must be text"),
-        (PROVIDER + PROVIDER.replace("corp", "other"), "is another provider's too"),
+        (PROVIDER + PROVIDER.replace("corp", "other"), "must differ from other providers'"),
         *(
             (PROVIDER.replace("https://id.example.com", issuer), "sign_in.corp.issuer must be")
             for issuer in (

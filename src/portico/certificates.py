@@ -133,8 +133,8 @@ def check_pair(certificate: Path, key: Path) -> None:
         raise CertificateError(f"{key} is not the private key of {certificate}")
     if not _can_serve(public_key):
         raise CertificateError(
-            f"{key} is of a kind that cannot be served: use ECDSA with P-256 or P-384, Ed25519, or"
-            " RSA with 2048 bits or more"
+            f"{key} is of an unsupported kind: use ECDSA with P-256 or P-384, Ed25519, or RSA with"
+            " 2048 bits or more"
         )
 
 
@@ -266,8 +266,8 @@ def _ends(authority: Path, now: datetime) -> bool:
 def _tell_of_end(authority: Path, days: int) -> None:
     """Logs this once for each number of days, in each process."""
     log.warning(
-        "The local authority ends in %d days and is replaced then: clients must trust the new %s,"
-        " which is made sooner where you remove the present one.",
+        "The local authority expires in %d days and is then replaced: clients must trust the new"
+        " %s. Remove the present one to get the new one sooner.",
         days,
         authority,
     )

@@ -15,8 +15,8 @@ from portico.storage.sqlite_files import FileError, has_ledger
 
 _ANYBODY = "SELECT 1 FROM users LIMIT 1"
 _INSTEAD = {
-    LIVE: "begin anew elsewhere, with another data directory or database",
-    SANDBOX: "have portico sandbox reset make a new one, without the old keys and clients",
+    LIVE: "start anew with another data directory or database",
+    SANDBOX: "let portico sandbox reset create a new one, without the old keys and clients",
 }
 
 
@@ -55,8 +55,8 @@ def how_to_move(settings: Settings) -> str:
     return (
         f"The data directory holds an installation on SQLite, {database_file(settings, LIVE)}, and"
         " the PostgreSQL database is empty. To move it there, back it up without database_url and"
-        " restore that with database_url and a new data directory; to begin anew, take a new data"
-        " directory too."
+        " restore the backup with database_url and a new data directory. To start anew instead, use"
+        " a new data directory too."
     )
 
 

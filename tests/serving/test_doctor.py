@@ -258,7 +258,7 @@ def test_a_database_that_was_never_migrated_is_found(installation: Installation)
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"])
 @pytest.mark.parametrize(
     ("lost", "advice"),
-    [("sandbox", "have portico sandbox reset make a new one"), ("live", "begin anew elsewhere")],
+    [("sandbox", "let portico sandbox reset create a new one"), ("live", "or start anew with")],
 )
 def test_the_loss_of_one_database_is_told_with_what_a_start_advises(
     tmp_path: Path, postgres: PostgresServer, engine: str, lost: str, advice: str

@@ -228,4 +228,4 @@ def test_doctor_says_how_an_installation_on_sqlite_comes_into_an_empty_database(
     assert set(empty) == {"live database", "sandbox database"}
     for finding in empty.values():
         assert f"on SQLite, {installation.data / 'live.db'}" in finding["advice"]
-        assert "restore that with database_url and a new data directory" in finding["advice"]
+        assert "restore the backup with database_url and a new data directory" in finding["advice"]

@@ -259,7 +259,7 @@ def test_a_directory_within_a_file_is_misuse(installation: Installation) -> None
         "serve"
     )
     assert code == MISUSED
-    assert line.endswith("file' is none")
+    assert line.endswith("file' is not one")
 
 
 def test_a_server_whose_valkey_is_away_starts_and_says_so(installation: Installation) -> None:

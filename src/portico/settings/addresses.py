@@ -19,12 +19,12 @@ class PublicAddresses(Group):
 
     base_url: Annotated[
         str,
-        declared(None, base, "public address of the API; unset: `/v1` on `host` and `port`"),
+        declared(None, base, "public address of the API; unset: `/v1` at `host` and `port`"),
     ]
     sandbox_url: Annotated[
         str,
         declared(
-            None, base, "public address of the sandbox; unset: `/sandbox/v1` on `host` and `port`"
+            None, base, "public address of the sandbox; unset: `/sandbox/v1` at `host` and `port`"
         ),
     ]
     auth_url: Annotated[
@@ -32,7 +32,7 @@ class PublicAddresses(Group):
         declared(
             None,
             base,
-            "public address of the authorization server; unset: `/auth` on `host` and `port`",
+            "public address of the authorization server; unset: `/auth` at `host` and `port`",
         ),
     ]
     sandbox_auth_url: Annotated[
@@ -48,19 +48,19 @@ class PublicAddresses(Group):
         declared(
             None,
             base,
-            "public address of the dashboard; unset: `/dashboard` on `host` and `port`",
+            "public address of the dashboard; unset: `/dashboard` at `host` and `port`",
         ),
     ]
     cookie_domain: Annotated[
         str | None,
-        declared(None, domain, "domain whose hosts share the session cookie; unset: none do"),
+        declared(None, domain, "domain whose hosts share the session cookie; unset: not shared"),
     ]
     cors_origins: Annotated[
         tuple[str, ...],
         declared(
             "",
             origins,
-            "origins, comma-separated, whose web pages may call the API, such as"
+            "comma-separated origins whose web pages may call the API, such as"
             " `https://app.example.com`; `*`: all; unset: none",
             kind=list,
         ),

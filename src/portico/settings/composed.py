@@ -32,8 +32,8 @@ class Settings(Stores, Listening, PublicAddresses, Mail, SigningIn, Events, Limi
             group.check(self, sources)
         if self.workers > 1 and self.valkey_url is None:
             raise SettingError(
-                f"{named('workers', sources)} above 1 needs Valkey or Redis, where all count"
-                " together: set valkey_url (PORTICO_VALKEY_URL)"
+                f"{named('workers', sources)} above 1 needs Valkey or Redis for common rate"
+                " counters: set valkey_url (PORTICO_VALKEY_URL)"
             )
 
     @property

@@ -35,7 +35,7 @@ def content(name: str, file: Path, sources: Sources) -> bytes:
     """The content of the file that a setting names. Raises `SettingError`."""
     try:
         if file.exists() and not file.is_file():  # reading a pipe may block for ever
-            raise SettingError(f"{named(name, sources)} is no regular file: {str(file)!r}")
+            raise SettingError(f"{named(name, sources)} is not a regular file: {str(file)!r}")
         return file.read_bytes()
     except OSError as error:
         raise SettingError(

@@ -19,7 +19,7 @@ class Events(Group):
             # The retries of a delivery take three to four days, a receiver's `Retry-After` up to a
             # week.
             whole(7, 3650),
-            "days that events can be read, and deliveries of webhooks be looked at",
+            "days for which events and the deliveries of webhooks are kept",
             kind=int,
         ),
     ]
@@ -28,8 +28,8 @@ class Events(Group):
         declared(
             "",
             networks,
-            "addresses or networks, comma-separated, that webhooks may lead to though they are not"
-            " public, over `http` too",
+            "comma-separated addresses or networks to which webhooks may lead although they are not"
+            " public, also over `http`",
             kind=list,
         ),
     ]

@@ -32,9 +32,9 @@ class Limits(Group):
         declared(
             "33554432",
             whole(0, 2**36),
-            "memory of each worker, in bytes, for pages of products that are kept as they were"
-            " sent, for as long as they are true; `0`: none are; on PostgreSQL none are behind a"
-            " pooler or with `database_read_url`",
+            "memory of each worker, in bytes, for pages of products that are kept as sent while"
+            " they are valid; `0`: none are kept, nor on PostgreSQL behind a pooler or with"
+            " `database_read_url`",
             kind=int,
         ),
     ]
@@ -43,7 +43,7 @@ class Limits(Group):
         declared(
             "512",
             whole(1, 2**20),
-            "most connections of one address to a worker, trusted proxies apart; never more than"
+            "most connections of one address to a worker, except trusted proxies; never more than"
             " a quarter of all",
             kind=int,
         ),

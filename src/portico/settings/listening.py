@@ -16,9 +16,7 @@ class Listening(Group):
 
     host: Annotated[
         str,
-        declared(
-            "127.0.0.1", listening_address, "IP address to listen on; `0.0.0.0` or `::` is all"
-        ),
+        declared("127.0.0.1", listening_address, "IP address to listen on; `0.0.0.0` or `::`: all"),
     ]
     port: Annotated[int, declared("8443", whole(1, 65535), "port of HTTPS", kind=int)]
     http_port: Annotated[
@@ -26,23 +24,21 @@ class Listening(Group):
         declared(
             None,
             whole(1, 65535),
-            "port of plain HTTP, where every request is refused and told the HTTPS address",
+            "port of plain HTTP; every request there is refused with the HTTPS address",
             kind=int,
         ),
     ]
     workers: Annotated[
         int,
-        declared(
-            "1", whole(1, 256), "serving processes; more than one need `valkey_url`", kind=int
-        ),
+        declared("1", whole(1, 256), "serving processes; more than 1 needs `valkey_url`", kind=int),
     ]
     drain_seconds: Annotated[
         int,
         declared(
             "5",
             whole(0, 3600),
-            "seconds for which the server serves on after SIGTERM, so that balancers see by"
-            " `/readyz` that it leaves",
+            "seconds for which the server continues after SIGTERM, so that load balancers see by"
+            " `/readyz` that it is stopping",
             kind=int,
         ),
     ]
@@ -51,7 +47,7 @@ class Listening(Group):
         declared(
             "on",
             switch,
-            "`on` or `off`; `off` only where `trusted_proxies` names what terminates TLS",
+            "`on` or `off`; `off` only if `trusted_proxies` has the proxy that terminates TLS",
             kind=bool,
         ),
     ]
@@ -72,8 +68,8 @@ class Listening(Group):
         declared(
             "",
             networks,
-            "addresses or networks, comma-separated, whose `X-Forwarded-For` and"
-            " `X-Forwarded-Proto` are believed",
+            "comma-separated addresses or networks whose `X-Forwarded-For` and `X-Forwarded-Proto`"
+            " are trusted",
             kind=list,
         ),
     ]
@@ -83,8 +79,8 @@ class Listening(Group):
         has a key."""
         if not self.tls and not self.trusted_proxies:
             raise SettingError(
-                f"{named('tls', sources)} may be off only behind a proxy that terminates TLS: name"
-                " it in trusted_proxies (PORTICO_TRUSTED_PROXIES)"
+                f"{named('tls', sources)} may be off only behind a proxy that terminates TLS: add"
+                " it to trusted_proxies (PORTICO_TRUSTED_PROXIES)"
             )
         if self.http_port == self.port:
             raise SettingError(
@@ -95,5 +91,5 @@ class Listening(Group):
             if path is None:
                 continue
             if getattr(self, other) is None:
-                raise SettingError(f"{named(one, sources)} needs {other} beside it: set both")
+                raise SettingError(f"{named(one, sources)} needs {other}: set both")
             content(one, path, sources)

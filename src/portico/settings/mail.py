@@ -17,19 +17,19 @@ class Mail(Group):
         declared(
             None,
             mail_server,
-            "`smtp://user:password@host:587`, upgraded to TLS but for a loopback host, or"
+            "`smtp://user:password@host:587`, upgraded to TLS except on a loopback host, or"
             " `smtps://`; unset: mails become files in `log` in `data`",
             secret=True,
         ),
     ]
     mail_from: Annotated[
-        str | None, declared(None, email, "address that mails come from; `smtp_url` needs it")
+        str | None, declared(None, email, "sender's address of mails; `smtp_url` needs it")
     ]
 
     def check(self, sources: Sources) -> None:
         """Checks that a mail server comes with a sender."""
         if self.smtp_url is not None and self.mail_from is None:
             raise SettingError(
-                f"{named('smtp_url', sources)} needs an address that mails come from: set mail_from"
+                f"{named('smtp_url', sources)} needs a sender's address: set mail_from"
                 " (PORTICO_MAIL_FROM)"
             )

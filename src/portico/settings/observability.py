@@ -19,8 +19,8 @@ class Observability(Group):
         declared(
             None,
             whole(1, 36_500),
-            "days after which entries of the audit log are removed, by whole days of UTC; unset:"
-            " none is",
+            "days after which entries of the audit log are removed, by whole days in UTC; unset:"
+            " never",
             kind=int,
         ),
     ]
@@ -29,8 +29,8 @@ class Observability(Group):
         declared(
             None,
             Path,
-            "directory into which a day's entries are exported before they are removed; unset:"
-            " they are not",
+            "directory to which a day's entries are exported before they are removed; unset: not"
+            " exported",
         ),
     ]
     metrics_allow: Annotated[
@@ -38,7 +38,7 @@ class Observability(Group):
         declared(
             "127.0.0.0/8,::1",
             networks,
-            "addresses or networks, comma-separated, that may read `/metrics`",
+            "comma-separated addresses or networks that may read `/metrics`",
             kind=list,
         ),
     ]
@@ -47,7 +47,7 @@ class Observability(Group):
         declared(
             "info",
             OneOf(("debug", "info", "warning", "error")),
-            "the least that is logged: `debug`, `info`, `warning` or `error`",
+            "lowest level that is logged: `debug`, `info`, `warning` or `error`",
         ),
     ]
     log_requests: Annotated[
@@ -55,7 +55,7 @@ class Observability(Group):
         declared(
             "on",
             switch,
-            "`on` or `off`: one line for each request, of level `info`",
+            "`on` or `off`: one log line for each request, of level `info`",
             kind=bool,
         ),
     ]
@@ -65,8 +65,8 @@ class Observability(Group):
         declared(
             None,
             collector,
-            "collector that gets traces and metrics over OTLP by HTTP, `http://127.0.0.1:4318`;"
-            " unset: none does",
+            "collector for traces and metrics by OTLP over HTTP, such as `http://127.0.0.1:4318`;"
+            " unset: none",
         ),
     ]
 
@@ -74,6 +74,6 @@ class Observability(Group):
         """Checks that an archive comes with a limit."""
         if self.audit_archive is not None and self.audit_days is None:
             raise SettingError(
-                f"{named('audit_archive', sources)} takes what audit_days removes, and that is not"
-                " set: set audit_days (PORTICO_AUDIT_DAYS)"
+                f"{named('audit_archive', sources)} needs audit_days, which is not set: set"
+                " audit_days (PORTICO_AUDIT_DAYS)"
             )

@@ -21,7 +21,7 @@ def providers(tables: object) -> tuple[Provider, ...]:
     for provider in found:
         # Accounts are linked to an issuer's subject, which may differ for another of its clients.
         if issuers.count(provider.issuer.rstrip("/")) > 1:
-            raise BrokenRule(f"sign_in.{provider.name}.issuer is another provider's too")
+            raise BrokenRule(f"sign_in.{provider.name}.issuer must differ from other providers'")
     return found
 
 
@@ -62,7 +62,7 @@ def _issuer(value: object) -> str:
     if not is_address(text) or "?" in text:
         raise BrokenRule(
             "must be an https:// address without user, query or fragment, such as"
-            " https://accounts.google.com; http:// on a loopback address alone"
+            " https://accounts.google.com; http:// only on a loopback address"
         )
     return text
 

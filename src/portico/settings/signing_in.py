@@ -18,7 +18,7 @@ class SigningIn(Group):
         declared(
             "off",
             switch,
-            "`on`: whoever shows that an e-mail is theirs gets an account, as a viewer on Free",
+            "`on`: anyone who verifies their e-mail gets an account, as a viewer on Free",
             kind=bool,
         ),
     ]
@@ -27,7 +27,7 @@ class SigningIn(Group):
         declared(
             "",
             domains,
-            "domains, comma-separated, whose e-mails may sign up; unset: all",
+            "comma-separated domains whose e-mails may sign up; unset: all",
             kind=list,
         ),
     ]
@@ -37,7 +37,8 @@ class SigningIn(Group):
         declared(
             "90",
             whole(1, 3650),
-            "how long refresh tokens renew a login or a consent, before the user signs in again",
+            "days for which refresh tokens renew a login or a consent until the user must sign in"
+            " again",
             kind=int,
         ),
     ]
@@ -46,7 +47,8 @@ class SigningIn(Group):
         declared(
             "off",
             OneOf(("off", "admins", "all")),
-            "who must have a second factor, and sets one up at the next sign-in",
+            "`off`, `admins` or `all`: who must have a second factor, and set one up at the next"
+            " sign-in",
         ),
     ]
     max_key_days: Annotated[
@@ -54,7 +56,7 @@ class SigningIn(Group):
         declared(
             None,
             whole(1, 3650),
-            "days after which every new API key ends at the latest",
+            "days after which every new API key expires at the latest; unset: no limit",
             kind=int,
         ),
     ]

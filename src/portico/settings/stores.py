@@ -22,8 +22,8 @@ class Stores(Group):
         declared(
             None,
             Path,
-            "file of the installation's secret, the same on all hosts, and below it former ones"
-            " that are being replaced; unset: `secret.key` in `data`, made at the first start",
+            "file with the installation's secret, the same on all hosts, followed by former ones"
+            " that are being replaced; unset: `secret.key` in `data`, created at the first start",
         ),
     ]
     secret_key: Annotated[
@@ -31,8 +31,8 @@ class Stores(Group):
         declared(
             None,
             secret_keys,
-            "the secret itself, 64 hexadecimal digits, in place of `secret_key_file`, and after a"
-            " comma a former one that is being replaced",
+            "the secret itself, 64 hexadecimal digits, instead of `secret_key_file`; after a comma"
+            " a former one that is being replaced",
             secret=True,
         ),
     ]
@@ -41,7 +41,7 @@ class Stores(Group):
         declared(
             None,
             store_url("postgresql", "postgres"),
-            "`postgresql://user:password@host/database`, with several hosts a primary and its"
+            "`postgresql://user:password@host/database`; several hosts are a primary and its"
             " standbys: `@h1:5432,h2:5432/database`; unset: SQLite in `data`",
             secret=True,
         ),
@@ -51,7 +51,7 @@ class Stores(Group):
         declared(
             None,
             store_url("postgresql", "postgres"),
-            "PostgreSQL itself, where `database_url` is a pooler: for notices of changes, and for"
+            "PostgreSQL itself, if `database_url` is a pooler: for change notifications and"
             " backups; unset: `database_url`",
             secret=True,
         ),
@@ -62,7 +62,7 @@ class Stores(Group):
             None,
             store_url("postgresql", "postgres"),
             "standbys of `database_url`, each by its own address: `@h2:5432,h3:5432/database`; they"
-            " answer lists, searches, exports and the audit log, no older than a second",
+            " serve lists, searches, exports and the audit log, at most a second old",
             secret=True,
         ),
     ]
@@ -71,7 +71,7 @@ class Stores(Group):
         declared(
             "on",
             switch,
-            "`off` for a pooler that keeps none, such as PgBouncer before 1.21",
+            "`off` for a pooler without support for them, such as PgBouncer before 1.21",
             kind=bool,
         ),
     ]
@@ -91,8 +91,8 @@ class Stores(Group):
         declared(
             "portico",
             key_prefix,
-            "what every key in Valkey or Redis begins with; installations that share one differ in"
-            " it",
+            "beginning of every key in Valkey or Redis; installations that share one need different"
+            " prefixes",
         ),
     ]
 
@@ -103,13 +103,13 @@ class Stores(Group):
             # pathlib's functions raise if a name is too long or permission is missing.
             if os.path.exists(path) and not os.path.isdir(path):  # noqa: PTH110, PTH112 - as above
                 raise SettingError(
-                    f"{named('data', sources)} must be a directory: {path!r} is none"
+                    f"{named('data', sources)} must be a directory: {path!r} is not one"
                 )
         for setting in ("database_read_url", "database_listen_url"):
             if getattr(self, setting) is not None and self.database_url is None:
                 raise SettingError(
-                    f"{named(setting, sources)} leads to servers of database_url, and that is not"
-                    " set: set database_url (PORTICO_DATABASE_URL)"
+                    f"{named(setting, sources)} needs database_url, which is not set: set"
+                    " database_url (PORTICO_DATABASE_URL)"
                 )
         file = self.secret_key_file
         if file is None:
@@ -123,4 +123,4 @@ class Stores(Group):
         try:
             secret_keys(held.strip().decode("ascii", "replace"))
         except BrokenRule as rule:
-            raise SettingError(f"{name}: what {str(file)!r} holds {rule}") from None
+            raise SettingError(f"{name}: the content of {str(file)!r} {rule}") from None

@@ -45,7 +45,7 @@ def listening_address(text: str) -> str:
     try:
         return str(ip_address("127.0.0.1" if text == "localhost" else text))
     except ValueError:
-        raise BrokenRule("must be an IP address of this host; 0.0.0.0 or :: is all") from None
+        raise BrokenRule("must be an IP address of this host; 0.0.0.0 or :: means all") from None
 
 
 def networks(text: str) -> tuple[Network, ...]:
@@ -54,7 +54,7 @@ def networks(text: str) -> tuple[Network, ...]:
         return tuple(ip_network(part.strip()) for part in text.split(",")) if text.strip() else ()
     except ValueError:
         raise BrokenRule(
-            "must be addresses or networks (no bits set beyond the prefix) with commas between,"
+            "must be comma-separated addresses or networks (without bits set beyond the prefix),"
             " such as 192.0.2.7,10.0.0.0/8"
         ) from None
 
@@ -97,7 +97,7 @@ def store_url(*schemes: str, kinds: Collection[str] = ()) -> Callable[[str], str
     def parse(text: str) -> str:
         if not text.startswith(known):
             first = " or ".join(f"{scheme}://" for scheme in schemes)
-            more = f", with {' or '.join(kinds)} before the colon where it is one" if kinds else ""
+            more = f", or with {' or '.join(kinds)} before its colon" if kinds else ""
             raise BrokenRule(f"must start with {first}{more}")
         try:
             given = read_store_url(text)
@@ -108,7 +108,7 @@ def store_url(*schemes: str, kinds: Collection[str] = ()) -> Callable[[str], str
             usable = False
         if not usable:
             raise BrokenRule(
-                "must be a URL with a number for its port; write special characters of the"
+                "must be a URL with a number for its port; write special characters in the"
                 " password as %XX"
             )
         return text
@@ -132,12 +132,11 @@ def collector(text: str) -> str:
     if not usable:
         raise BrokenRule(
             "must be http:// or https:// with a host and no user, query or fragment, such as"
-            " http://127.0.0.1:4318; what the collector asks for goes into"
-            " OTEL_EXPORTER_OTLP_HEADERS"
+            " http://127.0.0.1:4318; set credentials in OTEL_EXPORTER_OTLP_HEADERS"
         )
     address = text.rstrip("/")
     if address.endswith(("/v1/traces", "/v1/metrics")):
-        raise BrokenRule("must end before /v1/traces and /v1/metrics, which are added")
+        raise BrokenRule("must not include /v1/traces or /v1/metrics, which are added to it")
     return address
 
 
@@ -182,7 +181,7 @@ def mail_server(text: str) -> str:
     if not usable:
         raise BrokenRule(
             "must be smtp:// or smtps:// with a host, such as"
-            " smtps://user:password@mail.example.com; write special characters of the password"
+            " smtps://user:password@mail.example.com; write special characters in the password"
             " as %XX"
         )
     return text
