@@ -1,4 +1,4 @@
-"""Whether the certificate serves, for `portico doctor`."""
+"""The check of the certificate for `portico doctor`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,14 +27,14 @@ _FITTING = (
 
 
 def certificate(settings: Settings) -> Iterator[Finding]:
-    """Whether the certificate that is served serves, and for how long."""
+    """Whether the server's certificate can be served, for which names and for how long."""
     if not settings.tls:
         yield well("certificate", "none is needed: a trusted proxy terminates TLS")
         return
     local = settings.tls_cert is None or settings.tls_key is None
     tls = settings.data / "tls"
     if local and not (tls / "server.pem").exists():
-        return  # the database's finding says that nothing is prepared
+        return  # the finding about the database says that nothing is prepared
     path = settings.tls_cert or tls / "server.pem"
     renew = (
         "start the server, which renews it"
@@ -44,7 +44,7 @@ def certificate(settings: Settings) -> Iterator[Finding]:
     lost = _lost(tls) if local else None
     if lost:
         renew = advised(lost, without_key(tls / "ca.pem"))
-        # Who took the key away did so on purpose, perhaps: nothing is wrong before the renewal.
+        # An operator may have moved the key away on purpose: no problem before the renewal.
         tell = wrong if (tls / "ca.key").exists() else notice
         yield tell("authority", f"the server certificate cannot be renewed: {lost}", renew)
     key = settings.tls_key or tls / "server.key"
@@ -70,7 +70,7 @@ def certificate(settings: Settings) -> Iterator[Finding]:
     )
     if early:
         yield wrong("authority", f"{tls / 'ca.pem'} is not valid yet", made_anew)
-    # One that ends with its authority cannot be renewed before.
+    # A certificate that expires together with its authority cannot be renewed.
     last = authority is not None and found.expires_at >= authority.expires_at
     what = out_of_time(found, now, last=last)
     if what:
@@ -85,20 +85,21 @@ def certificate(settings: Settings) -> Iterator[Finding]:
 
 
 def out_of_time(found: Inspection, now: int, *, last: bool) -> str:
-    """What is wrong with a certificate's times; empty where nothing is. The `last` of an authority
-    is not renewed before it ends."""
+    """What is wrong with a certificate's validity period, or "". The `last` certificate of an
+    authority is not renewed before it expires."""
     left = found.expires_at - now
     if found.starts_at > now:
         return "is not valid yet"
     if left < 0:
         return "has expired"
-    # Those that live for days are renewed later than those that live for a year.
+    # Certificates valid for days are renewed later than those valid for a year.
     soon = min(RENEWAL_DAYS * DAY, (found.expires_at - found.starts_at) // 4)
     return "" if last or left >= soon else f"expires in {counted(left // DAY, 'day')}"
 
 
 def _lost(tls: Path) -> CertificateError | None:
-    """Why the local authority can sign no more; one that is gone is made anew."""
+    """Why the local authority can no longer sign, or None. A missing authority is no problem: the
+    server creates a new one."""
     authority = tls / "ca.pem"
     try:
         if authority.exists():
@@ -117,5 +118,5 @@ def _ends(authority: Path, days: int) -> Finding:
 
 
 def _names(patterns: frozenset[str], host: str) -> bool:
-    """Whether a certificate's names cover a host: one label may be a wildcard (RFC 6125 §6.4.3)."""
+    """Whether a certificate's names cover a host. One label may be a wildcard (RFC 6125 §6.4.3)."""
     return host in patterns or f"*.{host.partition('.')[2]}" in patterns

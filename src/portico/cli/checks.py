@@ -1,4 +1,4 @@
-"""What `portico doctor` looks at, each check by itself. None of them changes anything, but that
+"""Most checks of `portico doctor`, each independent of the others. They change nothing, except that
 Valkey counts a probe."""
 
 import os
@@ -30,11 +30,11 @@ from portico.storage.sqlite_connection import files_of, is_empty
 from portico.storage.sqlite_files import FileError, faults
 
 CLOCK_MILLISECONDS = 2000
-"""How far clocks may be apart: the last second of a window is the last that this spoils."""
+"""How far clocks may be apart: it spoils at most the last seconds of a rate window."""
 
 FREE_BYTES = 512 * 2**20
 CONNECTIONS = 32
-"""Those of a process to PostgreSQL, at most."""
+"""The most connections that a process opens to PostgreSQL."""
 
 _UNOPENED = {
     "sqlite": "see that it is Portico's file, that its disk is well and has space, and that no"
@@ -42,20 +42,20 @@ _UNOPENED = {
     "postgres": "see that it runs, lets this machine in by the role and password of its URL, and"
     " has space",
 }
-"""What to do about a database that does not open."""
+"""What to do about a database that cannot be opened."""
 
 _UNUSABLE = {
     "sqlite": "stop the server, keep a copy of the file, and restore a backup",
     "postgres": "have Portico's account own both schemas and all that is in them; where something"
     " is lost, restore a backup",
 }
-"""What to do about one that opens, and is not as it must be."""
+"""What to do about a database that opens but has a wrong content."""
 
 NO_COUNTS = {
     "read_only": "name the primary, by Sentinels where that changes, and see to its replicas",
     "cluster": "begin PORTICO_VALKEY_URL with valkey+cluster://",
 }
-"""What to do about a store that answers and does not count."""
+"""What to do about a store that answers but does not count."""
 
 BACKUP_DAYS = 8
 """How old the last backup may be: those of every week are no reason for a notice."""
@@ -71,15 +71,15 @@ _PLACES = """
 SELECT sum(setting::int * CASE name WHEN 'max_connections' THEN 1 ELSE -1 END) FROM pg_settings
 WHERE name IN ('max_connections', 'superuser_reserved_connections', 'reserved_connections')"""
 _READ_ONLY = "SHOW transaction_read_only"
-"""A standby says `on` too."""
+"""`on` on a standby too."""
 
 _VERSION = {"sqlite": "SELECT sqlite_version()", "postgres": "SHOW server_version"}
 _NAMED = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
 
 
 def addresses(settings: Settings) -> Iterator[Finding]:
-    """Whether clients come to the port that is listened on, which a forwarded port makes good, and
-    browsers keep the session's cookie."""
+    """Whether the addresses lead to the port that the server listens on, unless a port is
+    forwarded, and whether browsers accept the session cookie."""
     if without := settings.cookieless:
         hosts, names = " and ".join(sorted({*without.values()})), ", ".join(without)
         message = f"no browser lets {hosts} set a cookie for {settings.cookie_domain}"
@@ -94,10 +94,10 @@ def addresses(settings: Settings) -> Iterator[Finding]:
 
 
 def data_directory(settings: Settings) -> Iterator[Finding]:
-    """Who may read the directory and the secret files, and how much space is left."""
+    """Who may access the directory, and how much space is left."""
     check, data = "data directory", settings.data
     if not data.is_dir():
-        # That of a further host, whose database is there, is not made by portico init.
+        # portico init does not create it on a further host, whose database is prepared already.
         further = "where another host has prepared the database, portico serve makes it; else "
         advice = (further if settings.database_url else "") + _unprepared(settings)
         yield wrong(check, f"{data} does not exist", advice)
@@ -122,17 +122,17 @@ def _space(check: str, directory: Path) -> Finding:
 
 
 def restore(settings: Settings) -> Iterator[Finding]:
-    """A restore that has not ended, beside which nothing starts."""
+    """Whether a restore is unfinished, which keeps a server from starting."""
     if fault := restore_fault(settings.data):
         yield wrong("restore", *fault)
 
 
 def audit_archive(settings: Settings) -> Iterator[Finding]:
-    """Whether files can be written where entries of the audit log go before they are removed."""
+    """Whether the directory to which audit entries are archived can be written."""
     check, archive = "audit archive", settings.audit_archive
     if archive is None:
         return
-    # What is not there is made by the first export.
+    # The first export creates missing directories.
     there = next(path for path in (archive, *archive.parents) if path.exists())
     advice = "until it can be written, no entry is removed: see that it is a directory of Portico's"
     if not there.is_dir():
@@ -144,8 +144,8 @@ def audit_archive(settings: Settings) -> Iterator[Finding]:
 
 
 def secret_files(settings: Settings) -> Iterator[Finding]:
-    """Private keys, and a portico.toml with a secret, that more can read than must. A group may
-    share configured ones."""
+    """Whether private keys, or a portico.toml with a secret, are readable by too many. Files that
+    are named by settings may be readable by a group."""
     own = (*_in(settings.data, SECRET), *_in(settings.data / "tls", "*.key"))
     keys = [(path, 0o077) for path in own]
     configured = filter(None, (settings.tls_key, settings.secret_key_file, settings.secrets_file))
@@ -162,15 +162,16 @@ def secret_files(settings: Settings) -> Iterator[Finding]:
 
 
 def _in(directory: Path, pattern: str) -> list[Path]:
-    """What a directory has by such names; nothing where there is none. Raises `OSError` where that
-    cannot be seen, of which `Path.glob` says nothing on newer releases of Python."""
+    """The files of a directory that match the pattern; empty if there is no directory. Raises
+    `OSError` if it cannot be read, which `Path.glob` ignores on newer releases of Python."""
     with suppress(FileNotFoundError):
         return sorted(path for path in directory.iterdir() if path.match(pattern))
     return []
 
 
 def _unprepared(settings: Settings) -> str:
-    """What to do where there is no database: a second one is not made beside what is left."""
+    """What to do if there is no database. `portico init` is no advice where parts of an
+    installation are left."""
     if told := how_to_move(settings):
         return told.rstrip(".")
     if has_own(settings) or (settings.database_url is None and is_prepared(settings)):
@@ -179,14 +180,14 @@ def _unprepared(settings: Settings) -> str:
 
 
 async def _without(settings: Settings, environment: str) -> str:
-    """What to do about a database that has nothing in it."""
+    """What to do about an empty database."""
     if await is_lost(settings, environment):
         return how_to_go_on(environment)
     return _unprepared(settings)
 
 
 async def databases(settings: Settings) -> AsyncIterator[Finding]:
-    """Both databases: there, sound, of this program's version, and in step with the clock."""
+    """Whether both databases exist, are intact, are up to date and agree with the clock."""
     for environment in (LIVE, SANDBOX):
         check = f"{environment} database"
         async for finding in all_of(check, _one_of_both(settings, environment, check)):
@@ -199,7 +200,7 @@ async def _one_of_both(settings: Settings, environment: str, check: str) -> Asyn
         what = f"there is nothing in {file}" if file.exists() else f"there is no {file}"
         yield wrong(check, what, await _without(settings, environment))
         return
-    # To open one that can only be read leaves files beside it that can only be read, too.
+    # Opening a read-only database would leave read-only files beside it.
     if file is not None and (closed := _closed(file)):
         advice = f"chmod 600 {closed}, as the account that serves, and start the server again"
         yield wrong(check, f"this account may not read and write {closed}", advice)
@@ -222,7 +223,7 @@ async def _one_of_both(settings: Settings, environment: str, check: str) -> Asyn
 
 
 def _closed(file: Path) -> str:
-    """Which of a database's files this account may not both read and write."""
+    """The database's files that this account may not both read and write."""
     closed = [one for one in files_of(file) if not os.access(one, os.R_OK | os.W_OK)]
     return " ".join(str(one) for one in closed)
 
@@ -267,7 +268,7 @@ def _backup(made_at: int) -> Finding:
 
 
 async def _places(settings: Settings, db: Database) -> Finding:
-    """Whether PostgreSQL has places for as many connections as this host may open."""
+    """Whether PostgreSQL allows as many connections as this host may open."""
     row = await db.slow.one(_PLACES)
     places, wanted = int(row[0]) if row else 0, settings.workers * CONNECTIONS
     message = f"PostgreSQL takes {places}, of which this host may use {wanted}"
@@ -278,7 +279,7 @@ async def _places(settings: Settings, db: Database) -> Finding:
 
 
 async def _clock(environment: str, db: Database) -> Finding:
-    """The clock against the server's, or, where there is none, against what was stored."""
+    """Compares this clock with PostgreSQL's, or on SQLite with the newest stored time."""
     row = await db.slow.one(_NOW if db.engine == "postgres" else _NEWEST)
     stored = row[0] if row else None
     if db.engine == "postgres":
@@ -302,7 +303,7 @@ def _compared(check: str, whose: str, theirs: int) -> Finding:
 
 
 async def valkey(settings: Settings) -> AsyncIterator[Finding]:
-    """Valkey or Redis: whether it counts, which it is, and its clock."""
+    """Whether Valkey or Redis counts, which version it is, its configuration and its clock."""
     if settings.valkey_url is None:
         return
     place = redacted(settings.valkey_url)

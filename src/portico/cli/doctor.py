@@ -17,7 +17,7 @@ from portico.settings import Settings
 
 def run(settings: Settings, chosen: Namespace) -> int:
     """Prints every finding; returns 1 if one of them is a problem."""
-    logging.getLogger("portico").addHandler(logging.NullHandler())  # the findings tell it all
+    logging.getLogger("portico").addHandler(logging.NullHandler())  # findings report it all
     findings = asyncio.run(_examine(settings))
     problems = sum(not finding.ok for finding in findings)
     lines = [_line(finding) for finding in findings]
@@ -41,7 +41,7 @@ async def _examine(settings: Settings) -> list[Finding]:
         ("collector", collector(settings)),
         ("server", server(settings)),
     )
-    # Settings that are not valid ended the command before this.
+    # Invalid settings have ended the command before this.
     found = [well("settings", "valid")]
     for check, findings in each:
         found += [finding async for finding in all_of(check, findings)]

@@ -1,4 +1,4 @@
-"""What the checks of `portico doctor` tell."""
+"""The results of the checks of `portico doctor`."""
 
 from collections.abc import AsyncIterator, Iterator
 
@@ -8,7 +8,7 @@ _OURS = "give it to the account that serves, and run this as that one"
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """What one check found. `advice` says what to do, and is empty where there is nothing."""
+    """What one check found. `advice` says what to do; it is empty if there is nothing to do."""
 
     check: str
     ok: bool
@@ -17,28 +17,28 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def well(check: str, message: str) -> Finding:
-    """Nothing is wrong."""
+    """A finding without a problem."""
     return Finding(check=check, ok=True, message=message)
 
 
 def wrong(check: str, message: str, advice: str) -> Finding:
-    """A problem, and what to do about it."""
+    """A finding of a problem."""
     return Finding(check=check, ok=False, message=message, advice=advice)
 
 
 def notice(check: str, message: str, advice: str) -> Finding:
-    """Nothing is wrong, and still something may be better otherwise."""
+    """A finding without a problem, but with advice."""
     return Finding(check=check, ok=True, message=message, advice=advice)
 
 
 def advised(error: Exception, advice: str) -> str:
-    """The advice about an error, unless it comes of a file that this account may not use."""
+    """The advice about an error, or about file ownership if permissions caused the error."""
     is_refused = any(isinstance(one, PermissionError) for one in (error, error.__cause__))
     return _OURS if is_refused else advice
 
 
 def _unusable(check: str, error: OSError) -> Finding:
-    """What the system keeps from this account, so that a check cannot tell what is wrong."""
+    """A finding for a check that could not finish because of a system error."""
     place = f"{error.filename}: " if error.filename else ""
     advice = advised(error, "see that the disk and its file system are well")
     return wrong(check, f"{place}{error.strerror or error}", advice)
@@ -47,7 +47,7 @@ def _unusable(check: str, error: OSError) -> Finding:
 async def all_of(
     check: str, findings: Iterator[Finding] | AsyncIterator[Finding]
 ) -> AsyncIterator[Finding]:
-    """What a check finds; where the system stops it, that is the last."""
+    """The findings of a check. A system error ends the check and becomes its last finding."""
     try:
         if isinstance(findings, AsyncIterator):
             async for finding in findings:

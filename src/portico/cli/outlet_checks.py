@@ -1,4 +1,4 @@
-"""Whether those answer to whom Portico sends, for `portico doctor`."""
+"""The checks of the mail server and the collector for `portico doctor`."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from pkgutil import resolve_name
@@ -13,7 +13,7 @@ from portico.settings.values import redacted
 
 
 async def mail(settings: Settings) -> AsyncIterator[Finding]:
-    """Where mail goes, and whether the mail server would take it."""
+    """Where mail goes, and whether the mail server accepts it."""
     if settings.smtp_url is None or settings.mail_from is None:
         message = f"there is no mail server: mails are written to {settings.data / 'log'}"
         yield notice("mail", message, "set PORTICO_SMTP_URL and PORTICO_MAIL_FROM to send them")
@@ -29,7 +29,7 @@ async def mail(settings: Settings) -> AsyncIterator[Finding]:
 
 
 def collector(settings: Settings) -> Iterator[Finding]:
-    """Whether the OpenTelemetry collector takes what is sent to it, which has nothing in it."""
+    """Whether the OpenTelemetry collector accepts an export, which is empty."""
     check, endpoint = "collector", settings.otlp_endpoint
     if endpoint is None:
         return
@@ -39,7 +39,7 @@ def collector(settings: Settings) -> Iterator[Finding]:
         reason = refusal(endpoint, ANSWER_SECONDS)
     except ModuleNotFoundError:
         yield wrong(check, "OpenTelemetry is not installed", INSTALLING)
-    except (SettingError, ValueError, RuntimeError) as error:  # the SDK's own, of its variables
+    except (SettingError, ValueError, RuntimeError) as error:  # the SDK's, about its variables
         yield wrong(check, str(error), advice)
     else:
         told = f"{endpoint} takes nothing: {reason}"

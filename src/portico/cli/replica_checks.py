@@ -1,4 +1,4 @@
-"""Whether standbys answer lists, for `portico doctor`."""
+"""The check of the standbys for `portico doctor`."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -18,7 +18,7 @@ MESSAGES = {
     BEHIND: "is behind",
     FOREIGN: "leads to another database than the primary",
 }
-"""Why a standby is left out."""
+"""Why a standby does not answer lists, by its state."""
 
 ADVICE = {
     SILENT: "see that it runs and lets this machine in, as the role and with the password of"
@@ -28,11 +28,11 @@ ADVICE = {
     FOREIGN: "name standbys of PORTICO_DATABASE_URL in PORTICO_DATABASE_READ_URL, and the same"
     " database",
 }
-"""What to do about a standby that is left out; until then the primary answers."""
+"""What to do about such a standby. Until then the primary answers in its place."""
 
 
 async def replicas(settings: Settings) -> AsyncIterator[Finding]:
-    """Whether each of `database_read_url` answers, and follows the primary closely."""
+    """Whether each standby of `database_read_url` answers and follows the primary closely."""
     if settings.database_url is None or settings.database_read_url is None:
         return
     db = database(settings, LIVE)
@@ -40,7 +40,7 @@ async def replicas(settings: Settings) -> AsyncIterator[Finding]:
         await db.open()
         found = await _judged(db)
     except Unavailable:
-        return  # whose finding is that of the database
+        return  # the check of the database reports it
     finally:
         await db.close()
     for name, state in found.items():
@@ -51,7 +51,7 @@ async def replicas(settings: Settings) -> AsyncIterator[Finding]:
 
 
 async def _judged(db: Database) -> Mapping[str, ReplicaState]:
-    """How the standbys are, once all of them answer lists, or have had time to."""
+    """The states of the standbys, once all answer lists or the time for that is over."""
     for _ in range(LOOKS):
         if all(state.word in (OK, PRIMARY) for state in db.replicas().values()):
             break

@@ -1,4 +1,4 @@
-"""Whether this host's secret opens what the database keeps under one, for `portico doctor`."""
+"""The check that this host's secrets decrypt what the databases hold, for `portico doctor`."""
 
 import os
 from collections.abc import AsyncIterator
@@ -16,23 +16,23 @@ from portico.storage.sealed import COLUMNS
 from portico.storage.signing_keys import SigningKeys
 
 _TRIED = 1000
-"""So many of a column are tried where there is one secret, from the oldest on: some may have been
-made anew since. Where one secret replaces another, all are."""
+"""With one secret, so many values of a column are tried, from the oldest on: newer ones may have
+been encrypted since. While one secret replaces another, all are tried."""
 
 _KINDS = {
     "webhooks": "webhooks",
     "authenticators": "authenticator apps",
     "mails": "mails that wait",
 }
-"""What the rows of tables are called; signing keys have a check of their own."""
+"""What messages call the rows of a table. Signing keys have a check of their own."""
 
 
 async def secret(settings: Settings, environment: str, db: Database) -> AsyncIterator[Finding]:
-    """Whether a private signing key can be decrypted, and what else is sealed."""
+    """Whether the private signing keys, and everything else that is encrypted, can be decrypted."""
     check = f"{environment} signing keys"
     rows = [row for row in await SigningKeys(db).all() if row.retires_at is None]
     try:
-        found = found_secrets(settings)  # which makes none
+        found = found_secrets(settings)  # creates none
     except SecretError as error:
         yield wrong(check, str(error).rstrip("."), advised(error, "restore it from a backup"))
         return
@@ -76,8 +76,8 @@ async def secret(settings: Settings, environment: str, db: Database) -> AsyncIte
 
 
 async def _sealed(secrets: Secrets, db: Database) -> tuple[list[str], int]:
-    """The kinds of which something is under none of these secrets, and how many values are under
-    another than the first."""
+    """The kinds of values of which some cannot be decrypted with any of these secrets, and how many
+    values are encrypted under another secret than the first."""
     vault = Vault(lambda: secrets, os.urandom)
     closed = dict[str, None]()
     behind = 0

@@ -1,4 +1,4 @@
-"""Whether a server runs, or could, for `portico doctor`."""
+"""The check of the running server for `portico doctor`."""
 
 import http.client
 import ssl
@@ -18,17 +18,17 @@ from portico.settings import Settings
 
 ANSWER_SECONDS = 3.0
 READINESS_BYTES = 4096
-"""More than `/readyz` answers."""
+"""More than the size of any answer of `/readyz`."""
 
 
 def server(settings: Settings) -> Iterator[Finding]:
-    """Whether a server runs, answers, and serves the certificate that is on disk; where none does,
+    """Whether a server runs, answers, and serves the certificate that is on disk. If none runs,
     whether one could listen."""
     held = holder(settings.data)
     if held is None:
         yield from _vacant(settings)
         return
-    if held.port:  # it may have been started with another than is set here
+    if held.port:  # it may have been started with another port than the settings here say
         settings = replace(settings, port=held.port)
     where = f"{settings.host} port {settings.port}"
     try:
@@ -65,7 +65,7 @@ def server(settings: Settings) -> Iterator[Finding]:
 
 
 def _vacant(settings: Settings) -> Iterator[Finding]:
-    """Whether a server could listen, where none uses the data directory."""
+    """Whether a server could listen, if none uses the data directory."""
     free = True
     for port in filter(None, (settings.port, settings.http_port)):
         if fault := port_fault(settings.host, port):
@@ -97,11 +97,11 @@ def _readiness(body: bytes) -> _Readiness | None:
 
 
 def _ask(settings: Settings, path: str) -> tuple[int, bytes | None, bytes]:
-    """The status of one GET, the certificate that was served with it (DER), and the body."""
+    """The status of one GET, the certificate that was served (DER), and the body."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104 - compared, not bound
     connection: http.client.HTTPConnection
     if settings.tls:
-        # Whether clients can trust the certificate is a check of its own.
+        # Another check says whether clients can trust the certificate.
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
@@ -125,7 +125,8 @@ def _ask(settings: Settings, path: str) -> tuple[int, bytes | None, bytes]:
 
 
 def _first(path: Path) -> bytes | None:
-    """DER; None where there is none that can be read, which the check of the certificate tells."""
+    """The first certificate of a file (DER), or None if it cannot be read, which the check of the
+    certificate reports."""
     try:
         return x509.load_pem_x509_certificates(path.read_bytes())[0].public_bytes(Encoding.DER)
     except (OSError, ValueError):
