@@ -1,12 +1,13 @@
-"""The connections of the listeners: what they inherit, and which of them are ended.
+"""The connections of the listeners: their socket options, and the watch that closes some of them.
 
-The HTTP server accepts by itself and bounds only how many connections there are in all. So that no
-stranger has all of them, nor fills the memory with answers that are never read, two things are
-added. Every connection inherits the options of its listening socket: the kernel takes only a
-little of an answer ahead of the client, and gives up a client that takes nothing. And a watch
-looks at the process's own sockets, ends what one address has too many of, those that read so
-slowly that the kernel's patience would never end, and those of HTTP/2 on which nothing is asked:
-the server has no clock for these, nor for what has yet to say which protocol it speaks.
+granian accepts connections by itself and limits only their total number. Two additions keep one
+client from taking all of them, or from filling the memory with answers that it never reads:
+
+- Every connection inherits the options of its listening socket: the kernel buffers only a little
+  of an answer ahead of the client, and drops a client that receives nothing.
+- `Watch` looks at the process's sockets. It closes connections of an address that has too many,
+  those that read so slowly that the kernel never drops them, and HTTP/2 connections without
+  requests: granian has no timeout for these, nor for connections whose protocol is not known yet.
 """
 
 import asyncio
@@ -30,33 +31,33 @@ from portico.http.peers import limited_as
 from portico.http.sockets import Tcp, borrowed, client_of, descriptors, tcp_of
 
 UNSENT_BYTES = 64 * 1024
-"""How much of an answer the kernel takes ahead of what the client can receive. What is under way
-is not bounded by it, so it costs no speed."""
+"""How much of an answer the kernel buffers beyond what it has sent. Data in flight does not count,
+so this costs no throughput."""
 
 SLOWEST = 1024
-"""Bytes a second that a client must read, on average, once an answer waits for it."""
+"""Bytes per second that a client must read on average while an answer waits for it."""
 
 HELD = 512 * 1024
-"""Bytes that wait for a client of HTTP/2 and count like one connection more; half of them may wait
-for ever, as a client that cancels requests is sent less than was answered."""
+"""So many bytes that wait for an HTTP/2 client count as one more connection. Half as many may wait
+forever: a client that cancels requests is sent less than was answered."""
 
 SHARE = 4
-"""One address never has more than this part of all connections, whatever the setting."""
+"""One address never gets more than a fourth of all connections, whatever the setting."""
 
 BACKLOG = 1024
-"""Connections that may wait to be accepted."""
+"""The most connections that may wait to be accepted."""
 
 _GLANCE = 0.05
-"""Seconds between two glances at whether connections come in a flood."""
+"""Seconds between two checks for a flood of new connections."""
 
 RESERVE = 8
-"""One in so many descriptors is held back; see `FileLimit`."""
+"""One in eight descriptors is held back; see `FileLimit`."""
 
 _BUSY = 20
-"""The watch rests at least this many times as long as it looked: a socket takes 9 µs."""
+"""The watch rests at least this many times as long as its last look took (9 µs per socket)."""
 
 _SLICE = 50
-"""How many sockets are looked at, in half a millisecond, before others have their turn."""
+"""How many sockets are looked at, in half a millisecond, before other tasks get a turn."""
 
 _NO_SYN = array(
     "Q",
@@ -68,34 +69,34 @@ _NO_SYN = array(
         *(6, 0, 0, 2**32 - 1),
     ),
 )
-"""A filter of packets (classic BPF): load the flags of TCP; where SYN is among them, drop."""
+"""A packet filter (classic BPF): load the TCP flags; drop the packet if SYN is set."""
 
 _ATTACH_FILTER, _DETACH_FILTER = 26, 27
-"""Socket options of Linux that `socket` does not name."""
+"""Linux socket options that the module `socket` does not have."""
 
 _RESET = struct.pack("ii", 1, 0)
-"""`SO_LINGER`: at the end of a connection, what was not sent is dropped."""
+"""`SO_LINGER` of zero seconds: closing a connection drops what was not sent."""
 
 
 class Patience(NamedTuple):
-    """Seconds that the server waits."""
+    """How many seconds the server waits."""
 
     read: float = 30.0
-    """For a client that takes nothing of an answer, or less than `SLOWEST`."""
+    """For a client that reads nothing of an answer, or less than `SLOWEST`."""
     look: float = 1.0
     """Between two looks at the connections, at least."""
     renewal: float = 15.0
-    """Between two looks at the files of the certificate."""
+    """Between two looks at the certificate's files."""
     idle: float = 75.0
-    """For the next request of a connection, and for a request's head. Proxies keep connections for
-    a minute."""
+    """For the next request of a connection, and for a request's head. Longer than the minute for
+    which proxies keep idle connections."""
 
 
 PATIENCE = Patience()
 
 
 class Listener(Granian):
-    """A server whose connections inherit `patience` and `UNSENT_BYTES`."""
+    """A granian server whose connections inherit `patience` and `UNSENT_BYTES`."""
 
     def __init__(
         self,
@@ -105,13 +106,13 @@ class Listener(Granian):
         before: "Listener | None" = None,
         **named: Any,
     ) -> None:
-        """`waiting` is how many connections may wait to be accepted; they wait for this listener
-        and the one `before` alike."""
+        """`waiting` is how many connections may wait to be accepted. This listener shares the
+        socket, and so the queue, of the one `before` it."""
         super().__init__(*arguments, **named)
         self._patience = patience
         self._waiting = waiting
         self._door: socket.socket | None = None
-        if before is not None and before._door is not None:  # noqa: SLF001 - another of its kind
+        if before is not None and before._door is not None:  # noqa: SLF001 - of the same class
             self._door = before._door.dup()  # noqa: SLF001 - the same
 
     @property
@@ -120,16 +121,17 @@ class Listener(Granian):
         return all(worker.is_alive() for worker in self.wrks)  # type: ignore[no-untyped-call]
 
     def _init_shared_socket(self) -> None:
-        """Hands the worker a socket of our making in place of the one that it would make."""
+        """Hands granian's worker our socket instead of the one that it would create."""
         if self._door is None:
             self._door = listening_socket(self.bind_addr, self.bind_port, self._patience)
         self._ssp = None
-        # Its stub has forgotten the arguments: the descriptor, whether it is a path's, the backlog.
+        # The stub lacks the arguments: the descriptor, whether it is a Unix socket, the backlog.
         self._shd = SocketHolder(self._door.dup().detach(), False, self._waiting)  # type: ignore[call-arg, assignment]  # noqa: FBT003 - granian's own signature
 
     def leaving(self) -> Callable[[], None]:
-        """Has it, once called, accept nothing more and go on with the connections that it has: its
-        door is exchanged for one to which nobody comes. To stop it would cut off handshakes."""
+        """A function that makes this listener accept no more connections but keep those it has: it
+        replaces the listening sockets by one that nobody knows. Stopping would cut off handshakes.
+        """
         own = self._door.fileno() if self._door else -1
         port = self.bind_port
         doors = [one for one in descriptors() if one != own and _is_door(one, port)]
@@ -137,7 +139,7 @@ class Listener(Granian):
         def leave() -> None:
             with socket.socket(socket.AF_UNIX) as nowhere:
                 nowhere.settimeout(0)
-                nowhere.bind("")  # a name that the kernel gives and nobody is told
+                nowhere.bind("")  # the kernel picks a name, which nobody knows
                 nowhere.listen()
                 for door in doors:
                     os.dup2(nowhere.fileno(), door, inheritable=False)
@@ -145,25 +147,25 @@ class Listener(Granian):
         return leave
 
     def stop(self) -> None:
-        """Accepts nothing more and ends when all is answered."""
+        """Accepts no more connections, and ends once all requests are answered."""
         super().stop()  # type: ignore[no-untyped-call]
         if self._door is not None:
             self._door.close()
 
 
 def _is_door(descriptor: int, port: int) -> bool:
-    """Whether connections to this port come in by a descriptor."""
+    """Whether a descriptor is a socket that listens on this port."""
     try:
         with borrowed(descriptor) as seen:
             name = seen.getsockname()
             is_at_port = isinstance(name, tuple) and name[1] == port
             return is_at_port and bool(seen.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
-    except OSError:  # no socket
+    except OSError:  # not a socket
         return False
 
 
 def listening_socket(host: str, port: int, patience: Patience) -> socket.socket:
-    """A bound socket that does not listen yet. Workers share its port."""
+    """A bound socket that does not listen yet. Other workers can bind to the same port."""
     made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     made.settimeout(0)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -176,28 +178,28 @@ def listening_socket(host: str, port: int, patience: Patience) -> socket.socket:
 
 
 class FileLimit:
-    """How many files this process may have open, with a reserve.
+    """The limit of open files of this process, with a reserve.
 
-    The server drops no unfinished handshake while there is no descriptor for the next connection:
-    once all were taken, none would ever be given back. So a part of them is held back, and handed
-    out only for as long as it takes to end the others.
+    granian drops no unfinished handshake while it has no descriptor for the next connection, so
+    once all descriptors were taken, none would ever be freed. Part of them is therefore held back,
+    and released only for as long as it takes to close other connections.
     """
 
     def __init__(self, wanted: int) -> None:
-        """The limit is to be `wanted`, or the most that the system allows, once it is `set`."""
+        """`set` will set the limit to `wanted`, or to the most that the system allows."""
         soft, self._hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         most = wanted if self._hard == resource.RLIM_INFINITY else min(self._hard, wanted)
         self._most = most if soft == resource.RLIM_INFINITY else max(most, soft)
         self.usable = self._most - self._most // RESERVE
-        """How many there are without the reserve."""
+        """The number of descriptors without the reserve."""
         self.backlog = min(BACKLOG, self._most // RESERVE // 3)
-        """How many connections may wait to be accepted, and as many to be made: the reserve has
-        room for all of them."""
+        """How many connections may wait to be accepted. As many more may be in a handshake: the
+        reserve has room for both."""
         self._enough = self.usable
 
     def crowded(self) -> bool:
-        """Whether half of what was free when `short` was asked is taken: the system gives out the
-        lowest number that is free."""
+        """Whether half of the descriptors that were free at the last call of `short` are taken. The
+        system hands out the lowest free number, so one `dup` tells."""
         try:
             lowest = os.dup(0)
         except OSError:
@@ -206,12 +208,12 @@ class FileLimit:
         return lowest > self._enough
 
     def short(self, taken: int) -> bool:
-        """Whether nearly all but the reserve are taken."""
+        """Whether nearly all descriptors but the reserve are taken."""
         self._enough = (taken + self.usable) // 2
         return taken >= self.usable - 1
 
     def set(self, *, pressed: bool) -> None:
-        """Hands out the reserve, or takes it back."""
+        """Sets the limit: with the reserve if `pressed`, without it otherwise."""
         resource.setrlimit(
             resource.RLIMIT_NOFILE, (self._most if pressed else self.usable, self._hard)
         )
@@ -238,7 +240,7 @@ class _Connection(NamedTuple):
 
 
 class Watch:
-    """Ends connections of this process that a client may not have."""
+    """Closes connections of this process that exceed what a client may have."""
 
     def __init__(
         self,
@@ -249,9 +251,9 @@ class Watch:
         connections: Connections,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`most` is how many one address may have, by the port that they came to. An IPv6 network
-        of 64 bits is one address; trusted proxies have as many as they like. `connections` are
-        those that have sent a request, by the same clock."""
+        """`most` is how many connections one address may have, by local port. An IPv6 /64 network
+        counts as one address; trusted proxies are not limited. `connections` are those that have
+        sent a request, by the same clock."""
         self._most = most
         self._trusted_proxies = trusted_proxies
         self._files = files
@@ -263,19 +265,19 @@ class Watch:
         self._silent: dict[tuple[int, Any], float] = {}
 
     async def run(self) -> None:
-        """Looks again and again, until it is cancelled."""
+        """Looks at the connections repeatedly until it is cancelled."""
         while True:
             rest = max(self._patience.look, await self.look() * _BUSY)
             over = self._clock() + rest
-            while self._clock() < over and not self._files.crowded():  # noqa: ASYNC110 - nothing tells of it
+            while self._clock() < over and not self._files.crowded():  # noqa: ASYNC110 - the system sends no notification
                 await asyncio.sleep(min(rest, _GLANCE))
 
     async def look(self) -> float:
-        """Looks at every connection once, and ends those that must end. Returns the seconds that
-        it took, without the turns of others."""
+        """Looks at every connection once and closes those that must be closed. Returns how many
+        seconds that took, without the time of other tasks."""
         spent = 0.0
         found: list[_Connection] = []
-        known = self._connections.known()  # before the sockets, among which all of these are
+        known = self._connections.known()  # first, so that each of these is among the sockets
         own = descriptors()
         self._doors.clear()
         for start in range(0, len(own), _SLICE):
@@ -291,7 +293,7 @@ class Watch:
         return spent + time.perf_counter() - began
 
     def _connection(self, descriptor: int) -> _Connection | None:
-        """The connection behind a descriptor, None where there is none of a listener's."""
+        """The connection behind a descriptor, or None if it is not one of a listener."""
         try:
             with borrowed(descriptor) as seen:
                 name = seen.getsockname()
@@ -301,20 +303,21 @@ class Watch:
                     self._doors.add(descriptor)
                     return None
                 return _Connection(descriptor, name[1], seen.getpeername(), tcp_of(seen))
-        except OSError:  # no socket, not connected, or closed meanwhile
+        except OSError:  # not a socket, not connected, or closed meanwhile
             return None
 
     def _relieve(self, *, short: bool) -> None:
-        """While descriptors are short, nobody new comes in, and the server gets the reserve."""
+        """While descriptors are short, drops new connections and releases the reserve."""
         program = struct.pack("HP", len(_NO_SYN), _NO_SYN.buffer_info()[0])
         for descriptor in self._doors:
             option = _ATTACH_FILTER if short else _DETACH_FILTER
-            with suppress(OSError), borrowed(descriptor) as door:  # there is none to detach
+            with suppress(OSError), borrowed(descriptor) as door:  # there is no filter to detach
                 door.setsockopt(socket.SOL_SOCKET, option, program)
         self._files.set(pressed=short)
 
     def _excess(self, found: Sequence[_Connection]) -> list[_Connection]:
-        """What addresses have too many of: those first that were silent longest."""
+        """The connections that exceed the limit of their address: the heaviest first, and of those
+        the ones that were silent longest."""
         callers: dict[tuple[int, str], list[_Connection]] = defaultdict(list)
         for connection in found:
             callers[connection.port, limited_as(connection.peer[0])].append(connection)
@@ -329,7 +332,7 @@ class Watch:
         return ended
 
     def _slowest(self, found: Sequence[_Connection]) -> list[_Connection]:
-        """Those that an answer has waited for too long, although they read a little."""
+        """The connections for which an answer waits too long, although they read a little."""
         now = self._clock()
         before, self._slow = self._slow, {}
         ended: list[_Connection] = []
@@ -349,7 +352,8 @@ class Watch:
     def _settled(
         self, found: Sequence[_Connection], known: Mapping[str, Carried | None]
     ) -> list[_Connection]:
-        """The same with what they carry, less what has come to the client."""
+        """The same connections with their HTTP/2 data (`Carried`), less what the client has
+        received."""
         self._connections.forget(known.keys() - {connection.client for connection in found})
         settled = []
         for connection in found:
@@ -362,8 +366,8 @@ class Watch:
     def _idle(
         self, found: Sequence[_Connection], known: Mapping[str, Carried | None]
     ) -> list[_Connection]:
-        """Those without a request for too long. HTTP/1.1 has a clock of the server's, but for
-        the time until it is known what is spoken."""
+        """The connections without a request for too long. granian has a timeout for HTTP/1.1, which
+        begins only once it knows which protocol the client speaks."""
         now = self._clock()
         before, self._silent = self._silent, {}
         ended: list[_Connection] = []
@@ -381,10 +385,10 @@ class Watch:
         return ended
 
     def _end(self, connection: _Connection) -> None:
-        """Ends a connection, if it is still the one that was seen."""
+        """Closes a connection, if the descriptor still belongs to it."""
         seen = self._connection(connection.descriptor)
         if seen is None or seen.peer != connection.peer:
             return
-        with suppress(OSError), borrowed(connection.descriptor) as ending:  # it ended by itself
+        with suppress(OSError), borrowed(connection.descriptor) as ending:  # closed meanwhile
             ending.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             ending.shutdown(socket.SHUT_RDWR)

@@ -24,13 +24,13 @@ from portico.settings import Settings
 DEFAULT_EMAIL = "admin@example.com"
 LOCK = "init.lock"
 UNFINISHED = ".restoring"
-"""What `portico restore` has in a data directory until it is through."""
+"""The directory that `portico restore` keeps in a data directory until it has finished."""
 
 _KEY = "First key"
 
 
 def run(settings: Settings, chosen: Namespace) -> None:
-    """Prepares a data directory that is not prepared yet, and prints what was made."""
+    """Prepares a data directory that is not prepared yet, and prints the admin and their keys."""
     facts = asyncio.run(_prepare_first(settings, chosen.admin_email or DEFAULT_EMAIL))
     if facts is None:
         place = "database" if settings.database_url else "data directory"
@@ -39,14 +39,14 @@ def run(settings: Settings, chosen: Namespace) -> None:
 
 
 def show(facts: dict[str, Any], settings: Settings, *, as_json: bool) -> None:
-    """Prints what was made, this once."""
+    """Prints the admin's password and keys, which are shown only this once."""
     email = facts["admin"]["email"]
     answer(facts, welcome(facts, settings), as_json=as_json, lost=_all_the_same(email))
 
 
 async def _prepare_first(settings: Settings, email: str) -> dict[str, Any] | None:
-    """`prepare`, but where there is an admin, of whichever release, nothing is made, migrated or
-    renewed."""
+    """Like `prepare`, but if there is an admin, made by any release, it returns None and creates,
+    migrates and renews nothing."""
     require_place(settings)
     if is_prepared(settings):
         portico = Portico(settings)
@@ -62,10 +62,10 @@ async def _prepare_first(settings: Settings, email: str) -> dict[str, Any] | Non
 async def prepare(
     settings: Settings, email: str = DEFAULT_EMAIL, *, migrates: bool = True
 ) -> dict[str, Any] | None:
-    """Makes what is missing and returns it with its secrets, or None where an admin exists. Unless
-    it `migrates`, databases that wait for that are left as they are. Where this is cancelled once
-    the admin is being stored, it returns what is made all the same. Raises `CommandError` and
-    `Unavailable` where `require_place` does."""
+    """Creates what is missing. Returns the first admin with their secrets, or None if an admin
+    exists. Without `migrates`, databases with pending migrations are left as they are. If this is
+    cancelled while the admin is being stored, it still returns the admin. Raises `CommandError` and
+    `Unavailable` as `require_place` does."""
     made: list[dict[str, Any]] = []
     try:
         await _prepare(settings, email, made, migrates=migrates)
@@ -81,7 +81,7 @@ async def _prepare(
     require_place(settings)
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     with alone(settings.data):
-        require_place(settings)  # a restore may have been sooner
+        require_place(settings)  # a restore may have run before the lock was taken
         authority = _authority(settings)
         portico = Portico(settings, makes=True)
         await portico.connect()
@@ -90,20 +90,20 @@ async def _prepare(
                 return
             await portico.migrate()
             if await portico.live.users.first_admin() is None:
-                with suppress(Duplicate):  # another host prepared the same database a moment before
+                with suppress(Duplicate):  # another host has just prepared the same database
                     await whole(_first_admin(portico, email, authority), made)
         finally:
             await portico.close()
 
 
 def require_place(settings: Settings) -> None:
-    """Raises `CommandError` where a backup is being restored; and where SQLite's databases would be
-    made in the data directory of a server that has its own elsewhere, which would go unnoticed, or
-    that has lost them. A secret that a setting gives may be there before the first start. Raises
-    `Unavailable` where one of SQLite's databases is lost."""
+    """Raises `CommandError` if a backup is being restored, or if SQLite databases would be created
+    in the data directory of a server that has its database elsewhere or has lost it: nobody would
+    notice. A secret given by a setting may exist before the first start. Raises `Unavailable` if
+    one of the two SQLite databases is lost."""
     require_no_restore(settings.data)
     require_files(settings)
-    # A file without tables is none: one that was begun has them before there is a secret.
+    # A file without tables does not count as a database: preparing makes tables before the secret.
     if has_own(settings) and not is_prepared(settings):
         raise CommandError(
             f"{settings.data} has the secret of a server and no database; nothing was changed. Run"
@@ -113,20 +113,20 @@ def require_place(settings: Settings) -> None:
 
 
 def require_no_restore(data: Path) -> None:
-    """Raises `CommandError` where a restore into the data directory is under way or was killed."""
+    """Raises `CommandError` if a restore into the data directory is under way or was killed."""
     if fault := restore_fault(data):
         raise CommandError(f"{fault.message}: {fault.advice}.")
 
 
 class RestoreFault(NamedTuple):
-    """A restore that has not ended, and what to do about it."""
+    """An unfinished restore, and what to do about it."""
 
     message: str
     advice: str
 
 
 def restore_fault(data: Path) -> RestoreFault | None:
-    """Why a data directory cannot be used yet, where a restore into it was begun and not ended."""
+    """Why a data directory cannot be used, if a restore into it is unfinished; otherwise None."""
     if not (data / UNFINISHED).exists():
         return None
     return RestoreFault(
@@ -136,8 +136,8 @@ def restore_fault(data: Path) -> RestoreFault | None:
 
 
 def _authority(settings: Settings) -> str:
-    """The file of the data directory that clients trust, made where missing. Where the local
-    authority is not used, what there is of it stays as it is."""
+    """The data directory's certificate authority that clients trust, created if missing. If the
+    local authority is not used, any files of it stay as they are."""
     tls = settings.data / "tls"
     if settings.local_authority is None and any((tls / name).exists() for name in NAMES):
         return str((tls / "ca.pem").resolve())
@@ -145,7 +145,7 @@ def _authority(settings: Settings) -> str:
 
 
 def local_certificates(settings: Settings) -> Certificates:
-    """The certificate authority and certificate of the data directory, made where missing."""
+    """The certificate authority and certificate of the data directory, created if missing."""
     return ensure(settings.data / "tls", settings.host_names, system_clock())
 
 
@@ -166,10 +166,10 @@ async def _first_admin(portico: Portico, email: str, authority: str) -> dict[str
             key_type="test",
             expires_at=None,
             by=OPERATOR,
-            told=False,  # whoever runs this is shown it in this moment
+            told=False,  # no mail to the owner: the key is printed right now
         )
     except Unavailable as error:
-        # True of the sandbox alone: what came before is stored.
+        # That half of the message is true only of the sandbox: the admin is stored.
         reason = error.message.removesuffix("; nothing was changed.")
         raise CommandError(f"{reason}. {_all_the_same(email)}") from error
     settings = portico.settings
@@ -187,7 +187,7 @@ async def _first_admin(portico: Portico, email: str, authority: str) -> dict[str
 
 
 def _all_the_same(email: str) -> str:
-    """What is there where its secrets were not shown, and how to have others."""
+    """What was created although its secrets were not shown, and how to get new ones."""
     return f"The admin {plain(email)} and a live key were created: {_again(email)}"
 
 
@@ -200,9 +200,9 @@ def _again(email: str) -> str:
 
 
 def welcome(facts: dict[str, Any], settings: Settings) -> str:
-    """What a person is shown once."""
+    """The text that shows the secrets once."""
     admin, keys = facts["admin"], facts["keys"]
-    # Whoever serves another certificate than the local one knows how clients come to trust it.
+    # An operator who serves their own certificate knows how clients trust it.
     authority = settings.local_authority
     trust = f"--cacert {shlex.quote(str(authority))} " if authority else ""
     return f"""\
@@ -225,7 +225,7 @@ and the dashboard is at {facts["urls"]["dashboard"]}
 
 @contextmanager
 def alone(data: Path) -> Iterator[None]:
-    """Two preparations of one directory wait for each other."""
+    """Locks a data directory, so that processes that prepare it wait for each other."""
     lock = os.open(data / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)

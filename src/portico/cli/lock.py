@@ -1,4 +1,4 @@
-"""One server for each data directory: the counters of a second one would be its own."""
+"""Only one server may use a data directory: a second one would keep separate rate counters."""
 
 import fcntl
 import os
@@ -11,17 +11,17 @@ from typing import NamedTuple
 from portico.cli.output import CommandError, needing_room
 
 WAIT_SECONDS = 1.0
-"""How long a server that just ended may take to leave the directory."""
+"""How long to wait for a server that just ended to release the directory."""
 
 NAME = "server.lock"
 
 
 @contextmanager
 def only_server(data: Path, host: str, port: int) -> Iterator[None]:
-    """Holds the data directory for a server on `host` and `port`; the system lets go of it if this
-    process dies.
+    """Locks the data directory for a server on `host` and `port`. The system releases the lock if
+    this process dies.
 
-    Raises `CommandError` where another server has it.
+    Raises `CommandError` if another server has locked it.
     """
     lock = os.open(data / NAME, os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -48,29 +48,29 @@ class Holder(NamedTuple):
 
     process: int
     port: int
-    """0 as it begins."""
+    """0 while it starts."""
     host: str
-    """Empty as it begins, and of a server of an earlier release."""
+    """Empty while it starts, and for a server of an earlier release."""
 
 
 def holder(data: Path) -> Holder | None:
-    """The server that uses the data directory, if one does."""
+    """The server that uses the data directory, or None."""
     try:
         lock = os.open(data / NAME, os.O_RDONLY)
     except OSError:
         return None
     try:
-        # Shared, so that of two who ask none takes the other for a server.
+        # A shared lock, so that two processes that ask do not take each other for a server.
         return None if _taken(lock, fcntl.LOCK_SH) else _held(lock)
-    except OSError:  # of a file system that has no locks
+    except OSError:  # a file system without locks
         return None
     finally:
         os.close(lock)
 
 
 def listening(data: Path) -> dict[str, str | int]:
-    """The settings `host` and `port` of the server that uses the data directory, where they are
-    known: its flags may have given them, which no command sees."""
+    """The settings `host` and `port` of the server that uses the data directory, if they are known.
+    They may come from its flags, which other commands do not see."""
     held = holder(data)
     return {"host": held.host, "port": held.port} if held and held.port and held.host else {}
 

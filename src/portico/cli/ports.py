@@ -6,7 +6,7 @@ import time
 from typing import NamedTuple
 
 PORT_SECONDS = 1.0
-"""How long a server that just ended may take to leave its port."""
+"""How long to wait for a server that just ended to release its port."""
 
 ANOTHER_PORT = "stop it, or choose another port"
 _ELSEWHERE = "choose another host or port"
@@ -17,7 +17,7 @@ _PRIVILEGED = (
 
 
 class PortFault(NamedTuple):
-    """Why nobody can listen on a port, and what to do about it."""
+    """Why a server cannot listen on a port, and what to do about it."""
 
     message: str
     advice: str
@@ -25,7 +25,8 @@ class PortFault(NamedTuple):
 
 
 def port_fault(host: str, port: int) -> PortFault | None:
-    """Why a port cannot be listened on. Servers may share one, so only this shows a second one."""
+    """Why a server cannot listen on a port, or None. Servers bind with SO_REUSEPORT, so only this
+    probe, which does not, detects a second one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     deadline = time.monotonic() + PORT_SECONDS
     where = f"{host} port {port}"

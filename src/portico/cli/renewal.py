@@ -1,8 +1,8 @@
-"""The listeners that serve, and how one follows another when the certificate's files change.
+"""The listeners that serve, and how a new one replaces another when the certificate's files change.
 
-The HTTP server reads a certificate once, so a renewed one is served by a listener of its own. Both
-accept from one queue of the kernel, and no connection is lost between them. The earlier one takes
-none any more, and then ends as at a stop: it finishes what is under way, and streams go on.
+granian reads a certificate only once, so a renewed one is served by a new listener. Both accept
+from one queue of the kernel, so no connection is lost between them. Then the old one stops
+accepting, and ends as it does when the server stops: it finishes its requests, and streams go on.
 """
 
 import asyncio
@@ -21,37 +21,37 @@ from portico.cli.trial import require_taken
 from portico.domain.times import SECOND
 
 HANDSHAKE_SECONDS = 5.0
-"""How long a connection that came before may take to its first request."""
+"""How long a connection that the old listener accepted may take to send its first request."""
 
 log = logging.getLogger(__name__)
 
 Pair = tuple[Path, Path]
-"""The files of a certificate and of its private key."""
+"""The files of a certificate and its private key."""
 
 
 class Serving:
-    """The listeners that serve, and those that finish what is under way."""
+    """The listeners that serve, and those that still finish their requests."""
 
     def __init__(self, listeners: Sequence[Listener]) -> None:
         self.ended: asyncio.Future[BaseException | None] = asyncio.Future()
-        """Is there, with what went wrong, once one has ended by itself."""
+        """Done once a listener has ended by itself, with its exception, if any."""
         self._tasks: dict[Listener, asyncio.Future[None]] = {}
         for listener in listeners:
             self.begin(listener)
 
     @property
     def tasks(self) -> set[asyncio.Future[None]]:
-        """Each is done when its listener has nothing left to finish."""
+        """One task for each listener, done once it has finished its requests."""
         return set(self._tasks.values())
 
     def begin(self, listener: Listener) -> None:
-        """Has a listener serve."""
+        """Starts a listener."""
         task = asyncio.ensure_future(listener.serve())
         self._tasks[listener] = task
         task.add_done_callback(partial(self._over, listener))
 
     def stop(self) -> None:
-        """Has all of them take nothing new."""
+        """Makes all listeners accept nothing new."""
         for listener in self._tasks:
             listener.stop()
 
@@ -62,7 +62,7 @@ class Serving:
 
 
 class Renewal:
-    """Looks at the files of the certificate, and has what is new there served."""
+    """Watches the certificate's files, and serves a new certificate."""
 
     def __init__(
         self,
@@ -74,10 +74,10 @@ class Renewal:
         local: bool,
         note: Callable[[int], None],
     ) -> None:
-        """`pair` checks the files and raises `CertificateError` or `OSError`. `follow` makes the
-        listener that takes the place of another, and calls back once it has begun. `listener`
-        serves what the files hold now, which is a `local` authority's or the operator's own. `note`
-        is told when what is served ends, in milliseconds."""
+        """`pair` returns the checked files, or raises `CertificateError` or `OSError`. `follow`
+        makes the listener that replaces another, and calls back once that listens. `listener`
+        serves what the files hold now: a certificate of the `local` authority or the operator's
+        own. `note` is given the time when the served certificate expires, in milliseconds."""
         self._pair = pair
         self._follow = follow
         self._serving = serving
@@ -87,11 +87,11 @@ class Renewal:
         files = pair()
         self._known, self._served = _content(files), inspect(files[0])
         self._refused = b""
-        """What was tried and not taken: it need not be tried again."""
+        """The content that granian's TLS library refused, which is not tried again."""
         self._told, self._told_of_time = "", ""
 
     async def run(self, period: float) -> None:
-        """Looks every `period` seconds, until it is cancelled."""
+        """Looks at the files every `period` seconds until it is cancelled."""
         while True:
             self._note(self._served.expires_at)
             self._tell_of_time()
@@ -99,7 +99,8 @@ class Renewal:
             await self.look()
 
     async def look(self) -> None:
-        """Looks once. What cannot be served changes nothing, and is told once."""
+        """Looks once. If a new certificate cannot be served, the old one stays and the error is
+        logged once."""
         try:
             pair = await asyncio.to_thread(self._pair)
             content = _content(pair)
@@ -115,18 +116,18 @@ class Renewal:
         except (CertificateError, OSError) as error:
             if str(error) != self._told:
                 self._told = str(error)
-                log.error("the certificate served before stays, since %s", error)  # noqa: TRY400 - its line tells all
+                log.error("the certificate served before stays, since %s", error)  # noqa: TRY400 - the message says it all
 
     def _tell_of_time(self) -> None:
-        """Tells that no client takes what is served, or soon none will, once for each number of
-        days. A local authority's is renewed before, and that it cannot be is told by itself."""
+        """Warns if the served certificate has expired or soon will, once for each number of days.
+        One of the local authority is renewed before; if that fails, another message says so."""
         said = out_of_time(self._served, system_clock(), last=self._local)
         if said and said != self._told_of_time:
             log.warning("The certificate that is served %s: portico doctor says what to do.", said)
         self._told_of_time = said
 
     async def _try(self, pair: Pair, content: bytes) -> None:
-        _require_in_time(pair[0])  # by a clock that may be set, so it is asked again
+        _require_in_time(pair[0])  # checked every time: the clock may be corrected meanwhile
         try:
             await asyncio.to_thread(require_taken, *pair)
         except CertificateError:

@@ -38,35 +38,35 @@ if TYPE_CHECKING:
 
 HEADER_BYTES = 64 * 1024
 CONNECTIONS = 16_384
-"""The most at once, handshakes included; fewer where the system allows fewer open files."""
+"""The most connections at once, including handshakes. Fewer if the system limits open files."""
 
 LEAST_CONNECTIONS = 16
-"""With fewer, a browser or two would lock everybody else out."""
+"""With fewer connections, one or two browsers would take them all."""
 
 PLAIN_CONNECTIONS = 256
 FILES_KEPT = 128
-"""File descriptors reserved for what is no connection of a client."""
+"""File descriptors reserved for anything but client connections."""
 
 WEBHOOKS = 2 * MOST_WEBHOOKS
 """The most webhooks of both environments."""
 
 DELIVERIES_SHARE = 8
-"""Deliveries may take one in so many file descriptors, but at least one per webhook."""
+"""Deliveries may take one eighth of the file descriptors, but at least one per webhook."""
 
 YOUNG = 10_000
-"""How many new objects trigger a garbage collection of the youngest ones. With Python's 700, most
-belong to writes that wait for a commit: they survive, and are walked again."""
+"""How many new objects trigger a collection of the youngest generation. With Python's default of
+700, most of them belong to writes that wait for a commit: they survive, and are traversed again."""
 
 ANSWER_SECONDS = 30.0
-"""How long requests under way may take once the server is told to stop."""
+"""How long requests under way may take after the server was told to stop."""
 
 LINGER_SECONDS = 2.0
-"""How long, once no request is under way, sending an answer or receiving a head may take."""
+"""Once no request is under way: how long to wait for answers being sent and requests coming in."""
 
 _HTTP2 = HTTP2Settings(
     max_concurrent_streams=32,
     max_headers_size=HEADER_BYTES,
-    # How many unread bytes of bodies a connection, and each request on it, may have sent.
+    # How many unread bytes of bodies a client may send, on a connection and for one request.
     initial_connection_window_size=512 * 1024,
     initial_stream_window_size=256 * 1024,
 )
@@ -75,7 +75,7 @@ log = logging.getLogger(__name__)
 
 
 def run(settings: Settings, chosen: Namespace) -> None:
-    """Serves until SIGTERM or SIGINT, then finishes what is under way."""
+    """Serves until SIGTERM or SIGINT, then finishes the requests under way."""
     logs.configure(settings.log_level)
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     with only_server(settings.data, settings.host, settings.port):
@@ -104,13 +104,13 @@ def run(settings: Settings, chosen: Namespace) -> None:
 
 
 def _tell(text: str) -> None:
-    with suppress(OSError):  # without a terminal it serves all the same
+    with suppress(OSError):  # a closed standard output is no reason not to serve
         say(text)
 
 
 async def begin(settings: Settings, *, migrates: bool = True) -> None:
-    """Creates what is missing, such as the first admin, and prints secrets that are shown once:
-    also where it is cancelled meanwhile."""
+    """Creates what is missing, such as the first admin, and prints the secrets that are shown once.
+    If it is cancelled meanwhile, it still prints the secrets that were stored."""
     facts = await prepare(settings, migrates=migrates)
     if facts is not None:
         show(facts, settings, as_json=False)
@@ -130,8 +130,9 @@ async def serve(
 ) -> None:
     """Serves in this process until it is told to stop. Calls `listening` once it listens.
 
-    Without `migrates` it waits until others have migrated, and answers 503 until then. `shared` are
-    the metrics of all workers. The end of the file `lifeline` stops the server as SIGINT does.
+    Without `migrates` it answers 503 until another process has migrated the databases. `shared` are
+    the metrics of all workers. End of file on the descriptor `lifeline` stops the server, as SIGINT
+    does.
     """
     take_turns()
     files = _file_limit()
@@ -171,7 +172,7 @@ async def serve(
 def take_turns() -> None:
     """Puts this process and its later threads under `SCHED_BATCH` (sched(7)), so that a thread that
     reads a request does not preempt the one that answers (docs/decisions/0039). Keeps a policy that
-    was chosen for the process; does nothing where the system has none to choose."""
+    the operator chose for the process. Does nothing on systems without scheduling policies."""
     with suppress(AttributeError, OSError):
         if os.sched_getscheduler(0) == os.SCHED_OTHER:
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
@@ -205,7 +206,7 @@ async def _answer(
     lifeline: int | None,
 ) -> None:
     """Serves until told to stop, then drains and finishes the requests under way. Raises
-    `CommandError` where a listener ends by itself."""
+    `CommandError` if a listener ends by itself."""
     told = Told()
     loop = asyncio.get_running_loop()
     if lifeline is not None:
@@ -215,7 +216,7 @@ async def _answer(
     awaited: list[asyncio.Future[Any]] = [leaving, serving.ended]
     await asyncio.wait([*awaited, starting], return_when=asyncio.FIRST_COMPLETED)
     if starting.done():
-        starting.result()  # raises where the start failed
+        starting.result()  # raises if the start failed
         await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
     if not leaving.done():
         reason = serving.ended.result() or "see its log"
@@ -260,7 +261,7 @@ def _check_certificate(settings: Settings) -> None:
 
 
 def _telemetry() -> "type[Telemetry]":
-    """The class that exports traces and metrics. It is an extra, loaded only where it is needed."""
+    """The class that exports traces and metrics. It is an extra, loaded only when it is needed."""
     try:
         telemetry: type[Telemetry] = resolve_name("portico.telemetry.sdk:Telemetry")
     except ModuleNotFoundError as error:
@@ -274,14 +275,14 @@ def _telemetry() -> "type[Telemetry]":
 
 
 class _Application:
-    """The object that granian calls. Its `__rsgi_init__` tells when granian listens."""
+    """The object that granian calls. It calls `listening` once granian listens."""
 
     def __init__(self, answer: Callable[..., Any], listening: Callable[[], None]) -> None:
         self.__rsgi__ = answer
         self._listening = listening
 
     def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        # By the time that the loop runs this, granian listens.
+        # granian listens by the time the loop runs this.
         loop.call_soon(self._listening)
 
 
@@ -307,14 +308,14 @@ def _file_limit() -> FileLimit:
 
 
 def _connections(settings: Settings, files: FileLimit) -> int:
-    """How many connections HTTPS may have: as many as everything else leaves."""
+    """How many connections HTTPS may have: all descriptors but those reserved for other uses."""
     plain = 0 if settings.http_port is None else PLAIN_CONNECTIONS
     deliveries = WEBHOOKS * _deliveries_at_once(files)
     return files.usable - plain - FILES_KEPT - deliveries
 
 
 def _deliveries_at_once(files: FileLimit) -> int:
-    """How many deliveries may be under way to one webhook, so that slow ones leave clients room."""
+    """How many deliveries to one webhook may be under way: slow ones must leave clients room."""
     return max(min(AT_ONCE, files.usable // DELIVERIES_SHARE // WEBHOOKS), 1)
 
 
@@ -338,7 +339,7 @@ def _listeners(
             )
         )
     pair = _pair(settings) if settings.tls else None
-    # Started last: once it listens, all do.
+    # Started last: once it listens, all listeners do.
     listeners.append(_https(settings, server, files, patience, pair, None, listening))
     return listeners
 
@@ -352,7 +353,7 @@ def _https(
     before: Listener | None,
     listening: Callable[[], None],
 ) -> Listener:
-    """The listener for HTTPS; without a `pair`, for a proxy that has terminated TLS."""
+    """The HTTPS listener. Without a `pair` it speaks HTTP to a proxy that terminates TLS."""
     certificate, key = pair or (None, None)
     return Listener(
         _Application(server.application.__rsgi__, listening),
@@ -382,7 +383,7 @@ def _shared(settings: Settings, files: FileLimit, patience: Patience) -> dict[st
 
 
 def _pair(settings: Settings) -> Pair:
-    """The certificate's files, checked. Raises `CertificateError` and `OSError`."""
+    """The files of the certificate and key, checked. Raises `CertificateError` and `OSError`."""
     if settings.tls_cert and settings.tls_key:
         check_pair(settings.tls_cert, settings.tls_key)
         return settings.tls_cert, settings.tls_key
@@ -392,7 +393,7 @@ def _pair(settings: Settings) -> Pair:
 
 def _http1(patience: Patience, *, keep_alive: bool) -> HTTP1Settings:
     return HTTP1Settings(
-        # granian has one timeout for a request's head and for the idle time before it.
+        # granian has one timeout for the idle time before a request and for its head.
         header_read_timeout=int(patience.idle * 1000),
         keep_alive=keep_alive,
         max_buffer_size=HEADER_BYTES,

@@ -1,4 +1,4 @@
-"""What the process is told by signals: to leave, and to stop."""
+"""How processes react to signals that end them."""
 
 import asyncio
 import signal
@@ -11,19 +11,19 @@ from portico.cli.output import mention
 T = TypeVar("T")
 
 ENDS = (signal.SIGTERM, signal.SIGHUP)
-"""What ends a process from without: a supervisor, a time limit, a terminal that is gone."""
+"""Signals that end a process from outside: from a supervisor, a time limit or a closed terminal."""
 
 ENDING_SECONDS = 5.0
-"""How long is waited for what was under way as a command is ended."""
+"""How long a command that is interrupted may take to finish the work under way."""
 
 
 def interrupted_by() -> list[int]:
-    """Has what ends a process interrupt a command, as Ctrl-C does, so that it leaves nothing
-    half-done behind; but not what is ignored here, as by nohup. Returns where the first that comes
-    is noted; what comes after it disturbs nothing."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as of what began in the background
-        # Held back it is as unheard, and asyncio, which looks for this handler, ends a command by
-        # what it was asked for, which then finishes, and not by all that this consists of.
+    """Makes the signals `ENDS` interrupt a command as Ctrl-C does, so that it leaves nothing
+    half-done. A signal that is ignored, as under nohup, stays ignored. Returns a list to which the
+    first such signal is added; later ones are ignored."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background job
+        # Block it instead of ignoring it. asyncio cancels the main task on an interrupt, so that
+        # the task can finish its work, only if SIGINT has this handler.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         signal.signal(signal.SIGINT, signal.default_int_handler)
     told: list[int] = []
@@ -34,7 +34,7 @@ def interrupted_by() -> list[int]:
         for each in heard:
             signal.signal(each, signal.SIG_IGN)
         as_ever = signal.getsignal(signal.SIGINT)
-        if not callable(as_ever):  # nothing has begun yet
+        if not callable(as_ever):  # nothing is under way yet
             raise KeyboardInterrupt
         as_ever(signal.SIGINT, frame)
 
@@ -44,8 +44,8 @@ def interrupted_by() -> list[int]:
 
 
 def end_at_once() -> None:
-    """Has signals end the process, while there is nothing to finish; SIGINT also where it was
-    ignored, but no earlier one."""
+    """Makes signals end the process immediately, while there is nothing to finish. SIGINT does so
+    even if it was ignored before, but a SIGINT that is already pending is dropped."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -57,8 +57,9 @@ def end_at_once() -> None:
 async def whole(
     work: Coroutine[Any, Any, T], made: list[T], *, seconds: float = ENDING_SECONDS
 ) -> None:
-    """Adds what `work` returns to `made`, also where this is cancelled meanwhile: it may be stored
-    by then, and hold what is shown but once. Says so where that does not end within `seconds`."""
+    """Appends the result of `work` to `made`, even if this is cancelled meanwhile: the result may
+    be stored by then and hold a secret that is shown once. Prints a remark if `work` does not end
+    within `seconds` of the cancellation."""
     working = asyncio.create_task(work)
     try:
         made.append(await asyncio.shield(working))
@@ -73,15 +74,16 @@ async def whole(
 
 
 class Told:
-    """SIGTERM has the process leave: it serves until balancers know. SIGINT, whose sender waits for
-    it, SIGHUP of a terminal that is gone, and a second SIGTERM have it stop without that."""
+    """What signals have asked a server to do. On SIGTERM it keeps serving until load balancers have
+    noticed, then stops. On SIGINT, SIGHUP (the terminal is gone) or a second SIGTERM it stops
+    without that delay."""
 
     def __init__(self) -> None:
-        """Hears of signals from now on."""
+        """Handles signals from now on."""
         self.leave = asyncio.Event()
-        """Set once the process is to stop, now or soon."""
+        """Set once the process is to stop, now or after the delay."""
         self.stop = asyncio.Event()
-        """Set once it is to stop now."""
+        """Set once the process is to stop now."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self.terminate)
         loop.add_signal_handler(signal.SIGINT, self.interrupt)
@@ -89,12 +91,12 @@ class Told:
             loop.add_signal_handler(signal.SIGHUP, self.interrupt)
 
     def terminate(self) -> None:
-        """As SIGTERM."""
+        """Does what SIGTERM does."""
         if self.leave.is_set():
             self.stop.set()
         self.leave.set()
 
     def interrupt(self) -> None:
-        """As SIGINT."""
+        """Does what SIGINT does."""
         self.leave.set()
         self.stop.set()

@@ -1,20 +1,21 @@
-"""The standard streams, where they are closed or take no more."""
+"""Standard streams that are closed, or whose other end is gone."""
 
 import os
 import sys
 from io import TextIOWrapper
 
-# What is written to a closed standard output is refused, as by the system: it may be a secret.
+# stdout is replaced by a read-only file, so that writing fails as it does on a closed descriptor:
+# losing the output silently could lose a secret.
 _CLOSED = (("stdin", "r", os.O_RDONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY))
 
 
 def hold() -> None:
-    """Puts something in the place of what is closed, so that no file of ours is there, and has
-    escapes written for characters that a stream does not have."""
+    """Replaces closed standard streams, so that no file opened later gets their descriptors, and
+    makes stdout and stderr write escapes for characters that their encoding lacks."""
     for name, mode, flags in _CLOSED:
         if getattr(sys, name) is None:
             closed = os.open(os.devnull, flags)
-            # So that no file of a worker's is there either.
+            # Workers inherit it, so that their files do not get these descriptors either.
             os.set_inheritable(closed, True)  # noqa: FBT003 - it has no names
             setattr(sys, name, os.fdopen(closed, mode))
     for stream in (sys.stdout, sys.stderr):
@@ -23,12 +24,12 @@ def hold() -> None:
 
 
 def leave_output() -> None:
-    """Lets go of what nobody takes, so that nothing of it is written once more at the end."""
+    """Redirects stdout to nowhere, so that unread output is not written again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def settle() -> None:
-    """Writes what is left, unless that was refused before."""
+    """Flushes stdout at the end, and drops what can no longer be written."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -1,4 +1,4 @@
-"""The supervisor of several workers: starts each, and again where one dies."""
+"""The supervisor of several workers: starts them, and restarts one that dies."""
 
 import asyncio
 import logging
@@ -16,17 +16,17 @@ from portico.cli.stopping import Told
 from portico.settings import Settings
 
 STEADY_SECONDS = 10.0
-"""A worker that lived as long is started again at once, another after a pause."""
+"""A worker that lived at least this long is restarted immediately, others after a pause."""
 
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 10.0
 STOP_SECONDS = 40.0
-"""More than a worker takes to finish what is under way, once it has left."""
+"""More than a worker takes to finish its requests, once it accepts no new ones."""
 
 RUN = "run"
-"""The directory, within that of the data, of what workers tell each other."""
+"""The subdirectory of the data directory through which workers share metrics."""
 
-# -P: what lies in the working directory is not imported.
+# -P: do not import modules from the working directory.
 COMMAND = (sys.executable, "-P", "-m", "portico.cli.worker")
 
 log = logging.getLogger(__name__)
@@ -48,8 +48,8 @@ async def supervise(settings: Settings, listening: Callable[[], None], *, migrat
 
 
 def _watch_without_threads() -> None:
-    """Has asyncio watch processes by file descriptors where the system can. By a thread for each,
-    as it does else until Python 3.12, none can be started where no process more is allowed."""
+    """Makes asyncio watch processes by pidfds if the system has them. Before Python 3.12 it watches
+    each by a thread, which cannot be started while the process limit is reached."""
     if sys.version_info < (3, 12):
         with suppress(OSError, AttributeError):
             os.close(os.pidfd_open(os.getpid()))
@@ -65,18 +65,18 @@ async def _tell(workers: Sequence["_Worker"], listening: Callable[[], None]) -> 
 
 
 class _Worker:
-    """One place among the workers, and the process that fills it."""
+    """One numbered worker, and the process that currently runs it."""
 
     def __init__(self, settings: Settings, number: int, told: Told, *, migrates: bool) -> None:
         self._number = number
         self._told = told
         self._stop_seconds = STOP_SECONDS + settings.drain_seconds
-        # Settings hold passwords, so they come by neither the command line nor the environment.
+        # Sent by a pipe: settings hold passwords, which neither arguments nor environment hide.
         self._start = pickle.dumps((settings, number, migrates))
         self.listens = asyncio.Event()
 
     async def tend(self) -> None:
-        """Sees that there is a process, until the server is to stop."""
+        """Keeps a process running until the server is to stop."""
         loop = asyncio.get_running_loop()
         pause = 0.0
         while not await self._stopped_within(pause):
@@ -99,21 +99,21 @@ class _Worker:
             )
 
     async def _fill(self) -> str:
-        """Starts a process, and returns what became of it once it has ended."""
+        """Starts a process, waits for its end, and returns how it ended, for the log."""
         try:
-            # In a session of its own, a worker hears of Ctrl-C from here alone.
+            # In a session of its own, so that the terminal's Ctrl-C reaches it only through us.
             process = await asyncio.create_subprocess_exec(
                 *COMMAND, stdin=PIPE, stdout=PIPE, start_new_session=True
             )
-        # No memory, process or file is left now, or no thread to watch it by: the others serve on.
+        # Out of memory, processes, files or threads: the other workers keep serving.
         except (OSError, RuntimeError) as error:
             return f"could not be started ({getattr(error, 'strerror', error)})"
         await self._watch(process)
         return f"ended with {process.returncode}"
 
     async def _watch(self, process: Process) -> None:
-        """Returns when the process has ended, which it is told to do once the server stops."""
-        # The pipe stays open for as long as this process lives: its end ends the worker.
+        """Returns when the process has ended. Tells it to stop once the server stops."""
+        # The pipe stays open for as long as this process lives: its closing stops the worker.
         cast(asyncio.StreamWriter, process.stdin).write(self._start)
         hearing = asyncio.ensure_future(self._hear(cast(asyncio.StreamReader, process.stdout)))
         ended = asyncio.ensure_future(process.wait())
@@ -140,7 +140,7 @@ class _Worker:
 
 
 async def _first(ended: asyncio.Future[int], told: Awaitable[Any], seconds: float | None) -> None:
-    """Returns when a process has ended, or something is told, or after so many seconds."""
+    """Returns when a process has ended, `told` is done, or the seconds are over."""
     telling = asyncio.ensure_future(told)
     awaited: list[asyncio.Future[Any]] = [ended, telling]
     await asyncio.wait(awaited, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -148,5 +148,5 @@ async def _first(ended: asyncio.Future[int], told: Awaitable[Any], seconds: floa
 
 
 def _send(process: Process, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError):  # it ended this moment
+    with suppress(ProcessLookupError):  # it has just ended
         process.send_signal(number)

@@ -1,7 +1,7 @@
-"""Whether the server's TLS library takes a certificate and its key.
+"""Tries whether granian's TLS library accepts a certificate and its key.
 
-The library ends the process that serves what it does not take, so a process of its own tries: it
-serves at a socket in a directory for itself, and asks there once.
+The library ends the process if it does not accept them, so this is tried in a separate process:
+it serves on a Unix socket in a temporary directory, and connects to it once.
 """
 
 import asyncio
@@ -20,21 +20,21 @@ from granian.server.embed import Server
 from portico.certificates import CertificateError
 
 _SECONDS = 20.0
-"""How long a trial may take, on a machine with much else to do."""
+"""How long a trial may take, even on a busy machine."""
 
 _PAUSE_SECONDS = 0.005
 
 _REASON = re.compile(r"`Err` value: (.{1,200})")
-"""How the library tells what it does not take."""
+"""The reason in the library's error output."""
 
 
 class Untried(OSError):
-    """A trial has said nothing of a certificate: it took too long, or something ended it."""
+    """A trial had no result: it took too long, or was killed."""
 
 
 def require_taken(certificate: Path, key: Path) -> None:
-    """Takes some tenths of a second. Raises `CertificateError` where they cannot be served, and
-    `Untried`."""
+    """Raises `CertificateError` if the certificate and key cannot be served, and `Untried` if the
+    trial had no result. Takes some tenths of a second."""
     files = (str(path.absolute()) for path in (certificate, key))
     try:
         with TemporaryDirectory() as directory:
@@ -48,7 +48,7 @@ def require_taken(certificate: Path, key: Path) -> None:
     except subprocess.TimeoutExpired:
         raise Untried(f"{certificate} could not be tried in {_SECONDS:.0f} s") from None
     found = _REASON.search(done.stderr.decode(errors="replace"))
-    if done.returncode < 0 and not found:  # as the system does where there is no memory left
+    if done.returncode < 0 and not found:  # for example when memory ran out
         raise Untried(f"{certificate} could not be tried: signal {-done.returncode} ended it")
     if done.returncode:
         reason = f": {found[1]}" if found else ""
@@ -58,14 +58,14 @@ def require_taken(certificate: Path, key: Path) -> None:
 
 
 class _Nothing:
-    """What is never asked."""
+    """An application that gets no requests."""
 
     async def __rsgi__(self, scope: Any, proto: Any) -> None:
-        """See RSGI."""
+        """Part of the RSGI protocol."""
 
 
 async def _try(certificate: Path, key: Path, place: Path) -> None:
-    """Ends the process."""
+    """Serves the certificate and connects once, then ends the process."""
     trusting = ssl.create_default_context()
     trusting.check_hostname = False
     trusting.verify_mode = ssl.CERT_NONE
@@ -82,11 +82,11 @@ async def _try(certificate: Path, key: Path, place: Path) -> None:
         try:
             await asyncio.open_unix_connection(place, ssl=trusting, server_hostname="localhost")
             break
-        except (FileNotFoundError, ConnectionRefusedError):  # it is there before it listens
+        except (FileNotFoundError, ConnectionRefusedError):  # the socket exists before it listens
             if serving.done():
                 raise
             await asyncio.sleep(_PAUSE_SECONDS)
-    os._exit(0)  # how the server's threads end says nothing of the certificate
+    os._exit(0)  # without waiting for the server's threads, which do not matter here
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""One of several serving processes. The supervisor starts it and tells it the settings."""
+"""One of several serving processes. The supervisor starts it and sends it the settings."""
 
 import os
 import pickle
@@ -16,7 +16,7 @@ from portico.http.shared_metrics import SharedMetrics
 
 def main() -> int:
     """Serves until SIGTERM, or until the supervisor is gone. Returns the exit code."""
-    settings, number, migrates = pickle.load(sys.stdin.buffer)  # noqa: S301 - the supervisor's own words
+    settings, number, migrates = pickle.load(sys.stdin.buffer)  # noqa: S301 - written by the supervisor
     logs.configure(settings.log_level)
     serving = serve(
         settings,
@@ -29,7 +29,7 @@ def main() -> int:
 
 
 def _listening() -> None:
-    with suppress(BrokenPipeError):  # the supervisor is gone, which ends this process
+    with suppress(BrokenPipeError):  # the supervisor is gone, which also stops this process
         os.write(sys.stdout.fileno(), b".")
 
 
