@@ -1,4 +1,4 @@
-"""The file that a backup is: a tar archive of a manifest and what it lists."""
+"""The format of a backup: a tar archive of a manifest and the files that it lists."""
 
 import errno
 import gzip
@@ -18,7 +18,7 @@ from portico.cli.output import CommandError
 MANIFEST = "manifest.json"
 CHUNK = 2**20
 
-# Archives of earlier releases hold whatever else lay in tls/, under its operator's names.
+# Archives of earlier releases hold all files of tls/, with names that the operator chose.
 _NAMES = re.compile(
     r"(?:live|sandbox)\.db|database\.dump|secret\.key|tls/[^/\0]{1,251}\.(?:pem|key)"
 )
@@ -32,14 +32,14 @@ _UNREADABLE = (
     zlib.error,
     gzip.BadGzipFile,
     EOFError,
-    ValueError,  # numbers and names in headers, and a manifest that is none
+    ValueError,  # bad numbers and names in headers, and a bad manifest
     OverflowError,
-    RecursionError,  # headers of headers
+    RecursionError,  # nested headers
 )
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """What a backup is of. `files` are SHA-256 digests by name, which `CHUNK` bounds."""
+    """The contents of a backup. `files` are SHA-256 digests by name; `CHUNK` bounds their size."""
 
     portico: Annotated[str, msgspec.Meta(max_length=100)]
     engine: Literal["sqlite", "postgres"]
@@ -48,13 +48,13 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 def pack(manifest: Manifest, directory: Path, archive: Path) -> None:
-    """Writes the manifest's files, found in `directory`, to a new file that its owner alone can
-    read: compressed where its name ends in `.gz` or `.tgz`."""
+    """Writes the manifest and its files, found in `directory`, to a new file that only its owner
+    can read. Compresses it if its name ends in `.gz` or `.tgz`."""
     listed = directory / MANIFEST
     listed.write_bytes(msgspec.json.format(msgspec.json.encode(manifest), indent=2))
     descriptor = os.open(archive, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
-        # Databases compress well at any level, and the lowest is three times as fast.
+        # Databases compress well at any level, and the lowest level is three times as fast.
         compressed = archive.suffix in (".gz", ".tgz")
         with (
             tarfile.open(fileobj=file, mode="w:gz", compresslevel=1)
@@ -66,9 +66,9 @@ def pack(manifest: Manifest, directory: Path, archive: Path) -> None:
 
 
 def unpack(archive: Path, directory: Path) -> Manifest:
-    """Writes what `archive` holds into the empty `directory`, and returns its manifest.
+    """Unpacks `archive` into the empty `directory` and returns its manifest.
 
-    Raises `CommandError` unless it is a whole backup, and `OSError` where the disk has no room.
+    Raises `CommandError` unless it is a complete backup, and `OSError` if the disk has no room.
     """
     with archive.open("rb") as file:
         compressed = file.read(len(_GZIP)) == _GZIP
@@ -85,7 +85,8 @@ def unpack(archive: Path, directory: Path) -> Manifest:
 
 
 def _unpack(tar: tarfile.TarFile, archive: Path, directory: Path) -> Manifest:
-    """The manifest comes first; then each file that it lists once, and nothing else."""
+    """Unpacks the manifest, which comes first, then each file that it lists, once; rejects anything
+    else."""
     first = tar.next()
     if first is None or first.name != MANIFEST or first.size > CHUNK:
         raise CommandError(f"{archive} is not a backup of Portico: it begins with no {MANIFEST}.")
@@ -112,7 +113,7 @@ def digest(path: Path) -> str:
 
 
 def _manifest(tar: tarfile.TarFile, member: tarfile.TarInfo, archive: Path) -> Manifest:
-    """The manifest, if it lists what a backup of its engine holds."""
+    """The manifest. Raises `CommandError` unless it lists what a backup of its engine holds."""
     manifest = msgspec.json.decode(_content(tar, member).read(CHUNK), type=Manifest)
     names = set(manifest.files)
     for name in sorted(names):
@@ -130,7 +131,7 @@ def _manifest(tar: tarfile.TarFile, member: tarfile.TarInfo, archive: Path) -> M
 
 
 def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
-    # A few bytes can stand for a file with holes of any size; none is made here.
+    # Sparse files are refused: a few bytes can stand for a file of any size.
     source = tar.extractfile(member) if member.isreg() and not member.issparse() else None
     if source is None:
         raise tarfile.ReadError(f"{member.name} is no file")
@@ -140,7 +141,8 @@ def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
 def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> str:
     source = _content(tar, member)
     target.parent.mkdir(mode=0o700, exist_ok=True)
-    if member.size > shutil.disk_usage(target.parent).free:  # others need the rest of it meanwhile
+    # Check before writing: filling up the disk would disturb others.
+    if member.size > shutil.disk_usage(target.parent).free:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     hashed = hashlib.sha256()
     mode = 0o644 if target.suffix == ".pem" else 0o600

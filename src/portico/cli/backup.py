@@ -1,4 +1,4 @@
-"""`portico backup` and `portico restore`: everything that cannot be made again, in one file."""
+"""`portico backup` and `portico restore`: everything that cannot be recreated, in one file."""
 
 import asyncio
 import shlex
@@ -43,7 +43,8 @@ from portico.version import version
 ENVIRONMENTS = (LIVE, SANDBOX)
 DUMP = "database.dump"
 NOT_DATA = {"lost+found", LOCK, SERVER_LOCK}
-"""What a file system of its own has in its root, and what a start that was refused leaves."""
+"""Entries that do not make a directory non-empty: what the root of a file system has, and what a
+start that was refused leaves behind."""
 
 _VERSION = "SELECT current_setting('server_version_num')::bigint"
 _FILES = {environment: f"{environment}.db" for environment in ENVIRONMENTS}
@@ -57,7 +58,7 @@ _SCHEMA = "SELECT 1 FROM pg_namespace WHERE nspname = :schema"
 
 
 def run_backup(settings: Settings, chosen: Namespace) -> None:
-    """Copies both databases, as they are at one moment each, and the TLS files into one archive."""
+    """Writes a snapshot of each database, the secret and the TLS files to one archive."""
     if chosen.file == "-":
         raise CommandError("Name a file: a backup is whole as soon as its file is there.", 2)
     archive = Path(chosen.file).absolute()
@@ -75,7 +76,7 @@ def run_backup(settings: Settings, chosen: Namespace) -> None:
         ):
             work = Path(made)
             manifest = _gather(settings, work)
-            # Packed under another name, so that FILE is whole as soon as it is there.
+            # Packed under another name first, so that FILE is complete as soon as it exists.
             unfinished = work / archive.name
             pack(manifest, work, unfinished)
             put_in_place(unfinished, archive)
@@ -92,8 +93,7 @@ def run_backup(settings: Settings, chosen: Namespace) -> None:
 
 
 def _note(settings: Settings, size: int) -> None:
-    """Records a backup in the live audit log; one that cannot be recorded is a backup all the
-    same."""
+    """Records a backup in the live audit log. If that fails, the backup is still good: says why."""
 
     async def note() -> None:
         async with prepared(settings) as portico:
@@ -106,9 +106,8 @@ def _note(settings: Settings, size: int) -> None:
 
 
 def run_restore(settings: Settings, chosen: Namespace) -> None:
-    """Puts a backup into a new data directory, and on PostgreSQL into a database without Portico.
-
-    Changes nothing where it fails.
+    """Restores a backup into a new data directory, and on PostgreSQL into a database without
+    Portico. Changes nothing if it fails.
     """
     archive, data = Path(chosen.file).absolute(), settings.data
     with needing_room(data), _new_directory(data) as work:
@@ -123,7 +122,7 @@ def run_restore(settings: Settings, chosen: Namespace) -> None:
                 restored.enter_context(_moved_to_postgres(settings, work))
             else:
                 asyncio.run(_make_current(replace(settings, data=work)))
-            # The live database last: without it, a directory is not taken for a prepared one.
+            # The live database comes last: without it, a directory does not count as prepared.
             made = {Path(name).parts[0] for name in manifest.files} - {DUMP}
             if settings.database_url is not None:
                 made -= set(_FILES.values())
@@ -142,14 +141,14 @@ def run_restore(settings: Settings, chosen: Namespace) -> None:
 
 @contextmanager
 def _new_directory(data: Path) -> Iterator[Path]:
-    """Where to unpack within `data`, which holds nothing else, and in which nothing starts. What
-    was not there before is gone again where nothing was put into `data`."""
+    """Yields a directory within the otherwise empty `data` to unpack into; no server starts in
+    `data` meanwhile. If nothing was put into `data`, directories that this created are removed."""
     _require_empty(data)
     made = [path for path in (data, *data.parents) if not path.exists()]
     try:
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
         with alone(data):
-            _require_empty(data)  # a start may have been sooner
+            _require_empty(data)  # a server may have started before the lock was taken
             work = data / UNFINISHED
             try:
                 work.mkdir(mode=0o700)
@@ -157,7 +156,7 @@ def _new_directory(data: Path) -> Iterator[Path]:
             finally:
                 shutil.rmtree(work, ignore_errors=True)
     finally:
-        with suppress(OSError):  # one is not empty
+        with suppress(OSError):  # a directory that is not empty stays
             if made and [path.name for path in data.iterdir()] == [LOCK]:
                 (data / LOCK).unlink()
             for path in made:
@@ -165,7 +164,7 @@ def _new_directory(data: Path) -> Iterator[Path]:
 
 
 def _require_empty(data: Path, *own: str) -> None:
-    """Raises `CommandError` where `data` holds anything but what the restore itself put there."""
+    """Raises `CommandError` if `data` holds anything but `own`, which the restore put there."""
     if not own:
         require_no_restore(data)
     if data.exists() and {path.name for path in data.iterdir()} - NOT_DATA - {*own}:
@@ -205,14 +204,14 @@ def _gather(settings: Settings, work: Path) -> Manifest:
 
 
 def _check_opens(settings: Settings, secrets: Secrets) -> None:
-    """That they are the secrets of the database."""
+    """Raises `Unavailable` unless the secrets are those of the database."""
     keys = asyncio.run(_signing_keys(settings))
     if keys and not opens(secrets, keys):
         raise another_secret()
 
 
 async def _signing_keys(settings: Settings) -> list[SigningKey]:
-    """Those of live. Raises `Unavailable` where one of the databases is lost."""
+    """The signing keys of live. Raises `Unavailable` if one of the databases is lost."""
     portico = Portico(settings)
     await portico.connect()
     try:
@@ -222,7 +221,7 @@ async def _signing_keys(settings: Settings) -> list[SigningKey]:
 
 
 def _check_sqlite(work: Path) -> None:
-    """That what was unpacked are sound databases of Portico."""
+    """Raises `CommandError` unless the unpacked files are intact databases of Portico."""
     for name in _FILES.values():
         file = work / name
         try:
@@ -235,7 +234,7 @@ def _check_sqlite(work: Path) -> None:
 
 @contextmanager
 def _restored_postgres(settings: Settings, work: Path) -> Iterator[None]:
-    """Fills the database, which holds no Portico again where what is done within fails."""
+    """Restores the dump into the empty database, and empties it again if the block fails."""
     if settings.database_url is None:
         raise CommandError(
             "This is a backup of a PostgreSQL database: name a database without Portico in"
@@ -258,11 +257,12 @@ def _restored_postgres(settings: Settings, work: Path) -> Iterator[None]:
 
 @contextmanager
 def _moved_to_postgres(settings: Settings, work: Path) -> Iterator[None]:
-    """Puts the SQLite databases of a backup into PostgreSQL's, which holds no Portico again where
-    what is done within fails. It holds none either before all is there, should this be killed."""
+    """Moves the SQLite databases of a backup to PostgreSQL, and empties that again if the block
+    fails. The schemas get their final names last, so if this is killed before, no Portico is
+    found there."""
     with claimed(settings, [*_SCHEMAS, *_MOVING]) as empty:
         _empty_server(settings)
-        # Tables are the same where both are of this program.
+        # Both engines have the same tables once both are migrated to this version.
         asyncio.run(_make_current(replace(settings, data=work, **_ON_SQLITE), lifts=False))
         total = sum(size(work / name) for name in _FILES.values())
         with _emptied_again(empty), progress("Moving", total, " rows") as bar:
@@ -279,7 +279,7 @@ async def _move(settings: Settings, work: Path, moved: Callable[[int], None]) ->
             await advance(db, system_clock)
             await move(work / name, db, moved)
             await lift(db, system_clock())
-            if environment == SANDBOX:  # the last
+            if environment == SANDBOX:  # the last one
                 await rename(db, _MOVING)
         except FileError as error:
             raise CommandError(f"The backup's {name} cannot be moved: {error}") from error
@@ -289,10 +289,10 @@ async def _move(settings: Settings, work: Path, moved: Callable[[int], None]) ->
 
 @contextmanager
 def _emptied_again(empty: Callable[[], None]) -> Iterator[None]:
-    """Removes what was made where what is done within fails."""
+    """Removes what was created in the database if the block fails."""
     try:
         yield
-    except postgres_tools.Failed:  # it has undone all by itself
+    except postgres_tools.Failed:  # the program has rolled back by itself
         raise
     except BaseException as error:
         try:
@@ -306,9 +306,9 @@ def _emptied_again(empty: Callable[[], None]) -> Iterator[None]:
 
 
 async def _make_current(settings: Settings, *, lifts: bool = True) -> None:
-    """Brings both databases up to this program, which may be a later one than that of the backup.
-    Where it `lifts` them, their numbers go on far above those of the backup: also those of tables
-    that the backup did not have, since what it was made of may have got them afterwards."""
+    """Migrates both databases to this version, which may be newer than that of the backup. With
+    `lifts`, new ids begin far above those of the backup, also in tables that the backup lacks: the
+    installation that it was made of may have got them, and given out ids, afterwards."""
     for environment in ENVIRONMENTS:
         db = database(settings, environment)
         await db.open()
@@ -321,7 +321,7 @@ async def _make_current(settings: Settings, *, lifts: bool = True) -> None:
 
 
 def _check_ledger(name: str, engine: Engine, applied: Sequence[Sequence[Any]]) -> None:
-    """That a database was made by this program or one before it."""
+    """Raises `CommandError` unless a database was migrated by this version or an older one."""
     if not applied:
         raise CommandError(f"The backup's {name} holds no Portico.")
     try:
@@ -331,7 +331,8 @@ def _check_ledger(name: str, engine: Engine, applied: Sequence[Sequence[Any]]) -
 
 
 def _check_secrets(settings: Settings, work: Path) -> None:
-    """That the secret, and the authority where it is whole, are what a server takes."""
+    """Raises `CommandError` unless a server can use the secret, and the authority if there is one
+    with its key."""
     try:
         if (work / SECRET).exists():
             needed, given = read_secrets(work / SECRET), found_secrets(settings) or ()
@@ -341,7 +342,7 @@ def _check_secrets(settings: Settings, work: Path) -> None:
                     " (PORTICO_SECRET_KEY_FILE) or PORTICO_SECRET_KEY gives: give that one, alone"
                     " or after the present one, or none, which takes the backup's."
                 )
-        # The server's own pair is renewed where it does not fit; clients trust the authority.
+        # Only the authority matters, since clients trust it: a server renews its own certificate.
         authority, key = work / "tls" / "ca.pem", work / "tls" / "ca.key"
         if authority.exists() and key.exists():
             check_pair(authority, key)
@@ -350,7 +351,8 @@ def _check_secrets(settings: Settings, work: Path) -> None:
 
 
 def _empty_server(settings: Settings) -> int:
-    """PostgreSQL's version number, where the database holds nothing of Portico's and may get it."""
+    """PostgreSQL's version number. Raises `CommandError` if the database holds a Portico, or the
+    role may not create its schemas."""
     server, taken, may_make = asyncio.run(_server(settings))
     if taken:
         raise CommandError("The database holds a Portico already: restore into another one.")
@@ -363,7 +365,7 @@ def _empty_server(settings: Settings) -> int:
 
 
 def _check_pg_dump(settings: Settings) -> None:
-    """That PostgreSQL's program fits the server, and that there is something to dump."""
+    """Raises `CommandError` unless pg_dump fits the server and there is something to dump."""
     server, taken, _ = asyncio.run(_server(settings))
     if not taken:
         raise CommandError("The database is not prepared: there is nothing to back up.")
@@ -371,8 +373,8 @@ def _check_pg_dump(settings: Settings) -> None:
 
 
 async def _server(settings: Settings) -> tuple[int, bool, bool]:
-    """PostgreSQL's version number, whether one of the schemas is there, and whether they may be
-    made."""
+    """PostgreSQL's version number, whether one of the schemas exists, and whether the role may
+    create schemas."""
     db = database(settings, LIVE)
     await db.open()
     try:

@@ -1,4 +1,4 @@
-"""The claim of a restore on its database, for work that blocks."""
+"""The claim of a restore on its database, for synchronous code."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -13,15 +13,15 @@ from portico.storage.claim import Empty, claim
 
 @contextmanager
 def claimed(settings: Settings, schemas: Sequence[str]) -> Iterator[Callable[[], None]]:
-    """`claim` at the address that PostgreSQL's own programs are given. What is done within may
-    block, and run event loops of its own."""
+    """`claim` through the direct address, which PostgreSQL's own programs also use. The block may
+    run synchronous code and event loops of its own."""
     with asyncio.Runner() as runner:
         claiming = _claiming(settings, schemas)
         empty = runner.run(claiming.__aenter__())
         try:
             yield lambda: runner.run(empty())
         finally:
-            with suppress(PorticoError):  # it was lost, and there is nothing to give back
+            with suppress(PorticoError):  # the claim was lost, so there is nothing to release
                 runner.run(claiming.__aexit__(None, None, None))
 
 

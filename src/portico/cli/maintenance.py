@@ -1,4 +1,4 @@
-"""`portico migrate`: brings both databases up to this program, or tells what that would take."""
+"""`portico migrate`: migrates both databases to this version, or lists what is pending."""
 
 import asyncio
 from argparse import Namespace
@@ -24,8 +24,8 @@ class Named(msgspec.Struct, frozen=True):
 
 
 def run(settings: Settings, chosen: Namespace) -> int:
-    """Applies what is pending and tells it, as a server does when it starts. With `--check` it only
-    tells, and returns 1 where something is pending."""
+    """Applies and lists pending migrations, as a server does when it starts. With `--check` it only
+    lists them, and returns 1 if there are any."""
     require_place(settings)
     if chosen.check:
         due = asyncio.run(_pending(settings))
@@ -51,7 +51,7 @@ async def _migrate(settings: Settings) -> list[Named]:
 
 
 async def _pending(settings: Settings) -> list[Named]:
-    """What `_migrate` would apply; makes no file."""
+    """What `_migrate` would apply. Creates no file."""
     if not is_prepared(settings):
         return [named for one in (LIVE, SANDBOX) for named in _named(one, shipped("sqlite"))]
     portico = Portico(settings)

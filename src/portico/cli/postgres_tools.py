@@ -1,4 +1,4 @@
-"""PostgreSQL's own programs, which know best how to copy a database: pg_dump and pg_restore."""
+"""Runs PostgreSQL's own programs, pg_dump and pg_restore."""
 
 import os
 import re
@@ -13,16 +13,16 @@ from portico.cli.output import CommandError, plain
 from portico.domain.store_urls import read_store_url
 
 SEVERAL_HOSTS = {"PGCONNECT_TIMEOUT": "3", "PGTARGETSESSIONATTRS": "read-write"}
-"""Leads these programs to the primary, also past a host that answers nothing."""
+"""Makes these programs connect to the primary, and skip hosts that do not answer."""
 
 ENDING_SECONDS = 10.0
-"""How long a program may take to have the server cancel what it does."""
+"""How long a program that is interrupted may take to cancel its work on the server."""
 
 _SECRETS = ("password", "sslpassword")
 
 
 class Failed(CommandError):
-    """A program ended by itself, without having done what it was to do."""
+    """A program ended by itself and reported an error."""
 
 
 def dump(url: str, schemas: list[str], target: Path) -> None:
@@ -40,7 +40,7 @@ def dump(url: str, schemas: list[str], target: Path) -> None:
 
 
 def restore(url: str, source: Path) -> None:
-    """Makes what `dump` wrote, all of it or nothing. Raises `CommandError`."""
+    """Restores what `dump` wrote, all of it or nothing. Raises `CommandError`."""
     _connected(
         "pg_restore",
         url,
@@ -53,8 +53,8 @@ def restore(url: str, source: Path) -> None:
 
 
 def ledger(source: Path, schema: str) -> list[tuple[int, str, str, int | None]]:
-    """What was applied to one schema of what `dump` wrote, as `migrate.due` takes it; empty where
-    it holds no Portico. Touches no database. Raises `CommandError`."""
+    """The migrations applied to one schema of a dump, as `migrate.due` takes them; empty if it
+    holds no Portico. Uses no database. Raises `CommandError`."""
     told = _run(
         "pg_restore",
         ["--data-only", f"--schema={schema}", "--table=schema_migrations", "--file=-", str(source)],
@@ -78,8 +78,8 @@ def ledger(source: Path, schema: str) -> list[tuple[int, str, str, int | None]]:
 
 
 def check_version(program: str, server: int) -> None:
-    """Raises `CommandError` unless the program is here and not older than the server's `server`
-    (its major version): it would refuse that server, or lose what it does not know."""
+    """Raises `CommandError` unless the program is installed and at least of the major version
+    `server`: an older one would refuse that server, or lose what it does not know."""
     try:
         told = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)  # noqa: S603 - a constant
     except (OSError, subprocess.CalledProcessError):
@@ -98,12 +98,12 @@ def check_version(program: str, server: int) -> None:
 
 
 def _connected(program: str, url: str, *arguments: str) -> None:
-    # The process list shows arguments to everyone, but the environment to nobody else.
+    # Other users see a process's arguments, but not its environment.
     address, secrets = _without_secrets(url)
     environment = dict(os.environ)
     if "password" in secrets:
         environment["PGPASSWORD"] = secrets["password"]
-    if len(read_store_url(url).hosts) > 1:  # these programs ask one host after another
+    if len(read_store_url(url).hosts) > 1:  # these programs try one host after another
         environment = {**SEVERAL_HOSTS, **environment}
     with _service(address, secrets.get("sslpassword")) as service:
         words = ["--no-password", f"--dbname={address}", *arguments]
@@ -112,8 +112,8 @@ def _connected(program: str, url: str, *arguments: str) -> None:
 
 @contextmanager
 def _service(address: str, key_password: str | None) -> Iterator[dict[str, str]]:
-    """The variables that lead to a private key's password: it has none of its own, so it stands in
-    a service file, which its owner alone can read, for as long as the program runs."""
+    """The variables that pass the private key's password. libpq has no variable for it, so it is
+    written to a service file that only its owner can read, for as long as the program runs."""
     if not key_password:
         yield {}
         return
@@ -132,7 +132,7 @@ def _service(address: str, key_password: str | None) -> Iterator[dict[str, str]]
 
 
 def _run(program: str, arguments: Sequence[str], environment: Mapping[str, str]) -> str:
-    """What the program prints. Raises `CommandError` with the first line of its complaint."""
+    """What the program prints. Raises `CommandError` with the first line of its error output."""
     try:
         process = subprocess.Popen(  # noqa: S603 - constants, and an address that went through the settings
             [program, *arguments],
@@ -163,8 +163,8 @@ def _run(program: str, arguments: Sequence[str], environment: Mapping[str, str])
 
 
 def _without_secrets(url: str) -> tuple[str, dict[str, str]]:
-    """A connection URL without its passwords, and these by their names in libpq. It takes a `+`
-    for what it is, and an address without a host only with both slashes."""
+    """A connection URL without its passwords, and the passwords by their libpq names. libpq takes a
+    `+` literally, and needs both slashes even in an address without a host."""
     parts, user, hosts = read_store_url(url)
     name, colon, password = user.removesuffix("@").partition(":")
     secrets = {"password": unquote(password)} if colon else {}

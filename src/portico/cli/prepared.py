@@ -1,4 +1,4 @@
-"""What `portico init` or `portico serve` has prepared, for commands that work on it."""
+"""Connects commands to an installation that `portico init` or `portico serve` has prepared."""
 
 import asyncio
 import os
@@ -27,11 +27,10 @@ T = TypeVar("T")
 
 @asynccontextmanager
 async def prepared(settings: Settings, *, any_secret: bool = False) -> AsyncIterator[Portico]:
-    """Both environments, connected as they are; nothing is made or migrated here.
+    """Both environments, connected. Creates and migrates nothing.
 
-    Raises `CommandError` where there is nothing yet, or where migrations are due, and later, when
-    something is to be encrypted, `Unavailable` where the signing keys are under another secret
-    than this host's, unless `any_secret`.
+    Raises `CommandError` if nothing is prepared, or migrations are pending. Unless `any_secret`,
+    encrypting something raises `Unavailable` if the signing keys are under another secret.
     """
     if not is_prepared(settings):
         raise unprepared(settings)
@@ -51,8 +50,9 @@ async def prepared(settings: Settings, *, any_secret: bool = False) -> AsyncIter
         keys += await portico.live.signing_keys.all()
         heard = {env: env.mails_bell.listener() for env in portico.environments}
         yield portico
-        # What was done is stored. A server here sees to the mails within seconds, and can wait for
-        # as long as a mail server takes: who leaves it at a letter has that sent twice.
+        # The work is stored. A running server sends the mails within seconds. Only without one are
+        # they sent here: a slow mail server could hold this up until the user interrupts it, and
+        # then the mail would be sent twice.
         with suppress(Unavailable):
             for env, bell in heard.items():
                 if await bell.wait(0) and holder(settings.data) is None:
@@ -65,7 +65,8 @@ async def prepared(settings: Settings, *, any_secret: bool = False) -> AsyncIter
 
 @asynccontextmanager
 async def environment(settings: Settings, chosen: Namespace) -> AsyncIterator[Environment]:
-    """The environment that a command works on, by its `--sandbox`. Raises `CommandError`."""
+    """The environment that a command works on: the sandbox with `--sandbox`, otherwise live. Raises
+    `CommandError` as `prepared` does."""
     async with prepared(settings) as portico:
         yield portico.sandbox if chosen.sandbox else portico.live
 
@@ -77,8 +78,8 @@ def done(
     *,
     seconds: float = ENDING_SECONDS,
 ) -> T:
-    """What `work` returns, done on the environment that was chosen: also where a signal comes
-    once it has begun, since what it made may be shown this once. It has `seconds` to end then."""
+    """Runs `work` on the chosen environment and returns its result. After a signal it still returns
+    the result, which may hold a secret that is shown once, if `work` ends within `seconds`."""
     made: list[T] = []
 
     async def act() -> None:
@@ -94,9 +95,10 @@ def done(
 
 
 def _secrets(settings: Settings, keys: list[SigningKey]) -> Secrets:
-    """The installation's secrets. Raises `Unavailable` where the private keys are under none of
-    them: no server could read what a command seals by another. Raises `CommandError` where
-    hosts that share a database may have another, and none of them has made a key yet."""
+    """The installation's secrets. Raises `Unavailable` if none of them decrypts the private keys:
+    no server could read what a command encrypts with another secret. Raises `CommandError` if this
+    host has no secret, other hosts that share the database may have one, and none of them has
+    created a key yet."""
     secrets = found_secrets(settings)
     if not keys:
         if secrets is None and settings.database_url is not None:
@@ -108,7 +110,7 @@ def _secrets(settings: Settings, keys: list[SigningKey]) -> Secrets:
 
 
 def unprepared(settings: Settings) -> CommandError:
-    """What tells an operator that no server's databases are where the settings say."""
+    """The error for settings that lead to no prepared databases."""
     if settings.database_url is not None:
         return CommandError("The database is not prepared: run portico init or portico serve.")
     then = "Where it is lost, restore a backup." if has_own(settings) else "portico init makes one."
