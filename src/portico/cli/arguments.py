@@ -1,7 +1,7 @@
-"""How commands are declared: what stands behind `portico`, and the options that many share.
+"""How commands are declared, and the options that many of them share.
 
-Help and a wrong command line load nothing but this and `parsers`, so what takes time to load is
-named as "module:function" here.
+Printing help or rejecting a command line loads only this module and `parsers`. Anything that takes
+time to load is therefore named here as "module:function".
 """
 
 from argparse import (
@@ -15,25 +15,25 @@ from typing import Any
 
 
 class Commands:
-    """The commands behind `portico`, or behind a noun such as `portico users`."""
+    """The commands of `portico`, or of a noun such as `portico users`."""
 
     def __init__(self, parser: ArgumentParser) -> None:
-        """`parser` reads what stands before the command."""
+        """`parser` reads the arguments before the command."""
         _take_data(parser)
         self._verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     def noun(self, name: str, summary: str) -> "Commands":
-        """The commands behind a noun."""
+        """Adds a noun and returns its commands."""
         return Commands(self._verbs.add_parser(name, help=summary, description=_sentence(summary)))
 
     def verb(
         self, name: str, run: str, summary: str, details: str = "", *, json: bool = True
     ) -> ArgumentParser:
-        """One command; its own arguments are added to what is returned.
+        """Adds a command and returns its parser, to which the caller adds the arguments.
 
-        `run` names its action as "module:function": a `Run`, loaded when it is carried out.
-        `summary` stands in lists of commands, `details` follow it in the command's own help. With
-        `json`, it takes `--json`.
+        `run` names the action as "module:function": a `Run`, loaded only when the command runs.
+        Lists of commands show `summary`; the command's own help adds `details`. With `json`, the
+        command takes `--json`.
         """
         command = self._verbs.add_parser(
             name,
@@ -47,23 +47,22 @@ class Commands:
             command.add_argument(
                 "--json", action="store_true", help="print one JSON value and nothing else"
             )
-        command.set_defaults(run=run, sandbox=False)  # unless it takes `--sandbox`
+        command.set_defaults(run=run, sandbox=False)  # for commands without `--sandbox`
         return command
 
 
 def read_by(reference: str) -> Callable[[str], Any]:
-    """The function "module:function" as the type of an argument."""
+    """An argument type that calls the function "module:function"."""
     return lambda text: resolve_name(reference)(text)
 
 
 def ruled(rule: str) -> Callable[[str], Any]:
-    """The rule "module:function" of the domain as the type of an argument."""
+    """An argument type that applies the domain's rule "module:function"."""
     return lambda text: resolve_name("portico.cli.values:kept")(resolve_name(rule), text)
 
 
 text = ruled("builtins:str")
-"""Any text as the type of an argument, such as an e-mail that is looked up. Bytes that are not
-UTF-8 are none."""
+"""An argument type for any text, such as an e-mail to look up. Rejects bytes that are not UTF-8."""
 
 
 def _sentence(summary: str) -> str:
@@ -71,14 +70,14 @@ def _sentence(summary: str) -> str:
 
 
 def _take_data(parser: ArgumentParser) -> None:
-    # Without a default, so that what stands before the verb is not overwritten behind it.
+    # No default: the verb's parser would overwrite a value that was given before the verb.
     parser.add_argument(
         "--data", metavar="DIR", default=SUPPRESS, help="data directory (default ./portico-data)"
     )
 
 
 def take_sandbox(command: ArgumentParser) -> None:
-    """Adds `--sandbox`, where both environments make sense."""
+    """Adds `--sandbox` to a command that works in either environment."""
     command.add_argument(
         "--sandbox", action="store_true", help="use the sandbox instead of live data"
     )

@@ -1,4 +1,4 @@
-"""`portico clients`: OAuth clients, from the operator's side."""
+"""`portico clients`: manages OAuth clients."""
 
 from argparse import Namespace
 from typing import Any

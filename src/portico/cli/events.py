@@ -1,4 +1,4 @@
-"""`portico events list`, and how people read an event."""
+"""`portico events list`, and the one-line description of an event."""
 
 from argparse import Namespace
 
@@ -14,7 +14,7 @@ from portico.settings import Settings
 from portico.storage.events import EventPage
 
 LONGEST = 60
-"""How many characters of somebody else's text a line shows."""
+"""How many characters of a name or of a receiver's answer a line shows."""
 
 
 def run_list(settings: Settings, chosen: Namespace) -> None:
@@ -27,7 +27,7 @@ def run_list(settings: Settings, chosen: Namespace) -> None:
 async def _read(env: Environment, chosen: Namespace) -> EventPage:
     page = await read_events(env, chosen.after, chosen.type, chosen.limit)
     rows = page.rows
-    while page.has_more and len(rows) < chosen.limit:  # large ones come in several pages
+    while page.has_more and len(rows) < chosen.limit:  # large events come in smaller pages
         page = await read_events(env, rows[-1].id, chosen.type, chosen.limit - len(rows))
         rows += page.rows
     return EventPage(rows, page.has_more)
@@ -41,8 +41,8 @@ def _table(rows: list[StoredEvent]) -> str:
 
 
 def in_short(event: StoredEvent) -> str:
-    """What an event is about: the resource's id and name, and which fields changed; of bulk work
-    its counts."""
+    """What an event is about: the id and name of the resource and the fields that changed, or the
+    counts of bulk work."""
     data = msgspec.json.decode(event.data)
     if "id" in data:
         name = plain(data.get("email") or data["name"])

@@ -1,4 +1,4 @@
-"""`portico keys`: API keys, from the operator's side."""
+"""`portico keys`: manages API keys."""
 
 from argparse import Namespace
 from typing import Any

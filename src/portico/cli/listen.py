@@ -1,7 +1,7 @@
-"""`portico events listen`: follows events, and forwards them to a receiver that is worked on.
+"""`portico events listen`: follows events, and forwards them to a receiver under development.
 
-It reads the database and not the API, so it needs no key, and a server that stops and starts
-meanwhile loses it nothing.
+It reads the database, not the API. So it needs no key, and misses nothing while the server
+restarts.
 """
 
 import asyncio
@@ -34,20 +34,20 @@ from portico.version import version
 
 SECRET_VARIABLE = "WEBHOOK_SECRET"  # noqa: S105 - the name of one
 PAGE = 100
-"""Events that are read at once."""
+"""How many events are read at once."""
 
 RETRY_SECONDS = 1.0
-"""How long the wait is for a database that is out of reach."""
+"""How long to wait before reading again from a database that is unreachable."""
 
 AGAIN_SECONDS = (0.5, 1.0, 2.0, 4.0, 8.0)
-"""The waits before an event is sent again that no answer came to."""
+"""The waits before an event that got no answer is sent again."""
 
 _RESET, _DIM, _CYAN, _GREEN, _RED = "\x1b[0m", "\x1b[2m", "\x1b[36m", "\x1b[32m", "\x1b[31m"
 _ID_WIDTH, _TYPE_WIDTH = 5, max(map(len, EVENT_TYPES))
 
 
 class Forwarded(msgspec.Struct, frozen=True):
-    """What the receiver answered, or why nothing came, in how much time."""
+    """The status that the receiver answered, or why there was no answer, and how long it took."""
 
     status: int | None
     error: str | None
@@ -55,18 +55,18 @@ class Forwarded(msgspec.Struct, frozen=True):
 
 
 class Heard(EventBody, frozen=True):
-    """An event, and what came of forwarding it."""
+    """An event, and the outcome of forwarding it."""
 
     forwarded: Forwarded | UnsetType = UNSET
 
 
 class Receiver:
-    """Where events are forwarded."""
+    """The receiver that events are forwarded to."""
 
     def __init__(
         self, url: str, secret: str, clock: Clock, *, again: Sequence[float] = AGAIN_SECONDS
     ) -> None:
-        """`again` are the waits before what had no answer is sent again, in seconds."""
+        """`again` are the waits in seconds before an event that got no answer is sent again."""
         self._url = url
         self._secret = secret
         self._clock = clock
@@ -75,7 +75,7 @@ class Receiver:
         self._agent = f"Portico/{version()}"
 
     async def send(self, event: StoredEvent) -> Outcome:
-        """Sends an event until an answer comes, whatever it says, a few times at most."""
+        """Sends an event until there is an answer with any status, a few times at most."""
         body = delivered(event)
         for number, wait in enumerate(self._again):
             outcome = await self._once(event.id, body)
@@ -93,12 +93,12 @@ class Receiver:
         return await self._sender.send(self._url, headers, body)
 
     async def close(self) -> None:
-        """Ends its connections."""
+        """Closes its connections."""
         await self._sender.close()
 
 
 class _Source:
-    """Where events are read, as it was at the start."""
+    """The database that events are read from, as it was at the start."""
 
     def __init__(self, settings: Settings, env: Environment) -> None:
         self.env = env
@@ -106,8 +106,8 @@ class _Source:
         self._opened = self._number()
 
     def check(self) -> None:
-        """Raises `CommandError` where SQLite's file is another one by now: what is open is then
-        read by this process alone, and nothing happens in it any more."""
+        """Raises `CommandError` if SQLite's file was replaced or removed: only this process still
+        has the old one open, so no more events would come."""
         if self._number() != self._opened:
             raise CommandError(f"{self._file} was replaced or removed: start this again.")
 
@@ -122,7 +122,7 @@ def run(settings: Settings, chosen: Namespace) -> None:
 
 
 def _given_secret() -> str | None:
-    """The secret of the environment; a command's arguments are for all to see."""
+    """The secret from the environment: other users can see a command's arguments."""
     given = os.environ.get(SECRET_VARIABLE)
     try:
         return webhook_secret(given) if given else None
@@ -174,7 +174,7 @@ async def _tell(source: _Source, after: int, chosen: Namespace, receiver: Receiv
 
 
 async def _events(source: _Source, after: int) -> AsyncGenerator[StoredEvent, None]:
-    """All events after the one with this id, as they happen, without an end."""
+    """All events after the one with this id, as they happen, without end."""
     env = source.env
     bell = env.db.bell.listener()
     reachable = True
@@ -203,7 +203,7 @@ def _object(event: StoredEvent, outcome: Outcome | None) -> bytes:
 
 
 def _line(event: StoredEvent, outcome: Outcome | None, *, colours: bool) -> str:
-    """An event for people: when, which, what, of what, and what the receiver answered."""
+    """An event as a line of text: time, id, type, description, and the receiver's answer."""
 
     def paint(colour: str, text: str) -> str:
         return f"{colour}{text}{_RESET}" if colours else text
@@ -229,6 +229,6 @@ def _answered(outcome: Outcome, *, well: bool) -> str:
 
 
 def _in_colour() -> bool:
-    """Whether standard output is a terminal that is to show colours (https://no-color.org)."""
+    """Whether standard output is a terminal that shows colours (https://no-color.org)."""
     plainly = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     return sys.stdout.isatty() and not plainly

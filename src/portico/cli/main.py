@@ -10,10 +10,10 @@ from portico.cli.streams import hold, settle
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit code: 0 well, 1 something is wrong, 2 misused."""
+    """Runs one command and returns its exit code: 0 success, 1 failure, 2 wrong usage."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # until there is something to finish
-    os.umask(0o077)  # databases, keys, backups: whatever a command makes is its owner's alone
+    os.umask(0o077)  # only their owner may read the databases, keys and backups a command creates
     hold()
     try:
         chosen = parser().parse_args(arguments)

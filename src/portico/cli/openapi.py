@@ -11,7 +11,7 @@ from portico.settings import Settings
 
 
 def run(settings: Settings, chosen: Namespace) -> None:
-    """Indented for people; one line with --json."""
+    """Prints the document: indented, or as one line with --json."""
     base, auth = settings.base_url, settings.auth_url
     if chosen.sandbox:
         base, auth = settings.sandbox_url, settings.sandbox_auth_url

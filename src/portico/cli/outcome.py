@@ -1,4 +1,4 @@
-"""Carrying a command out, and what becomes of it: an exit code, and one line where it failed."""
+"""Runs a command and turns its outcome into an exit code, with one line on stderr if it failed."""
 
 import os
 import signal
@@ -22,16 +22,16 @@ from portico.storage.migrate import MigrationError
 WELL, WRONG, MISUSED, INTERRUPTED = 0, 1, 2, 130
 
 Run = Callable[[Settings, Namespace], int | None]
-"""A command's action; returns its exit code, None for 0."""
+"""A command's action. Returns the exit code; None means 0."""
 
 
 def carry_out(chosen: Namespace) -> int:
-    """Runs the command that was chosen with the settings that it finds."""
+    """Loads the settings and runs the chosen command."""
 
     def act() -> int | None:
         if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        # Who is told where to listen is a server itself; all others speak of the one that runs.
+        # A command with `--port` is a server itself; all others refer to the running server.
         running = nothing_runs if hasattr(chosen, "port") else listening
         settings = load(_flags(chosen), os.environ, Path.cwd(), running)
         run: Run = resolve_name(chosen.run)
@@ -43,8 +43,8 @@ def carry_out(chosen: Namespace) -> int:
 
 
 def outcome(act: Callable[[], int | None], *, as_json: bool = False) -> int:
-    """What `act` returns; what it raises is told in one line, and becomes an exit code. With
-    `as_json`, what is wrong though the command was not misused is also its JSON value."""
+    """The exit code of `act`. An error becomes one line on stderr and an exit code; with `as_json`,
+    an error other than wrong usage is also printed as the command's JSON value."""
     try:
         return act() or WELL
     except SettingError as error:
@@ -55,7 +55,7 @@ def outcome(act: Callable[[], int | None], *, as_json: bool = False) -> int:
         message, code = str(error), error.exit_code
     except (PorticoError, MigrationError, CertificateError, SecretError) as error:
         message, code = str(error), WRONG
-    except BrokenPipeError:  # whoever read the output has had enough, as `head` does
+    except BrokenPipeError:  # the reader of the output is gone, as with `head`
         leave_output()
         return WRONG
     except OSError as error:
@@ -66,7 +66,7 @@ def outcome(act: Callable[[], int | None], *, as_json: bool = False) -> int:
     if as_json and code == WRONG:
         try:
             say_error(message)
-        except OSError:  # the line below tells it
+        except OSError:  # stderr still gets the message below
             leave_output()
     return _complain(message, code)
 
@@ -76,6 +76,6 @@ def _flags(chosen: Namespace) -> dict[str, str | int | None]:
 
 
 def _complain(message: str, code: int) -> int:
-    with suppress(OSError):  # the code tells it too
-        print(f"portico: {message}", file=sys.stderr)  # noqa: T201 - the command line speaks here
+    with suppress(OSError):  # the exit code still reports the failure
+        print(f"portico: {message}", file=sys.stderr)  # noqa: T201 - a command's error output
     return code

@@ -1,4 +1,4 @@
-"""How commands speak: one JSON value with --json, plain text without, complaints on stderr."""
+"""The output of commands: one JSON value with --json, else plain text; errors go to stderr."""
 
 import errno
 import json
@@ -16,11 +16,12 @@ INSTALLING = (
     "install the wheel with its extra [otel], or in a checkout requirements/otel.txt"
     " (docs/operations/opentelemetry.md)"
 )
-"""What to do where OpenTelemetry is not there; an index may have another package of that name."""
+"""How to install OpenTelemetry. It names the wheel, not the package `portico`: a package index may
+have another package of that name."""
 
 
 class CommandError(Exception):
-    """A command ran and something is wrong (1), or was misused (2)."""
+    """A command failed (exit code 1) or was used wrongly (2)."""
 
     def __init__(self, message: str, exit_code: int = 1) -> None:
         super().__init__(message)
@@ -29,8 +30,8 @@ class CommandError(Exception):
 
 @contextmanager
 def needing_room(place: Path | str) -> Iterator[None]:
-    """Tells under `place` that the disk is full. The system names no file there, or the one that
-    was being copied."""
+    """Raises `CommandError` naming `place` when the disk is full: the system names no file in that
+    error, or the file that was being copied."""
     try:
         yield
     except OSError as error:
@@ -40,15 +41,15 @@ def needing_room(place: Path | str) -> Iterator[None]:
 
 
 def say(text: str) -> None:
-    """Plain text for people, on standard output."""
+    """Prints plain text for people on standard output."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
 def answer(value: Any, text: str, *, as_json: bool, lost: str | None = None) -> None:
-    """The result of a command: `value` as JSON or `text`. Where that holds a secret which is not
-    shown again, `lost` says what is there if it cannot be written, and how to have another: raises
-    `CommandError` with it."""
+    """Prints the result of a command: `value` as JSON, else `text`. Raises `CommandError` if it
+    cannot be written. If the result holds a secret that is shown once, `lost` is part of that
+    error: it says what was created nevertheless and how to get a new secret."""
     try:
         if as_json:
             _say_value(value)
@@ -57,7 +58,7 @@ def answer(value: Any, text: str, *, as_json: bool, lost: str | None = None) -> 
     except OSError as error:
         if lost:
             told = f"the secret could not be written: {error.strerror}. {lost}"
-        elif isinstance(error, BrokenPipeError):  # they have had enough
+        elif isinstance(error, BrokenPipeError):  # the reader has stopped reading
             raise
         else:
             told = f"what came of it could not be written: {error.strerror}."
@@ -67,29 +68,29 @@ def answer(value: Any, text: str, *, as_json: bool, lost: str | None = None) -> 
 def _say_value(value: Any) -> None:
     try:
         say_json(msgspec.json.encode(value))
-    except UnicodeEncodeError:  # a file's name that is not UTF-8, for which JSON has escapes
+    except UnicodeEncodeError:  # a file name that is not UTF-8; `json` writes it with escapes
         say_json(json.dumps(value).encode())
 
 
 def say_error(message: str) -> None:
-    """What was wrong, as JSON, where no JSON was begun: it is one value for each command."""
+    """Prints an error as JSON, unless JSON was printed before: a command prints one value."""
     if not _Spoken.json:
         _say_value({"error": {"message": message}})
 
 
 def named(command: str, *, sandbox: bool) -> str:
-    """A command as it is to be typed, for the environment that was chosen."""
+    """The command line to type, with `--sandbox` if the command works on the sandbox."""
     return f"portico {command}{' --sandbox' if sandbox else ''}"
 
 
 class _Spoken:
-    """Whether JSON was begun to be written, by this process, which carries out one command."""
+    """Whether this process, which runs one command, has begun to write JSON."""
 
     json = False
 
 
 def say_json(encoded: bytes) -> None:
-    """JSON on standard output: UTF-8, whatever the encoding of text is there."""
+    """Prints JSON on standard output, as UTF-8 whatever the encoding of that stream is."""
     _Spoken.json = True
     sys.stdout.flush()
     sys.stdout.buffer.write(encoded + b"\n")
@@ -97,26 +98,26 @@ def say_json(encoded: bytes) -> None:
 
 
 def mention(text: str) -> None:
-    """Something beside the result, on standard error, where that takes it."""
+    """Prints a remark on standard error; does nothing if that cannot be written."""
     with suppress(OSError):
         sys.stderr.write(text + "\n")
         sys.stderr.flush()
 
 
 def plain(text: str) -> str:
-    """Somebody else's text, safe for a terminal: control characters are written as escapes."""
+    """Untrusted text made safe for a terminal: control characters are written as escapes."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def minute(milliseconds: int) -> str:
-    """A time as people read it in a table."""
+    """A time in milliseconds as tables show it: `2026-01-31 09:05Z`."""
     return timestamp(milliseconds)[:16].replace("T", " ") + "Z"
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """Rows of cells, the first one the headings, as aligned columns."""
+    """Rows of cells as aligned columns. The first row holds the headings."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = (
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -1,4 +1,4 @@
-"""`portico products`: the catalog from files and into files."""
+"""`portico products`: imports products from files and exports them to files."""
 
 import asyncio
 import os
@@ -37,11 +37,11 @@ from portico.settings import Settings
 
 STANDARD = "-"
 SHOWN_ROWS = 100
-"""How many faulty rows the JSON answer lists; all of them are told on standard error."""
+"""How many faulty rows the JSON answer lists. Standard error reports all of them."""
 
 
 class _Import:
-    """An import under way: what came of it so far, and the progress that a person sees."""
+    """An import under way, with its counts and progress bars."""
 
     def __init__(self, source: BinaryIO, form: Format, *, update: bool) -> None:
         self._source = source
@@ -56,7 +56,7 @@ class _Import:
         self.shown: list[dict[str, Any]] = []
 
     def rows(self) -> Iterator[FileRow]:
-        """Every row, the faulty ones too."""
+        """Every row, including faulty ones."""
         status = os.fstat(self._source.fileno())
         size = status.st_size if stat.S_ISREG(status.st_mode) else None
         with progress("Reading", size, "B") as bar:
@@ -73,8 +73,8 @@ class _Import:
         return row
 
     def stop(self, *_: object) -> None:
-        """Ends it soon: what is being stored is stored first, so that what is told of it is true.
-        Standard input may keep a reader waiting, so reading ends at once."""
+        """Stops the import. A batch that is being stored is finished first, so that the reported
+        counts are right. Reading, which may wait for standard input forever, stops immediately."""
         self._stopping = True
         if self._reading:
             self._check()
@@ -94,7 +94,7 @@ class _Import:
         tqdm.write(f"line {row.line}: {plain('; '.join(told))}", file=sys.stderr)
 
     async def run(self, env: Environment, directory: Path | None, *, strict: bool) -> None:
-        """Stores the good rows; with `strict` all rows, or none where one is faulty."""
+        """Stores the valid rows; with `strict` all rows, or none if one is faulty."""
         if strict:
             await self._all_or_nothing(env, directory)
             return
@@ -132,18 +132,18 @@ class _Import:
                 self._count(await store_at_once(env, spool, OPERATOR, stored))
 
     def facts(self) -> dict[str, Any]:
-        """What came of it, as JSON has it."""
+        """The result as JSON."""
         counts = {"inserted": self.inserted, "updated": self.updated, "faulty": self.faulty}
         return {**counts, "rejected": sorted(self.shown, key=itemgetter("line"))}
 
     def stored(self) -> str:
-        """What it has stored, for people."""
+        """What it has stored, as text without the full stop."""
         if not self._update:
             return f"Inserted {_products(self.inserted)}"
         return f"Inserted {_products(self.inserted)} and updated {_products(self.updated)}"
 
     def text(self) -> str:
-        """What came of it, for people."""
+        """The result as text."""
         if not self.faulty:
             return f"{self.stored()}."
         faulty = "1 row is" if self.faulty == 1 else f"{self.faulty:,} rows are"
@@ -213,9 +213,9 @@ async def _write(settings: Settings, chosen: Namespace, form: Format, destinatio
 
 @contextmanager
 def _destination(name: str) -> Iterator[BinaryIO]:
-    """Where to write; a file takes its place only once it is whole."""
+    """The file to write to. A regular file gets its name only once it is complete."""
     if name == STANDARD:
-        os.write(sys.stdout.fileno(), b"")  # raises where it is closed, also where nothing follows
+        os.write(sys.stdout.fileno(), b"")  # raises if it is closed, even if nothing follows
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
@@ -227,7 +227,7 @@ def _destination(name: str) -> Iterator[BinaryIO]:
             yield device
         return
     path = path.resolve()
-    with _writing(name):  # a name of its own: others may write to the same file meanwhile
+    with _writing(name):  # a unique name: others may write to the same file meanwhile
         descriptor, made = mkstemp(prefix=".portico-", suffix=".partial", dir=path.parent)
     partial = Path(made)
     try:
@@ -242,7 +242,7 @@ def _destination(name: str) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _writing(name: str) -> Iterator[None]:
-    """Tells under `name` why nothing can be written."""
+    """Raises `CommandError` naming `name` if it cannot be written."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The progress of work that takes long: apart, since other commands need not load the bar."""
+"""Progress bars. A module of its own, so that other commands need not load tqdm."""
 
 import shutil
 import sys
@@ -9,7 +9,7 @@ from tqdm import tqdm
 
 def progress(what: str, total: int | None, unit: str) -> Any:
     """A progress bar on standard error, if that is a terminal."""
-    size = shutil.get_terminal_size()  # where a terminal's is 0 by 0, 80 by 24; tqdm shows nothing
+    size = shutil.get_terminal_size()  # 80 by 24 if the terminal says 0 by 0, where tqdm is blank
     return tqdm(
         desc=what,
         total=total,

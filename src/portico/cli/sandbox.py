@@ -1,4 +1,4 @@
-"""`portico sandbox`: the environment that may be broken."""
+"""`portico sandbox`: fills the sandbox with sample data."""
 
 import asyncio
 from argparse import Namespace
@@ -38,12 +38,12 @@ async def _fill(settings: Settings) -> Filled:
 
 
 async def _make_lost(settings: Settings) -> None:
-    """Makes a sandbox in the place of one that is lost, whose numbers go on far above those that
-    the old one may have given."""
+    """Creates a sandbox database if it is lost. Its ids begin far above those that the old one may
+    have given out."""
     if not is_prepared(settings):
         return
     live = database(settings, LIVE)
-    # Where a server runs, its file may have been moved, and comes back.
+    # While a server runs, the file may only have been moved, and may come back.
     sandbox = database(settings, SANDBOX, makes=holder(settings.data) is None)
     await live.open()
     try:
@@ -51,7 +51,7 @@ async def _make_lost(settings: Settings) -> None:
             return
         await sandbox.open()
         try:
-            # One that has tables and no accounts is such as this made, and was ended.
+            # One with tables but without accounts was made here by a run that was interrupted.
             if not await is_used(sandbox):
                 await migrate(sandbox, system_clock)
                 await lift(sandbox, system_clock(), unmarked=True)

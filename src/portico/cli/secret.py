@@ -1,4 +1,4 @@
-"""`portico secret`: replacing the installation's secret, and starting over without it."""
+"""`portico secret`: replaces the installation's secret, or starts over without the old one."""
 
 import asyncio
 from argparse import Namespace

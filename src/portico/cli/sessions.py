@@ -1,4 +1,4 @@
-"""`portico sessions`: who is signed in, from the operator's side."""
+"""`portico sessions`: lists and ends sessions and logins."""
 
 from argparse import Namespace
 from typing import Any
@@ -20,7 +20,7 @@ from portico.storage.grants import Grant
 
 
 class _SignedIn(msgspec.Struct):
-    """A living session or login; `id` tells which."""
+    """An active session or login. `id` says which of the two."""
 
     id: str
     owner: str

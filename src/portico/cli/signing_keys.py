@@ -1,4 +1,4 @@
-"""`portico signing-keys`: what signs JSON Web Tokens."""
+"""`portico signing-keys`: the keys that sign JSON Web Tokens."""
 
 from argparse import Namespace
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ def _until(row: SigningKey) -> str:
 
 def _entry(row: SigningKey, rows: Sequence[SigningKey]) -> dict[str, Any]:
     retires_at = row.retires_at
-    if retires_at == 0:  # as one signed at once that was made later
+    if retires_at == 0:  # a later key that signed immediately has ended it
         later = (one.signs_at for one in rows if one.id > row.id and one.signs_at == one.created_at)
         retires_at = min(later, default=None)
     return {

@@ -1,4 +1,4 @@
-"""`portico trust`: how this machine and its browsers come to trust the local authority."""
+"""`portico trust`: makes this machine and its browsers trust the local authority."""
 
 import os
 import shlex
@@ -16,20 +16,20 @@ from portico.cli.output import CommandError, answer
 from portico.settings import Settings
 
 Find = Callable[[str], str | None]
-"""Where a program is, None where there is none."""
+"""Returns the path of a program, or None."""
 
 
 class Store(NamedTuple):
-    """Something that holds authorities, and the commands that add one."""
+    """A certificate store, and the commands that add the authority to it."""
 
     name: str
     commands: tuple[tuple[str, ...], ...]
     here: bool
-    """Whether they can be run on this machine."""
+    """Whether the commands can be run on this machine."""
 
 
 def run(settings: Settings, chosen: Namespace) -> None:
-    """Prints what to do; with --install, does what can be done here and tells that."""
+    """Prints the commands. With --install, runs those for this machine, after asking."""
     authority = settings.local_authority
     if authority is None:
         raise CommandError("The local authority is not used: the certificate is the operator's.")
@@ -58,9 +58,9 @@ def run(settings: Settings, chosen: Namespace) -> None:
 
 
 def stores(authority: Path, home: Path, find: Find) -> Iterator[Store]:
-    """Every store that is known, those of this machine by where their programs and profiles are."""
+    """All known stores. Programs and browser profiles tell which ones this machine has."""
     file = str(authority)
-    # Of its own, as a store of NSS takes no two authorities by one name.
+    # The authority's own name: an NSS store takes no two authorities of one name.
     added = partial(_added, file, inspect(authority).common_name)
     root = () if os.geteuid() == 0 else ("sudo",)
     placed = "/usr/local/share/ca-certificates/portico.crt"
@@ -107,8 +107,8 @@ def _home() -> Path:
 
 
 def install(store: Store) -> None:
-    """Runs a store's commands, which speak on standard error. Raises `CommandError` for the first
-    that fails."""
+    """Runs a store's commands, whose output goes to standard error. Raises `CommandError` for the
+    first one that fails."""
     for command in store.commands:
         try:
             done = subprocess.run(command, stdout=sys.stderr, check=False)  # noqa: S603 - shown and asked for

@@ -1,4 +1,4 @@
-"""`portico users`: accounts, from the operator's side."""
+"""`portico users`: manages accounts."""
 
 import os
 import sys
@@ -27,7 +27,7 @@ MAX_PASSWORD_BYTES = 4096
 
 T = TypeVar("T")
 Act = Callable[[Environment, int, By], Awaitable[T]]
-"""What is done to the account with an id."""
+"""What to do with the account of this id."""
 
 
 def run_create(settings: Settings, chosen: Namespace) -> None:
@@ -67,12 +67,12 @@ def _typed_password() -> str:
     try:
         return getpass("Password: ")
     except (EOFError, UnicodeDecodeError):
-        mention("")  # the prompt's line ends
+        mention("")  # ends the line of the prompt
         raise CommandError("a password must be typed, as text", 2) from None
 
 
 def _checked(values: dict[str, str]) -> dict[str, str]:
-    """The values as POST /users would take them. Raises `CommandError` with every fault."""
+    """The values, read as POST /users reads them. Raises `CommandError` with every fault."""
     faults = Faults()
     read: dict[str, str] = read_object(CreateUser, values, "", faults)
     if found := [*faults.unreadable, *faults.broken]:
@@ -255,7 +255,7 @@ def _on_account(settings: Settings, chosen: Namespace, act: Act[T]) -> T:
 
 
 def _check_plan(settings: Settings, plan: str) -> None:
-    """Raises `CommandError` for a plan that the settings do not have."""
+    """Raises `CommandError` if the settings have no such plan."""
     if plan not in settings.plans:
         raise CommandError(
             f"there is no plan {plain(plan)}; there are {', '.join(settings.plans)}", 2

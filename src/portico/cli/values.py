@@ -1,4 +1,4 @@
-"""What the text of an argument means. Loaded with the first value that is read."""
+"""Parsers of argument values. Loaded when the first such value is read."""
 
 from argparse import ArgumentTypeError
 from collections.abc import Callable
@@ -11,11 +11,12 @@ from portico.domain.text import text_fault
 
 SESSION, LOGIN = "session", "login"
 MAX_LIMIT = 1_000_000_000
-"""The longest list that may be asked for: databases can count one more."""
+"""The largest `--limit`: databases can still count to one more."""
 
 
 def kept(rule: Callable[[str], Any], text: str) -> Any:
-    """The value of a text that keeps a rule of the domain."""
+    """The value that a domain rule makes of the text. Raises `ArgumentTypeError` if it breaks the
+    rule or cannot be stored as text."""
     if fault := text_fault(text):
         raise ArgumentTypeError(fault)
     try:
@@ -25,7 +26,7 @@ def kept(rule: Callable[[str], Any], text: str) -> Any:
 
 
 def limit(text: str) -> int:
-    """How many entries of a list are shown at most."""
+    """The maximum number of list entries to show."""
     message = f"must be a number from 1 to {MAX_LIMIT}"
     number = _number(text, message)
     if number > MAX_LIMIT:
@@ -39,22 +40,22 @@ def key_id(text: str) -> int:
 
 
 def row_id(text: str) -> int:
-    """The id of whatever a list shows."""
+    """The id of a row in a list."""
     return _number(text, "must be a number from the list")
 
 
 def event_id(text: str) -> int:
-    """The id of an event, or 0 for before the first."""
+    """The id of an event, or 0, which is before the first one."""
     return 0 if text == "0" else _number(text, "must be the id of an event, or 0")
 
 
 def forward_url(text: str) -> str:
-    """Where events may be forwarded from one's own machine: anywhere."""
+    """The URL to forward events to: any address, since this runs on the user's own machine."""
     return str(kept(ANYWHERE.check_url, text))
 
 
 def session_id(text: str) -> tuple[str, int]:
-    """The kind and the id of a session or a login."""
+    """The kind and id of a session or login, from `session-N` or `login-N`."""
     message = f"must be {SESSION}-N or {LOGIN}-N"
     kind, _, row_id = text.partition("-")
     if kind not in (SESSION, LOGIN):

@@ -1,4 +1,4 @@
-"""`portico webhooks`: where events are sent, from the operator's side."""
+"""`portico webhooks`: manages webhooks and their deliveries."""
 
 from argparse import Namespace
 
@@ -16,7 +16,7 @@ from portico.services.webhooks import Signing
 from portico.settings import Settings
 
 SHOWN_OF_ANSWER = 60
-"""How many characters of a receiver's answer the table shows; JSON has all that was kept."""
+"""How many characters of a receiver's answer the table shows. JSON has all that was stored."""
 
 
 def run_create(settings: Settings, chosen: Namespace) -> None:
@@ -106,7 +106,7 @@ def _deliveries_table(found: list[tuple[DeliveryItem, Delivery]]) -> str:
 
 
 def _answered(item: DeliveryItem, said: str | None) -> str:
-    """What came of the last attempt, in a few words."""
+    """The outcome of the last attempt, in short."""
     if item.last_status is None:
         return plain(item.last_error or "")
     return f"{item.last_status} {plain(said or '')[:SHOWN_OF_ANSWER]}"

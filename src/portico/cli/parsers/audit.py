@@ -1,4 +1,4 @@
-"""What can be typed behind `portico audit`."""
+"""Declares `portico audit`."""
 
 from portico.cli.arguments import Commands, read_by, take_sandbox, text
 

@@ -1,4 +1,4 @@
-"""What can be typed behind `portico backup` and `portico restore`."""
+"""Declares `portico backup` and `portico restore`."""
 
 from portico.cli.arguments import Commands
 

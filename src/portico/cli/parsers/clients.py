@@ -1,4 +1,4 @@
-"""What can be typed behind `portico clients`."""
+"""Declares `portico clients`."""
 
 from argparse import ArgumentParser
 
@@ -45,7 +45,7 @@ def add_to(commands: Commands) -> None:
 
 
 def _take_registration(create: ArgumentParser) -> None:
-    """Adds what is said of a new client."""
+    """Adds the options that describe a new client."""
     create.add_argument(
         "--name",
         metavar="N",

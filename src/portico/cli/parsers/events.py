@@ -1,4 +1,4 @@
-"""What can be typed behind `portico events`."""
+"""Declares `portico events`."""
 
 from argparse import ArgumentParser
 

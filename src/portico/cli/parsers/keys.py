@@ -1,4 +1,4 @@
-"""What can be typed behind `portico keys`."""
+"""Declares `portico keys`."""
 
 from argparse import ArgumentParser
 
@@ -59,7 +59,7 @@ def add_to(commands: Commands) -> None:
 
 
 def _take_bounds(command: ArgumentParser) -> None:
-    """Adds what makes a key narrow."""
+    """Adds the options that restrict a key."""
     command.add_argument(
         "--scope",
         metavar="SCOPE",

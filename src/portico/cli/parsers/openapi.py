@@ -1,4 +1,4 @@
-"""What can be typed behind `portico openapi`."""
+"""Declares `portico openapi`."""
 
 from portico.cli.arguments import Commands, take_sandbox
 

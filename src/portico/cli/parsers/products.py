@@ -1,4 +1,4 @@
-"""What can be typed behind `portico products`."""
+"""Declares `portico products`."""
 
 from portico.cli.arguments import Commands, take_sandbox
 from portico.domain.words import FORMATS

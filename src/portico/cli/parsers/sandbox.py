@@ -1,4 +1,4 @@
-"""What can be typed behind `portico sandbox`."""
+"""Declares `portico sandbox`."""
 
 from portico.cli.arguments import Commands
 

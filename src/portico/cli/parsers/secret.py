@@ -1,4 +1,4 @@
-"""What can be typed behind `portico secret`."""
+"""Declares `portico secret`."""
 
 from portico.cli.arguments import Commands
 

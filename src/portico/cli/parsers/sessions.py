@@ -1,4 +1,4 @@
-"""What can be typed behind `portico sessions`."""
+"""Declares `portico sessions`."""
 
 from portico.cli.arguments import Commands, read_by, take_sandbox, text
 

@@ -1,4 +1,4 @@
-"""What can be typed behind `portico signing-keys`."""
+"""Declares `portico signing-keys`."""
 
 from portico.cli.arguments import Commands, take_sandbox
 

@@ -1,4 +1,4 @@
-"""What can be typed behind `portico`."""
+"""Declares `portico`."""
 
 import sys
 from argparse import SUPPRESS, Action, ArgumentParser
@@ -88,7 +88,7 @@ def parser() -> ArgumentParser:
 
 
 class _Version(Action):
-    """Looks the version up only where it is asked for: that takes longer than all else here."""
+    """Looks the version up only when it is asked for: that takes longer than all else here."""
 
     def __call__(self, parser: ArgumentParser, *_: Any) -> None:
         try:

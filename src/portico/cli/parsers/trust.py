@@ -1,4 +1,4 @@
-"""What can be typed behind `portico trust`."""
+"""Declares `portico trust`."""
 
 from portico.cli.arguments import Commands
 

@@ -1,4 +1,4 @@
-"""What can be typed behind `portico users`."""
+"""Declares `portico users`."""
 
 from portico.cli.arguments import Commands, ruled, take_sandbox, text
 from portico.domain.words import ROLES
@@ -69,7 +69,7 @@ def add_to(commands: Commands) -> None:
 
 
 def _add_invite(users: Commands) -> None:
-    """How others get an account."""
+    """Declares `portico users invite`."""
     invite = users.verb(
         "invite",
         "portico.cli.users:run_invite",
@@ -93,7 +93,7 @@ def _add_invite(users: Commands) -> None:
 
 
 def _add_access(users: Commands) -> None:
-    """What opens and shuts an account."""
+    """Declares the commands that remove or restore access to an account."""
     for verb, summary, details in (
         ("suspend", "suspend an account", _SUSPEND),
         ("resume", "end the suspension of an account", _RESUME),

@@ -1,4 +1,4 @@
-"""What can be typed behind `portico webhooks`."""
+"""Declares `portico webhooks`."""
 
 from argparse import ArgumentParser
 
@@ -52,7 +52,7 @@ def add_to(commands: Commands) -> None:
 
 
 def _add_deliveries(webhooks: Commands) -> None:
-    """Declares what looks at deliveries."""
+    """Declares the commands on deliveries."""
     deliveries = _of_one(
         webhooks,
         "deliveries",
@@ -82,7 +82,7 @@ def _add_deliveries(webhooks: Commands) -> None:
 def _of_one(
     webhooks: Commands, name: str, run: str, summary: str, details: str = ""
 ) -> ArgumentParser:
-    """A command on one webhook."""
+    """Declares a command on one webhook and returns its parser."""
     command = webhooks.verb(name, run, summary, details)
     command.add_argument(
         "id",
@@ -95,7 +95,7 @@ def _of_one(
 
 
 def _take_webhook(create: ArgumentParser) -> None:
-    """Adds what is said of a new webhook."""
+    """Adds the options that describe a new webhook."""
     create.add_argument(
         "--url",
         metavar="U",
