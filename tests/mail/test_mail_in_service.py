@@ -43,8 +43,8 @@ async def test_doctor_notices_that_mails_become_files(installation: Installation
     assert "PORTICO_SMTP_URL" in finding["advice"]
     said = installation.run("doctor")
     assert said.returncode == 0
-    assert "notice   mail: there is no mail server" in said.stdout
-    assert said.stdout.endswith("All is well.\n")
+    assert "notice   mail: no mail server is set" in said.stdout
+    assert said.stdout.endswith("No problems found.\n")
     assert not (installation.data / "log").exists(), "nothing is changed"
 
 

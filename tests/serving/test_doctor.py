@@ -61,7 +61,7 @@ def test_a_healthy_installation_has_no_problem_before_and_while_it_serves(
         assert examined(installation) == {}
         said = installation.run("doctor").stdout
         assert f"process {service.process.pid}" in said
-        assert said.endswith("All is well.\n")
+        assert said.endswith("No problems found.\n")
 
 
 def test_an_unprepared_directory_is_told_from_a_damaged_one(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_an_address_that_cannot_set_the_shared_cookie_is_noticed(
     told = "no browser lets localhost set a cookie for example.com"
     assert notices(shared)["cookie domain"] == told
     advice = shared.run("doctor").stdout.partition(told)[2]
-    assert "before you set sandbox_url, dashboard_url to addresses within that" in advice
+    assert "set sandbox_url, dashboard_url to addresses within that domain" in advice
     whole = shared.having(
         sandbox_url="https://example.com/sandbox/v1", dashboard_url="https://example.com/dashboard"
     )
@@ -209,7 +209,7 @@ def test_an_audit_archive_that_cannot_be_written_is_found(installation: Installa
     file = installation.directory / "file"
     file.touch()
     assert archived(installation.directory / "made" / "later") is None
-    assert archived(file / "below") == archived(file) == f"{file} is no directory"
+    assert archived(file / "below") == archived(file) == f"{file} is not a directory"
     assert archived(Path("/proc/self")) == "/proc/self cannot be written"
 
 
@@ -230,9 +230,9 @@ def test_a_directory_in_the_place_of_a_database_is_found_with_advice_for_files(
     problems = examined(installation)
     assert set(problems) == {"live database"}
     assert str(file) in problems["live database"]["message"]
-    assert "see that it is Portico's file" in problems["live database"]["advice"]
+    assert "check that it is Portico's file" in problems["live database"]["advice"]
     assert "restore a backup" in problems["live database"]["advice"]
-    assert "lets this machine in" not in problems["live database"]["advice"]
+    assert "from this machine" not in problems["live database"]["advice"]
 
 
 def test_a_newer_database_is_found(installation: Installation) -> None:
@@ -285,7 +285,7 @@ def test_a_clock_behind_the_newest_data_is_found(installation: Installation) -> 
     problems = examined(installation)
     assert set(problems) == {"clock"}
     assert "behind the newest live data" in problems["clock"]["message"]
-    assert "if it is right, it was ahead then" in problems["clock"]["advice"]
+    assert "if it is right now, it was ahead" in problems["clock"]["advice"]
 
 
 def given_certificate(
@@ -375,7 +375,7 @@ def test_a_file_of_settings_that_tells_others_a_secret_is_found(
     provider = '[sign_in.corp]\nissuer = "https://id.example"\nclient_id = "c"\nclient_secret = "s"'
     file.write_text(provider)
     problem = examined(installation)["secret files"]
-    assert problem["message"] == f"{file} can be read by others"
+    assert problem["message"] == f"other users can read {file}"
     file.chmod(0o640)
     assert examined(installation) == {}
 
@@ -437,8 +437,8 @@ def test_a_local_certificate_of_a_time_to_come_is_found(installation: Installati
     later = int(time.time() * 1000) + 400 * 86_400_000
     tls = installation.data / "tls"
     made_anew = (
-        f"set this machine's clock; where it is right, remove {tls / 'ca.pem'} and start the"
-        " server, which makes a new authority: clients must then trust that"
+        f"set this machine's clock; if it is right, remove {tls / 'ca.pem'} and start the server,"
+        " which creates a new authority that clients must then trust"
     )
     for advice in ("start the server, which renews it", made_anew):
         ensure(tls, ["localhost"], later)
@@ -459,7 +459,7 @@ def test_an_authority_of_a_time_to_come_is_found_once_its_certificate_is_renewed
     problems = examined(installation)
     assert set(problems) == {"authority"}
     assert problems["authority"]["message"] == f"{tls / 'ca.pem'} is not valid yet"
-    assert f"where it is right, remove {tls / 'ca.pem'}" in problems["authority"]["advice"]
+    assert f"if it is right, remove {tls / 'ca.pem'}" in problems["authority"]["advice"]
 
 
 def test_an_authority_of_a_time_to_come_is_made_anew_as_doctor_advises(
@@ -525,7 +525,7 @@ def test_an_authority_in_its_last_months_is_found(installation: Installation, da
     authority = aged(installation, left=days, renewed=10)
     problems = examined(installation)
     assert set(problems) == {"authority"}
-    assert problems["authority"]["message"] == f"{authority} ends in {days} days"
+    assert problems["authority"]["message"] == f"{authority} expires in {days} days"
     assert f"remove {authority} " in problems["authority"]["advice"]
 
 
@@ -565,7 +565,7 @@ def test_a_server_that_serves_an_older_certificate_is_found(installation: Instal
         ensure(installation.data / "tls", ["localhost"], int(time.time() * 1000))
         problems = examined(installation)
     assert set(problems) == {"certificate"}
-    assert problems["certificate"]["message"] == "the server serves an older one"
+    assert problems["certificate"]["message"] == "the server serves an older certificate"
 
 
 def test_a_server_with_another_port_than_is_set_is_well(installation: Installation) -> None:
@@ -602,7 +602,7 @@ def test_a_portico_with_another_directory_on_the_port_is_found(
     with other.serving():
         problems = examined(installation)
     assert set(problems) == {"server"}
-    assert "it is a Portico with another data directory" in problems["server"]["message"]
+    assert "a Portico with another data directory" in problems["server"]["message"]
 
 
 @pytest.mark.parametrize(
@@ -648,7 +648,7 @@ def test_stores_that_are_away_are_found_without_their_passwords(tmp_path: Path) 
     installation.data.mkdir(0o700)
     problems = examined(installation)
     assert set(problems) == {"live database", "sandbox database", "Valkey"}
-    assert "lets this machine in" in problems["live database"]["advice"]
+    assert "from this machine" in problems["live database"]["advice"]
     said = installation.run("doctor")
     assert "hushed" not in said.stdout
     assert said.stderr == "", "the findings tell it all"
@@ -666,7 +666,7 @@ def test_stores_that_answer_are_well(
     further = further.having(secret_key_file=str(given.data / "secret.key"))
     beside = examined(further)
     assert set(beside) == {"data directory"}
-    assert "portico serve makes it" in beside["data directory"]["advice"]
+    assert "portico serve creates it" in beside["data directory"]["advice"]
     with further.serving():
         assert examined(further) == {}
     empty = examined(given.having(database_url=postgres.fresh_database()))
@@ -678,7 +678,7 @@ def test_stores_that_answer_are_well(
         with redis.frozen():
             away = examined(given)
     assert set(away) == {"Valkey", "server"}
-    assert away["server"]["message"].endswith("of its stores, limiter silent")
+    assert away["server"]["message"].endswith("its stores are not available: limiter silent")
 
 
 HAS_NO_ROOM = """
@@ -709,8 +709,8 @@ def test_a_full_disk_of_postgresql_is_found_beside_a_server(
         assert service.ask("/v1/products", method="POST", key=given.key, body=lamp).status == 503
         found = until(lambda: examined(given), "another answer of `/readyz`")
     assert set(found) == {"server"}
-    assert found["server"]["message"].endswith("of its stores, database full")
-    assert found["server"]["advice"] == "make room there; it recovers by itself then"
+    assert found["server"]["message"].endswith("its stores are not available: database full")
+    assert found["server"]["advice"] == "free some space there; the server then recovers by itself"
 
 
 def test_a_postgresql_that_takes_no_writes_is_found_while_nothing_serves(
@@ -721,7 +721,7 @@ def test_a_postgresql_that_takes_no_writes_is_found_while_nothing_serves(
     url = given.variables["database_url"]
     problems = examined(given.having(database_url=f"{url}?default_transaction_read_only=on"))
     assert set(problems) == {"live database", "sandbox database"}
-    assert "takes no writes" in problems["live database"]["message"]
+    assert "is read-only" in problems["live database"]["message"]
     assert "primary" in problems["live database"]["advice"]
     assert examined(given) == {}
 
@@ -734,9 +734,9 @@ def test_a_server_without_a_place_for_each_connection_is_told(
     )
     given.told("init")
     said = given.run("doctor").stdout
-    assert "ok       connections: PostgreSQL takes 297, of which this host may use 32" in said
+    assert "ok       connections: PostgreSQL allows 297, of which this host may use 32" in said
     many = given.having(workers="10").run("doctor").stdout
-    assert "notice   connections: PostgreSQL takes 297, of which this host may use 320" in many
+    assert "notice   connections: PostgreSQL allows 297, of which this host may use 320" in many
 
 
 def test_a_replica_that_takes_no_counts_is_told(installation: Installation) -> None:
@@ -776,9 +776,13 @@ def test_a_collector_that_takes_nothing_is_told(installation: Installation) -> N
         assert examined(given) == {}
         assert [post.path for post in taking.posts] == ["/v1/traces"]
         taking.status = 401
-        assert examined(given)["collector"]["message"].endswith("takes nothing: it answers 401")
+        assert examined(given)["collector"]["message"].endswith(
+            "does not accept exports: it answers 401"
+        )
         taking.status = 302  # such as by a gate that wants somebody to sign in
-        assert examined(given)["collector"]["message"].endswith("takes nothing: it answers 302")
+        assert examined(given)["collector"]["message"].endswith(
+            "does not accept exports: it answers 302"
+        )
     away = installation.having(otlp_endpoint=f"http://127.0.0.1:{free_port()}")
     assert "does not answer" in examined(away)["collector"]["message"]
 

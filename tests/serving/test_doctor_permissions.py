@@ -58,7 +58,10 @@ def test_what_may_not_be_read_is_a_problem_of_its_check(
     for one in problems.values():
         assert str(installation.data / name) in one["message"]
         assert one["message"].endswith("Permission denied")
-        assert one["advice"] == "give it to the account that serves, and run this as that one"
+        assert (
+            one["advice"]
+            == "make the account that serves its owner, and run this command as that account"
+        )
 
 
 @pytest.mark.parametrize("mode", [0, 0o600])
@@ -71,7 +74,7 @@ def test_a_directory_that_may_not_be_searched_is_a_problem_of_each_check_that_ne
     needing = {"restore", "secret files", "certificate", "live database", "sandbox database"}
     assert set(problems) == needing | {"data directory"}
     assert {problems[one]["advice"].partition(",")[0] for one in needing} == {
-        "give it to the account that serves"
+        "make the account that serves its owner"
     }
 
 

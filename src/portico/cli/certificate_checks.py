@@ -21,15 +21,15 @@ from portico.domain.times import DAY
 from portico.settings import Settings
 
 _FITTING = (
-    "put a pair there that can be served, the server's own certificate before those of its chain: a"
-    " running server takes it up without a restart"
+    "replace it by a pair that can be served, with the server's own certificate before those of its"
+    " chain; a running server picks it up without a restart"
 )
 
 
 def certificate(settings: Settings) -> Iterator[Finding]:
     """Whether the server's certificate can be served, for which names and for how long."""
     if not settings.tls:
-        yield well("certificate", "none is needed: a trusted proxy terminates TLS")
+        yield well("certificate", "not needed: a trusted proxy terminates TLS")
         return
     local = settings.tls_cert is None or settings.tls_key is None
     tls = settings.data / "tls"
@@ -39,7 +39,7 @@ def certificate(settings: Settings) -> Iterator[Finding]:
     renew = (
         "start the server, which renews it"
         if local
-        else "renew it: a server takes it up without a restart"
+        else "renew it; a running server picks it up without a restart"
     )
     lost = _lost(tls) if local else None
     if lost:
@@ -65,8 +65,8 @@ def certificate(settings: Settings) -> Iterator[Finding]:
         yield _ends(tls / "ca.pem", left)
     early = authority is not None and authority.starts_at > now
     made_anew = (
-        f"set this machine's clock; where it is right, remove {tls / 'ca.pem'} and start the"
-        " server, which makes a new authority: clients must then trust that"
+        f"set this machine's clock; if it is right, remove {tls / 'ca.pem'} and start the server,"
+        " which creates a new authority that clients must then trust"
     )
     if early:
         yield wrong("authority", f"{tls / 'ca.pem'} is not valid yet", made_anew)
@@ -111,9 +111,10 @@ def _lost(tls: Path) -> CertificateError | None:
 
 def _ends(authority: Path, days: int) -> Finding:
     advice = (
-        f"remove {authority} when all clients can come to trust the one that the server then makes"
+        f"remove {authority} once all clients can be made to trust the new one that the server"
+        " then creates"
     )
-    said = f"ends in {counted(days, 'day')}" if days >= 0 else "has expired"
+    said = f"expires in {counted(days, 'day')}" if days >= 0 else "has expired"
     return wrong("authority", f"{authority} {said}", advice)
 
 

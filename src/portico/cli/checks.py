@@ -37,22 +37,22 @@ CONNECTIONS = 32
 """The most connections that a process opens to PostgreSQL."""
 
 _UNOPENED = {
-    "sqlite": "see that it is Portico's file, that its disk is well and has space, and that no"
-    " other program holds it; if it is lost, restore a backup",
-    "postgres": "see that it runs, lets this machine in by the role and password of its URL, and"
-    " has space",
+    "sqlite": "check that it is Portico's file, that its disk works and has space, and that no"
+    " other program locks it; if it is lost, restore a backup",
+    "postgres": "check that it runs, accepts the role and password of its URL from this machine,"
+    " and has space",
 }
 """What to do about a database that cannot be opened."""
 
 _UNUSABLE = {
     "sqlite": "stop the server, keep a copy of the file, and restore a backup",
-    "postgres": "have Portico's account own both schemas and all that is in them; where something"
-    " is lost, restore a backup",
+    "postgres": "make Portico's role the owner of both schemas and everything in them; if"
+    " something is lost, restore a backup",
 }
 """What to do about a database that opens but has a wrong content."""
 
 NO_COUNTS = {
-    "read_only": "name the primary, by Sentinels where that changes, and see to its replicas",
+    "read_only": "name the primary, or the Sentinels if it changes, and check its replicas",
     "cluster": "begin PORTICO_VALKEY_URL with valkey+cluster://",
 }
 """What to do about a store that answers but does not count."""
@@ -83,13 +83,13 @@ def addresses(settings: Settings) -> Iterator[Finding]:
     if without := settings.cookieless:
         hosts, names = " and ".join(sorted({*without.values()})), ", ".join(without)
         message = f"no browser lets {hosts} set a cookie for {settings.cookie_domain}"
-        advice = f"nobody can sign in there before you set {names} to addresses within that"
+        advice = f"set {names} to addresses within that domain: until then nobody can sign in there"
         yield notice("cookie domain", message, advice)
     port = settings.port
     stray = [address for address in settings.addresses if (urlsplit(address).port or 443) != port]
     if stray and not settings.trusted_proxies:
         message = f"the server listens on port {port}, not on that of {stray[0]}"
-        advice = "make port the same, unless that port is forwarded to this one"
+        advice = "use the same port, unless that port is forwarded to this one"
         yield notice("addresses", message, advice)
 
 
@@ -98,27 +98,27 @@ def data_directory(settings: Settings) -> Iterator[Finding]:
     check, data = "data directory", settings.data
     if not data.is_dir():
         # portico init does not create it on a further host, whose database is prepared already.
-        further = "where another host has prepared the database, portico serve makes it; else "
+        further = "if another host has prepared the database, portico serve creates it; otherwise "
         advice = (further if settings.database_url else "") + _unprepared(settings)
         yield wrong(check, f"{data} does not exist", advice)
         return
     if not os.access(data, os.W_OK | os.X_OK):
         found = data.stat()
         is_closed = found.st_uid == os.geteuid() and found.st_mode & 0o300 != 0o300
-        advice = f"chmod 700 {data}" if is_closed else "see that it is a directory of Portico's"
-        yield wrong(check, f"{data} cannot be written", advice)
+        owned = "make the account that serves its owner, and its file system writable"
+        yield wrong(check, f"{data} cannot be written", f"chmod 700 {data}" if is_closed else owned)
     elif data.stat().st_mode & 0o077:
-        yield wrong(check, f"others may look into {data}", f"chmod 700 {data}")
+        yield wrong(check, f"other users can access {data}", f"chmod 700 {data}")
     else:
-        yield well(check, f"{data} is open to its owner alone")
+        yield well(check, f"only its owner can access {data}")
     yield _space("disk space", data)
 
 
 def _space(check: str, directory: Path) -> Finding:
     free = shutil.disk_usage(directory).free
     if free < FREE_BYTES:
-        return wrong(check, f"{free // 2**20} MiB are left in {directory}", "make room")
-    return well(check, f"{free // 2**20:,} MiB are left")
+        return wrong(check, f"only {free // 2**20} MiB are free in {directory}", "free some space")
+    return well(check, f"{free // 2**20:,} MiB are free")
 
 
 def restore(settings: Settings) -> Iterator[Finding]:
@@ -134,9 +134,9 @@ def audit_archive(settings: Settings) -> Iterator[Finding]:
         return
     # The first export creates missing directories.
     there = next(path for path in (archive, *archive.parents) if path.exists())
-    advice = "until it can be written, no entry is removed: see that it is a directory of Portico's"
+    advice = "make it a directory that the account that serves owns: until then no entry is removed"
     if not there.is_dir():
-        yield wrong(check, f"{there} is no directory", advice)
+        yield wrong(check, f"{there} is not a directory", advice)
     elif not os.access(there, os.W_OK | os.X_OK):
         yield wrong(check, f"{there} cannot be written", advice)
     else:
@@ -156,9 +156,9 @@ def secret_files(settings: Settings) -> Iterator[Finding]:
         whose, mode = ("", 600) if others & 0o070 else ("group of the ", 640)
         shared = f"have the {whose}account that serves own it, then chmod {mode} {path}"
         advice = f"chmod 600 {path}" if is_own else shared
-        yield wrong("secret files", f"{path} can be read by others", advice)
+        yield wrong("secret files", f"other users can read {path}", advice)
     if keys and not exposed:
-        yield well("secret files", "private keys can be read by their owner alone")
+        yield well("secret files", "no other users can read private keys")
 
 
 def _in(directory: Path, pattern: str) -> list[Path]:
@@ -197,13 +197,13 @@ async def databases(settings: Settings) -> AsyncIterator[Finding]:
 async def _one_of_both(settings: Settings, environment: str, check: str) -> AsyncIterator[Finding]:
     file = None if settings.database_url else database_file(settings, environment)
     if file is not None and is_empty(file):
-        what = f"there is nothing in {file}" if file.exists() else f"there is no {file}"
+        what = f"{file} is empty" if file.exists() else f"{file} does not exist"
         yield wrong(check, what, await _without(settings, environment))
         return
     # Opening a read-only database would leave read-only files beside it.
     if file is not None and (closed := _closed(file)):
         advice = f"chmod 600 {closed}, as the account that serves, and start the server again"
-        yield wrong(check, f"this account may not read and write {closed}", advice)
+        yield wrong(check, f"this account cannot read and write {closed}", advice)
         return
     db = database(settings, environment)
     try:
@@ -236,7 +236,7 @@ async def _database(
     try:
         due = await pending(db)
     except MigrationError as error:
-        yield wrong(check, str(error).rstrip("."), "start the Portico that wrote it")
+        yield wrong(check, str(error).rstrip("."), "use the release of Portico that migrated it")
         return
     if len(due) == len(shipped(db.engine)):
         yield wrong(check, f"{engine} is empty", await _without(settings, environment))
@@ -246,10 +246,10 @@ async def _database(
         yield wrong(check, f"{engine}: migrations are pending: {names}", "run portico migrate")
         return
     if db.engine == "postgres" and await db.slow.one(_READ_ONLY) == ("on",):
-        advice = "lead database_url to the primary, or take default_transaction_read_only away"
-        yield wrong(check, f"{engine} takes no writes there", advice)
+        advice = "name the primary in database_url, or unset default_transaction_read_only"
+        yield wrong(check, f"{engine} is read-only", advice)
     else:
-        yield well(check, f"{engine}, up to date" + (", sound" if db.engine == "sqlite" else ""))
+        yield well(check, f"{engine}, up to date" + (", intact" if db.engine == "sqlite" else ""))
     if environment == LIVE and settings.database_url and not settings.database_listen_url:
         yield await _places(settings, db)
     async for finding in secret(settings, environment, db):
@@ -271,10 +271,10 @@ async def _places(settings: Settings, db: Database) -> Finding:
     """Whether PostgreSQL allows as many connections as this host may open."""
     row = await db.slow.one(_PLACES)
     places, wanted = int(row[0]) if row else 0, settings.workers * CONNECTIONS
-    message = f"PostgreSQL takes {places}, of which this host may use {wanted}"
+    message = f"PostgreSQL allows {places}, of which this host may use {wanted}"
     if wanted <= places:
         return well("connections", message)
-    advice = "raise max_connections, or put PgBouncer between: until then, who is late waits"
+    advice = "raise max_connections, or use PgBouncer: until then requests may wait for connections"
     return notice("connections", message, advice)
 
 
@@ -287,7 +287,7 @@ async def _clock(environment: str, db: Database) -> Finding:
     ahead = (stored or 0) - system_clock()
     if ahead > CLOCK_MILLISECONDS:
         message = f"this clock is {ahead // 1000} s behind the newest {environment} data"
-        advice = "set this machine's clock, and keep it with NTP; if it is right, it was ahead then"
+        advice = "set this machine's clock, by NTP; if it is right now, it was ahead at that time"
         return wrong("clock", message, advice)
     return well("clock", f"not behind the newest {environment} data")
 
@@ -298,7 +298,7 @@ def _compared(check: str, whose: str, theirs: int) -> Finding:
         message = (
             f"this clock is {abs(apart) / 1000:,.1f} s {'ahead of' if apart > 0 else 'behind'}"
         )
-        return wrong(check, f"{message} {whose}", "keep the clocks of both machines with NTP")
+        return wrong(check, f"{message} {whose}", "set the clocks of both machines by NTP")
     return well(check, f"within {CLOCK_MILLISECONDS // 1000} s of {whose}")
 
 
@@ -317,8 +317,8 @@ async def valkey(settings: Settings) -> AsyncIterator[Finding]:
         about = await limiter.about()
     except Unavailable as error:
         advice = (
-            "see that it runs and lets this machine in by the password of PORTICO_VALKEY_URL; until"
-            " then requests get 503"
+            "check that it runs and accepts the password of PORTICO_VALKEY_URL from this machine;"
+            " until then requests get 503"
         )
         message = f"{place}: {error.message} {error.__cause__ or ''}".rstrip(". ")
         yield wrong("Valkey", message, NO_COUNTS.get(error.why, advice))
@@ -326,14 +326,14 @@ async def valkey(settings: Settings) -> AsyncIterator[Finding]:
     finally:
         await limiter.close()
     if about.version is None:
-        message = "it answers, and does not say of itself whether it keeps its counts"
-        yield notice("Valkey", message, "let the user of PORTICO_VALKEY_URL run INFO there")
+        message = "it answers, but INFO does not say how it keeps its counts"
+        yield notice("Valkey", message, "allow INFO for the user of PORTICO_VALKEY_URL")
     else:
         yield well("Valkey", f"{about.name} {about.version} answers")
     if about.policy not in (None, "noeviction"):
         message = f"it may evict counts, which then begin at zero: its policy is {about.policy}"
-        yield notice("Valkey memory", message, "set maxmemory-policy noeviction there")
+        yield notice("Valkey memory", message, "set maxmemory-policy noeviction")
     if about.has_log is False:
         message = "it writes no append-only file: a restart loses the latest counts, or all"
-        yield notice("Valkey disk", message, "set appendonly yes there")
+        yield notice("Valkey disk", message, "set appendonly yes")
     yield _compared("clock", f"{about.name}'s", about.now)

@@ -21,7 +21,7 @@ def run(settings: Settings, chosen: Namespace) -> int:
     findings = asyncio.run(_examine(settings))
     problems = sum(not finding.ok for finding in findings)
     lines = [_line(finding) for finding in findings]
-    lines.append("All is well." if not problems else f"Problems: {problems}.")
+    lines.append("No problems found." if not problems else f"Problems: {problems}.")
     answer({"ok": not problems, "findings": findings}, "\n".join(lines), as_json=chosen.json)
     return 1 if problems else 0
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import msgspec
 
-_OURS = "give it to the account that serves, and run this as that one"
+_OURS = "make the account that serves its owner, and run this command as that account"
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ def advised(error: Exception, advice: str) -> str:
 def _unusable(check: str, error: OSError) -> Finding:
     """A finding for a check that could not finish because of a system error."""
     place = f"{error.filename}: " if error.filename else ""
-    advice = advised(error, "see that the disk and its file system are well")
+    advice = advised(error, "check the disk and its file system")
     return wrong(check, f"{place}{error.strerror or error}", advice)
 
 

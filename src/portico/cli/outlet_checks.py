@@ -15,15 +15,15 @@ from portico.settings.values import redacted
 async def mail(settings: Settings) -> AsyncIterator[Finding]:
     """Where mail goes, and whether the mail server accepts it."""
     if settings.smtp_url is None or settings.mail_from is None:
-        message = f"there is no mail server: mails are written to {settings.data / 'log'}"
+        message = f"no mail server is set: mails are written to {settings.data / 'log'}"
         yield notice("mail", message, "set PORTICO_SMTP_URL and PORTICO_MAIL_FROM to send them")
         return
     place = redacted(settings.smtp_url)
     try:
         await SmtpOutlet(settings.smtp_url, settings.mail_from, seconds=ANSWER_SECONDS).check()
     except Undelivered as error:
-        advice = "correct PORTICO_SMTP_URL, or see that it runs and lets this machine in"
-        yield wrong("mail", f"{place} does not take mail: {error.reason}", advice)
+        advice = "correct PORTICO_SMTP_URL, or check that it runs and accepts this machine"
+        yield wrong("mail", f"{place} does not accept mail: {error.reason}", advice)
         return
     yield well("mail", f"{place} answers")
 
@@ -33,7 +33,7 @@ def collector(settings: Settings) -> Iterator[Finding]:
     check, endpoint = "collector", settings.otlp_endpoint
     if endpoint is None:
         return
-    advice = "correct PORTICO_OTLP_ENDPOINT or the OTEL_ variables, or see that it runs"
+    advice = "correct PORTICO_OTLP_ENDPOINT or the OTEL_ variables, or check that it runs"
     try:
         refusal: Callable[[str, float], str] = resolve_name("portico.telemetry.exporting:refusal")
         reason = refusal(endpoint, ANSWER_SECONDS)
@@ -42,5 +42,5 @@ def collector(settings: Settings) -> Iterator[Finding]:
     except (SettingError, ValueError, RuntimeError) as error:  # the SDK's, about its variables
         yield wrong(check, str(error), advice)
     else:
-        told = f"{endpoint} takes nothing: {reason}"
-        yield wrong(check, told, advice) if reason else well(check, f"{endpoint} answers")
+        message = f"{endpoint} does not accept exports: {reason}"
+        yield wrong(check, message, advice) if reason else well(check, f"{endpoint} answers")

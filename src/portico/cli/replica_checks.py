@@ -21,10 +21,10 @@ MESSAGES = {
 """Why a standby does not answer lists, by its state."""
 
 ADVICE = {
-    SILENT: "see that it runs and lets this machine in, as the role and with the password of"
-    " PORTICO_DATABASE_READ_URL",
-    BEHIND: "see that it streams from the primary; after a failover it is read again from its next"
-    " checkpoint on, or at once where the role has pg_read_all_stats",
+    SILENT: "check that it runs and accepts the role and password of PORTICO_DATABASE_READ_URL from"
+    " this machine",
+    BEHIND: "check that it streams from the primary; after a failover it is used again from its"
+    " next checkpoint on, or at once if the role has pg_read_all_stats",
     FOREIGN: "name standbys of PORTICO_DATABASE_URL in PORTICO_DATABASE_READ_URL, and the same"
     " database",
 }
@@ -47,7 +47,7 @@ async def replicas(settings: Settings) -> AsyncIterator[Finding]:
         yield _finding(name, state)
     if all(state.word == PRIMARY for state in found.values()):
         advice = "name standbys in PORTICO_DATABASE_READ_URL"
-        yield notice("standbys", "none of the servers is one: the primary answers lists", advice)
+        yield notice("standbys", "no server is a standby: the primary answers lists", advice)
 
 
 async def _judged(db: Database) -> Mapping[str, ReplicaState]:
@@ -64,7 +64,7 @@ def _finding(name: str, state: ReplicaState) -> Finding:
     if state.word == OK:
         return well(check, f"answers lists, {state.lag:.1f} s behind")
     if state.word == PRIMARY:
-        return well(check, "is the primary for now, so it is passed over")
+        return well(check, "is the primary for now, so it is not used for lists")
     message = MESSAGES.get(state.word, state.word) + (f" ({state.reason})" if state.reason else "")
-    advice = ADVICE.get(state.word, "look into its log")
+    advice = ADVICE.get(state.word, "read its log")
     return wrong(check, f"{message}: the primary answers in its place", advice)

@@ -22,7 +22,7 @@ been encrypted since. While one secret replaces another, all are tried."""
 _KINDS = {
     "webhooks": "webhooks",
     "authenticators": "authenticator apps",
-    "mails": "mails that wait",
+    "mails": "waiting mails",
 }
 """What messages call the rows of a table. Signing keys have a check of their own."""
 
@@ -38,40 +38,40 @@ async def secret(settings: Settings, environment: str, db: Database) -> AsyncIte
         return
     file = settings.data / SECRET
     if not rows:
-        yield well(check, "none yet: the first start makes one")
+        yield well(check, "none yet: the first start creates one")
     elif found is not None and opens(found, rows):
         yield well(check, f"{len(rows)} published, one of them signs here")
     elif settings.database_url or is_given(settings):
         message = "the database was made with another secret than this host has"
-        yield wrong(check, message, "give all hosts the same one by secret_key_file")
+        yield wrong(check, message, "give all hosts the same secret by secret_key_file")
     else:
         message = (
-            f"{file} does not open the private keys"
+            f"{file} does not decrypt the private keys"
             if found
-            else f"{file}, which opens the private keys, is gone"
+            else f"{file}, which decrypts the private keys, is gone"
         )
-        advice = "put the old file back: without it no server starts"
+        advice = "put the old file back: no server starts without it"
         yield wrong(check, message, advice)
     closed, behind = await _sealed(found or (b"",), db)
     if behind:
         yield notice(
             f"{environment} secrets",
             f"still encrypted under a former secret: {counted(behind, 'value')}",
-            "once every server has the new one first, run portico secret reencrypt",
+            "once every server has the new secret first, run portico secret reencrypt",
         )
     elif found is not None and len(found) > 1 and not closed:
         yield notice(
             f"{environment} secrets",
             "everything is encrypted under the first of the secrets",
-            "remove the others, and restart servers",
+            "remove the others, and restart the servers",
         )
     if closed:
         place = "by secret_key_file" if is_given(settings) else f"as {file}"
         advice = (
-            f"give the server the old one {place}; if that is lost, give webhooks new secrets, and"
-            " people new authenticator apps (portico users reset-second-factor)"
+            f"give the server the old secret {place}; if that is lost, rotate the secrets of"
+            " webhooks, and reset authenticator apps (portico users reset-second-factor)"
         )
-        message = f"another secret than this host has is needed for: {', '.join(closed)}"
+        message = f"no secret of this host decrypts these: {', '.join(closed)}"
         yield wrong(f"{environment} secrets", message, advice)
 
 

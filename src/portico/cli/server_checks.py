@@ -34,11 +34,11 @@ def server(settings: Settings) -> Iterator[Finding]:
     try:
         status, served, body = _ask(settings, "/readyz")
     except ConnectionRefusedError:
-        advice = "wait, or look into its log and start it again"
+        advice = "wait, or read its log and restart it"
         yield wrong("server", f"process {held.process} does not listen on {where}", advice)
         return
     except (OSError, http.client.HTTPException):
-        advice = "look into its log, and restart it"
+        advice = "read its log, and restart it"
         yield wrong("server", f"process {held.process} does not answer on {where}", advice)
         return
     told = _readiness(body)
@@ -48,20 +48,20 @@ def server(settings: Settings) -> Iterator[Finding]:
     behind = told.stores.get("database") == BEHIND
     away = ", ".join(f"{store} {state}" for store, state in told.stores.items() if state != OK)
     if behind:
-        yield wrong("server", f"{where}: it waits for migrations", "run portico migrate")
+        yield wrong("server", f"{where}: waits for migrations", "run portico migrate")
     elif status != 200:
-        yield wrong("server", f"{where}: it is stopping", "wait, or start it again")
+        yield wrong("server", f"{where}: is stopping", "wait, or start it again")
     elif away:
-        advice = "the other findings say why; it recovers by itself"
+        advice = "the other findings say why; the server recovers by itself"
         if FULL in told.stores.values():
-            advice = "make room there; it recovers by itself then"
-        yield wrong("server", f"{where}: of its stores, {away}", advice)
+            advice = "free some space there; the server then recovers by itself"
+        yield wrong("server", f"{where}: its stores are not available: {away}", advice)
     else:
         yield well("server", f"answers on {where}" + f", process {held.process}")
     path = settings.tls_cert or settings.data / "tls" / "server.pem"
     if served and (stored := _first(path)) and served != stored:
         advice = "it looks every 15 seconds; if this stays, its log says why"
-        yield wrong("certificate", "the server serves an older one", advice)
+        yield wrong("certificate", "the server serves an older certificate", advice)
 
 
 def _vacant(settings: Settings) -> Iterator[Finding]:
@@ -71,10 +71,10 @@ def _vacant(settings: Settings) -> Iterator[Finding]:
         if fault := port_fault(settings.host, port):
             free = False
             another = fault.is_used and _is_portico(replace(settings, port=port))
-            which = "; it is a Portico with another data directory" if another else ""
+            which = ", a Portico with another data directory" if another else ""
             yield wrong("server", fault.message + which, fault.advice)
     if free:
-        yield well("server", f"none runs; {settings.host} port {settings.port} is free")
+        yield well("server", f"not running; {settings.host} port {settings.port} is free")
 
 
 def _is_portico(settings: Settings) -> bool:
