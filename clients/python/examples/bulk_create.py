@@ -1,10 +1,10 @@
-"""Makes a product of each row of a CSV file, ten at once, and shows how far it is.
+"""Creates a product from each row of a CSV file, ten at once, and shows its progress.
 
     export PORTICO_API_KEY=… PORTICO_CA=…/tls/ca.pem
     python bulk_create.py products.csv
 
-The file begins with the line `name,category,price`. Where the program was interrupted, run it
-again: each row has an idempotency key of its own, so nothing is made twice within 24 hours.
+The file begins with the line `name,category,price`. If the program is interrupted, run it again:
+each row has an idempotency key of its own, so nothing is created twice within 24 hours.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ AT_ONCE = 10
 
 
 async def create(client: AsyncClient, line: int, row: dict[str, str]) -> str | None:
-    """Makes one product; what is wrong with the row, if anything is."""
+    """Creates one product. Returns what is wrong with the row, or None."""
     key = hashlib.sha256(f"{line} {sorted(row.items())}".encode()).hexdigest()
     try:
         await client.products.create(
@@ -38,7 +38,7 @@ async def create(client: AsyncClient, line: int, row: dict[str, str]) -> str | N
 
 
 async def main(path: Path) -> int:
-    """How many rows were wrong."""
+    """Returns how many rows were wrong."""
     with path.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     gate, done, faults = asyncio.Semaphore(AT_ONCE), 0, 0

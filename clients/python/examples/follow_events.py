@@ -1,4 +1,4 @@
-"""Prints what happens, and goes on where it was when it is started again.
+"""Prints events as they happen, and resumes where it was when it is restarted.
 
 export PORTICO_API_KEY=… PORTICO_CA=…/tls/ca.pem
 python follow_events.py last-event --type 'product.*,user.*'

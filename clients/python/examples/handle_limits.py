@@ -1,11 +1,11 @@
-"""Reads every active product by itself, and stops in good order where a limit is reached.
+"""Reads every active product one by one, and stops cleanly when a limit is reached.
 
     export PORTICO_API_KEY=… PORTICO_CA=…/tls/ca.pem
     python handle_limits.py --patience 60 --after 0
 
-The client waits by itself for as long as `--patience` says, three times for each call; the window
-of a minute needs 60 seconds. A longer wait, such as for the window of a day, is raised: then this
-program says where and when to go on.
+The client itself waits for at most `--patience` seconds, up to three times per call; the limit per
+minute needs 60. A longer wait, such as for the limit per day, raises an error: then this program
+says where and when to continue.
 """
 
 import argparse
@@ -17,8 +17,8 @@ COME_BACK = 75
 
 
 def main() -> int:
-    """The exit code."""
-    parser = argparse.ArgumentParser(description="Reads every active product by itself.")
+    """Returns the exit code."""
+    parser = argparse.ArgumentParser(description="Reads every active product one by one.")
     parser.add_argument("--patience", type=float, default=60, help="seconds (default 60)")
     parser.add_argument("--after", type=int, default=0, help="the last id that was read")
     given = parser.parse_args()

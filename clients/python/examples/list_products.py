@@ -1,4 +1,4 @@
-"""Lists what is in stock, by words and price.
+"""Lists products in stock, by words and price.
 
 export PORTICO_API_KEY=… PORTICO_CA=…/tls/ca.pem
 python list_products.py --max-price 30 desk lamp
@@ -26,7 +26,7 @@ def main() -> None:
 
     with Client() as client:
         products = client.products.list(**filters)
-        for product in products:  # reads page after page, as far as it gets
+        for product in products:  # reads further pages as needed
             print(f"{product.id:>6}  {product.price:>10} {product.currency}  {product.name}")
         print(f"{products.page(1).pagination.total_items} products")
 

@@ -1,6 +1,6 @@
-"""Receives what a webhook delivers, and believes what Portico signed.
+"""Receives the deliveries of a webhook, and verifies that Portico signed them.
 
-export WEBHOOK_SECRET=whsec_…   # shown when the webhook is made
+export WEBHOOK_SECRET=whsec_…   # shown when the webhook is created
 python receive_webhooks.py 8002
 """
 
@@ -12,14 +12,14 @@ from portico_client import InvalidDelivery, verify_webhook
 
 secret = os.environ["WEBHOOK_SECRET"]
 seen: set[int] = set()
-"""In a service that may restart, this is a table."""
+"""A real service would store these in a database table."""
 
 
 class Receiver(BaseHTTPRequestHandler):
     """Prints each event once."""
 
     def do_POST(self) -> None:
-        """Takes a delivery."""
+        """Handles a delivery."""
         body = self.rfile.read(int(self.headers["content-length"]))
         try:
             event = verify_webhook(self.headers, body, secret)

@@ -1,4 +1,4 @@
-"""Another service, which lets in who brings a Portico login token.
+"""A service that accepts Portico's login tokens.
 
 pip install './clients/python[jwt]'
 export PORTICO_AUTH_URL=… PORTICO_BASE_URL=… PORTICO_CA=…/tls/ca.pem

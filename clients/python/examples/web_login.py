@@ -5,7 +5,7 @@
     export CLIENT_ID=… CLIENT_SECRET=… PORTICO_CA=…/tls/ca.pem
     python web_login.py 8000
 
-Then open http://127.0.0.1:8000/. It keeps everything in memory, for the sake of shortness.
+Then open http://127.0.0.1:8000/. To keep the example short, everything is in memory.
 """
 
 import os
@@ -30,10 +30,10 @@ COOKIE = "demo"
 SIGN_IN = "<a href='/login'>Sign in with Portico</a>"
 SILENCE = "Portico does not answer just now. Try again later."
 
-begun: dict[str, Authorization] = {}  # by cookie, while the browser is away
+begun: dict[str, Authorization] = {}  # by cookie, while the browser is at Portico
 clients: dict[str, Client] = {}
-"""Who is signed in, by cookie. A refresh token is good for one use, so all requests of a browser
-share the client that has it, which renews the tokens once for all."""
+"""The clients of signed-in users, by cookie. A refresh token can be used once, so all requests of a
+browser share one client, which renews the tokens for all of them."""
 
 app = OAuthApp(
     os.environ["CLIENT_ID"],
@@ -66,7 +66,7 @@ class Pages(BaseHTTPRequestHandler):
         self.redirect(begun[browser].url, browser)
 
     def complete(self, browser: str) -> None:
-        """Signs the user in whose browser comes back from Portico."""
+        """Signs in the user whose browser comes back from Portico."""
         try:
             tokens = app.complete(self.path, begun.pop(browser))
         except (KeyError, CallbackRejected):
@@ -76,18 +76,18 @@ class Pages(BaseHTTPRequestHandler):
         except PorticoError:
             self.show(SILENCE, 503)
         else:
-            signed_in = secrets.token_urlsafe()  # a new cookie, which nobody can have set before
+            signed_in = secrets.token_urlsafe()  # a new cookie prevents session fixation
             clients[signed_in] = Client(auth=tokens)
             self.redirect("/", signed_in)
 
     def welcome(self, client: Client, browser: str) -> None:
-        """What only who is signed in sees."""
+        """Shows the page for signed-in users."""
         try:
             name = client.me().name
             total = client.products.list().page(1).pagination.total_items
         except PorticoError as failure:
             if isinstance(failure, APIError) and failure.status in (400, 401):
-                clients.pop(browser, None)  # the tokens have ended
+                clients.pop(browser, None)  # the tokens have expired or were revoked
                 self.show(SIGN_IN)
             else:
                 self.show(SILENCE, 503)
@@ -102,7 +102,7 @@ class Pages(BaseHTTPRequestHandler):
         self.wfile.write(html.encode())
 
     def redirect(self, url: str, browser: str) -> None:
-        """Sends the browser elsewhere, with a cookie to know it by."""
+        """Redirects the browser, with a cookie that identifies it."""
         self.send_response(303)
         self.send_header("location", url)
         self.send_header("set-cookie", f"{COOKIE}={browser}; Path=/; HttpOnly; SameSite=Lax")

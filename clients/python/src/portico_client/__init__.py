@@ -1,4 +1,4 @@
-"""The client of the Portico API, typed, for callers that block and for asyncio.
+"""The typed client of the Portico API, synchronous and for asyncio.
 
 from portico_client import Client
 
@@ -223,7 +223,7 @@ __all__ = [
     "Webhooks",
     "verify_webhook",
 ]
-if not TYPE_CHECKING:  # a type checker would take any name of a module with `__getattr__`
+if not TYPE_CHECKING:  # a type checker would accept any name from a module with `__getattr__`
     if find_spec("joserfc") is None:
         __all__ = [name for name in __all__ if not name.endswith("TokenVerifier")]
 

@@ -1,4 +1,4 @@
-"""Requests with a credential: signing in at first use, and again when it ends."""
+"""Authenticated requests: signs in at the first one, and again when the credential expires."""
 
 import copy
 import dataclasses
@@ -21,36 +21,37 @@ from portico_client.retries import Retries, attempts
 T = TypeVar("T")
 
 MARGIN_SECONDS = 10
-"""A token is renewed so long before its end, as a request takes a while to arrive."""
+"""How long before its expiry a token is renewed, as a request takes a while to arrive."""
 
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Proof:
-    """What requests carry, until when in Unix seconds, and what gets its successor."""
+    """The headers that authenticate requests, when they expire in Unix seconds, and the refresh
+    token."""
 
     headers: Mapping[str, str] = field(repr=False)
     expires_at: float = math.inf
     refresh_token: str | None = field(default=None, repr=False)
     news: Tell | None = field(default=None, repr=False)
-    """To be told by the call that renewed it, before that goes on."""
+    """The listener to call with the new tokens, before the call that renewed them continues."""
 
 
 NONE = Proof({}, expires_at=-math.inf)
-"""Before the first sign-in, and after the end of the last."""
+"""Held before the first sign-in, and after a logout."""
 
 Renew = Callable[[Proof], Flow[Proof]]
-"""Gets a proof, given the one that no longer holds."""
+"""Gets a new proof, given the one that is no longer valid."""
 
 _SESSION = re.compile(r"__(?:Host|Secure)-session=[!-+\--:<-~]+(?![^;,\s])")
 
 LONGEST_LIFE_SECONDS = 2**32
-"""What a token may hold: a time that can be reckoned with."""
+"""The longest lifetime that is accepted for a token: longer ones overflow dates."""
 
 
 class Access:
-    """Makes calls with a proof, renewed by one caller at a time."""
+    """Makes authenticated calls. One caller at a time renews the proof."""
 
     def __init__(
         self,
@@ -59,7 +60,7 @@ class Access:
         clock: Callable[[], float],
         credential: str | Credential,
     ) -> None:
-        """`credential` is an API key or another way to sign in; `clock` gives Unix seconds."""
+        """`credential` is an API key or another credential; `clock` returns Unix seconds."""
         self.addresses = addresses
         self._retries = retries
         self._clock = clock
@@ -68,7 +69,7 @@ class Access:
         self._ending: Callable[[Proof], Request] | None = None
         self._refusal: APIError | None = None
         self._refused_code: str | None = None
-        """The one-time code, where that is what was refused: another one may be taken."""
+        """The one-time code that was refused, if it was that: another one may be accepted."""
         if isinstance(credential, str):
             self._proof = Proof(bearer(credential))
         elif isinstance(credential, Login):
@@ -82,23 +83,23 @@ class Access:
             if credential.refresh_token is not None:
                 self._renew = self._oauth(credential)
         self._told = self._proof.news
-        """What the listener has taken."""
+        """The news that the listener has received."""
         self._telling = False
 
     def make(self, call: Call[T]) -> Flow[T]:
-        """Makes a call. Raises `APIError` for what is not a success, `ConnectionFailed`."""
+        """Makes a call. Raises `APIError` unless it succeeds, and `ConnectionFailed`."""
         request = Request(call.method, self.addresses.base + call.path, call.headers, call.content)
         return call.read((yield from self._success(request)))
 
     def open(self, path: str, headers: Mapping[str, str]) -> Flow[Response]:
-        """Begins to read what is at a path below the base address: its body is still to come.
-        Raises as `make` does."""
+        """Opens a stream at a path below the base address. The body of the response is still to be
+        read. Raises as `make` does."""
         request = Request("GET", self.addresses.base + path, headers, streamed=True)
         return (yield from self._success(request))
 
     def end(self) -> Flow[None]:
-        """Ends the login or session, if there is one. Raises ValueError where the credential is
-        none that this client signed in with."""
+        """Ends the login or session, if there is one. Raises ValueError if the client does not sign
+        in itself."""
         if self._ending is None:
             raise ValueError("an API key or OAuth tokens are no login: revoke them instead")
         yield Alone(self._ended(self._ending))
@@ -107,7 +108,7 @@ class Access:
         held = self._proof
         if held is not NONE:
             response = yield from attempts(ending(held), self._retries)
-            if response.status not in (204, 401):  # 401: it has ended already
+            if response.status not in (204, 401):  # 401: it had ended already
                 raise error_of(response)
         self._proof = NONE
 
@@ -122,8 +123,8 @@ class Access:
         return response
 
     def _answer(self, request: Request) -> Flow[Response]:
-        """The answer to a request with the proof; with a new one where that is refused (401), for
-        then nothing was done."""
+        """The response to an authenticated request. If it is 401, nothing was done, so the request
+        is repeated once with a new proof."""
         proof, renew = self._proof, self._renew
         if renew is not None and proof.expires_at <= self._clock() + MARGIN_SECONDS:
             proof, renew = (yield Whole(self._current(renew, proof))), None
@@ -136,16 +137,16 @@ class Access:
         return response
 
     def _current(self, renew: Renew, refused: Proof) -> Flow[Proof]:
-        """The successor of a proof, told of."""
+        """The successor of a proof, after its listener was called."""
         proof: Proof = yield Alone(self._renewed(renew, refused))
         yield from self._tell()
         return proof
 
     def _renewed(self, renew: Renew, refused: Proof) -> Flow[Proof]:
-        """The successor of a proof. Whoever comes first gets it, the others find it there.
+        """The successor of a proof. The first caller gets it; the others find it there.
 
-        What the service refuses once is not asked for again: neither password nor refresh token
-        becomes valid by repeating it. Nor does a one-time code, but another may be taken.
+        After a refusal it is not requested again: a password or refresh token does not become valid
+        by repeating it. Neither does a one-time code, but another code may be accepted.
         """
         held = self._proof
         if held is refused or held is NONE:
@@ -160,9 +161,9 @@ class Access:
         return self._proof
 
     def _tell(self) -> Flow[None]:
-        """Tells of the proof, unless another call is at it. Nobody waits for that one: a listener
-        may make calls itself, and wait for others'. Where it fails, the next call tells it again:
-        what nobody has stored is lost with this process."""
+        """Calls the listener with the new tokens, unless another call is doing so. Calls do not
+        wait for that one: a listener may make calls itself, or wait for other calls. If it fails,
+        the next call calls it again: tokens that were not stored are lost with this process."""
         news = yield Alone(self._untold())
         if news is None:
             return
@@ -173,7 +174,7 @@ class Access:
             self._telling = False
 
     def _untold(self) -> Flow[Tell | None]:
-        """What is to be told, by the one call that gets it."""
+        """The news to tell, for only one call at a time; otherwise None."""
         yield from ()
         news = self._proof.news
         if self._telling or news is self._told:
@@ -186,7 +187,7 @@ class Access:
         return (yield from attempts(request, self._retries))
 
     def _sign_in(self, url: str, login: Login | SessionLogin) -> Flow[Response]:
-        """The answer to a sign-in. A code that was just refused is refused here."""
+        """The response to a sign-in. Sends no request for a code that was refused before."""
         code = None if login.otp is None else login.otp()
         if self._refusal is not None and self._refused_code == code:
             raise copy.copy(self._refusal)
@@ -197,7 +198,7 @@ class Access:
             refusal = error_of(response)
             if any(fault.field == "otp" for fault in refusal.details):
                 self._refused_code = code
-                self._proof = NONE  # what there was has ended, too
+                self._proof = NONE  # the old one is not valid either
             raise refusal
         return response
 
@@ -256,7 +257,7 @@ class Access:
 def bearer(token: str) -> dict[str, str]:
     """The header that carries a bearer credential."""
     if not _is_sendable(token):
-        # The token stays out of the message.
+        # The message does not show the token.
         raise ValueError("an API key or token is visible ASCII characters")
     return {"authorization": f"Bearer {token}"}
 
@@ -272,8 +273,8 @@ def _carrying(request: Request, proof: Proof) -> Request:
 def token_request(
     auth: str, held: OAuthTokens, fields: Mapping[str, str], endpoint: str = "token"
 ) -> Request:
-    """A request to an endpoint of the authorization server, the client of `held` authenticated in
-    the body (RFC 6749 §2.3.1)."""
+    """A request to an endpoint of the authorization server. The client of `held` is authenticated
+    in the body (RFC 6749 §2.3.1)."""
     client = {"client_id": held.client_id}
     if held.client_secret is not None:
         client["client_secret"] = held.client_secret
@@ -281,7 +282,7 @@ def token_request(
 
 
 def tokens_of(response: Response) -> Any:
-    """The members of an answer with tokens, as they can be used. Raises `UnexpectedAnswer`."""
+    """The members of a token response, checked. Raises `UnexpectedAnswer`."""
     try:
         found = decode(response.content)
         known = isinstance(found["access_token"], str) and _is_sendable(found["access_token"])
@@ -297,7 +298,7 @@ def tokens_of(response: Response) -> Any:
 
 
 def granted(response: Response, held: OAuthTokens, now: float) -> OAuthTokens:
-    """The tokens of an answer of the token endpoint, for the client that `held` names."""
+    """The tokens of a response of the token endpoint, for the client that `held` names."""
     found = tokens_of(response)
     return dataclasses.replace(
         held,
@@ -309,7 +310,7 @@ def granted(response: Response, held: OAuthTokens, now: float) -> OAuthTokens:
 
 
 def oauth_proof(tokens: OAuthTokens) -> Proof:
-    """What requests carry for these tokens."""
+    """The proof for requests with these tokens."""
     ends = math.inf if tokens.expires_at is None else tokens.expires_at.timestamp()
     news = None if tokens.on_change is None else Tell(tokens.on_change, tokens)
     return Proof(bearer(tokens.access_token), ends, news=news)

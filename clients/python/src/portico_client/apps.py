@@ -1,4 +1,4 @@
-"""Signing users of a web application in by OAuth, for callers that block and for asyncio."""
+"""OAuth sign-in for the users of a web application, synchronous and for asyncio."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,7 +11,7 @@ from portico_client.oauth import Application, Authorization
 
 
 class OAuthApp(Closing):
-    """A registered OAuth application, for callers that block. Threads may share it."""
+    """A registered OAuth application. Threads may share it."""
 
     def __init__(
         self,
@@ -23,9 +23,9 @@ class OAuthApp(Closing):
         on_change: Callable[[OAuthTokens], Any] | None = None,
         **options: Unpack[Options],
     ) -> None:
-        """`client_secret` is None for a public client; `redirect_uri` is one that is registered;
-        `auth_url` is the authorization server's address, as in `Client`; `on_change` is handed on
-        to the tokens, see `OAuthTokens`."""
+        """`client_secret` is None for a public client; `redirect_uri` is a registered one;
+        `auth_url` is the authorization server's address, as in `Client`; `on_change` is passed to
+        the tokens, see `OAuthTokens`."""
         self._driver = Driver(options)
         self._on_change = on_change
         self._app = Application(
@@ -42,22 +42,24 @@ class OAuthApp(Closing):
         self._driver.close()
 
     def begin(self, scope: str) -> Authorization:
-        """Begins to sign a user in: redirect the browser to the `url` of what this gives, and keep
-        it for this browser. `scope` is space-separated; `openid` asks who the user is."""
+        """Begins to sign a user in: redirect the browser to the `url` of the result, and keep the
+        result for this browser. `scope` is space-separated; `openid` requests the user's
+        identity."""
         return self._app.begin(scope)
 
     def complete(self, callback_url: str, begun: Authorization) -> OAuthTokens:
-        """The tokens of the user whose browser came to the redirect URI at this address.
+        """The tokens of the user. `callback_url` is the address at which the browser came back to
+        the redirect URI.
 
-        Raises `CallbackRejected` where the callback does not belong to `begun`, before its code is
-        sent anywhere; `OAuthError` where user or service said no; `InvalidToken` where the ID token
-        is wrong.
+        Raises `CallbackRejected` if the callback does not belong to `begun`, before its code is
+        sent anywhere; `OAuthError` if the user or the service refused; `InvalidToken` if the ID
+        token is not valid.
         """
         tokens = self._driver.run(self._app.complete(callback_url, begun))
         return replace(tokens, on_change=self._on_change)
 
     def revoke(self, tokens: OAuthTokens) -> None:
-        """Signs the user out here: ends the tokens."""
+        """Signs the user out: revokes the tokens."""
         self._driver.run(self._app.revoke(tokens))
 
 
@@ -74,9 +76,9 @@ class AsyncOAuthApp(AsyncClosing):
         on_change: Callable[[OAuthTokens], Any] | None = None,
         **options: Unpack[AsyncOptions],
     ) -> None:
-        """`client_secret` is None for a public client; `redirect_uri` is one that is registered;
-        `auth_url` is the authorization server's address, as in `Client`; `on_change` is handed on
-        to the tokens, see `OAuthTokens`."""
+        """`client_secret` is None for a public client; `redirect_uri` is a registered one;
+        `auth_url` is the authorization server's address, as in `Client`; `on_change` is passed to
+        the tokens, see `OAuthTokens`."""
         self._driver = AsyncDriver(options)
         self._on_change = on_change
         self._app = Application(
@@ -93,20 +95,22 @@ class AsyncOAuthApp(AsyncClosing):
         await self._driver.close()
 
     def begin(self, scope: str) -> Authorization:
-        """Begins to sign a user in: redirect the browser to the `url` of what this gives, and keep
-        it for this browser. `scope` is space-separated; `openid` asks who the user is."""
+        """Begins to sign a user in: redirect the browser to the `url` of the result, and keep the
+        result for this browser. `scope` is space-separated; `openid` requests the user's
+        identity."""
         return self._app.begin(scope)
 
     async def complete(self, callback_url: str, begun: Authorization) -> OAuthTokens:
-        """The tokens of the user whose browser came to the redirect URI at this address.
+        """The tokens of the user. `callback_url` is the address at which the browser came back to
+        the redirect URI.
 
-        Raises `CallbackRejected` where the callback does not belong to `begun`, before its code is
-        sent anywhere; `OAuthError` where user or service said no; `InvalidToken` where the ID token
-        is wrong.
+        Raises `CallbackRejected` if the callback does not belong to `begun`, before its code is
+        sent anywhere; `OAuthError` if the user or the service refused; `InvalidToken` if the ID
+        token is not valid.
         """
         tokens = await self._driver.run(self._app.complete(callback_url, begun))
         return replace(tokens, on_change=self._on_change)
 
     async def revoke(self, tokens: OAuthTokens) -> None:
-        """Signs the user out here: ends the tokens."""
+        """Signs the user out: revokes the tokens."""
         await self._driver.run(self._app.revoke(tokens))

@@ -1,4 +1,4 @@
-"""The client for asyncio."""
+"""The asynchronous client."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Generic, Protocol, TypeVar, Unpack
@@ -61,13 +61,13 @@ class AsyncMake(Protocol):
     """Makes a call."""
 
     async def __call__(self, call: Call[T]) -> T:
-        """What the call gives. Raises `PorticoError`."""
+        """Returns the call's result. Raises `PorticoError`."""
         ...
 
 
 class AsyncClient(AsyncClosing):
-    """Calls the API of one environment as one account. Tasks of one event loop may share it: each
-    `asyncio.run` makes its own."""
+    """Calls the API of one environment as one account. Tasks of one event loop may share a client;
+    each `asyncio.run` has a loop of its own."""
 
     def __init__(
         self,
@@ -78,12 +78,12 @@ class AsyncClient(AsyncClosing):
         auth_url: str | None = None,
         **options: Unpack[AsyncOptions],
     ) -> None:
-        """Signs in by `api_key`, else by `auth`, else by the key in `PORTICO_API_KEY`.
+        """Authenticates with `api_key`, or `auth`, or the key in `PORTICO_API_KEY`.
 
-        `base_url` is the API's address (else `PORTICO_BASE_URL`, else `https://localhost:8443/v1`),
-        `auth_url` that of the authorization server (else `PORTICO_AUTH_URL` unless `base_url` is
-        given, else `auth` in the place of the base's last part). Raises ValueError where an
-        argument is impossible.
+        `base_url` is the API's address. Default: `PORTICO_BASE_URL`, or
+        `https://localhost:8443/v1`. `auth_url` is the authorization server's address. Default:
+        `PORTICO_AUTH_URL` unless `base_url` is given, or the base with its last segment replaced by
+        `auth`. Raises ValueError for an invalid argument.
         """
         credential = chosen(api_key, auth)
         where = addresses(base_url, auth_url)
@@ -99,12 +99,12 @@ class AsyncClient(AsyncClosing):
         return f"<AsyncClient of {self._access.addresses.base}>"
 
     async def close(self) -> None:
-        """Closes the connections. A login or session stays: `logout` ends it."""
+        """Closes the connections. A login or session stays valid: `logout` ends it."""
         await self._driver.close()
 
     async def logout(self) -> None:
-        """Ends the login (`Login`) or session (`SessionLogin`) that this client has, if any; the
-        next call signs in again. Raises ValueError for an API key and OAuth tokens."""
+        """Ends this client's login (`Login`) or session (`SessionLogin`), if any; the next call
+        signs in again. Raises ValueError for an API key or OAuth tokens."""
         await self._driver.run(self._access.end())
 
     async def me(self) -> User:
@@ -114,8 +114,8 @@ class AsyncClient(AsyncClosing):
     async def update_me(
         self, *, if_match: str | None = None, **changes: Unpack[UserChanges]
     ) -> User:
-        """Changes the calling user: name, avatar, preferences, and the password together with
-        `current_password`. `if_match` as in `Products.update`."""
+        """Changes the calling user's name, avatar, preferences, or password (which requires
+        `current_password`). `if_match` works as in `Products.update`."""
         return await self._make(USERS.update(ME, changes, if_match))
 
     async def _make(self, call: Call[T]) -> T:
@@ -127,7 +127,7 @@ class AsyncClient(AsyncClosing):
 
 
 class AsyncListing(Generic[T]):
-    """A list that is read as it is needed, page by page."""
+    """A list that is read page by page, as needed."""
 
     def __init__(self, make: AsyncMake, kind: Pages[T], filters: Mapping[str, Any]) -> None:
         self._make = make
@@ -135,9 +135,9 @@ class AsyncListing(Generic[T]):
         self._filters = filters
 
     async def __aiter__(self) -> AsyncIterator[T]:
-        """All items, each once. What others add or delete meanwhile moves none of the others; only
-        one whose place in the order is changed may come twice, or not. Reads 100 at once unless
-        `limit` was given."""
+        """All items, each once. Items that are added or deleted meanwhile do not shift the others;
+        only an item whose sort value changes may appear twice or not at all. Reads 100 items per
+        request unless `limit` is given."""
         filters, cursor = at_once(self._filters), None
         while True:
             items, cursor = await self._make(self._kind.behind(filters, cursor))
@@ -147,7 +147,7 @@ class AsyncListing(Generic[T]):
                 return
 
     async def page(self, number: int) -> Page[T]:
-        """One page, counted from 1: 25 items unless `limit` was given. Empty past the end."""
+        """One page, counted from 1: 25 items unless `limit` is given. Empty past the end."""
         return await self._make(self._kind.page(self._filters, number))
 
 
@@ -158,8 +158,8 @@ class AsyncProducts:
         self._make = make
 
     def list(self, **filters: Unpack[ProductFilters]) -> AsyncListing[ProductItem]:
-        """Active products unless `status` says otherwise; the newest first, or with `search` the
-        most relevant first. Nothing is read before it is asked for."""
+        """Products, active ones unless `status` is given: newest first, or most relevant first with
+        `search`. Sends no request before items or a page are read."""
         return AsyncListing(self._make, PRODUCTS, filters)
 
     async def get(self, product_id: int) -> Product:
@@ -169,10 +169,10 @@ class AsyncProducts:
     async def create(
         self, *, idempotency_key: str | None = None, **product: Unpack[NewProduct]
     ) -> Product:
-        """Makes a product, a draft unless `status` says otherwise.
+        """Creates a product, as a draft unless `status` is given.
 
-        Whoever gives an `idempotency_key` may repeat the call with it for 24 hours, also from
-        another process: it is carried out once. Without one, the client's own retries are as safe.
+        With an `idempotency_key`, the call can be repeated for 24 hours, even by another process,
+        and is carried out once. Without one, only the client's own retries are safe in this way.
         """
         return await self._make(PRODUCTS.create(product, idempotency_key))
 
@@ -183,26 +183,26 @@ class AsyncProducts:
         if_match: str | None = None,
         **changes: Unpack[ProductChanges],
     ) -> Product:
-        """Changes what is given, and leaves the rest.
+        """Changes the given fields and leaves the others.
 
-        With the product's `etag` as `if_match`, raises `PreconditionFailed` if somebody else
-        changed it meanwhile; without, a call whose answer is lost is not repeated.
+        With the product's `etag` as `if_match`, raises `PreconditionFailed` if the product was
+        changed meanwhile. Without it, a call whose response is lost is not retried.
         """
         return await self._make(PRODUCTS.update(product_id, changes, if_match))
 
     async def delete(self, product_id: int, *, if_match: str | None = None) -> None:
-        """Deletes a product; `if_match` as in `update`."""
+        """Deletes a product. `if_match` works as in `update`."""
         await self._make(PRODUCTS.delete(product_id, if_match))
 
 
 class AsyncUsers:
-    """The people who have an account."""
+    """The users of the environment."""
 
     def __init__(self, make: AsyncMake) -> None:
         self._make = make
 
     def list(self, **filters: Unpack[UserFilters]) -> AsyncListing[UserItem]:
-        """All users, the newest first unless `sort` and `order` say otherwise."""
+        """Users, newest first unless `sort` and `order` are given."""
         return AsyncListing(self._make, USERS, filters)
 
     async def get(self, user_id: int) -> User:
@@ -212,8 +212,8 @@ class AsyncUsers:
     async def create(
         self, *, idempotency_key: str | None = None, **user: Unpack[NewUser]
     ) -> CreatedUser:
-        """Makes a user; `idempotency_key` as in `Products.create`. Raises `Duplicate` where the
-        e-mail is taken."""
+        """Creates a user. `idempotency_key` works as in `Products.create`. Raises `Duplicate` if
+        the e-mail is taken."""
         return await self._make(USERS.create(user, idempotency_key))
 
     async def update(
@@ -223,23 +223,24 @@ class AsyncUsers:
         if_match: str | None = None,
         **changes: Unpack[UserChanges],
     ) -> User:
-        """Changes what is given, and leaves the rest; `if_match` as in `Products.update`."""
+        """Changes the given fields and leaves the others. `if_match` works as in
+        `Products.update`."""
         return await self._make(USERS.update(user_id, changes, if_match))
 
     async def delete(self, user_id: int, *, if_match: str | None = None) -> None:
-        """Deletes a user; `if_match` as in `Products.update`."""
+        """Deletes a user. `if_match` works as in `Products.update`."""
         await self._make(USERS.delete(user_id, if_match))
 
 
 class AsyncApiKeys:
-    """API keys: the caller's own, and others' for admins."""
+    """API keys: the caller's own, and for admins also those of others."""
 
     def __init__(self, make: AsyncMake, switch: Callable[[str], None]) -> None:
         self._make = make
         self._switch = switch
 
     def list(self, **filters: Unpack[ApiKeyFilters]) -> AsyncListing[ApiKey]:
-        """One's own keys or another user's, the newest first, those that have ended too."""
+        """The caller's keys or another user's, newest first, including expired and revoked ones."""
         return AsyncListing(self._make, KEYS, filters)
 
     async def get(self, key_id: int) -> ApiKey:
@@ -249,19 +250,19 @@ class AsyncApiKeys:
     async def create(
         self, *, idempotency_key: str | None = None, **key: Unpack[NewApiKey]
     ) -> ApiKeyWithSecret:
-        """Makes a key, which is in the answer's `key`; `idempotency_key` as in `Products.create`.
-        Raises `SecretLost` where the answer was lost."""
+        """Creates a key, which is in the `key` of the result. `idempotency_key` works as in
+        `Products.create`. Raises `SecretLost` if the response was lost."""
         return await self._make(create_key(key, idempotency_key))
 
     async def revoke(self, key_id: int) -> None:
-        """Ends a key, from its next request on and for good."""
+        """Revokes a key for good, from its next request on."""
         await self._make(revoke_key(key_id))
 
     async def rotate(self, *, switch: bool = False) -> RotatedKey:
-        """Replaces the key: the new one is in the answer's `key`, the old one works for 24 hours
-        more. With `switch`, this client uses the new one at once.
+        """Replaces the client's key. The new key is in the `key` of the result; the old one works
+        for 24 more hours. With `switch`, this client uses the new one immediately.
 
-        Raises `Conflict` for a key that was rotated before, `SecretLost` where the answer was lost.
+        Raises `Conflict` if the key was rotated before, `SecretLost` if the response was lost.
         """
         rotated = await self._make(rotate_key())
         if switch:
@@ -270,14 +271,14 @@ class AsyncApiKeys:
 
 
 class AsyncEventListing:
-    """Events that are read as they are needed, page by page."""
+    """Events that are read page by page, as needed."""
 
     def __init__(self, make: AsyncMake, filters: EventFilters) -> None:
         self._make = make
         self._filters = filters
 
     async def __aiter__(self) -> AsyncIterator[Event]:
-        """All events up to the newest, the oldest first. Reads 100 at once unless `limit` was
+        """All events up to the newest, oldest first. Reads 100 per request unless `limit` is
         given."""
         filters, more = at_once(self._filters), True
         while more:
@@ -287,12 +288,12 @@ class AsyncEventListing:
             filters["after"], more = page.pagination.last_id, page.pagination.has_more
 
     async def page(self) -> EventPage:
-        """One page: 25 events unless `limit` was given. The next is after its `last_id`."""
+        """One page: 25 events unless `limit` is given. Its `last_id` is the `after` of the next."""
         return await self._make(list_events(self._filters))
 
 
 class AsyncEvents:
-    """What has happened, as far as the caller may see it."""
+    """The events that the caller may see."""
 
     def __init__(
         self, make: AsyncMake, follow: Callable[[StreamFilters], AsyncEventStream]
@@ -301,23 +302,23 @@ class AsyncEvents:
         self._follow = follow
 
     def list(self, **filters: Unpack[EventFilters]) -> AsyncEventListing:
-        """Events, the oldest first. Whoever goes on after the last that they have misses none.
-        Raises `Gone` where it is older than what is kept, when it is asked for."""
+        """Events, oldest first. A reader that continues `after` the last event it has misses none.
+        Reading raises `Gone` if that event is older than those that are kept."""
         return AsyncEventListing(self._make, filters)
 
     def stream(self, **filters: Unpack[StreamFilters]) -> AsyncEventStream:
-        """Events as they happen: from its beginning on, or from the first `after` an id."""
+        """Events as they happen: those from now on, or those `after` an id."""
         return self._follow(filters)
 
 
 class AsyncWebhooks:
-    """The receivers that are told of events."""
+    """The webhooks, which send events to receivers."""
 
     def __init__(self, make: AsyncMake) -> None:
         self._make = make
 
     async def list(self) -> tuple[Webhook, ...]:
-        """All webhooks, the newest first."""
+        """All webhooks, newest first."""
         return await self._make(list_webhooks())
 
     async def get(self, webhook_id: int) -> Webhook:
@@ -327,9 +328,9 @@ class AsyncWebhooks:
     async def create(
         self, *, idempotency_key: str | None = None, **webhook: Unpack[NewWebhook]
     ) -> WebhookWithSecret:
-        """Makes a webhook, which is told of events from then on; `idempotency_key` as in
-        `Products.create`. Raises `Conflict` where there are 20, `SecretLost` where the answer was
-        lost."""
+        """Creates a webhook, which is sent events from then on. `idempotency_key` works as in
+        `Products.create`. Raises `Conflict` if there are 20 webhooks already, `SecretLost` if the
+        response was lost."""
         return await self._make(create_webhook(webhook, idempotency_key))
 
     async def update(
@@ -339,29 +340,30 @@ class AsyncWebhooks:
         if_match: str | None = None,
         **changes: Unpack[WebhookChanges],
     ) -> Webhook:
-        """Changes what is given, and leaves the rest; `if_match` as in `Products.update`."""
+        """Changes the given fields and leaves the others. `if_match` works as in
+        `Products.update`."""
         return await self._make(update_webhook(webhook_id, changes, if_match))
 
     async def delete(self, webhook_id: int, *, if_match: str | None = None) -> None:
-        """Deletes a webhook: it is told of nothing any more; `if_match` as in `Products.update`."""
+        """Deletes a webhook and ends its deliveries. `if_match` as in `Products.update`."""
         await self._make(delete_webhook(webhook_id, if_match))
 
     async def rotate_secret(self, webhook_id: int) -> WebhookWithSecret:
-        """Gives a webhook another secret; for 24 hours the one before signs too. Raises
-        `SecretLost` where the answer was lost."""
+        """Gives a webhook a new secret; for 24 hours the old one signs too. Raises `SecretLost` if
+        the response was lost."""
         return await self._make(rotate_secret(webhook_id))
 
     async def test(self, webhook_id: int) -> None:
-        """Sends a webhook an event of type `ping`, once. Raises `Conflict` where it is disabled."""
+        """Sends a webhook an event of type `ping`, once. Raises `Conflict` if it is disabled."""
         await self._make(test_webhook(webhook_id))
 
     def deliveries(
         self, webhook_id: int, **filters: Unpack[DeliveryFilters]
     ) -> AsyncListing[Delivery]:
-        """What a webhook was and is to be sent, the newest first."""
+        """The deliveries of a webhook, newest first, including pending ones."""
         return AsyncListing(self._make, deliveries_of(webhook_id), filters)
 
     async def redeliver(self, webhook_id: int, delivery_id: int) -> None:
-        """Sends the event of a delivery once more, as a new one. Raises `Gone` where it is no
-        longer kept, `Conflict` where the webhook is disabled."""
+        """Sends the event of a delivery again, as a new delivery. Raises `Gone` if the event is no
+        longer kept, `Conflict` if the webhook is disabled."""
         await self._make(redeliver(webhook_id, delivery_id))

@@ -1,4 +1,4 @@
-"""What each operation asks of the service, and how its answer is read."""
+"""The operations: which request each sends, and how it reads the response."""
 
 import operator
 import re
@@ -31,16 +31,17 @@ Made = TypeVar("Made")
 
 JSON = {"content-type": "application/json"}
 WHOLE_PAGE = 100
-"""How many items to read at once where nobody says: the most, which takes the fewest requests."""
+"""The default page size for reading a whole list: the maximum, which takes the fewest requests."""
 
-# Neither fits the same text in two ways: of a long link, that would take for ever.
+# Neither matches the same text in two ways: with a long link, backtracking would take for ever.
 _NEXT = re.compile(r'<([^<>]*)>; *rel="next"')
 _CURSOR = re.compile(r"[?&]cursor=([^&]+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T]):
-    """One operation. `path` is below the base address, with the query; `read` takes a success."""
+    """One operation. `path` is relative to the base address and includes the query; `read` converts
+    a successful response."""
 
     method: str
     path: str
@@ -50,14 +51,14 @@ class Call(Generic[T]):
 
 
 def query(parameters: Mapping[str, Any]) -> str:
-    """Parameters as the query of an address, `?` included; nothing where there are none. One that
-    is None is left out."""
+    """Parameters as the query of an address, with the `?`; empty if there are none. Parameters that
+    are None are left out."""
     pairs = {name: _text(value) for name, value in parameters.items() if value is not None}
     return f"?{urlencode(pairs, quote_via=quote, safe='')}" if pairs else ""
 
 
 def at_once(filters: Mapping[str, Any]) -> dict[str, Any]:
-    """Filters by which a whole list is read: in the largest pages, unless they have a `limit`."""
+    """Filters for reading a whole list: with the largest page size unless they have a `limit`."""
     limit = filters.get("limit")
     return {**filters, "limit": WHOLE_PAGE if limit is None else limit}
 
@@ -74,11 +75,11 @@ def body(fields: Mapping[str, Any]) -> bytes:
 
 
 Part: TypeAlias = tuple[tuple[T, ...], str | None]
-"""Items of a list, and the cursor that stands before the next ones, if there are any (RFC 8288)."""
+"""Items of a list, and the cursor of the next ones, or None at the end (RFC 8288)."""
 
 
 class Pages(Generic[Item]):
-    """A list of `Item`s, in pages that are counted, or one behind the other."""
+    """A list of `Item`s, read by page numbers or by cursors."""
 
     def __init__(self, path: str, item: type[Item]) -> None:
         self._path = path
@@ -89,14 +90,14 @@ class Pages(Generic[Item]):
         return Call("GET", self._path + query({**filters, "page": number}), self._read_page)
 
     def behind(self, filters: Mapping[str, Any], cursor: str | None) -> Call[Part[Item]]:
-        """Reads the items that the cursor stands before; the first ones where it is None."""
+        """Reads the items after the cursor, or the first ones if it is None."""
         at = {} if cursor is None else {"cursor": cursor}
 
         def read(response: Response) -> Part[Item]:
             link = _NEXT.search(response.headers.get("link", ""))
             found = link and _CURSOR.search(link[1])
             following = found and unquote(found[1])
-            if following is not None and following == cursor:  # it would be read for ever
+            if following is not None and following == cursor:  # an endless loop
                 raise unexpected(response)
             return self._read_page(response).items, following
 
@@ -111,8 +112,8 @@ class Pages(Generic[Item]):
 
 
 class Kind(Pages[Item], Generic[Item, One, Made]):
-    """The operations on one kind of resource: a list has `Item`s, reading and changing one gives a
-    `One`, making one a `Made`."""
+    """The operations on one kind of resource. Lists have `Item`s, reading and changing one returns
+    a `One`, creating one a `Made`."""
 
     def __init__(self, path: str, item: type[Item], one: type[One], made: type[Made]) -> None:
         super().__init__(path, item)
@@ -124,7 +125,7 @@ class Kind(Pages[Item], Generic[Item, One, Made]):
         return Call("GET", self._at(id_), self._read_one)
 
     def create(self, fields: Mapping[str, Any], idempotency_key: str | None) -> Call[Made]:
-        """Makes one."""
+        """Creates one."""
         headers = {**JSON, **key_header(idempotency_key)}
         return Call("POST", self._path, self._read_made, headers, body(fields))
 
@@ -150,13 +151,13 @@ class Kind(Pages[Item], Generic[Item, One, Made]):
 
 
 def tagged(response: Response, kind: type) -> Any:
-    """The `data` of a success, with the entity tag of the resource where a `kind` has one."""
+    """The `data` of a successful response, with the entity tag if the `kind` has that field."""
     tag = {"etag": response.headers.get("etag")} if hasattr(kind, "etag") else {}
     return data_of(response, kind, **tag)
 
 
 ME = "me"
-"""In place of an id: the calling user."""
+"""Used instead of an id for the calling user."""
 
 PRODUCTS = Kind("/products", ProductItem, Product, Product)
 USERS = Kind("/users", UserItem, User, CreatedUser)
@@ -178,7 +179,7 @@ def list_events(filters: Mapping[str, Any]) -> Call[EventPage]:
             page = EventPage(_events(whole["data"]), _event_pagination(whole["pagination"]))
         except (KeyError, TypeError, ValueError, ArithmeticError) as error:
             raise unexpected(response) from error
-        if page.pagination.has_more and page.pagination.last_id == after:  # read for ever, too
+        if page.pagination.has_more and page.pagination.last_id == after:  # an endless loop
             raise unexpected(response)
         return page
 
@@ -186,19 +187,20 @@ def list_events(filters: Mapping[str, Any]) -> Call[EventPage]:
 
 
 def is_replayed(response: Response) -> bool:
-    """Whether an answer is that of an earlier request with the same key: it holds no secret."""
+    """Whether a response repeats that of an earlier request with the same key, without secrets."""
     return response.headers.get("idempotent-replayed") == "true"
 
 
 def key_header(idempotency_key: str | None) -> dict[str, str]:
-    """The header by which the service tells a repeated request; a new key unless one is given."""
+    """The header by which the service recognizes a repeated request: a new key unless one is
+    given."""
     if idempotency_key is None:
         return {"idempotency-key": str(uuid.uuid4())}
     return {"idempotency-key": _sendable("idempotency_key", idempotency_key)}
 
 
 def condition(if_match: str | None) -> dict[str, str]:
-    """The header that names the state to be changed, where one is given."""
+    """The `If-Match` header, if an entity tag is given."""
     return {} if if_match is None else {"if-match": _sendable("if_match", if_match)}
 
 
@@ -211,7 +213,7 @@ def _sendable(name: str, value: Any) -> str:
 
 
 def nothing(response: Response) -> None:
-    """Reads a success that says no more. Raises `UnexpectedAnswer` for another, such as a page that
-    a proxy gives in the service's place."""
+    """Reads a response without content. Raises `UnexpectedAnswer` for any other, such as a page
+    from a proxy."""
     if response.status not in (202, 204):
         raise unexpected(response)

@@ -1,4 +1,4 @@
-"""What a verified JSON Web Token says."""
+"""The claims of a verified JSON Web Token."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,10 +8,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """Who a token is about, and until when it holds.
+    """Who a token is about, and when it expires.
 
-    `subject` is the user's id as a text. `name` and `role` are those of a login token, and None in
-    others. `all` has every claim as it came.
+    `subject` is the user's id as text. `name` and `role` are set in login tokens and None in
+    others. `all` has every claim, unchanged.
     """
 
     subject: str
@@ -22,12 +22,12 @@ class Claims:
 
     @property
     def amr(self) -> tuple[str, ...]:
-        """By what the user signed in (RFC 8176), such as `pwd` and `otp`: of an ID token."""
+        """How the user signed in (RFC 8176), such as `pwd` and `otp`. Only in ID tokens."""
         return tuple(self.all.get("amr", ()))
 
     @property
     def acr(self) -> str | None:
-        """`2` for two factors, `1` for one: of an ID token, None in others."""
+        """`2` for two factors, `1` for one. Only in ID tokens, None in others."""
         return self.all.get("acr")
 
     @property

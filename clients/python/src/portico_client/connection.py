@@ -1,13 +1,13 @@
-"""Where the service is and which certificates are trusted: arguments, else the environment.
+"""The service's addresses, the credential and trusted certificates: arguments or the environment.
 
-| argument | variable | without either |
+| argument | variable | default |
 |---|---|---|
 | `api_key` | `PORTICO_API_KEY` | |
 | `base_url` | `PORTICO_BASE_URL` | `https://localhost:8443/v1` |
-| `auth_url` | `PORTICO_AUTH_URL` | `auth` in the place of the base's last part |
+| `auth_url` | `PORTICO_AUTH_URL` | `base_url` with its last segment replaced by `auth` |
 | `ca` | `PORTICO_CA` | the authorities that httpx trusts |
 
-Where `base_url` is given, `PORTICO_AUTH_URL` is not looked at: it is that of another base.
+If `base_url` is given, `PORTICO_AUTH_URL` is ignored: it belongs to another base.
 """
 
 import os
@@ -25,7 +25,7 @@ Authorities = str | os.PathLike[str] | ssl.SSLContext
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """The API's base address and that of its authorization server, without a slash at the end."""
+    """The addresses of the API and its authorization server, without trailing slashes."""
 
     base: str
     auth: str
@@ -41,13 +41,13 @@ def addresses(base_url: str | None, auth_url: str | None) -> Addresses:
 
 
 def authority(auth_url: str | None) -> str:
-    """The authorization server's address, for who needs no other. Raises as `addresses` does."""
+    """The authorization server's address, without the API's. Raises as `addresses` does."""
     known = _given(auth_url, "PORTICO_AUTH_URL")
     return addresses(None, None).auth if known is None else address(known)
 
 
 def address(text: str) -> str:
-    """An address without a slash at the end. Raises ValueError for one that is not https."""
+    """An address without a trailing slash. Raises ValueError for one that is not https."""
     parts = urlsplit(text)
     if parts.scheme != "https" or not parts.hostname:
         # The service refuses plain HTTP, but by then the credential would have leaked.
@@ -58,14 +58,14 @@ def address(text: str) -> str:
 
 
 def trusted(ca: Authorities | None) -> ssl.SSLContext | bool:
-    """What httpx is to verify certificates against: a file of authorities in PEM, or a context.
-    Raises ValueError for a file that cannot be read, or is none."""
+    """What httpx verifies certificates against. `ca` is a PEM file of authorities, or a context.
+    Raises ValueError if the file cannot be read or holds no certificates."""
     if isinstance(ca, ssl.SSLContext):
         return ca
     given = _given(ca, "PORTICO_CA")
     if given is None:
         return True
-    if given == "":  # else it would be the system's
+    if given == "":  # it would load the system's authorities
         raise ValueError("ca is empty")
     try:
         return ssl.create_default_context(cafile=given)
@@ -78,15 +78,15 @@ Given = TypeVar("Given", bound=str | os.PathLike[str])
 
 
 def _given(argument: Given | None, variable: str) -> Given | str | None:
-    """An argument, also one that is empty; else what a variable says, unless that is empty."""
+    """The argument, even if it is empty; otherwise the variable, unless that is empty."""
     return os.environ.get(variable) or None if argument is None else argument
 
 
 def chosen(api_key: str | None, auth: Credential | None) -> str | Credential:
-    """The credential to use. Raises ValueError where there are two, or none."""
+    """The credential to use. Raises ValueError if there are two, or none."""
     if api_key is not None and auth is not None:
         raise ValueError("give api_key or auth, not both")
-    if api_key == "":  # never taken for none: the key of the environment is somebody else's
+    if api_key == "":  # not ignored: the key of the environment may be somebody else's
         raise ValueError("api_key is empty")
     found = auth if auth is not None else _given(api_key, "PORTICO_API_KEY")
     if found is None:

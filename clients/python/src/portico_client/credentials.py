@@ -1,4 +1,4 @@
-"""Ways to sign in other than by API key. None of them shows a secret when it is printed."""
+"""Credentials other than API keys. Printing one shows no secret."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,10 +12,10 @@ from portico_client.claims import Claims
 class Login:
     """Signs in by e-mail and password for a JSON Web Token.
 
-    The client signs in at the first call, refreshes the token before it ends, and signs in again
-    where that is not possible. `otp` is called at each sign-in, for accounts with a second factor:
-    it returns the code that the authenticator app shows, or a recovery code. After a code was
-    refused the next call asks for another; the same one is not sent again.
+    The client signs in at the first call, refreshes the token before it expires, and signs in again
+    if that is not possible. `otp` is called at each sign-in, for accounts with a second factor: it
+    returns the code that the authenticator app shows, or a recovery code. After a code was refused,
+    the next call asks for another; the same code is not sent again.
     """
 
     email: str
@@ -38,14 +38,15 @@ class SessionLogin:
 
 @dataclass(frozen=True, slots=True)
 class OAuthTokens:
-    """What an application holds of a user who signed in by OAuth.
+    """The tokens of a user who signed in to an application by OAuth.
 
-    A refresh token is good for one use, and its reuse ends all: the call that renews the tokens
-    calls `on_change` with the new ones before it goes on, so that they can be stored; under
-    `AsyncClient` it may be `async`. What it raises that call raises, and the next call calls it
-    again first. Calls that come meanwhile use the new tokens and do not wait for it, so it may make
-    calls itself. `scopes` is what the user granted; `identity` is who signed in, where `openid` was
-    asked for. Without a `refresh_token` the tokens end with the access token.
+    A refresh token can be used once; reusing it revokes all tokens. So the call that renews the
+    tokens calls `on_change` with the new ones before it continues, to store them; with
+    `AsyncClient` it may be `async`. If `on_change` raises an error, the call raises it too, and the
+    next call calls `on_change` again first. Other calls meanwhile use the new tokens and do not
+    wait, so `on_change` may make calls itself. `scopes` are those that the user granted; `identity`
+    is who signed in, if `openid` was requested. Without a `refresh_token` the tokens cannot be
+    renewed.
     """
 
     access_token: str = field(repr=False)

@@ -1,4 +1,4 @@
-"""The two ways to do what flows ask for, over httpx: for callers that block, and for asyncio."""
+"""The two drivers that run flows over httpx: a synchronous one, and one for asyncio."""
 
 import asyncio
 import contextlib
@@ -29,20 +29,20 @@ from portico_client.retries import MOST, Retries
 
 T = TypeVar("T")
 NEVER = threading.Event()
-"""Set by nobody."""
+"""An event that is never set."""
 
 TURN_SECONDS = 0.1
-"""As long as a thread waits for others before it looks whether it still has to."""
+"""How long a thread waits for its turn before it checks whether it was closed."""
 
 Parts = TypeVar("Parts", Iterator[bytes], AsyncIterator[bytes])
 
 LARGEST = 2**28
-"""In bytes, unpacked: of an answer. A page of 100 events has less, whatever they tell, where the
-server has the `body_limit` that it comes with."""
+"""The largest response, in bytes after decompression. With the server's default `body_limit`, any
+page of 100 events is smaller."""
 
 SILENCE_SECONDS = 45.0
-"""A stream on which nothing came for so long is taken for broken: the service sends a comment each
-15 seconds."""
+"""A stream without data for so long counts as broken: the service sends a comment every 15
+seconds."""
 
 
 class _Options(TypedDict, total=False):
@@ -55,17 +55,17 @@ class _Options(TypedDict, total=False):
 
 
 class Options(_Options, total=False):
-    """What everything that talks to the service takes, beside its own arguments.
+    """Options of all classes that send requests.
 
-    - `ca`: a PEM file with the authorities to trust, or an `ssl.SSLContext`; else the file that
-      `PORTICO_CA` names; else those that httpx trusts.
-    - `timeout`: seconds to wait for a connection, and for each part of an answer (30).
-    - `retries`: how often to repeat a request at most, 0 to 3 (3).
-    - `patience`: the longest `Retry-After` to wait for, in seconds (60, which is enough for the
-      window of a minute); a longer one is raised at once.
-    - `clock`, `sleep`, `random`: the time in Unix seconds, how to wait, and random numbers from 0
-      to 1, for tests.
-    - `transport`: what sends requests in the place of httpx's own.
+    - `ca`: a PEM file of authorities to trust, or an `ssl.SSLContext`. Default: the file named by
+      `PORTICO_CA`, or the authorities that httpx trusts.
+    - `timeout`: seconds to wait for a connection, and for each part of a response. Default: 30.
+    - `retries`: the maximum number of retries of a request, 0 to 3. Default: 3.
+    - `patience`: the longest `Retry-After` to wait for, in seconds; a longer one raises the error
+      immediately. Default: 60, which is enough for the minute's window.
+    - `clock`, `sleep`, `random`: replace the time in Unix seconds, the waiting, and random numbers
+      from 0 to 1 in tests.
+    - `transport`: replaces httpx's own transport.
     """
 
     sleep: Callable[[float], None]
@@ -81,13 +81,13 @@ class AsyncOptions(_Options, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Body(Generic[Parts]):
-    """What is still to come of an answer."""
+    """The unread body of a streamed response."""
 
     answer: httpx.Response
     parts: Parts
 
     def wake(self) -> None:
-        """Has the thread that waits for a part of it find the end."""
+        """Makes a thread that waits for the next part find the end."""
         stream = self.answer.extensions.get("network_stream")
         connection = stream and stream.get_extra_info("socket")
         if connection is not None:
@@ -96,7 +96,7 @@ class Body(Generic[Parts]):
 
 
 class _Whole:
-    """An answer that is read to its end, unless that never comes."""
+    """Collects a response body up to the size limit."""
 
     def __init__(self, request: Request) -> None:
         self._request = request
@@ -104,7 +104,7 @@ class _Whole:
         self._size = 0
 
     def add(self, part: bytes) -> None:
-        """Raises `UnexpectedAnswer` where it becomes too large."""
+        """Adds a part. Raises `UnexpectedAnswer` if the body becomes too large."""
         self._parts.append(part)
         self._size += len(part)
         if self._size > LARGEST:
@@ -113,19 +113,19 @@ class _Whole:
 
     @property
     def content(self) -> bytes:
-        """All of it."""
+        """The whole body."""
         return b"".join(self._parts)
 
 
 class Closed(RuntimeError):
-    """Somebody else has closed what this one waited for; httpx has RuntimeError for that, too."""
+    """The client or stream was closed while this waited. httpx raises RuntimeError for that too."""
 
     def __init__(self) -> None:
         super().__init__("it was closed meanwhile")
 
 
 class Closing(ABC):
-    """What `with` closes at its end."""
+    """A context manager that closes itself."""
 
     @abstractmethod
     def close(self) -> None: ...
@@ -138,7 +138,7 @@ class Closing(ABC):
 
 
 class AsyncClosing(ABC):
-    """What `async with` closes at its end."""
+    """An asynchronous context manager that closes itself."""
 
     @abstractmethod
     async def close(self) -> None: ...
@@ -162,8 +162,8 @@ class Driver:
         self._lock = threading.Lock()
 
     def run(self, flow: Flow[T], closing: threading.Event = NEVER) -> T:
-        """What a flow returns; raises what it raises, and `Closed` where it pauses or waits for
-        others, so that no answer is on its way, and `closing` is set meanwhile."""
+        """Runs a flow and returns its result. Raises what the flow raises, and `Closed` if
+        `closing` is set while it pauses or waits for its turn, when no response is under way."""
         try:
             wanted = next(flow)
             while True:
@@ -248,8 +248,8 @@ class AsyncDriver:
         self._closed = False
 
     async def run(self, flow: Flow[T]) -> T:
-        """What a flow returns; raises what it raises, and `Closed` where it pauses, so that no
-        answer is on its way, and this is closed."""
+        """Runs a flow and returns its result. Raises what the flow raises, and `Closed` if this is
+        closed while it pauses, when no response is under way."""
         try:
             wanted = next(flow)
             while True:
@@ -266,7 +266,7 @@ class AsyncDriver:
             flow.close()
 
     async def close(self) -> None:
-        """Closes its connections, once what is being renewed is there, or pauses."""
+        """Closes the connections, after renewals under way have finished; pauses end at once."""
         self._closed = True
         while self._pauses:
             self._pauses.pop().reschedule(0)
@@ -285,8 +285,8 @@ class AsyncDriver:
         if isinstance(wanted, Tell):
             told = wanted.listener(wanted.value)
             return await told if inspect.isawaitable(told) else told
-        # A refresh token is good for one use: were the task that uses it cancelled meanwhile, the
-        # answer with its successor would be lost to all.
+        # A refresh token can be used once. If the task that uses it were cancelled, the response
+        # with its successor would be lost, so this runs in a shielded task of its own.
         run = self._run_alone if isinstance(wanted, Alone) else self.run
         task = asyncio.ensure_future(run(wanted.flow))
         self._whole.add(task)
@@ -332,7 +332,7 @@ class AsyncDriver:
 
 
 def _check(options: _Options, known: type[_Options]) -> None:
-    """Raises TypeError for an option that there is not, ValueError for an impossible one."""
+    """Raises TypeError for an unknown option, ValueError for an invalid one."""
     if unknown := options.keys() - known.__annotations__.keys():
         raise TypeError(f"there is no option {', '.join(sorted(unknown))}")
     if not options.get("timeout", 1) > 0:
@@ -348,7 +348,7 @@ def _retries(options: _Options) -> Retries:
 
 
 def _shared(options: _Options) -> dict[str, Any]:
-    """What both clients of httpx are made with."""
+    """The arguments of both httpx clients."""
     return {
         "verify": trusted(options.get("ca")),
         "timeout": options.get("timeout", 30.0),
@@ -356,13 +356,13 @@ def _shared(options: _Options) -> dict[str, Any]:
             "accept": "application/json",
             "user-agent": f"portico-client/{version('portico-client')}",
         },
-        # The session's cookie is a credential like others, sent where we say and nowhere else.
+        # Access sends the session cookie itself, so httpx must not store or send any.
         "cookies": CookieJar(DefaultCookiePolicy(allowed_domains=[])),
     }
 
 
 def _built(http: httpx.Client | httpx.AsyncClient, request: Request) -> httpx.Request:
-    headers = httpx.Headers(request.headers, encoding="utf-8")  # the id of a stream's last event
+    headers = httpx.Headers(request.headers, encoding="utf-8")  # for Last-Event-ID
     try:
         built = http.build_request(
             request.method, request.url, headers=headers, content=request.content

@@ -1,7 +1,7 @@
-"""What can go wrong. Errors of the API are drawn with their statuses and codes:
+"""The exceptions. Those for errors of the API are shown with their statuses and codes:
 
     PorticoError
-    ├── APIError                         any answer that is not a success
+    ├── APIError                         any response that is not a success
     │   ├── ValidationError              400, 422  VALIDATION_ERROR
     │   ├── AuthenticationRequired       401  AUTHENTICATION_REQUIRED
     │   ├── PermissionDenied             403  PERMISSION_DENIED
@@ -18,16 +18,16 @@
     │   ├── RateLimited                  429  RATE_LIMITED
     │   ├── InternalError                500  INTERNAL_ERROR
     │   ├── ServiceUnavailable           503  SERVICE_UNAVAILABLE
-    │   └── OAuthError                   what the OAuth endpoints and callbacks say (RFC 6749)
-    ├── ConnectionFailed                 no answer came
-    │   └── UntrustedCertificate         the server could not prove who it is
-    ├── UnexpectedAnswer                 an answer that cannot be understood
-    ├── SecretLost                       an answer that held a new secret was lost
-    ├── CallbackRejected                 a callback that does not answer our authorization request
-    ├── InvalidToken                     a JSON Web Token that must not be believed
-    └── InvalidDelivery                  a delivery that must not be believed
+    │   └── OAuthError                   errors of OAuth endpoints and callbacks (RFC 6749)
+    ├── ConnectionFailed                 there was no response
+    │   └── UntrustedCertificate         the server's certificate is not trusted
+    ├── UnexpectedAnswer                 a response that cannot be understood
+    ├── SecretLost                       the response with a new secret was lost
+    ├── CallbackRejected                 a callback that does not belong to the authorization
+    ├── InvalidToken                     a JSON Web Token that must not be trusted
+    └── InvalidDelivery                  a webhook delivery that must not be trusted
 
-An answer with a code that is not here, of a newer server, is an `APIError` itself.
+A response with a code that is not listed here, from a newer server, raises `APIError` itself.
 """
 
 from collections.abc import Sequence
@@ -36,23 +36,23 @@ from typing import ClassVar
 
 
 class PorticoError(Exception):
-    """Whatever this library raises, but for wrong arguments."""
+    """The base of all errors of this library, except those for wrong arguments."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing wrong with one field of a request; `field` is a dotted path."""
+    """A problem with one field of a request; `field` is a dotted path."""
 
     field: str
     message: str
 
 
 class APIError(PorticoError):
-    """The service answered, and not with success.
+    """The service responded with an error.
 
-    `status` is that of HTTP; `code` is for programs and stays; `message` is for people; `details`
-    names every faulty field; `request_id` names the request in the server's log, None where
-    something else answered. `retry_after` is in seconds, where the answer says so.
+    `status` is the HTTP status; `code` is stable, for programs; `message` is for people; `details`
+    has every faulty field; `request_id` identifies the request in the server's log and is None if
+    something else responded. `retry_after` is in seconds, None if the response has none.
     """
 
     CODE: ClassVar[str] = ""
@@ -88,13 +88,13 @@ class ValidationError(APIError):
 
 
 class AuthenticationRequired(APIError):
-    """There is no credential, or none that is valid."""
+    """The credential is missing or not valid."""
 
     CODE = "AUTHENTICATION_REQUIRED"
 
 
 class PermissionDenied(APIError):
-    """The caller is known and may not do this."""
+    """The caller is not allowed to do this."""
 
     CODE = "PERMISSION_DENIED"
 
@@ -106,13 +106,13 @@ class NotFound(APIError):
 
 
 class MethodNotAllowed(APIError):
-    """The path exists and does not take this method."""
+    """The path does not support this method."""
 
     CODE = "METHOD_NOT_ALLOWED"
 
 
 class NotAcceptable(APIError):
-    """The server has no media type that was asked for."""
+    """The server cannot respond with the requested media type."""
 
     CODE = "NOT_ACCEPTABLE"
 
@@ -124,19 +124,19 @@ class RequestTimeout(APIError):
 
 
 class Duplicate(APIError):
-    """A value that must be unique is taken."""
+    """A value that must be unique is already taken."""
 
     CODE = "DUPLICATE_RESOURCE"
 
 
 class Conflict(APIError):
-    """The present state of the resource forbids this."""
+    """The current state of the resource does not allow this."""
 
     CODE = "CONFLICT"
 
 
 class Gone(APIError):
-    """What is asked for was there, and is no longer kept."""
+    """What was requested existed, but is no longer kept."""
 
     CODE = "GONE"
 
@@ -144,49 +144,49 @@ class Gone(APIError):
 class PreconditionFailed(APIError):
     """The resource has changed since its entity tag was read.
 
-    After a connection that broke, the change may be one's own: read the resource to see.
+    After a broken connection, the change may be the caller's own: read the resource to find out.
     """
 
     CODE = "PRECONDITION_FAILED"
 
 
 class PayloadTooLarge(APIError):
-    """The body is larger than the server takes."""
+    """The body is larger than the server accepts."""
 
     CODE = "PAYLOAD_TOO_LARGE"
 
 
 class UnsupportedMediaType(APIError):
-    """The body is of a kind that the server does not read."""
+    """The server does not accept this media type."""
 
     CODE = "UNSUPPORTED_MEDIA_TYPE"
 
 
 class RateLimited(APIError):
-    """A window of the account's plan is exhausted; `retry_after` seconds on it begins anew."""
+    """A rate limit of the account's plan is exhausted; it resets after `retry_after` seconds."""
 
     CODE = "RATE_LIMITED"
 
 
 class InternalError(APIError):
-    """A fault of the service."""
+    """The service failed unexpectedly."""
 
     CODE = "INTERNAL_ERROR"
 
 
 class ServiceUnavailable(APIError):
-    """The service cannot work just now; `retry_after` says when it may be asked again."""
+    """The service is temporarily unavailable; `retry_after` says when to try again."""
 
     CODE = "SERVICE_UNAVAILABLE"
 
 
 class OAuthError(APIError):
-    """An OAuth endpoint, or the callback, said no. `code` is its `error` (RFC 6749 §4.1.2.1, §5.2),
+    """An error from an OAuth endpoint or callback. `code` is its `error` (RFC 6749 §4.1.2.1, §5.2),
     such as `access_denied` or `invalid_grant`; `status` is 0 for a callback."""
 
 
 class ConnectionFailed(PorticoError):
-    """No answer came. `sent` tells whether the request may have been carried out all the same."""
+    """There was no response. `sent` is whether the request may have been carried out anyway."""
 
     def __init__(self, message: str, *, sent: bool = True) -> None:
         super().__init__(message)
@@ -194,38 +194,38 @@ class ConnectionFailed(PorticoError):
 
 
 class UntrustedCertificate(ConnectionFailed):
-    """The server's certificate comes from an authority that is not trusted here."""
+    """The server's certificate is not from a trusted authority."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, sent=False)
 
 
 class UnexpectedAnswer(PorticoError):
-    """A success that this version of the library cannot understand, an answer of more than 256 MiB,
-    or a message of a stream of more than 16."""
+    """A successful response that this version of the library cannot understand, a response larger
+    than 256 MiB, or a stream's message larger than 16 MiB."""
 
 
 class SecretLost(PorticoError):
-    """The answer that held a new secret was lost on the way. The service shows a secret once.
+    """The response with a new secret was lost, and the service shows a secret only once.
 
-    Of an API key, the old one works for 24 hours more, or until its own earlier end: have an admin
-    make another key in that time. Of a webhook, rotate the secret; for 24 hours both sign.
+    A rotated API key still works for 24 hours, or until its own earlier expiry: have an admin
+    create another key in that time. For a webhook, rotate the secret; for 24 hours both sign.
     """
 
 
 class CallbackRejected(PorticoError):
-    """The callback is no answer to this authorization request; its code was not sent anywhere."""
+    """The callback does not belong to this authorization; its code was not sent anywhere."""
 
 
 class InvalidToken(PorticoError):
-    """A JSON Web Token that must not be believed; the message says which check it failed."""
+    """A JSON Web Token that must not be trusted; the message says which check it failed."""
 
 
 class InvalidDelivery(PorticoError):
-    """A webhook's delivery that must not be believed; the message says which check it failed."""
+    """A webhook delivery that must not be trusted; the message says which check it failed."""
 
 
 BY_CODE: dict[str, type[APIError]] = {
     kind.CODE: kind for kind in APIError.__subclasses__() if kind.CODE
 }
-"""The class of every code."""
+"""The exception class for each code."""

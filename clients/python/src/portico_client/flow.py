@@ -1,7 +1,7 @@
-"""What the logic asks of the outside world, so that it does no I/O itself.
+"""The operations that the library's logic requests, so that it does no I/O itself.
 
-A `Flow` is a generator: it yields what is to be done, is sent what came of it, and returns its
-result. `drivers` does these things, once for callers that block and once for asyncio.
+A `Flow` is a generator: it yields an operation, is sent its outcome, and returns its own result.
+`drivers` carries the operations out, once synchronously and once for asyncio.
 """
 
 from collections.abc import Callable, Generator, Mapping
@@ -13,9 +13,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """To be sent, once. Gives a `Response`; raises `ConnectionFailed` where none came.
+    """Sends a request once. Returns a `Response`; raises `ConnectionFailed` if there is none.
 
-    Of one that is `streamed`, a success is given before its body is there.
+    If it is `streamed`, a successful response is returned before its body has arrived.
     """
 
     method: str
@@ -27,54 +27,54 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """An answer; the names of its headers are looked up in lower case."""
+    """A response. The names of its headers are looked up in lower case."""
 
     status: int
     headers: Mapping[str, str]
     content: bytes = field(repr=False)
     body: Any = field(default=None, repr=False)
-    """What `Part` and `Shut` take, of a request that was streamed."""
+    """The body of a streamed response, for `Part` and `Shut`."""
     at: float = 0.0
-    """When it came, in Unix seconds."""
+    """When the response arrived, in Unix seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The next part of a body, to be waited for. Gives b"" at the end; raises `ConnectionFailed`
-    where it breaks off."""
+    """Waits for the next part of a body. Returns b"" at the end; raises `ConnectionFailed` if the
+    connection breaks."""
 
     body: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Shut:
-    """A body to be closed, wherever it is."""
+    """Closes a body, read to its end or not."""
 
     body: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """To be waited, in seconds."""
+    """Waits for some seconds."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """To be run to its end, even if whoever waits for it gives up. Gives what it returns."""
+    """Runs a flow to its end, even if the caller is cancelled. Returns the flow's result."""
 
     flow: "Flow[Any]"
 
 
 @dataclass(frozen=True, slots=True)
 class Alone(Whole):
-    """The same, while no other `Alone` of the same driver is."""
+    """Like `Whole`, but only one `Alone` of a driver runs at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """To be called with the value; what it returns is awaited, where that is possible."""
+    """Calls a listener with the value, and awaits its result if that is awaitable."""
 
     listener: Callable[[Any], Any]
     value: Any = field(repr=False)

@@ -1,10 +1,10 @@
-"""Events as they happen, over connections that break.
+"""Events as they happen, over connections that may break.
 
-A stream goes on after the last event that came whole: whatever ended the connection, the next one
-asks for what came after it (`Last-Event-ID`), so that none is missed and none comes twice. The
-first connection is made like any call. Later ones are tried for as long as it takes, with delays up
-to half a minute, unless the service refuses them for good: by a 4xx other than 429, or by a
-`Retry-After` beyond the client's patience. A 204 says that there is nothing more, and ends it.
+A stream resumes after the last event that arrived completely: whatever ended the connection, the
+next one requests the events after it (`Last-Event-ID`), so none is missed and none comes twice. The
+first connection is made like any call. Later ones are retried for as long as it takes, with delays
+of up to half a minute, unless the service refuses for good: by a 4xx other than 429, or by a
+`Retry-After` beyond the client's patience. A 204 ends the stream.
 """
 
 import contextlib
@@ -30,10 +30,10 @@ EVENT_STREAM = "text/event-stream"
 
 
 class Following:
-    """One stream of events, and where it is."""
+    """One stream of events, and its position."""
 
     def __init__(self, access: Access, retries: Retries, filters: StreamFilters) -> None:
-        """Without `after`, it begins now."""
+        """Without `after`, the stream begins with new events."""
         rest = dict(filters)
         after = rest.pop("after", None)
         self._access = access
@@ -44,21 +44,21 @@ class Following:
         self._messages: deque[Message] = deque()
         self._begun = False
         self._delays = retries.endless_delays()
-        """Before the next connections, until one of them tells something."""
+        """The delays before the next connections; reset once one of them delivers data."""
         self.body: Any = None
-        """Of the answer that is being read, if there is one."""
+        """The body of the response that is being read, or None."""
         self.closed = False
-        """Set by whoever wants no more events, and where there are no more."""
+        """Set to end the stream, by its user or by the service."""
 
     def begin(self) -> Flow[None]:
-        """Begins, unless it has. Raises `APIError` where the service refuses the stream,
+        """Opens the stream unless it is open. Raises `APIError` if the service refuses it,
         `ConnectionFailed` and `UnexpectedAnswer`."""
         if not self._begun:
             yield from self._connect()
             self._begun = True
 
     def received(self) -> Event | None:
-        """The next event that is here already, if there is one. Raises `UnexpectedAnswer`."""
+        """The next event that has already arrived, or None. Raises `UnexpectedAnswer`."""
         while self._messages and not self.closed:
             message = self._messages.popleft()
             self._last_id = message.last_id or self._last_id
@@ -67,7 +67,8 @@ class Following:
         return None
 
     def next(self) -> Flow[Event | None]:
-        """The next event, waited for; None once this is closed. Raises as `begin` does."""
+        """Waits for the next event and returns it, or None once this is closed. Raises as `begin`
+        does."""
         while (yield from self.more()):
             event = self.received()
             if event is not None:
@@ -75,8 +76,8 @@ class Following:
         return None
 
     def more(self) -> Flow[bool]:
-        """Waits until something is `received`; whether it is, for not once this is closed. Raises
-        as `begin` does."""
+        """Waits until a message has arrived. Returns False once this is closed. Raises as `begin`
+        does."""
         while not self.closed:
             if self._messages:
                 return True
@@ -114,7 +115,7 @@ class Following:
             headers["last-event-id"] = self._last_id
         response = yield from self._access.open(self._path, headers)
         self.body, self._parser = response.body, Parser()
-        if response.status == 204:  # the standard's way to tell clients not to come back
+        if response.status == 204:  # by the standard: do not reconnect
             self.closed = True
         elif not response.headers.get("content-type", "").startswith(EVENT_STREAM):
             yield from self._end()

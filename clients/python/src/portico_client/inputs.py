@@ -1,7 +1,7 @@
-"""What is sent: the fields of new resources, of changes, and the filters of lists.
+"""The fields of new resources and of changes, and the filters of lists.
 
-What is left out of a change stays; what is left out of a new resource takes the service's default.
-A filter that is None is as if left out.
+A field left out of a change keeps its value; a field left out of a new resource gets the service's
+default. A filter that is None counts as left out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,8 +13,8 @@ from portico_client.models import Image, KeyType, Role, Scope, Status, Theme, We
 
 
 class ProductFilters(TypedDict, total=False):
-    """Which products to list. `limit` is the size of a page, 1 to 100; `search` finds products with
-    every word in name or description; `status` is `active` where it is left out."""
+    """Which products to list. `limit` is the page size, 1 to 100; `search` finds products with
+    every word in name or description; `status` defaults to `active`."""
 
     limit: int | None
     category: str | None
@@ -26,7 +26,7 @@ class ProductFilters(TypedDict, total=False):
 
 
 class UserFilters(TypedDict, total=False):
-    """Which users to list, and in which order; the newest first where nothing is said."""
+    """Which users to list, and in which order. Default: newest first."""
 
     limit: int | None
     sort: Literal["name", "email", "created_at"] | None
@@ -35,21 +35,21 @@ class UserFilters(TypedDict, total=False):
 
 
 class StreamFilters(TypedDict, total=False):
-    """Which events to be told. `after` is the id of the last event that the caller has, 0 for all
-    that are kept; `type` takes several, comma-separated, and `user.*` for all of a noun."""
+    """Which events to receive. `after` is the id of the last event that the caller has, 0 for all
+    that are kept; `type` is one type or several, comma-separated; `user.*` means all of a noun."""
 
     after: int | None
     type: str | None
 
 
 class EventFilters(StreamFilters, total=False):
-    """Which events to list: the oldest first. `limit` is the size of a page, 1 to 100."""
+    """Which events to list, oldest first. `limit` is the page size, 1 to 100."""
 
     limit: int | None
 
 
 class NewProduct(TypedDict):
-    """A product to be made."""
+    """A product to create."""
 
     name: str
     category: str
@@ -63,7 +63,7 @@ class NewProduct(TypedDict):
 
 
 class ProductChanges(TypedDict, total=False):
-    """Changes of a product; `images` and `metadata` are replaced whole."""
+    """Changes of a product. `images` and `metadata` are replaced as a whole."""
 
     name: str
     category: str
@@ -77,7 +77,7 @@ class ProductChanges(TypedDict, total=False):
 
 
 class NewUser(TypedDict):
-    """A user to be made; a viewer where no role is given."""
+    """A user to create. `role` defaults to `viewer`."""
 
     name: str
     email: str
@@ -86,7 +86,7 @@ class NewUser(TypedDict):
 
 
 class PreferencesChanges(TypedDict, total=False):
-    """Changes of what a user prefers."""
+    """Changes of a user's preferences."""
 
     theme: Theme
     language: str
@@ -94,7 +94,7 @@ class PreferencesChanges(TypedDict, total=False):
 
 
 class UserChanges(TypedDict, total=False):
-    """Changes of a user. Whoever changes their own password gives `current_password` too."""
+    """Changes of a user. Changing one's own e-mail or password requires `current_password`."""
 
     name: str
     email: str
@@ -106,16 +106,16 @@ class UserChanges(TypedDict, total=False):
 
 
 class ApiKeyFilters(TypedDict, total=False):
-    """Whose keys to list: the caller's unless `user_id` is given. `limit` is the size of a page, 1
-    to 100."""
+    """Whose keys to list: the caller's unless `user_id` is given. `limit` is the page size, 1 to
+    100."""
 
     user_id: int | None
     limit: int | None
 
 
 class NewApiKey(TypedDict):
-    """A key to be made. What is left out is as wide as it may be: all scopes of its owner, used
-    from anywhere, without an end."""
+    """A key to create. By default it is unrestricted: it has all scopes of its owner, can be used
+    from anywhere, and does not expire."""
 
     name: str
     type: KeyType
@@ -126,8 +126,7 @@ class NewApiKey(TypedDict):
 
 
 class NewWebhook(TypedDict):
-    """A receiver to be told of events. `types` are those of events, `product.*` for all of a noun,
-    or `*` for all."""
+    """A webhook to create. `types` are event types; `product.*` means all of a noun, `*` all."""
 
     url: str
     types: Sequence[str]
@@ -135,7 +134,7 @@ class NewWebhook(TypedDict):
 
 
 class WebhookChanges(TypedDict, total=False):
-    """Changes of a webhook. Disabling it drops what it has not been sent."""
+    """Changes of a webhook. Disabling it drops its pending deliveries."""
 
     url: str
     types: Sequence[str]
@@ -144,6 +143,6 @@ class WebhookChanges(TypedDict, total=False):
 
 
 class DeliveryFilters(TypedDict, total=False):
-    """`limit` is the size of a page, 1 to 100."""
+    """`limit` is the page size, 1 to 100."""
 
     limit: int | None

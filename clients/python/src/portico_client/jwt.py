@@ -25,13 +25,13 @@ ALGORITHM = "RS256"
 LONGEST = 16_384
 SMALLEST_KEY_BITS = 2048
 BITS_PER_CHARACTER = 6
-"""Of base64url, in which a key set writes numbers."""
+"""A key set writes numbers in base64url, which has 6 bits per character."""
 
 
 def key_id(token: str) -> str:
-    """Which key a token says it is signed with. Raises `InvalidToken`.
+    """The id of the key that a token says it is signed with. Raises `InvalidToken`.
 
-    Nothing else of the header is believed: not where a key is to be found, nor which it is.
+    Nothing else in the header is trusted, such as a key or the URL of one.
     """
     if len(token) > LONGEST or token.count(".") != 2:
         raise InvalidToken("it is not a signed JSON Web Token")
@@ -47,7 +47,7 @@ def key_id(token: str) -> str:
 
 
 def public_keys(key_set: Any) -> dict[str, PublicKey]:
-    """The keys of a key set (RFC 7517) that can verify tokens; others are left out."""
+    """The keys of a key set (RFC 7517) that can verify tokens. Others are left out."""
     found: dict[str, PublicKey] = {}
     for one in key_set["keys"]:
         with contextlib.suppress(JoseError, KeyError, TypeError, ValueError, AttributeError):
@@ -64,7 +64,7 @@ def _usable(key: Any) -> bool:
 
 
 def verified(token: str, key: PublicKey, *, issuer: str, audience: str, now: float) -> Claims:
-    """What a token says, if all of it is right: signature, `exp`, `nbf`, `iss` and `aud`.
+    """The claims of a token, after checking its signature, `exp`, `nbf`, `iss` and `aud`.
 
     `now` is in Unix seconds. Raises `InvalidToken`.
     """

@@ -1,4 +1,4 @@
-"""What each operation on API keys asks of the service, and how its answer is read."""
+"""The operations on API keys: which request each sends, and how it reads the response."""
 
 import operator
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ def get_key(key_id: int) -> Call[ApiKey]:
 
 
 def create_key(fields: Mapping[str, Any], idempotency_key: str | None) -> Call[ApiKeyWithSecret]:
-    """Makes one."""
+    """Creates one."""
     end = fields.get("expires_at")
     if isinstance(end, datetime):
         fields = {**fields, "expires_at": end.astimezone().isoformat()}
@@ -30,7 +30,7 @@ def create_key(fields: Mapping[str, Any], idempotency_key: str | None) -> Call[A
 
 
 def revoke_key(key_id: int) -> Call[None]:
-    """Ends one."""
+    """Revokes one."""
     return Call("DELETE", _at(key_id), nothing)
 
 

@@ -1,11 +1,11 @@
-"""The public keys of an issuer, fetched when they are needed and kept for a while.
+"""The public keys of an issuer, fetched when they are needed and cached.
 
-Keys are fetched again once they are a quarter of an hour old, so that a withdrawn one ends, and
-where a token names one that is not known: a new one. Never within ten seconds of the last time,
-though, as anybody can name keys that do not exist. While the issuer does not answer, known keys
-hold for an hour: it is asked without repetitions then, and nobody else waits for that. A time that
-is still to come was noted while the clock was ahead: nobody can tell how long ago that is, so the
-keys are fetched at once.
+Keys are fetched again once they are 15 minutes old, so that a withdrawn key becomes invalid, and
+when a token names an unknown key, which may be new. They are not fetched within ten seconds of the
+last time, since anybody can name keys that do not exist. While the issuer does not respond, known
+keys stay valid for an hour; then it is asked without retries, and other callers do not wait. If the
+time of the last fetch lies in the future, the clock was ahead and the age of the keys is unknown,
+so they are fetched immediately.
 """
 
 import copy
@@ -21,31 +21,31 @@ from portico_client.reading import decode, error_of, unexpected
 from portico_client.retries import Retries, attempts
 
 FRESH_SECONDS = 900
-"""As long as the issuer says that its keys may be kept."""
+"""How long the issuer allows its keys to be cached."""
 STALE_SECONDS = 3600
 PAUSE_SECONDS = 10
 
 
 class Keys:
-    """The keys with which one issuer signs."""
+    """The signing keys of one issuer."""
 
     def __init__(self, issuer: str, retries: Retries, clock: Callable[[], float]) -> None:
-        """`issuer` is the authorization server's address; `clock` gives Unix seconds."""
+        """`issuer` is the authorization server's address; `clock` returns Unix seconds."""
         self._issuer = issuer
         self._retries = retries
         self._clock = clock
         self._keys: dict[str, PublicKey] = {}
         self._fetched_at = self._tried_at = -math.inf
         self._asked = False
-        """Whether somebody is on the way to fetch them, perhaps not yet alone."""
+        """Whether a caller is about to fetch them, perhaps still waiting for its turn."""
         self._fetching = False
         self._failure: PorticoError | None = None
 
     def verify(self, token: str, audience: str) -> Flow[Claims]:
-        """What a token for this audience says.
+        """The claims of a token for this audience.
 
-        Raises `InvalidToken` for one that must not be believed, `ConnectionFailed` and `APIError`
-        where the keys cannot be had.
+        Raises `InvalidToken` if it must not be trusted, `ConnectionFailed` or `APIError` if the
+        keys cannot be fetched.
         """
         key = yield from self._key(key_id(token))
         return verified(token, key, issuer=self._issuer, audience=audience, now=self._clock())
@@ -70,7 +70,7 @@ class Keys:
         return kid in self._keys and 0 <= self._clock() - self._fetched_at <= seconds
 
     def _fetched(self, kid: str) -> Flow[None]:
-        """Fetches the keys, unless somebody just did."""
+        """Fetches the keys, unless another caller just did."""
         if self._knows(kid, FRESH_SECONDS):
             return
         if 0 <= self._clock() - self._tried_at < PAUSE_SECONDS:

@@ -1,4 +1,4 @@
-"""What the service answers. Times are aware and in UTC, prices exact."""
+"""What the service returns. Times are timezone-aware and in UTC; prices are exact."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -31,12 +31,12 @@ EventType: TypeAlias = Literal[
     "sandbox.reset",
     "ping",
 ]
-"""What has happened; `ping` is told by a webhook's test alone."""
+"""The types of events. `ping` is sent only by the test of a webhook."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pagination:
-    """Where a page stands in its list. Where `total_is_exact` is false, there are more items than
+    """The position of a page in its list. If `total_is_exact` is false, there are more items than
     `total_items`."""
 
     page: int
@@ -48,7 +48,7 @@ class Pagination:
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """One page of a list. Iterating over it gives its items."""
+    """One page of a list. Iterating over it yields its items."""
 
     items: tuple[T, ...]
     pagination: Pagination
@@ -62,7 +62,7 @@ class Page(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A picture of a product, and the words that stand for it."""
+    """An image of a product, and its alternative text."""
 
     url: str
     alt: str = ""
@@ -87,10 +87,10 @@ class ProductItem:
 
 @dataclass(frozen=True, slots=True)
 class Product(ProductItem):
-    """A product by itself.
+    """A single product.
 
-    `etag` names the state that was read: give it as `if_match` to change the product only if nobody
-    else did. It is there after `get`, `create` and `update`.
+    `etag` identifies the state that was read: pass it as `if_match` to change the product only if
+    nobody else has. `get`, `create` and `update` set it.
     """
 
     images: tuple[Image, ...]
@@ -112,14 +112,14 @@ class UserItem:
 
 @dataclass(frozen=True, slots=True)
 class CreatedUser(UserItem):
-    """A user as `create` gives it; `etag` as in `Product`."""
+    """A user as `create` returns it; `etag` as in `Product`."""
 
     etag: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Preferences:
-    """What a user prefers; `language` is a tag such as `en` or `pt-BR`."""
+    """A user's preferences. `language` is a tag such as `en` or `pt-BR`."""
 
     theme: Theme
     language: str
@@ -128,7 +128,7 @@ class Preferences:
 
 @dataclass(frozen=True, slots=True)
 class User(UserItem):
-    """A user by itself; `etag` as in `Product`."""
+    """A single user; `etag` as in `Product`."""
 
     avatar_url: str | None
     last_login_at: datetime | None
@@ -138,8 +138,8 @@ class User(UserItem):
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """An API key. `scopes` is None where it carries all that its owner has, and `networks` where it
-    may be used from anywhere; `expires_at` where it has no end."""
+    """An API key. `scopes` is None if it has all scopes of its owner, `networks` is None if it can
+    be used from anywhere, and `expires_at` is None if it does not expire."""
 
     id: int
     name: str
@@ -155,14 +155,14 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True)
 class ApiKeyWithSecret(ApiKey):
-    """A new API key. `key` is the secret, shown this once: store it now."""
+    """A new API key. `key` is the secret, shown only once: store it now."""
 
     key: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class PreviousKey:
-    """The key that a rotation replaced, and when it ends."""
+    """The key that a rotation replaced, and when it expires."""
 
     id: int
     expires_at: datetime
@@ -170,7 +170,7 @@ class PreviousKey:
 
 @dataclass(frozen=True, slots=True)
 class RotatedKey:
-    """The successor of a rotated key. `key` is the secret, shown this once: store it now."""
+    """The successor of a rotated key. `key` is the secret, shown only once: store it now."""
 
     id: int
     name: str
@@ -184,11 +184,11 @@ class RotatedKey:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that has happened.
+    """An event.
 
-    `id` increases with every event of the environment. `data` is the resource as the API shows it
-    by itself, of a deleted one as it was last; `previous`, of an update alone, the old values of
-    the fields that changed. Both are as JSON has them, fractions as `Decimal`.
+    `id` increases with every event of the environment. `data` is the resource as the API shows a
+    single one; for a deleted resource, its last state. `previous` has the old values of the fields
+    that changed, only for updates. Both hold JSON values, with fractions as `Decimal`.
     """
 
     id: int
@@ -200,7 +200,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class EventPagination:
-    """Where a page of events ends: `last_id` is the `after` of the next page."""
+    """The position of a page of events. `last_id` is the `after` of the next page."""
 
     limit: int
     has_more: bool
@@ -209,7 +209,7 @@ class EventPagination:
 
 @dataclass(frozen=True, slots=True)
 class EventPage:
-    """One page of events, the oldest first. Iterating over it gives them."""
+    """One page of events, oldest first. Iterating over it yields them."""
 
     items: tuple[Event, ...]
     pagination: EventPagination
@@ -223,11 +223,11 @@ class EventPage:
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """A receiver that is told of events.
+    """A webhook, which sends events to a receiver.
 
-    `types` are those of events, `product.*` for all of a noun, or `*` for all. `disabled_reason` is
-    `by hand` where somebody did it, `gone` where the receiver answered 410, and `failing` after
-    five days without one success; None while it is enabled. `etag` as in `Product`; None in a list.
+    `types` are event types, `product.*` for all of a noun, or `*` for all. `disabled_reason` is
+    `by hand`, or `gone` if the receiver answered 410, or `failing` after five days without a
+    successful delivery; None while it is enabled. `etag` as in `Product`; None in a list.
     """
 
     id: int
@@ -243,15 +243,15 @@ class Webhook:
 
 @dataclass(frozen=True, slots=True)
 class WebhookWithSecret(Webhook):
-    """A webhook with a new secret, shown this once: store it now, for `verify_webhook`."""
+    """A webhook with a new secret, which is shown only once: store it for `verify_webhook`."""
 
     secret: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """An event on its way to a webhook. What is `last_` is of the last attempt: what the receiver
-    answered, why it failed, and how long it took."""
+    """The delivery of an event to a webhook. The `last_` fields describe the last attempt: the
+    receiver's status, why it failed, and how long it took."""
 
     id: int
     event_id: int

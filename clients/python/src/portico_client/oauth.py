@@ -1,6 +1,6 @@
-"""Signing users in by OAuth: the authorization code flow with state, nonce and PKCE.
+"""OAuth sign-in: the authorization code flow with state, nonce and PKCE.
 
-RFC 6749 as RFC 9700 has it, RFC 7636, RFC 9207, OpenID Connect Core.
+RFC 6749 as restricted by RFC 9700; RFC 7636, RFC 9207, OpenID Connect Core.
 """
 
 import dataclasses
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 class Authorization:
     """An authorization that has begun: send the browser to `url`.
 
-    Keep the rest for this browser alone, such as in its session, until it comes back; then drop it.
-    All fields are texts: `dataclasses.asdict` makes JSON of it, `Authorization(**kept)` reads it.
+    Keep it for this browser only, for example in its session, until the browser comes back; then
+    drop it. All fields are strings: store `dataclasses.asdict(begun)` as JSON, and restore it with
+    `Authorization(**stored)`.
     """
 
     url: str = field(repr=False)
@@ -41,7 +42,7 @@ class Authorization:
 
 
 class Application:
-    """A registered OAuth application; `apps` has its two faces."""
+    """A registered OAuth application. `apps` wraps it, synchronously and for asyncio."""
 
     def __init__(
         self,
@@ -52,8 +53,8 @@ class Application:
         retries: Retries,
         clock: Callable[[], float],
     ) -> None:
-        """`issuer` is the authorization server's address, `client_secret` None for a public client;
-        `clock` gives Unix seconds."""
+        """`issuer` is the authorization server's address; `client_secret` is None for a public
+        client; `clock` returns Unix seconds."""
         self._issuer = issuer
         self._client_id = client_id
         self._client_secret = client_secret
@@ -63,9 +64,9 @@ class Application:
         self._keys: Keys | None = None
 
     def begin(self, scope: str) -> Authorization:
-        """An authorization for these scopes, with a state, nonce and verifier of its own."""
+        """An authorization for these scopes, with a new state, nonce and code verifier."""
         if "openid" in scope.split():
-            self._issuer_keys()  # says now, and not at the callback, that a package is missing
+            self._issuer_keys()  # a missing package is reported now, not at the callback
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
         parameters = {
             "response_type": "code",
@@ -81,8 +82,8 @@ class Application:
         return Authorization(url, scope, state, nonce, verifier)
 
     def complete(self, callback_url: str, begun: Authorization) -> Flow[OAuthTokens]:
-        """The tokens that a callback leads to. Raises `CallbackRejected`, `OAuthError`,
-        `InvalidToken` for a wrong ID token, and what every request raises."""
+        """The tokens for the code of a callback. Raises `CallbackRejected`, `OAuthError`,
+        `InvalidToken` for an invalid ID token, and what every request raises."""
         code = code_of(callback_url, begun.state, self._issuer)
         fields = {
             "grant_type": "authorization_code",
@@ -102,7 +103,7 @@ class Application:
         return dataclasses.replace(tokens, identity=identity)
 
     def revoke(self, tokens: OAuthTokens) -> Flow[None]:
-        """Ends tokens, access and refresh (RFC 7009)."""
+        """Revokes the access and refresh token (RFC 7009)."""
         fields = {"token": tokens.refresh_token or tokens.access_token}
         request = token_request(self._issuer, tokens, fields, endpoint="revoke")
         response = yield from attempts(request, self._retries)
@@ -123,7 +124,7 @@ class Application:
         return claims
 
     def _issuer_keys(self) -> "Keys":
-        # Here alone, because only who asks for `openid` needs the package that verifies tokens.
+        # Imported only here: only applications that request `openid` need the extra [jwt].
         from portico_client.keys import Keys
 
         if self._keys is None:
@@ -132,8 +133,8 @@ class Application:
 
 
 def code_of(callback_url: str, state: str, issuer: str) -> str:
-    """The code of a callback that answers the authorization with this state, from this issuer
-    (RFC 9207). Raises `CallbackRejected` for any other, `OAuthError` where the answer is no."""
+    """The code of a callback with this state from this issuer (RFC 9207). Raises `CallbackRejected`
+    for any other callback, `OAuthError` if it carries an error."""
     pairs = parse_qsl(urlsplit(callback_url).query, keep_blank_values=True)
     sent = dict(pairs)
     if len(sent) < len(pairs):
@@ -150,7 +151,7 @@ def code_of(callback_url: str, state: str, issuer: str) -> str:
 
 
 def _same(sent: Any, ours: str) -> bool:
-    """Whether a text is ours, in a time that does not tell how much of it is."""
+    """Compares a value with a string in constant time."""
     if not isinstance(sent, str):
         return False
     return hmac.compare_digest(sent.encode("utf-8", "surrogatepass"), ours.encode())

@@ -1,4 +1,4 @@
-"""JSON in and out: models, errors and bodies. Numbers stay exact: fractions are `Decimal`."""
+"""JSON: models, errors and bodies. Numbers stay exact: fractions are `Decimal`."""
 
 import dataclasses
 import json
@@ -29,12 +29,12 @@ T = TypeVar("T")
 Read = Callable[[Any], Any]
 
 MOST_DIGITS = 9
-"""Of a time to wait: thirty years. Python waits for no more than some centuries, and refuses to
-read thousands of digits."""
+"""How many digits of a wait in seconds are read: 9 are thirty years. Python can wait for some
+centuries at most, and refuses to parse thousands of digits."""
 LONGEST_WAIT = int("9" * MOST_DIGITS)
 
 _HTTP_DATE = re.compile(r"[A-Z][a-z]+,? [\w -]+ \d\d:\d\d:\d\d(?: GMT| \d{4})", re.ASCII)
-"""In any of its three forms (RFC 9110 §5.6.7)."""
+"""An HTTP date in any of its three forms (RFC 9110 §5.6.7)."""
 
 _BY_STATUS = {429: RateLimited, 503: ServiceUnavailable}
 
@@ -48,7 +48,7 @@ def decode(content: bytes) -> Any:
 
 
 def encode(value: Any) -> str:
-    """A value as JSON text; a `Decimal` is written digit by digit.
+    """A value as JSON text. A `Decimal` is written exactly.
 
     Raises ValueError for numbers that JSON does not have, TypeError for anything but `None`, bool,
     int, str, `Decimal`, mappings, sequences and dataclasses: a float may have lost digits already.
@@ -73,11 +73,11 @@ def encode(value: Any) -> str:
 
 @cache
 def reader(kind: Any) -> Read:
-    """What makes a value of type `kind` of a JSON value; fields that it does not know are ignored.
+    """A function that converts a JSON value to type `kind`. It ignores unknown fields.
 
-    Knows dataclasses, tuples and dicts of one type, unions with None, `Decimal` and `datetime`;
-    takes anything else as it is. A field that has a default may be missing. What it gives raises
-    KeyError, TypeError and ValueError.
+    Supports dataclasses, tuples of one type, unions with None, `Decimal` and `datetime`, and leaves
+    anything else unchanged. Fields with a default may be missing. The function raises KeyError,
+    TypeError and ValueError.
     """
     if kind is Decimal:
         return Decimal
@@ -101,7 +101,7 @@ def _as_it_is(value: Any) -> Any:
 
 def _object_reader(kind: Any) -> Read:
     hints = typing.get_type_hints(kind)
-    # What is not compared is not part of the resource: its entity tag.
+    # A field that is not compared, the entity tag, is not part of the JSON.
     fields = [field for field in dataclasses.fields(kind) if field.compare]
     steps = [(field.name, reader(hints[field.name])) for field in fields]
     absent = {f.name: f.default for f in fields if f.default is not dataclasses.MISSING}
@@ -115,7 +115,7 @@ def _object_reader(kind: Any) -> Read:
 
 
 def event_of(content: bytes) -> Event:
-    """The event of a JSON text. Raises as what `reader` gives does."""
+    """The event of a JSON text. Raises KeyError, TypeError and ValueError."""
     event: Event = reader(Event)(decode(content))
     known = type(event.id) is int and isinstance(event.type, str) and isinstance(event.data, dict)
     if not known:
@@ -124,7 +124,7 @@ def event_of(content: bytes) -> Event:
 
 
 def data_of(response: Response, kind: Any, **extra: Any) -> Any:
-    """The `data` of a success as a `kind`, with `extra` fields that are not in it.
+    """The `data` of a successful response as a `kind`, with `extra` fields added.
 
     Raises `UnexpectedAnswer`.
     """
@@ -136,14 +136,14 @@ def data_of(response: Response, kind: Any, **extra: Any) -> Any:
 
 
 def unexpected(response: Response) -> UnexpectedAnswer:
-    """What is raised for a success that cannot be understood."""
+    """The error for a successful response that cannot be understood."""
     request_id = response.headers.get("x-request-id")
     said = f"cannot be understood [{request_id}]" if request_id else "is not one of Portico's"
     return UnexpectedAnswer(f"the answer {response.status} {said}")
 
 
 def error_of(response: Response) -> APIError:
-    """The error that an answer tells of, whoever gave it."""
+    """The error of a response, whether it comes from the service or something in between."""
     request_id, wait = response.headers.get("x-request-id"), retry_after(response)
     try:
         body = decode(response.content)
@@ -171,8 +171,8 @@ def _text(told: Any, name: str) -> str:
 
 
 def retry_after(response: Response) -> int | None:
-    """How many seconds the answer asks to wait; of a number with very many digits, the first. Until
-    a time, they count from the answer's own `Date`, where it has one: clocks differ."""
+    """The `Retry-After` of a response in seconds, or None; of a very long number, its first digits.
+    A date is compared with the response's own `Date`, if it has one, because clocks differ."""
     text = response.headers.get("retry-after", "")
     if text.isascii() and text.isdigit():
         return int(text.lstrip("0")[:MOST_DIGITS] or 0)

@@ -1,18 +1,18 @@
-"""When a request is sent again, and how long to wait before.
+"""When a request is retried, and after which delay.
 
-At most three times, after
+A request is retried at most three times, after
 
 - **429**, always: nothing was done;
 - **500, 502, 503 and 504**, and **409 for a key whose first request may still be under way**;
 - **a connection that failed before the request was sent**, always;
 - **a connection that failed later**.
 
-Where the service may have done what was asked, only what is safe to repeat is repeated: GET and
+If the service may have carried the request out, it is retried only if repeating it is safe: GET and
 HEAD; POST with an `Idempotency-Key`, which is carried out once; PATCH and DELETE with an `If-Match`
-that names an entity tag, which fails once the first attempt went through. `If-Match: *` guards
-nothing, so it does not count.
+that names an entity tag, which fails once the first attempt went through. `If-Match: *` does not
+protect, so it does not count.
 
-The delay is what `Retry-After` says, plus a random number of seconds from the upper half of a bound
+The delay is that of `Retry-After`, plus a random number of seconds from the upper half of a bound
 that doubles with each attempt: the delays of one request increase, and clients that were refused
 together do not come back together.
 """
@@ -32,8 +32,8 @@ LAST_BOUND_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """How often to repeat (0 to 3), how many seconds to wait for a `Retry-After` at most, and where
-    random numbers from 0 to 1 come from."""
+    """How often to retry (0 to 3), the longest `Retry-After` to wait for in seconds, and a source
+    of random numbers from 0 to 1."""
 
     times: int
     patience: float
@@ -46,11 +46,11 @@ class Retries:
             raise ValueError("patience must be 0 seconds or more")
 
     def delays(self) -> Iterator[float]:
-        """The random part of each delay, in seconds; one for each time to repeat."""
+        """The random part of the delay before each retry, in seconds."""
         return islice(self.endless_delays(), self.times)
 
     def endless_delays(self) -> Iterator[float]:
-        """The same for what is repeated as long as it takes: half a minute at most."""
+        """The same for an endless number of retries: half a minute at most."""
         bound = FIRST_BOUND_SECONDS
         while True:
             yield bound * (1 + self.random()) / 2
@@ -58,10 +58,10 @@ class Retries:
 
 
 def attempts(request: Request, retries: Retries) -> Flow[Response]:
-    """Sends a request until there is an answer that repeating does not mend.
+    """Sends a request until it is answered and should not be retried, and returns the response.
 
-    Raises `ConnectionFailed` where none came. A repeated DELETE that finds nothing (404) has done
-    its work at the first attempt, and is answered as such (204).
+    Raises `ConnectionFailed` if there is none. If a retried DELETE finds nothing (404), an earlier
+    attempt has deleted the resource, so the response is 204.
     """
     guarded = is_guarded(request)
     perhaps_done = False
@@ -92,7 +92,7 @@ def attempts(request: Request, retries: Retries) -> Flow[Response]:
 
 
 def is_guarded(request: Request) -> bool:
-    """Whether a request can be repeated although the first attempt may have been carried out."""
+    """Whether a request can be retried although the first attempt may have been carried out."""
     if request.method in ("GET", "HEAD"):
         return True
     if request.method == "POST":
@@ -109,7 +109,7 @@ def _worth_repeating(
 ) -> bool:
     if response.status == 429:
         return True
-    if response.status in (500, 502, 503, 504):  # two of them are of what stands in between
+    if response.status in (500, 502, 503, 504):  # 502 and 504 come from a proxy
         return guarded
     under_way = perhaps_done and guarded and request.method == "POST"
     return under_way and isinstance(error_of(response), Conflict)

@@ -1,4 +1,4 @@
-"""Server-Sent Events, read as they come (WHATWG HTML §9.2)."""
+"""An incremental parser of Server-Sent Events (WHATWG HTML §9.2)."""
 
 import re
 from collections.abc import Iterator
@@ -9,23 +9,23 @@ from portico_client.errors import UnexpectedAnswer
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _UNSENDABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-"""What no header can carry: an id with one is passed over, as the standard has it for NUL."""
+"""Characters that no header can carry. An id with one is ignored, as the standard says for NUL."""
 
 LARGEST = 2**24
-"""In bytes: of a message. An event has far less."""
+"""The largest message, in bytes. Events are far smaller."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What was sent, and the id by which the stream goes on after it, None where there is none.
-    `data` is empty where the stream says only that."""
+    """The data of a message, and the id to resume after, or None. `data` is empty if the stream
+    sent only an id."""
 
     data: str
     last_id: str | None
 
 
 class Parser:
-    """Makes messages of one answer's bytes. What is cut off at its end is no message."""
+    """Parses the bytes of one response into messages; drops an incomplete one at the end."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -33,11 +33,11 @@ class Parser:
         self._first = True
         self._data: list[str] = []
         self._size = 0
-        """Of the lines of data."""
+        """The total size of the data lines."""
         self._last_id: str | None = None
 
     def feed(self, part: bytes) -> Iterator[Message]:
-        """The messages that end in this part, which is not empty. Raises `UnexpectedAnswer` where
+        """The messages that end in this part, which must not be empty. Raises `UnexpectedAnswer` if
         one becomes too large."""
         if self._after_return:
             part = part.removeprefix(b"\n")

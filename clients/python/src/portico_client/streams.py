@@ -1,4 +1,4 @@
-"""Streams of events, for callers that block and for asyncio."""
+"""Streams of events, synchronous and for asyncio."""
 
 import asyncio
 import contextlib
@@ -15,11 +15,12 @@ T = TypeVar("T")
 
 
 class EventStream(Closing):
-    """Events as they happen: an iterator, to be used by `with`, which begins and closes it.
+    """An iterator of events as they happen. Use it in a `with` statement, which opens and closes
+    it.
 
-    A connection that breaks is made again by itself. It goes on where it was: no event is missed,
-    and none comes twice. Threads may share it; each event goes to one of them. One that is
-    connecting while it is closed finds the end with that attempt.
+    A broken connection is reestablished automatically and resumes where it was: no event is missed
+    and none comes twice. Threads may share a stream; each event goes to one of them. Closing it
+    does not interrupt a thread that is connecting: that thread finds the end after its attempt.
     """
 
     def __init__(self, driver: Driver, following: Following) -> None:
@@ -29,13 +30,13 @@ class EventStream(Closing):
         self._closing = threading.Event()
 
     def __enter__(self) -> Self:
-        """Begins it. Raises `Gone` where events after `after` are no longer kept, any other
-        `APIError` where the service refuses it, and `ConnectionFailed`."""
+        """Opens the stream. Raises `Gone` if events after `after` are no longer kept, another
+        `APIError` if the service refuses the stream, and `ConnectionFailed`."""
         self._until_closed(self._following.begin())
         return self
 
     def __iter__(self) -> Self:
-        """The events to come, until it is closed."""
+        """The next events, until the stream is closed."""
         return self
 
     def __next__(self) -> Event:
@@ -45,7 +46,7 @@ class EventStream(Closing):
         return event
 
     def close(self) -> None:
-        """Ends the stream, also for whoever waits for its next event."""
+        """Ends the stream, also for callers that wait for its next event."""
         self._following.closed = True
         self._closing.set()
         if self._lock.acquire(blocking=False):
@@ -67,11 +68,12 @@ class EventStream(Closing):
 
 
 class AsyncEventStream(AsyncClosing):
-    """Events as they happen: an iterator, to be used by `with`, which begins and closes it.
+    """An asynchronous iterator of events as they happen. Use it in an `async with` statement, which
+    opens and closes it.
 
-    A connection that breaks is made again by itself. It goes on where it was: no event is missed,
-    and none comes twice. Tasks may share it; each event goes to one of them. Who waits with a
-    deadline (`asyncio.timeout`) may do so again: the connection stays.
+    A broken connection is reestablished automatically and resumes where it was: no event is missed
+    and none comes twice. Tasks may share a stream; each event goes to one of them. A wait that a
+    deadline (`asyncio.timeout`) ends can be repeated: the connection stays.
     """
 
     def __init__(self, driver: AsyncDriver, following: Following) -> None:
@@ -79,36 +81,37 @@ class AsyncEventStream(AsyncClosing):
         self._following = following
         self._lock = asyncio.Lock()
         self._running: asyncio.Future[Any] | None = None
-        """What is waited for; also while nobody does, after whoever did was cancelled."""
+        """The running read or connection. It goes on when the caller that waits is cancelled."""
 
     def __del__(self) -> None:
         if self._running is not None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed, and all that ran in it
+            with contextlib.suppress(RuntimeError):  # the loop and its tasks are closed
                 self._running.get_loop().call_soon_threadsafe(self._running.cancel)
 
     async def __aenter__(self) -> Self:
-        """Begins it. Raises `Gone` where events after `after` are no longer kept, any other
-        `APIError` where the service refuses it, and `ConnectionFailed`."""
+        """Opens the stream. Raises `Gone` if events after `after` are no longer kept, another
+        `APIError` if the service refuses the stream, and `ConnectionFailed`."""
         try:
             await self._until_closed(self._following.begin())
         except asyncio.CancelledError:
-            await self._stop()  # nobody will close it
+            await self._stop()  # `__aexit__` will not be called
             raise
         return self
 
     def __aiter__(self) -> Self:
-        """The events to come, until it is closed."""
+        """The next events, until the stream is closed."""
         return self
 
     async def __anext__(self) -> Event:
-        # An event is taken when nothing can come between: what a cancelled task took would be lost.
+        # Nothing is awaited between taking an event and returning it: a task that is cancelled
+        # there would lose the event.
         while (event := self._following.received()) is None:
             if not await self._until_closed(self._following.more()):
                 raise StopAsyncIteration
         return event
 
     async def close(self) -> None:
-        """Ends the stream, also for whoever waits for its next event."""
+        """Ends the stream, also for callers that wait for its next event."""
         self._following.closed = True
         await self._stop()
         await self._until_closed(self._following.more())
@@ -130,7 +133,7 @@ class AsyncEventStream(AsyncClosing):
                 returned: T = await asyncio.shield(running)
             except (asyncio.CancelledError, PorticoError):
                 if not self._following.closed or _cancellations() > before:
-                    raise  # whoever waits was cancelled, not this
+                    raise  # the caller was cancelled, not the stream closed
                 return None
             finally:
                 if running.done():
@@ -139,12 +142,12 @@ class AsyncEventStream(AsyncClosing):
 
 
 def _seen(running: asyncio.Future[Any]) -> None:
-    """Has asyncio not complain where nobody waits any more."""
+    """Retrieves the exception, so that asyncio does not log it if no caller waits any more."""
     if not running.cancelled():
         running.exception()
 
 
 def _cancellations() -> int:
-    """How often the current task was cancelled so far, and went on."""
+    """How many cancellations of the current task are pending."""
     task = asyncio.current_task()
     return 0 if task is None else task.cancelling()

@@ -1,7 +1,7 @@
-"""Verifying Portico's tokens in one's own services, for callers that block and for asyncio.
+"""Verifiers of Portico's tokens for other services, synchronous and for asyncio.
 
-Needs `portico-client[jwt]`. A verified token was good when it was issued: whether it was revoked
-since, only the service itself can tell. Login tokens hold an hour at most.
+Needs `portico-client[jwt]`. A verified token was valid when it was issued. Only Portico itself
+knows whether it was revoked since. Login tokens are valid for an hour at most.
 """
 
 from typing import Unpack
@@ -13,15 +13,15 @@ from portico_client.keys import Keys
 
 
 class TokenVerifier(Closing):
-    """Verifies tokens of one issuer for one audience, for callers that block. Threads may share it.
+    """Verifies tokens of one issuer for one audience. Threads may share it.
 
-    The issuer's public keys are fetched when they are first needed, kept for a quarter of an hour,
-    and fetched again where a token names a new one; at most once in ten seconds.
+    The issuer's public keys are fetched when they are first needed, cached for 15 minutes, and
+    fetched again if a token names a new one; at most once in ten seconds.
     """
 
     def __init__(self, issuer: str, audience: str, **options: Unpack[Options]) -> None:
-        """`issuer` is the `auth_url` of the service, `audience` what tokens must be meant for: the
-        `base_url` for login tokens, a client's id for ID tokens."""
+        """`issuer` is the `auth_url` of the service. `audience` is what tokens must be issued for:
+        the `base_url` for login tokens, a client's id for ID tokens."""
         self._driver = Driver(options)
         self._audience = audience
         self._keys = Keys(address(issuer), self._driver.retries, self._driver.clock)
@@ -31,10 +31,11 @@ class TokenVerifier(Closing):
         self._driver.close()
 
     def verify(self, token: str) -> Claims:
-        """What a token says, once signature (RS256), `exp`, `nbf`, `iss` and `aud` are right.
+        """The claims of a token, after checking its signature (RS256), `exp`, `nbf`, `iss` and
+        `aud`.
 
-        Raises `InvalidToken` for one that must not be believed; `ConnectionFailed` and `APIError`
-        where the issuer's keys cannot be had.
+        Raises `InvalidToken` if it must not be trusted; `ConnectionFailed` or `APIError` if the
+        issuer's keys cannot be fetched.
         """
         return self._driver.run(self._keys.verify(token, self._audience))
 
@@ -42,13 +43,13 @@ class TokenVerifier(Closing):
 class AsyncTokenVerifier(AsyncClosing):
     """Verifies tokens of one issuer for one audience, for asyncio. Tasks may share it.
 
-    The issuer's public keys are fetched when they are first needed, kept for a quarter of an hour,
-    and fetched again where a token names a new one; at most once in ten seconds.
+    The issuer's public keys are fetched when they are first needed, cached for 15 minutes, and
+    fetched again if a token names a new one; at most once in ten seconds.
     """
 
     def __init__(self, issuer: str, audience: str, **options: Unpack[AsyncOptions]) -> None:
-        """`issuer` is the `auth_url` of the service, `audience` what tokens must be meant for: the
-        `base_url` for login tokens, a client's id for ID tokens."""
+        """`issuer` is the `auth_url` of the service. `audience` is what tokens must be issued for:
+        the `base_url` for login tokens, a client's id for ID tokens."""
         self._driver = AsyncDriver(options)
         self._audience = audience
         self._keys = Keys(address(issuer), self._driver.retries, self._driver.clock)
@@ -58,9 +59,10 @@ class AsyncTokenVerifier(AsyncClosing):
         await self._driver.close()
 
     async def verify(self, token: str) -> Claims:
-        """What a token says, once signature (RS256), `exp`, `nbf`, `iss` and `aud` are right.
+        """The claims of a token, after checking its signature (RS256), `exp`, `nbf`, `iss` and
+        `aud`.
 
-        Raises `InvalidToken` for one that must not be believed; `ConnectionFailed` and `APIError`
-        where the issuer's keys cannot be had.
+        Raises `InvalidToken` if it must not be trusted; `ConnectionFailed` or `APIError` if the
+        issuer's keys cannot be fetched.
         """
         return await self._driver.run(self._keys.verify(token, self._audience))

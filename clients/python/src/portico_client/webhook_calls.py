@@ -1,4 +1,4 @@
-"""What each operation on webhooks asks of the service, and how its answer is read."""
+"""The operations on webhooks: which request each sends, and how it reads the response."""
 
 import operator
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ def get_webhook(webhook_id: int) -> Call[Webhook]:
 def create_webhook(
     fields: Mapping[str, Any], idempotency_key: str | None
 ) -> Call[WebhookWithSecret]:
-    """Makes one."""
+    """Creates one."""
     headers = {**JSON, **key_header(idempotency_key)}
     return Call("POST", "/webhooks", _read_secret, headers, body(fields))
 
@@ -53,22 +53,22 @@ def delete_webhook(webhook_id: int, if_match: str | None) -> Call[None]:
 
 
 def rotate_secret(webhook_id: int) -> Call[WebhookWithSecret]:
-    """Gives one another secret."""
+    """Gives one a new secret."""
     return Call("POST", f"{_at(webhook_id)}/rotate-secret", _read_secret, key_header(None))
 
 
 def test_webhook(webhook_id: int) -> Call[None]:
-    """Has one told of a `ping`."""
+    """Sends one a `ping`."""
     return Call("POST", f"{_at(webhook_id)}/test", nothing, key_header(None))
 
 
 def deliveries_of(webhook_id: int) -> Pages[Delivery]:
-    """What one was and is to be sent."""
+    """The list of one's deliveries."""
     return Pages(f"{_at(webhook_id)}/deliveries", Delivery)
 
 
 def redeliver(webhook_id: int, delivery_id: int) -> Call[None]:
-    """Has what was delivered before delivered once more."""
+    """Sends the event of a delivery again."""
     path = f"{_at(webhook_id)}/deliveries/{operator.index(delivery_id)}/redeliver"
     return Call("POST", path, nothing, key_header(None))
 

@@ -1,4 +1,4 @@
-"""Whether a delivery comes from Portico: Standard Webhooks, the symmetric scheme.
+"""Verifies that a delivery comes from Portico: the symmetric scheme of Standard Webhooks.
 
 https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 """
@@ -16,13 +16,13 @@ from portico_client.reading import event_of
 SECRET = "whsec_"  # noqa: S105 - the prefix of one
 SHORTEST_KEY, LONGEST_KEY = 24, 64
 LONGEST_TIMESTAMP = 19
-"""In digits: that of a signed number of 64 bits."""
+"""In digits, those of a signed 64-bit number."""
 
 _HEADERS = ("webhook-id", "webhook-timestamp", "webhook-signature")
 
 
 class WebhookHeaders(Protocol):
-    """The headers of a request, as frameworks have them: a `dict`, `email.message.Message`, …"""
+    """The headers of a request, as frameworks provide them: a `dict`, `email.message.Message`, …"""
 
     def items(self) -> Iterable[tuple[str, str]]:
         """Names and values."""
@@ -37,15 +37,14 @@ def verify_webhook(
     *,
     clock: Callable[[], float] = time.time,
 ) -> Event:
-    """The event that a delivery tells of, if Portico sent it: if one of its signatures was made
-    with `secret` (or with one of several, while it is replaced), and at most `tolerance` seconds
-    before or after now.
+    """The event of a delivery, if Portico sent it: one of its signatures was made with `secret` (or
+    one of several, while it is replaced), at most `tolerance` seconds before or after now.
 
-    `headers` are the request's, in any case; `body` its bytes as they came; `clock` gives Unix
-    seconds. A delivery may come more than once: an event that was seen has the same `id`.
+    `headers` are the request's, in any letter case; `body` is the unmodified bytes; `clock` returns
+    Unix seconds. An event may be delivered more than once, with the same `id`.
 
-    Raises `InvalidDelivery` for what must not be believed, ValueError for what is no secret, and
-    TypeError for a body that is not bytes.
+    Raises `InvalidDelivery` if the delivery must not be trusted, ValueError for an invalid secret,
+    and TypeError for a body that is not bytes.
     """
     if not isinstance(body, bytes):
         raise TypeError(f"give the body's bytes as they came, not a {type(body).__name__}")
@@ -79,7 +78,7 @@ def _key(secret: str) -> bytes:
     except ValueError:
         key = b""
     if not (secret.startswith(SECRET) and SHORTEST_KEY <= len(key) <= LONGEST_KEY):
-        # The secret stays out of the message.
+        # The message does not show the secret.
         raise ValueError(
             f"a webhook's secret is {SECRET} and {SHORTEST_KEY} to {LONGEST_KEY} bytes in base64"
         ) from None
