@@ -1,10 +1,10 @@
-/** Makes a product of each line of a file of JSON objects, ten at once.
+/** Creates a product from each line of a file of JSON objects, ten at once.
  *
  * export PORTICO_API_KEY=… NODE_EXTRA_CA_CERTS=…/tls/ca.pem
  * node bulk_create.js products.ndjson
  *
- * Where the program was interrupted, run it again: each line has an idempotency key of its own, so nothing is made twice
- * within 24 hours.
+ * If the program is interrupted, run it again: each line has an idempotency key of its own, so nothing is created twice within
+ * 24 hours.
  */
 
 import { createHash } from "node:crypto";
@@ -18,7 +18,7 @@ const file = await open(process.argv[2] ?? "products.ndjson");
 const lines = file.readLines()[Symbol.asyncIterator]();
 let [number, made, wrong] = [0, 0, 0];
 
-/** Makes what the lines say, one after the other, until there are no more. */
+/** Creates products from lines, one after the other, until there are no more. */
 async function work() {
   for (let next = await lines.next(); !next.done; next = await lines.next()) {
     const line = ++number;

@@ -1,4 +1,4 @@
-/** Prints what happens to products, and goes on where it was when it is started again.
+/** Prints events of products as they happen, and resumes where it was when it is restarted.
  *
  * export PORTICO_API_KEY=… NODE_EXTRA_CA_CERTS=…/tls/ca.pem
  * node follow_events.js last-event

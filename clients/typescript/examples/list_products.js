@@ -1,4 +1,4 @@
-/** Lists what is in stock, by words and price.
+/** Lists products in stock, by words and price.
  *
  * export PORTICO_API_KEY=… NODE_EXTRA_CA_CERTS=…/tls/ca.pem
  * node list_products.js --max-price 30 desk lamp
@@ -17,6 +17,6 @@ const products = new Client().products.list({
   ...(values.category && { category: values.category }),
   ...(values["max-price"] && { max_price: Number(values["max-price"]) }),
 });
-// This reads page after page, as far as it gets.
+// This reads further pages as needed.
 for await (const { id, name, price, currency } of products) console.log(`${id}  ${price.toFixed(2)} ${currency}  ${name}`);
 console.log(`${(await products.page(1)).pagination.total_items} products`);

@@ -1,6 +1,6 @@
-/** Receives what a webhook delivers, and believes what Portico signed.
+/** Receives the deliveries of a webhook, and verifies that Portico signed them.
  *
- * export WEBHOOK_SECRET=whsec_…   # shown when the webhook is made
+ * export WEBHOOK_SECRET=whsec_…   # shown when the webhook is created
  * node receive_webhooks.js 8002
  */
 
@@ -9,7 +9,7 @@ import { buffer } from "node:stream/consumers";
 import { InvalidDelivery, verifyWebhook } from "@portico/client";
 
 const secret = process.env["WEBHOOK_SECRET"] ?? "";
-const seen = new Set(); // in a service that may restart, a table
+const seen = new Set(); // a real service would store these in a database table
 
 const server = createServer(async (request, response) => {
   try {
@@ -19,7 +19,7 @@ const server = createServer(async (request, response) => {
     response.writeHead(204).end();
   } catch (error) {
     const refused = error instanceof InvalidDelivery;
-    if (!refused) console.error(error); // such as one that was broken off: it comes again
+    if (!refused) console.error(error); // such as a request that broke off: it is sent again
     response.writeHead(refused ? 400 : 500).end(refused ? error.message : "");
   }
 });

@@ -1,4 +1,4 @@
-/** Another service, which lets in who brings a Portico login token.
+/** A service that accepts Portico's login tokens.
  *
  * export PORTICO_AUTH_URL=… PORTICO_BASE_URL=… NODE_EXTRA_CA_CERTS=…/tls/ca.pem
  * node verify_token.js 8001
@@ -22,7 +22,7 @@ const server = createServer(async (request, response) => {
   response.end(JSON.stringify(body));
 });
 
-/** What a caller with this token is told.
+/** The status and body for a caller with this token.
  * @param {string | undefined} token
  * @returns {Promise<[number, object]>} */
 async function answer(token) {

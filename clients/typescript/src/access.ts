@@ -8,36 +8,36 @@ import { atEnd } from "./signals.js";
 import { granted, isSendable, tokenRequest, tokensOf } from "./tokens.js";
 import type { Answer, Request } from "./transport.js";
 
-const MARGIN_SECONDS = 10; // A token is renewed so long before its end, as a request takes a while to arrive.
+const MARGIN_SECONDS = 10; // How long before its expiry a token is renewed, as a request takes a while to arrive.
 
 export const JSON_BODY = { "content-type": "application/json" };
 
-/** What requests carry, until when in Unix seconds, and what leads to its successor. */
+/** The headers that authenticate requests, when they expire in Unix seconds, and what renews them. */
 interface Proof {
   readonly headers: Readonly<Record<string, string>>;
   readonly expiresAt: number;
   readonly refreshToken?: string | undefined;
-  /** Told of by the call that renewed it, before that goes on. */
+  /** Passed to the listener by the call that renewed them, before that continues. */
   readonly tokens?: OAuthTokens;
 }
 
 const NONE: Proof = { headers: {}, expiresAt: -Infinity };
 const SESSION = /__(?:Host|Secure)-session=[!-+\--:<-~]+(?![^;,\s])/;
 
-/** Makes requests with a proof, renewed by one caller at a time. */
+/** Makes authenticated requests. One caller at a time renews the proof. */
 export class Access {
   #proof: Proof = NONE;
-  /** Those that the listener has taken. */
+  /** The tokens that the listener has received. */
   #told: OAuthTokens | undefined;
   #telling = false;
   #refusal: APIError | undefined;
-  /** The one-time code, where that is what was refused: another one may be taken. */
+  /** The one-time code that was refused, if it was that: another one may be accepted. */
   #refusedCode: string | undefined;
   readonly #renew: ((held: Proof) => Promise<Proof>) | undefined;
   readonly #ending: ((held: Proof) => Request) | undefined;
   readonly #alone = alone();
 
-  /** `credential` is an API key, an access token, or another way to sign in. */
+  /** `credential` is an API key, an access token, or another credential. */
   constructor(
     readonly addresses: Addresses,
     readonly requests: Requests,
@@ -59,7 +59,7 @@ export class Access {
     this.#told = this.#proof.tokens;
   }
 
-  /** The answer to a request for what is at a path below the base address. Throws `APIError` for what is not a success, and
+  /** The response to a request at a path below the base address. Throws `APIError` unless it succeeds, and
    * `ConnectionFailed`. */
   async success(request: Omit<Request, "url"> & { path: string }): Promise<Answer> {
     const { path, ...rest } = request;
@@ -68,15 +68,14 @@ export class Access {
     return answer;
   }
 
-  /** Ends the login or session, if there is one. Throws TypeError where the credential is none that this client signed in
-   * with. */
+  /** Ends the login or session, if there is one. Throws TypeError if the client does not sign in itself. */
   async end(signal?: AbortSignal): Promise<void> {
     const ending = this.#ending;
     if (!ending) throw new TypeError("an API key or tokens are no login: revoke them instead");
     const work = async () => {
       if (this.#proof !== NONE) {
         const answer = await this.requests.send({ ...ending(this.#proof), signal });
-        if (answer.status !== 204 && answer.status !== 401) throw errorOf(answer); // 401: it has ended already
+        if (answer.status !== 204 && answer.status !== 401) throw errorOf(answer); // 401: it had ended already
       }
       this.#proof = NONE;
     };
@@ -88,7 +87,8 @@ export class Access {
     this.#proof = keyProof(apiKey);
   }
 
-  /** The answer to a request with the proof; with a new one where that is refused (401), for then nothing was done. */
+  /** The response to an authenticated request. If it is 401, nothing was done, so the request is repeated once with a new
+   * proof. */
   async #answer(request: Request): Promise<Answer> {
     const carrying = ({ headers }: Proof) => ({ ...request, headers: { ...request.headers, ...headers } });
     const proof = this.#proof;
@@ -102,17 +102,17 @@ export class Access {
     return this.requests.send(carrying(await until(request.signal, () => this.#current(renew, proof))));
   }
 
-  /** The successor of a proof, told of. */
+  /** The successor of a proof, after the listener was called. */
   async #current(renew: (held: Proof) => Promise<Proof>, refused: Proof): Promise<Proof> {
     const proof = await this.#alone(() => this.#renewed(renew, refused));
     await this.#tell();
     return proof;
   }
 
-  /** The successor of a proof. Whoever comes first gets it, the others find it there.
+  /** The successor of a proof. The first caller gets it; the others find it there.
    *
-   * What the service refuses once is not asked for again: neither password nor refresh token becomes valid by repeating it.
-   * Nor does a one-time code, but another may be taken.
+   * After a refusal it is not requested again: a password or refresh token does not become valid by repeating it. Neither
+   * does a one-time code, but another code may be accepted.
    */
   async #renewed(renew: (held: Proof) => Promise<Proof>, refused: Proof): Promise<Proof> {
     if (this.#proof !== refused && this.#proof !== NONE) return this.#proof;
@@ -126,8 +126,8 @@ export class Access {
     return this.#proof;
   }
 
-  /** Tells of the proof, unless another call is at it. Nobody waits for that one: a listener may make calls itself, and wait
-   * for others'. Where it fails, the next call tells it again. */
+  /** Calls the listener with the new tokens, unless another call is doing so. Calls do not wait for that one: a listener may
+   * make calls itself, or wait for other calls. If it fails, the next call calls it again. */
   async #tell(): Promise<void> {
     const { tokens } = this.#proof;
     if (this.#telling || tokens === this.#told) return;
@@ -140,7 +140,7 @@ export class Access {
     }
   }
 
-  /** The answer to a sign-in. A code that was just refused is refused here. */
+  /** The response to a sign-in. Sends no request for a code that was refused before. */
   async #signIn(url: string, login: Login | SessionLogin): Promise<Answer> {
     const fields = await login.fields();
     if (this.#refusal && this.#refusedCode === fields.otp) throw this.#refusal;
@@ -150,7 +150,7 @@ export class Access {
     const refusal = errorOf(answer);
     if (refusal.details.some(({ field }) => field === "otp")) {
       this.#refusedCode = fields.otp;
-      this.#proof = NONE; // What there was has ended, too.
+      this.#proof = NONE; // The old one is not valid either.
     }
     throw refusal;
   }
@@ -185,7 +185,7 @@ export class Access {
   }
 }
 
-/** What a work gives, waited for until the signal: then it goes on by itself, and the signal's reason is thrown. */
+/** The result of `work`. If the signal aborts before, `work` goes on and the signal's reason is thrown. */
 function until<T>(signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted();
@@ -208,7 +208,7 @@ function oauthProof(tokens: OAuthTokens): Proof {
 }
 
 function bearer(token: string): Record<string, string> {
-  // The token stays out of the message.
+  // The message does not show the token.
   if (!isSendable(token)) throw new TypeError("an API key or token is visible ASCII characters");
   return { authorization: `Bearer ${token}` };
 }

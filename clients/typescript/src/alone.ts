@@ -1,4 +1,4 @@
-/** Runs one work at a time, each to its end. */
+/** Returns a function that runs one task at a time, each to its end. */
 export function alone(): <T>(work: () => Promise<T>) => Promise<T> {
   let last: Promise<unknown> = Promise.resolve();
   return (work) => {

@@ -4,7 +4,7 @@ import type { ApiKey, ApiKeyFilters, ApiKeyWithSecret, NewApiKey, RotatedKey } f
 
 const PATH = "/api-keys";
 
-/** API keys: the caller's own, and others' for admins. */
+/** API keys: the caller's own, and for admins also those of others. */
 export class ApiKeys {
   readonly #calls: Calls;
   readonly #switch: (key: string) => void;
@@ -15,7 +15,7 @@ export class ApiKeys {
     this.#switch = use;
   }
 
-  /** One's own keys or another user's, the newest first, those that have ended too. */
+  /** The caller's keys or another user's, newest first, including expired and revoked ones. */
   list(filters: ApiKeyFilters = {}, calling: Calling = {}): Listing<ApiKey> {
     return new Listing(this.#calls, PATH, filters, calling);
   }
@@ -25,22 +25,22 @@ export class ApiKeys {
     return this.#calls.data("GET", at(PATH, id), calling);
   }
 
-  /** Makes a key, which is in the answer's `key`; `idempotencyKey` as in `Products.create`. Throws `SecretLost` where the
-   * answer was lost. */
+  /** Creates a key, which is in the `key` of the result. `idempotencyKey` works as in `Products.create`. Throws `SecretLost` if
+   * the response was lost. */
   create(fields: NewApiKey, { idempotencyKey, signal }: Creating = {}): Promise<ApiKeyWithSecret> {
     const lost = ({ id }: ApiKey) => `the key ${id} was made, and was lost on the way: revoke it`;
     return this.#calls.secret<ApiKeyWithSecret>(PATH, { fields, idempotencyKey, signal }, lost);
   }
 
-  /** Ends a key, from its next request on and for good. */
+  /** Revokes a key for good, from its next request on. */
   revoke(id: number, calling?: Calling): Promise<void> {
     return this.#calls.done("DELETE", at(PATH, id), calling);
   }
 
-  /** Replaces the key: the new one is in the answer's `key`, the old one works for 24 hours more. With `switch`, this client
-   * uses the new one at once.
+  /** Replaces the client's key. The new key is in the `key` of the result; the old one works for 24 more hours. With `switch`,
+   * this client uses the new one immediately.
    *
-   * Throws `Conflict` for a key that was rotated before, `SecretLost` where the answer was lost.
+   * Throws `Conflict` if the key was rotated before, `SecretLost` if the response was lost.
    */
   async rotate({ switch: use = false, signal }: Calling & { readonly switch?: boolean | undefined } = {}): Promise<RotatedKey> {
     const lost = ({ hint }: RotatedKey) => `the key was rotated, and its successor ${hint} was lost on the way`;

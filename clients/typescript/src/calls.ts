@@ -3,7 +3,7 @@ import { SecretLost } from "./errors.js";
 import { dataOf, unexpected } from "./reading.js";
 import type { Answer } from "./transport.js";
 
-/** What a request carries. */
+/** The contents of a request. */
 export interface Given {
   readonly fields?: object;
   readonly idempotencyKey?: string | undefined;
@@ -11,19 +11,20 @@ export interface Given {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** What every call takes: `signal` ends it at once, that of a list each of its pages, that of a stream all of it, also while it
- * waits to be repeated. Its reason is thrown, such as an `AbortError`. What was sent by then may be carried out all the same. */
+/** The options of every call. `signal` aborts it immediately, even while it waits for a retry; for a list it aborts each
+ * request, for a stream all of it. The signal's reason is thrown, such as an `AbortError`. A request that was already sent may
+ * still be carried out. */
 export type Calling = Pick<Given, "signal">;
 
-/** `idempotencyKey`: whoever gives one may repeat the call with it for 24 hours, also from another process: it is carried
- * out once. Without one, the client's own retries are as safe. */
+/** With an `idempotencyKey`, the call can be repeated for 24 hours, even by another process, and is carried out once. Without
+ * one, only the client's own retries are safe in this way. */
 export type Creating = Calling & Pick<Given, "idempotencyKey">;
 
-/** `ifMatch`: with the resource's `etag`, throws `PreconditionFailed` if somebody else changed it meanwhile; without, a call
- * whose answer is lost is not repeated. */
+/** With the resource's `etag` as `ifMatch`, throws `PreconditionFailed` if the resource was changed meanwhile. Without it, a
+ * call whose response is lost is not retried. */
 export type Changing = Calling & Pick<Given, "ifMatch">;
 
-/** Makes calls: a path is below the base address. Throws `PorticoError`. */
+/** Makes calls; paths are relative to the base address. Throws `PorticoError`. */
 export class Calls {
   readonly #access: Access;
 
@@ -31,7 +32,7 @@ export class Calls {
     this.#access = access;
   }
 
-  /** The answer, which is a success. A POST is carried out once: it has a key, a new one unless one is given. */
+  /** The successful response. A POST is carried out once: it has an idempotency key, a new one unless one is given. */
   async make(method: string, path: string, { fields, idempotencyKey, ifMatch, signal }: Given = {}): Promise<Answer> {
     const headers: Record<string, string> = fields ? { ...JSON_BODY } : {};
     if (method === "POST") headers["idempotency-key"] = sendable("idempotencyKey", idempotencyKey ?? crypto.randomUUID());
@@ -40,12 +41,13 @@ export class Calls {
     return this.#access.success(request);
   }
 
-  /** The `data` of the answer. */
+  /** The `data` of the response. */
   async data<T>(method: string, path: string, given?: Given): Promise<T> {
     return dataOf(await this.make(method, path, given));
   }
 
-  /** The same of an answer that holds a secret: `lost` says what is lost where it came of an earlier request. */
+  /** The same for a response with a secret. If it repeats that of an earlier request, the secret is left out: throws
+   * `SecretLost` with the message from `lost`. */
   async secret<T>(path: string, given: Given, lost: (data: T) => string, read: (answer: Answer) => T = dataOf): Promise<T> {
     const answer = await this.make("POST", path, given);
     const data = read(answer);
@@ -53,26 +55,26 @@ export class Calls {
     return data;
   }
 
-  /** A call whose answer says no more than that it is or will be done. */
+  /** A call whose response has no content. */
   async done(method: string, path: string, given?: Given): Promise<void> {
     const answer = await this.make(method, path, given);
-    if (answer.status !== 204 && answer.status !== 202) throw unexpected(answer); // such as a page of a proxy
+    if (answer.status !== 204 && answer.status !== 202) throw unexpected(answer); // such as a page from a proxy
   }
 }
 
-/** What a header can carry. Throws TypeError for another. */
+/** The value, if a header can carry it. Throws TypeError otherwise. */
 function sendable(name: string, value: string): string {
   if (!/^[!-~](?:[ -~]*[!-~])?$/.test(value)) throw new TypeError(`${name} must be ASCII characters, without spaces around them`);
   return value;
 }
 
-/** Filters as the query of an address, `?` included; nothing where there are none. Those of null or undefined are none. */
+/** Filters as the query of an address, with the `?`; empty if there are none. Those that are null or undefined are left out. */
 export function query(filters: object): string {
   const pairs = Object.entries(filters).filter(([, value]) => value !== undefined && value !== null);
   return pairs.length ? `?${new URLSearchParams(pairs.map(([name, value]) => [name, String(value)]))}` : "";
 }
 
-/** The path of one of a list. Throws TypeError for what is no id. */
+/** The path of one resource of a list. Throws TypeError for an invalid id. */
 export function at(path: string, id: number): string {
   if (!Number.isSafeInteger(id)) throw new TypeError("an id is a whole number");
   return `${path}/${id}`;

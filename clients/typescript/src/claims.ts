@@ -1,8 +1,8 @@
-/** What a verified JSON Web Token says: who it is about, and until when it holds.
+/** The claims of a verified JSON Web Token: who it is about, and when it expires.
  *
- * `subject` is the user's id as a text, `userId` as a number. `name` and `role` are those of a login token, and undefined in
- * others. `amr` (RFC 8176, such as `pwd` and `otp`) and `acr` (`2` for two factors, `1` for one) are those of an ID token.
- * `all` has every claim as it came.
+ * `subject` is the user's id as text, `userId` as a number. `name` and `role` are set in login tokens and undefined in others.
+ * `amr` (RFC 8176, such as `pwd` and `otp`) and `acr` (`2` for two factors, `1` for one) are set in ID tokens. `all` has every
+ * claim, unchanged.
  */
 export interface Claims {
   readonly subject: string;

@@ -13,16 +13,16 @@ import { Webhooks } from "./webhooks.js";
 
 const ME = "/users/me";
 
-/** Who calls, and where: one way to sign in, else the key in `PORTICO_API_KEY`. */
+/** The credential and the addresses. Give one credential, or set `PORTICO_API_KEY`. */
 export interface ClientOptions extends Options {
   readonly apiKey?: string | undefined;
-  /** A token that somebody else looks after: it is not renewed. */
+  /** A token that the caller manages: the client does not renew it. */
   readonly accessToken?: string | undefined;
   readonly auth?: Credential | undefined;
-  /** The API's address; else `PORTICO_BASE_URL`, else `https://localhost:8443/v1`. */
+  /** The API's address. Default: `PORTICO_BASE_URL`, or `https://localhost:8443/v1`. */
   readonly baseUrl?: string | undefined;
-  /** That of the authorization server; else, unless `baseUrl` is given, `PORTICO_AUTH_URL`; else `auth` in the place of the
-   * base's last part. */
+  /** The authorization server's address. Default: `PORTICO_AUTH_URL` unless `baseUrl` is given, or the base with its last
+   * segment replaced by `auth`. */
   readonly authUrl?: string | undefined;
 }
 
@@ -30,18 +30,18 @@ export interface ClientOptions extends Options {
 export class Client {
   /** The catalog. */
   readonly products: Products;
-  /** The people who have an account. */
+  /** The users of the environment. */
   readonly users: Users;
-  /** API keys: the caller's own, and others' for admins. */
+  /** API keys: the caller's own, and for admins also those of others. */
   readonly apiKeys: ApiKeys;
-  /** What has happened, as far as the caller may see it. */
+  /** The events that the caller may see. */
   readonly events: Events;
-  /** The receivers that are told of events. */
+  /** The webhooks, which send events to receivers. */
   readonly webhooks: Webhooks;
   readonly #access: Access;
   readonly #calls: Calls;
 
-  /** Throws TypeError where an option is impossible. */
+  /** Throws TypeError for an invalid option. */
   constructor(options: ClientOptions = {}) {
     const where = addresses(options.baseUrl, options.authUrl);
     this.#access = new Access(where, new Requests(options), chosen(options));
@@ -58,13 +58,13 @@ export class Client {
     return read(this.#calls, ME, calling);
   }
 
-  /** Changes the calling user: name, avatar, preferences, and the password together with `current_password`. */
+  /** Changes the calling user's name, avatar, preferences, or password (which requires `current_password`). */
   updateMe(changes: UserChanges, { ifMatch, signal }: Changing = {}): Promise<User> {
     return tagged(this.#calls.make("PATCH", ME, { fields: changes, ifMatch, signal }));
   }
 
-  /** Ends the login (`Login`) or session (`SessionLogin`) that this client has, if any; the next call signs in again. Throws
-   * TypeError for an API key and tokens. */
+  /** Ends this client's login (`Login`) or session (`SessionLogin`), if any; the next call signs in again. Throws TypeError for
+   * an API key or tokens. */
   logout({ signal }: Calling = {}): Promise<void> {
     return this.#access.end(signal);
   }
@@ -73,7 +73,7 @@ export class Client {
 function chosen({ apiKey, accessToken, auth }: ClientOptions): string | Credential {
   const given = [apiKey, accessToken, auth].filter((one) => one !== undefined && one !== null);
   if (given.length > 1) throw new TypeError("give apiKey, accessToken or auth, and only one of them");
-  // Never taken for none: the key of the environment is somebody else's.
+  // An empty string is not ignored: the key of the environment may be somebody else's.
   if (given[0] === "") throw new TypeError(`${apiKey === "" ? "apiKey" : "accessToken"} is empty`);
   const found = given[0] ?? variable("PORTICO_API_KEY");
   if (!found) throw new TypeError("give apiKey, accessToken or auth, or set PORTICO_API_KEY");

@@ -8,8 +8,8 @@ class ByPassword {
   readonly #password: string;
   readonly #otp: Otp | undefined;
 
-  /** `otp` is called at each sign-in, for accounts with a second factor. After a code was refused the next call asks for
-   * another; the same one is not sent again. */
+  /** `otp` is called at each sign-in, for accounts with a second factor. After a code was refused, the next call asks for
+   * another; the same code is not sent again. */
   constructor(email: string, password: string, { otp }: { readonly otp?: Otp | undefined } = {}) {
     this.email = email;
     this.#password = password;
@@ -25,14 +25,14 @@ class ByPassword {
 
 /** Signs in by e-mail and password for a JSON Web Token.
  *
- * The client signs in at the first call, refreshes the token before it ends, and signs in again where that is not possible.
+ * The client signs in at the first call, refreshes the token before it expires, and signs in again if that is not possible.
  */
 export class Login extends ByPassword {
-  /** What the authorization server calls it. */
+  /** Its name at the authorization server. */
   readonly kind = "login";
 }
 
-/** Signs in by e-mail and password for a session cookie. In Node: browsers show no program a cookie.
+/** Signs in by e-mail and password for a session cookie. Only in Node: browsers hide cookies from programs.
  *
  * The client signs in at the first call, and again once the session has ended: 30 minutes after its last call, or 24 hours
  * after it began.
@@ -41,29 +41,29 @@ export class SessionLogin extends ByPassword {
   readonly kind = "session";
 }
 
-/** What is told when tokens were renewed. */
+/** The listener that is called with renewed tokens. */
 export type OnChange = (tokens: OAuthTokens) => unknown;
 
-/** What `OAuthTokens` is made of, and what `JSON.stringify` makes of it. */
+/** The fields of `OAuthTokens`, and their form in JSON. */
 export interface TokenFields {
   readonly accessToken: string;
   readonly refreshToken?: string | undefined;
   readonly clientId: string;
   readonly clientSecret?: string | undefined;
-  /** When the access token ends, where that is known: a time, or its text. */
+  /** When the access token expires, if that is known, as a Date or string. */
   readonly expiresAt?: Date | string | undefined;
   readonly scopes?: readonly string[] | undefined;
   readonly identity?: Claims | undefined;
 }
 
-/** What an application holds of a user who signed in by OAuth.
+/** The tokens of a user who signed in to an application by OAuth.
  *
- * A refresh token is good for one use, and its reuse ends all: the call that renews the tokens calls `onChange` with the new
- * ones and awaits it before it goes on, so that they can be stored. What it throws that call throws, and the next call tells
- * it again first. Calls that come meanwhile use the new tokens and do not wait for it, so it may make calls itself.
- * `scopes` is what the user granted; `identity` is who signed in, where `openid` was asked for. Without a `refreshToken` the
- * tokens end with the access token. Printing it shows no secret; `JSON.stringify` makes a text of all of it, to be stored, and
- * `new OAuthTokens(JSON.parse(text))` reads that.
+ * A refresh token can be used once; reusing it revokes all tokens. So the call that renews the tokens calls `onChange` with the
+ * new ones, to store them, and awaits it before it continues. If `onChange` throws, the call throws that error too, and the next
+ * call calls `onChange` again first. Other calls meanwhile use the new tokens and do not wait, so `onChange` may make calls
+ * itself. `scopes` are those that the user granted; `identity` is who signed in, if `openid` was requested. Without a
+ * `refreshToken` the tokens cannot be renewed. Printing it shows no secret. Store `JSON.stringify(tokens)`, and restore them
+ * with `new OAuthTokens(JSON.parse(text))`.
  */
 export class OAuthTokens {
   readonly clientId: string;
@@ -95,17 +95,17 @@ export class OAuthTokens {
     return this.#secrets.clientSecret;
   }
 
-  /** All of it but `onChange`. */
+  /** All fields except `onChange`. */
   toJSON(): TokenFields {
     const { clientId, expiresAt, scopes, identity } = this;
     return { ...this.#secrets, clientId, expiresAt, scopes, identity };
   }
 
-  /** The same, but for these. */
+  /** A copy with these changes. */
   with(changes: Partial<TokenFields>, onChange = this.onChange): OAuthTokens {
     return new OAuthTokens({ ...this.toJSON(), ...changes }, { onChange });
   }
 }
 
-/** A way to sign in other than by API key. */
+/** A credential other than an API key. */
 export type Credential = Login | SessionLogin | OAuthTokens;

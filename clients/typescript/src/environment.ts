@@ -1,23 +1,23 @@
-/** Where the service is: arguments, else the environment, where there is one.
+/** The service's addresses: arguments or, where there is one, the environment.
  *
- * | argument | variable | without either |
+ * | argument | variable | default |
  * |---|---|---|
  * | `apiKey` | `PORTICO_API_KEY` | an error |
  * | `baseUrl` | `PORTICO_BASE_URL` | `https://localhost:8443/v1` |
- * | `authUrl` | `PORTICO_AUTH_URL`, unless `baseUrl` is given | `auth` in the place of the base's last part |
+ * | `authUrl` | `PORTICO_AUTH_URL`, unless `baseUrl` is given | `baseUrl` with its last segment replaced by `auth` |
  *
- * Node trusts the authorities that it knows and those of the file that `NODE_EXTRA_CA_CERTS` names when it starts.
+ * Node trusts its built-in authorities and those in the file that `NODE_EXTRA_CA_CERTS` names when it starts.
  */
 
 const DEFAULT_BASE_URL = "https://localhost:8443/v1";
 
-/** The API's base address and that of its authorization server, without a slash at the end. */
+/** The addresses of the API and its authorization server, without trailing slashes. */
 export interface Addresses {
   readonly base: string;
   readonly auth: string;
 }
 
-/** A variable of the environment, if it is there and not empty. */
+/** A variable of the environment, or undefined if it is not set or empty. */
 export function variable(name: string): string | undefined {
   const { process } = globalThis as { process?: { env?: Record<string, string | undefined> } };
   return process?.env?.[name] || undefined;
@@ -26,11 +26,11 @@ export function variable(name: string): string | undefined {
 /** The addresses to use. Throws TypeError for one that is not https. */
 export function addresses(baseUrl: string | undefined, authUrl: string | undefined): Addresses {
   const base = address(baseUrl ?? variable("PORTICO_BASE_URL") ?? DEFAULT_BASE_URL);
-  const known = authUrl ?? (baseUrl === undefined ? variable("PORTICO_AUTH_URL") : undefined); // It may be another base's.
+  const known = authUrl ?? (baseUrl === undefined ? variable("PORTICO_AUTH_URL") : undefined); // It may belong to another base.
   return { base, auth: address(known ?? new URL("../auth", `${base}/`).href) };
 }
 
-/** The authorization server's address, for whoever needs no other. Throws as `addresses` does. */
+/** The authorization server's address, without the API's. Throws as `addresses` does. */
 export function authAddress(authUrl: string | undefined): string {
   const known = authUrl ?? variable("PORTICO_AUTH_URL");
   return known === undefined ? addresses(undefined, undefined).auth : address(known);

@@ -1,7 +1,7 @@
-/** What can go wrong. Errors of the API are drawn with their statuses and codes:
+/** The errors. Those of the API are shown with their statuses and codes:
  *
  *     PorticoError
- *     ├── APIError                         any answer that is not a success
+ *     ├── APIError                         any response that is not a success
  *     │   ├── ValidationError              400, 422  VALIDATION_ERROR
  *     │   ├── AuthenticationRequired       401  AUTHENTICATION_REQUIRED
  *     │   ├── PermissionDenied             403  PERMISSION_DENIED
@@ -18,19 +18,20 @@
  *     │   ├── RateLimited                  429  RATE_LIMITED
  *     │   ├── InternalError                500  INTERNAL_ERROR
  *     │   ├── ServiceUnavailable           503  SERVICE_UNAVAILABLE
- *     │   └── OAuthError                   what the OAuth endpoints and callbacks say (RFC 6749)
- *     ├── ConnectionFailed                 no answer came
- *     │   └── UntrustedCertificate         the server could not prove who it is
- *     ├── UnexpectedAnswer                 an answer that cannot be understood
- *     ├── SecretLost                       an answer that held a new secret was lost
- *     ├── CallbackRejected                 a callback that does not answer our authorization request
- *     ├── InvalidToken                     a JSON Web Token that must not be believed
- *     └── InvalidDelivery                  a delivery that must not be believed
+ *     │   └── OAuthError                   errors of OAuth endpoints and callbacks (RFC 6749)
+ *     ├── ConnectionFailed                 there was no response
+ *     │   └── UntrustedCertificate         the server's certificate is not trusted
+ *     ├── UnexpectedAnswer                 a response that cannot be understood
+ *     ├── SecretLost                       the response with a new secret was lost
+ *     ├── CallbackRejected                 a callback that does not belong to the authorization
+ *     ├── InvalidToken                     a JSON Web Token that must not be trusted
+ *     └── InvalidDelivery                  a webhook delivery that must not be trusted
  *
- * An answer with a code that is not here, of a newer server, is an `APIError` itself. Wrong arguments are a `TypeError`.
+ * A response with a code that is not listed here, from a newer server, throws `APIError` itself. Wrong arguments throw a
+ * `TypeError`.
  */
 
-/** Whatever this library throws, but for wrong arguments. */
+/** The base of all errors of this library, except those for wrong arguments. */
 export class PorticoError extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);
@@ -38,24 +39,24 @@ export class PorticoError extends Error {
   }
 }
 
-/** One thing wrong with one field of a request; `field` is a dotted path. */
+/** A problem with one field of a request; `field` is a dotted path. */
 export interface Fault {
   readonly field: string;
   readonly message: string;
 }
 
-/** What an answer says beside its status, code and message. */
+/** The properties of an error beside its status, code and message. */
 export interface Particulars {
   readonly details?: readonly Fault[] | undefined;
   readonly requestId?: string | undefined;
   readonly retryAfter?: number | undefined;
 }
 
-/** The service answered, and not with success.
+/** The service responded with an error.
  *
- * `status` is that of HTTP; `code` is for programs and stays; `message` is for people; `details` names every faulty field;
- * `requestId` names the request in the server's log, undefined where something else answered. `retryAfter` is in seconds,
- * where the answer says so. `String(error)` has all of it.
+ * `status` is the HTTP status; `code` is stable, for programs; `message` is for people; `details` has every faulty field;
+ * `requestId` identifies the request in the server's log and is undefined if something else responded. `retryAfter` is in
+ * seconds, undefined if the response has none. `String(error)` has all of it.
  */
 export class APIError extends PorticoError {
   static readonly CODE: string = "";
@@ -87,12 +88,12 @@ export class ValidationError extends APIError {
   static override readonly CODE = "VALIDATION_ERROR";
 }
 
-/** There is no credential, or none that is valid. */
+/** The credential is missing or not valid. */
 export class AuthenticationRequired extends APIError {
   static override readonly CODE = "AUTHENTICATION_REQUIRED";
 }
 
-/** The caller is known and may not do this. */
+/** The caller is not allowed to do this. */
 export class PermissionDenied extends APIError {
   static override readonly CODE = "PERMISSION_DENIED";
 }
@@ -102,12 +103,12 @@ export class NotFound extends APIError {
   static override readonly CODE = "RESOURCE_NOT_FOUND";
 }
 
-/** The path exists and does not take this method. */
+/** The path does not support this method. */
 export class MethodNotAllowed extends APIError {
   static override readonly CODE = "METHOD_NOT_ALLOWED";
 }
 
-/** The server has no media type that was asked for. */
+/** The server cannot respond with the requested media type. */
 export class NotAcceptable extends APIError {
   static override readonly CODE = "NOT_ACCEPTABLE";
 }
@@ -117,60 +118,60 @@ export class RequestTimeout extends APIError {
   static override readonly CODE = "REQUEST_TIMEOUT";
 }
 
-/** A value that must be unique is taken. */
+/** A value that must be unique is already taken. */
 export class Duplicate extends APIError {
   static override readonly CODE = "DUPLICATE_RESOURCE";
 }
 
-/** The present state of the resource forbids this. */
+/** The current state of the resource does not allow this. */
 export class Conflict extends APIError {
   static override readonly CODE = "CONFLICT";
 }
 
-/** What is asked for was there, and is no longer kept. */
+/** What was requested existed, but is no longer kept. */
 export class Gone extends APIError {
   static override readonly CODE = "GONE";
 }
 
 /** The resource has changed since its entity tag was read.
  *
- * After a connection that broke, the change may be one's own: read the resource to see.
+ * After a broken connection, the change may be the caller's own: read the resource to find out.
  */
 export class PreconditionFailed extends APIError {
   static override readonly CODE = "PRECONDITION_FAILED";
 }
 
-/** The body is larger than the server takes. */
+/** The body is larger than the server accepts. */
 export class PayloadTooLarge extends APIError {
   static override readonly CODE = "PAYLOAD_TOO_LARGE";
 }
 
-/** The body is of a kind that the server does not read. */
+/** The server does not accept this media type. */
 export class UnsupportedMediaType extends APIError {
   static override readonly CODE = "UNSUPPORTED_MEDIA_TYPE";
 }
 
-/** A window of the account's plan is exhausted; `retryAfter` seconds on it begins anew. */
+/** A rate limit of the account's plan is exhausted; it resets after `retryAfter` seconds. */
 export class RateLimited extends APIError {
   static override readonly CODE = "RATE_LIMITED";
 }
 
-/** A fault of the service. */
+/** The service failed unexpectedly. */
 export class InternalError extends APIError {
   static override readonly CODE = "INTERNAL_ERROR";
 }
 
-/** The service cannot work just now; `retryAfter` says when it may be asked again. */
+/** The service is temporarily unavailable; `retryAfter` says when to try again. */
 export class ServiceUnavailable extends APIError {
   static override readonly CODE = "SERVICE_UNAVAILABLE";
 }
 
-/** An OAuth endpoint, or the callback, said no. `code` is its `error` (RFC 6749 §4.1.2.1, §5.2), such as `access_denied` or
+/** An error from an OAuth endpoint or callback. `code` is its `error` (RFC 6749 §4.1.2.1, §5.2), such as `access_denied` or
  * `invalid_grant`; `status` is 0 for a callback.
  */
 export class OAuthError extends APIError {}
 
-/** No answer came. `sent` tells whether the request may have been carried out all the same. */
+/** There was no response. `sent` is whether the request may have been carried out anyway. */
 export class ConnectionFailed extends PorticoError {
   constructor(
     message: string,
@@ -181,24 +182,24 @@ export class ConnectionFailed extends PorticoError {
   }
 }
 
-/** The server's certificate comes from an authority that is not trusted here. */
+/** The server's certificate is not from a trusted authority. */
 export class UntrustedCertificate extends ConnectionFailed {}
 
-/** A success that this version of the library cannot understand, or a message of a stream of more than 16 MiB. */
+/** A successful response that this version of the library cannot understand, or a stream's message larger than 16 MiB. */
 export class UnexpectedAnswer extends PorticoError {}
 
-/** The answer that held a new secret was lost on the way. The service shows a secret once.
+/** The response with a new secret was lost, and the service shows a secret only once.
  *
- * Of an API key, the old one works for 24 hours more, or until its own earlier end: have an admin make another key in that
- * time. Of a webhook, rotate the secret; for 24 hours both sign.
+ * A rotated API key still works for 24 hours, or until its own earlier expiry: have an admin create another key in that time.
+ * For a webhook, rotate the secret; for 24 hours both sign.
  */
 export class SecretLost extends PorticoError {}
 
-/** The callback is no answer to this authorization request; its code was not sent anywhere. */
+/** The callback does not belong to this authorization; its code was not sent anywhere. */
 export class CallbackRejected extends PorticoError {}
 
-/** A JSON Web Token that must not be believed; the message says which check it failed. */
+/** A JSON Web Token that must not be trusted; the message says which check it failed. */
 export class InvalidToken extends PorticoError {}
 
-/** A webhook's delivery that must not be believed; the message says which check it failed. */
+/** A webhook delivery that must not be trusted; the message says which check it failed. */
 export class InvalidDelivery extends PorticoError {}

@@ -4,7 +4,7 @@ import { EventListing } from "./listing.js";
 import type { EventFilters, StreamFilters } from "./models.js";
 import { EventStream } from "./streams.js";
 
-/** What has happened, as far as the caller may see it. */
+/** The events that the caller may see. */
 export class Events {
   readonly #calls: Calls;
   readonly #access: Access;
@@ -15,13 +15,13 @@ export class Events {
     this.#access = access;
   }
 
-  /** Events, the oldest first. Whoever goes on after the last that they have misses none. Throws `Gone` where it is older than
-   * what is kept, when it is asked for. */
+  /** Events, oldest first. A reader that continues `after` the last event it has misses none. Reading throws `Gone` if that
+   * event is older than those that are kept. */
   list(filters: EventFilters = {}, calling: Calling = {}): EventListing {
     return new EventListing(this.#calls, filters, calling);
   }
 
-  /** Events as they happen: from its beginning on, or from the first `after` an id. */
+  /** Events as they happen: those from now on, or those `after` an id. */
   stream(filters: StreamFilters = {}, calling: Calling = {}): EventStream {
     return new EventStream(this.#access, filters, calling);
   }

@@ -1,4 +1,4 @@
-/** The client of the Portico API, typed, for Node and browsers. */
+/** The typed client of the Portico API, for Node and browsers. */
 
 export type { ApiKeys } from "./api_keys.js";
 export type { Calling, Changing, Creating } from "./calls.js";

@@ -7,14 +7,14 @@ import { InvalidToken } from "./errors.js";
 const ALGORITHM = "RS256";
 const LONGEST = 16_384;
 const SMALLEST_KEY_BITS = 2048;
-const BITS_PER_CHARACTER = 6; // Of base64url, in which a key set writes numbers.
+const BITS_PER_CHARACTER = 6; // A key set writes numbers in base64url.
 
-/** Loaded where a token is verified, so that pages that verify none need not have it. */
+/** Loaded when a token is verified, so that pages that verify none do not load it. */
 const jose = () => import("jose");
 
-/** Which key a token says it is signed with. Throws `InvalidToken`.
+/** The id of the key that a token says it is signed with. Throws `InvalidToken`.
  *
- * Nothing else of the header is believed: not where a key is to be found, nor which it is.
+ * Nothing else in the header is trusted, such as a key or the URL of one.
  */
 export async function keyId(token: string): Promise<string> {
   const { alg, crit, kid } = headerOf(token, await jose());
@@ -28,12 +28,12 @@ function headerOf(token: string, { decodeProtectedHeader }: typeof import("jose"
   try {
     if (token.length <= LONGEST && token.split(".").length === 3) return decodeProtectedHeader(token);
   } catch {
-    // Said below.
+    // Reported below.
   }
   throw new InvalidToken("it is not a signed JSON Web Token");
 }
 
-/** The keys of a key set (RFC 7517) that can verify tokens; others are left out. */
+/** The keys of a key set (RFC 7517) that can verify tokens. Others are left out. */
 export async function publicKeys(keys: unknown[]): Promise<Map<string, CryptoKey>> {
   const { importJWK } = await jose();
   const found = new Map<string, CryptoKey>();
@@ -48,14 +48,14 @@ export async function publicKeys(keys: unknown[]): Promise<Map<string, CryptoKey
   return found;
 }
 
-/** What a token must be. `now` is in Unix seconds. */
+/** What to check a token against. `now` is in Unix seconds. */
 interface Expected {
   readonly issuer: string;
   readonly audience: string;
   readonly now: number;
 }
 
-/** What a token says, if all of it is right: signature, `exp`, `nbf`, `iss` and `aud`. Throws `InvalidToken`. */
+/** The claims of a token, after checking its signature, `exp`, `nbf`, `iss` and `aud`. Throws `InvalidToken`. */
 export async function verified(token: string, key: CryptoKey, { issuer, audience, now }: Expected): Promise<Claims> {
   const { jwtVerify } = await jose();
   const expected = { algorithms: [ALGORITHM], issuer, audience, requiredClaims: ["exp"], currentDate: new Date(now * 1000) };

@@ -4,17 +4,17 @@ import { keyId, publicKeys, verified } from "./jwt.js";
 import { decoded, errorOf, unexpected } from "./reading.js";
 import type { Requests } from "./retries.js";
 
-const FRESH_SECONDS = 900; // As long as the issuer says that its keys may be kept.
+const FRESH_SECONDS = 900; // How long the issuer allows its keys to be cached.
 const STALE_SECONDS = 3600;
 const PAUSE_SECONDS = 10;
 
-/** The keys with which one issuer signs, fetched when they are needed and kept for a while.
+/** The signing keys of one issuer, fetched when they are needed and cached.
  *
- * Keys are fetched again once they are a quarter of an hour old, so that a withdrawn one ends, and where a token names one that
- * is not known: a new one. Never within ten seconds of the last time, though, as anybody can name keys that do not exist. While
- * the issuer does not answer, known keys hold for an hour: it is asked without repetitions then, and nobody else waits for that.
- * A time that is still to come was noted while the clock was ahead: nobody can tell how long ago that is, so the keys are
- * fetched at once.
+ * Keys are fetched again once they are 15 minutes old, so that a withdrawn key becomes invalid, and when a token names an
+ * unknown key, which may be new. They are not fetched within ten seconds of the last time, since anybody can name keys that do
+ * not exist. While the issuer does not respond, known keys stay valid for an hour; then it is asked without retries, and other
+ * callers do not wait. If the time of the last fetch lies in the future, the clock was ahead and the age of the keys is
+ * unknown, so they are fetched immediately.
  */
 export class Keys {
   readonly #issuer: string;
@@ -31,9 +31,9 @@ export class Keys {
     this.#requests = requests;
   }
 
-  /** What a token for this audience says.
+  /** The claims of a token for this audience.
    *
-   * Throws `InvalidToken` for one that must not be believed, `ConnectionFailed` and `APIError` where the keys cannot be had.
+   * Throws `InvalidToken` if it must not be trusted, `ConnectionFailed` or `APIError` if the keys cannot be fetched.
    */
   async verify(token: string, audience: string): Promise<Claims> {
     const key = await this.#key(await keyId(token));

@@ -3,9 +3,9 @@ import type { Event, EventFilters, EventPage, Page } from "./models.js";
 import { listOf, unexpected } from "./reading.js";
 import type { Answer } from "./transport.js";
 
-const WHOLE_PAGE = 100; // The most, which takes the fewest requests.
+const WHOLE_PAGE = 100; // The maximum, which takes the fewest requests.
 
-/** A list that is read as it is needed, page by page. */
+/** A list that is read page by page, as needed. */
 export class Listing<Item extends { id: number }> implements AsyncIterable<Item> {
   readonly #calls: Calls;
   readonly #path: string;
@@ -20,8 +20,8 @@ export class Listing<Item extends { id: number }> implements AsyncIterable<Item>
     this.#calling = calling;
   }
 
-  /** All items, each once. What others add or delete meanwhile moves none of the others; only one whose place in the order
-   * is changed may come twice, or not. Reads 100 at once unless `limit` was given.
+  /** All items, each once. Items that are added or deleted meanwhile do not shift the others; only an item whose sort value
+   * changes may appear twice or not at all. Reads 100 items per request unless `limit` is given.
    */
   async *[Symbol.asyncIterator](): AsyncGenerator<Item, undefined> {
     const filters = { ...this.#filters, limit: this.#filters.limit ?? WHOLE_PAGE };
@@ -29,20 +29,20 @@ export class Listing<Item extends { id: number }> implements AsyncIterable<Item>
       const answer = await this.#calls.make("GET", this.#path + query({ ...filters, cursor }), this.#calling);
       const { data } = pageOf<Page<Item>>(answer);
       const next = nextOf(answer);
-      if (next !== undefined && next === cursor) throw unexpected(answer); // It would be read for ever.
+      if (next !== undefined && next === cursor) throw unexpected(answer); // An endless loop.
       yield* data;
       if (next === undefined) return;
       cursor = next;
     }
   }
 
-  /** One page, counted from 1: 25 items unless `limit` was given. Empty past the end. */
+  /** One page, counted from 1: 25 items unless `limit` is given. Empty past the end. */
   page(number: number): Promise<Page<Item>> {
     return read(this.#calls, this.#path, { ...this.#filters, page: number }, this.#calling);
   }
 }
 
-/** Events that are read as they are needed, page by page. */
+/** Events that are read page by page, as needed. */
 export class EventListing implements AsyncIterable<Event> {
   readonly #calls: Calls;
   readonly #filters: EventFilters;
@@ -55,21 +55,21 @@ export class EventListing implements AsyncIterable<Event> {
     this.#calling = calling;
   }
 
-  /** All events up to the newest, the oldest first. Reads 100 at once unless `limit` was given. */
+  /** All events up to the newest, oldest first. Reads 100 per request unless `limit` is given. */
   async *[Symbol.asyncIterator](): AsyncGenerator<Event, undefined> {
     let filters: EventFilters = { ...this.#filters, limit: this.#filters.limit ?? WHOLE_PAGE };
     for (let more = true; more; ) {
       const answer = await this.#calls.make("GET", "/events" + query(filters), this.#calling);
       const { data, pagination } = pageOf<EventPage>(answer);
       const { has_more, last_id } = pagination;
-      if (has_more && last_id === (filters.after ?? 0)) throw unexpected(answer); // It would be read for ever, too.
+      if (has_more && last_id === (filters.after ?? 0)) throw unexpected(answer); // An endless loop.
       yield* data;
       filters = { ...filters, after: last_id };
       more = has_more;
     }
   }
 
-  /** One page: 25 events unless `limit` was given. The next is after its `last_id`. */
+  /** One page: 25 events unless `limit` is given. Its `last_id` is the `after` of the next. */
   page(): Promise<EventPage> {
     return read(this.#calls, "/events", this.#filters, this.#calling);
   }
@@ -84,7 +84,7 @@ async function read<P extends Page<unknown> | EventPage>(
   return pageOf<P>(await calls.make("GET", path + query(filters), calling));
 }
 
-/** The cursor that stands before the next page, if there is one (RFC 8288). */
+/** The cursor of the next page, if there is one (RFC 8288). */
 function nextOf({ headers }: Answer): string | undefined {
   // Nothing in the pattern fits the same text in two ways: of a long link, that would take for ever.
   const [, parameters = ""] = /<[^<>?]*\?([^<>]*)>; *rel="next"/.exec(headers.get("link") ?? "") ?? [];

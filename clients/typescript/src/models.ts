@@ -1,94 +1,94 @@
-/** What is sent and answered: the fields are those of the API. Prices are numbers, times are texts such as
+/** What is sent and returned, with the fields of the API. Prices are numbers, times are strings such as
  * `2026-01-31T08:15:30.123Z`. */
 
 import type { components, operations } from "./schema/api.js";
 
 type Schemas = components["schemas"];
-/** Fields, of which those that may be left out may be undefined. */
+/** Fields, of which the optional ones may be undefined. */
 type Sent<All> = { [Name in keyof All]: object extends Pick<All, Name> ? All[Name] | undefined : All[Name] };
 /** Filters, each of which may be left out, undefined or null. */
 type Filters<All> = { [Name in keyof All]?: All[Name] | null | undefined };
 type Query<Name extends keyof operations> = Filters<Omit<NonNullable<operations[Name]["parameters"]["query"]>, "page">>;
 
-/** Names the state that was read: give it as `ifMatch` to change the resource only if nobody else did. It is there after
- * `get`, `create`, `update` and `rotateSecret`. */
+/** Identifies the state that was read: pass it as `ifMatch` to change the resource only if nobody else has. `get`, `create`,
+ * `update` and `rotateSecret` set it. */
 export interface Tagged {
   readonly etag?: string;
 }
 
 /** A product in a list. */
 export type ProductItem = Schemas["ProductItem"];
-/** A product by itself. */
+/** A single product. */
 export type Product = Schemas["ProductBody"] & Tagged;
-/** A product to be made. */
+/** A product to create. */
 export type NewProduct = Sent<Schemas["CreateProduct"]>;
-/** Changes of a product; `images` and `metadata` are replaced whole. */
+/** Changes of a product. `images` and `metadata` are replaced as a whole. */
 export type ProductChanges = Sent<Schemas["ChangeProduct"]>;
-/** Which products to list. `limit` is the size of a page, 1 to 100; `search` finds products with every word in name or
- * description; `status` is `active` where it is left out. */
+/** Which products to list. `limit` is the page size, 1 to 100; `search` finds products with every word in name or description;
+ * `status` defaults to `active`. */
 export type ProductFilters = Query<"list_products">;
 
-/** A user in a list, and as `create` gives it. */
+/** A user in a list, and as `create` returns it. */
 export type UserItem = Schemas["UserItem"];
-/** A user by itself. */
+/** A single user. */
 export type User = Schemas["UserBody"] & Tagged;
-/** A user to be made; a viewer where no role is given. */
+/** A user to create. `role` defaults to `viewer`. */
 export type NewUser = Sent<Schemas["CreateUser"]>;
-/** Changes of a user. Whoever changes their own password gives `current_password` too. */
+/** Changes of a user. Changing one's own e-mail or password requires `current_password`. */
 export type UserChanges = Sent<Schemas["ChangeUser"]>;
-/** Which users to list, and in which order; the newest first where nothing is said. */
+/** Which users to list, and in which order. Default: newest first. */
 export type UserFilters = Query<"list_users">;
 
-/** An API key. `scopes` is null where it carries all that its owner has, and `networks` where it may be used from anywhere;
- * `expires_at` where it has no end. */
+/** An API key. `scopes` is null if it has all scopes of its owner, `networks` is null if it can be used from anywhere, and
+ * `expires_at` is null if it does not expire. */
 export type ApiKey = Schemas["KeyItem"];
-/** A new API key. `key` is the secret, shown this once: store it now. */
+/** A new API key. `key` is the secret, shown only once: store it now. */
 export type ApiKeyWithSecret = Required<Schemas["MadeKey"]>;
-/** The successor of a rotated key. `key` is the secret, shown this once: store it now. */
+/** The successor of a rotated key. `key` is the secret, shown only once: store it now. */
 export type RotatedKey = Required<Schemas["RotatedKey"]>;
-/** A key to be made. What is left out is as wide as it may be: all scopes of its owner, used from anywhere, without an
- * end. */
+/** A key to create. By default it is unrestricted: it has all scopes of its owner, can be used from anywhere, and does not
+ * expire. */
 export type NewApiKey = Sent<Schemas["CreateKey"]>;
-/** Whose keys to list: the caller's unless `user_id` is given. `limit` is the size of a page, 1 to 100. */
+/** Whose keys to list: the caller's unless `user_id` is given. `limit` is the page size, 1 to 100. */
 export type ApiKeyFilters = Query<"list_api_keys">;
 
-/** Something that has happened.
+/** An event.
  *
- * `id` increases with every event of the environment. `data` is the resource as the API shows it by itself, of a deleted one
- * as it was last; `previous`, of an update alone, the old values of the fields that changed. A `ping` is told by a webhook's
- * test alone.
+ * `id` increases with every event of the environment. `data` is the resource as the API shows a single one; for a deleted
+ * resource, its last state. `previous` has the old values of the fields that changed, only for updates. A `ping` is sent only
+ * by the test of a webhook.
  */
 export type Event = Omit<Schemas["EventBody"], "type"> & { type: Schemas["EventBody"]["type"] | "ping" };
-/** Which events to list: the oldest first. `after` is the id of the last event that the caller has, 0 for all that are kept;
- * `type` takes several, comma-separated, and `user.*` for all of a noun; `limit` is the size of a page, 1 to 100. */
+/** Which events to list, oldest first. `after` is the id of the last event that the caller has, 0 for all that are kept; `type`
+ * is one type or several, comma-separated; `user.*` means all of a noun; `limit` is the page size, 1 to 100. */
 export type EventFilters = Query<"list_events">;
-/** Which events to be told, as in `EventFilters`. */
+/** Which events to receive, as in `EventFilters`. */
 export type StreamFilters = Omit<EventFilters, "limit">;
 
-/** A receiver that is told of events.
+/** A webhook, which sends events to a receiver.
  *
- * `types` are those of events, `product.*` for all of a noun, or `*` for all. `disabled_reason` is `by hand` where somebody
- * did it, `gone` where the receiver answered 410, and `failing` after five days without one success; null while it is enabled.
+ * `types` are event types, `product.*` for all of a noun, or `*` for all. `disabled_reason` is `by hand`, or `gone` if the
+ * receiver answered 410, or `failing` after five days without a successful delivery; null while it is enabled.
  */
 export type Webhook = Schemas["WebhookItem"] & Tagged;
-/** A webhook with a new secret, shown this once: store it now, for `verifyWebhook`. */
+/** A webhook with a new secret, which is shown only once: store it for `verifyWebhook`. */
 export type WebhookWithSecret = Required<Schemas["NewWebhook"]> & Tagged;
-/** A receiver to be told of events. */
+/** A webhook to create. */
 export type NewWebhook = Sent<Schemas["CreateWebhook"]>;
-/** Changes of a webhook. Disabling it drops what it has not been sent. */
+/** Changes of a webhook. Disabling it drops its pending deliveries. */
 export type WebhookChanges = Sent<Schemas["ChangeWebhook"]>;
-/** An event on its way to a webhook. What is `last_` is of the last attempt: what the receiver answered, why it failed, and
- * how long it took. */
+/** The delivery of an event to a webhook. The `last_` fields describe the last attempt: the receiver's status, why it failed,
+ * and how long it took. */
 export type Delivery = Schemas["DeliveryItem"];
-/** `limit` is the size of a page, 1 to 100. */
+/** `limit` is the page size, 1 to 100. */
 export type DeliveryFilters = Query<"list_deliveries">;
 
-/** One page of a list; `total_items` is exact. */
+/** One page of a list. If `pagination.total_is_exact` is false, there are more items than `total_items`. */
 export interface Page<Item> {
   readonly data: Item[];
   readonly pagination: Schemas["Pagination"];
 }
-/** One page of events, the oldest first: `last_id` is the `after` of the next page. */
+/** One page of events, oldest first. `last_id` is the `after` of the next page. */
 export interface EventPage {
   readonly data: Event[];
   readonly pagination: Schemas["EventPages"];

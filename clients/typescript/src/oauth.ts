@@ -8,23 +8,23 @@ import { Requests } from "./retries.js";
 import { granted, tokenRequest } from "./tokens.js";
 import type { Answer, Options } from "./transport.js";
 
-/** A registered OAuth application. */
+/** The registration of an OAuth application. */
 export interface OAuthOptions extends Options {
   readonly clientId: string;
-  /** None for a public client, such as a page. */
+  /** Undefined for a public client, such as a page. */
   readonly clientSecret?: string | undefined;
-  /** One that is registered. */
+  /** A registered redirect URI. */
   readonly redirectUri: string;
-  /** The authorization server's address; else `PORTICO_AUTH_URL`, else as in `Client`. */
+  /** The authorization server's address. Default: `PORTICO_AUTH_URL`, or as in `Client`. */
   readonly authUrl?: string | undefined;
-  /** Handed on to the tokens, see `OAuthTokens`. */
+  /** Passed to the tokens, see `OAuthTokens`. */
   readonly onChange?: OnChange | undefined;
 }
 
 /** An authorization that has begun: send the browser to `url`.
  *
- * Keep the rest for this browser alone, such as in its session, until it comes back; then drop it. All fields are texts, so
- * `JSON.stringify` keeps it.
+ * Keep it for this browser only, for example in its session, until the browser comes back; then drop it. All fields are
+ * strings, so it can be stored as JSON.
  */
 export interface Authorization {
   readonly url: string;
@@ -34,8 +34,8 @@ export interface Authorization {
   readonly codeVerifier: string;
 }
 
-/** Signs users in: the authorization code flow with state, nonce and PKCE (RFC 6749 as RFC 9700 has it, RFC 7636, RFC 9207,
- * OpenID Connect Core). */
+/** A registered OAuth application, which signs users in: the authorization code flow with state, nonce and PKCE (RFC 6749 as
+ * restricted by RFC 9700; RFC 7636, RFC 9207, OpenID Connect Core). */
 export class OAuthApp {
   readonly #issuer: string;
   readonly #redirectUri: string;
@@ -52,8 +52,8 @@ export class OAuthApp {
     this.#empty = new OAuthTokens({ accessToken: "", clientId, clientSecret }, { onChange });
   }
 
-  /** Begins to sign a user in: redirect the browser to the `url` of what this gives, and keep it for this browser. `scope` is
-   * space-separated; `openid` asks who the user is. */
+  /** Begins to sign a user in: redirect the browser to the `url` of the result, and keep the result for this browser. `scope`
+   * is space-separated; `openid` requests the user's identity. */
   async begin(scope: string): Promise<Authorization> {
     const [state, nonce, codeVerifier] = [random(), random(), random()];
     const parameters = new URLSearchParams({
@@ -69,10 +69,10 @@ export class OAuthApp {
     return { url: `${this.#issuer}/authorize?${parameters}`, scope, state, nonce, codeVerifier };
   }
 
-  /** The tokens of the user whose browser came to the redirect URI at this address.
+  /** The tokens of the user. `callbackUrl` is the address at which the browser came back to the redirect URI.
    *
-   * Throws `CallbackRejected` where the callback does not belong to `begun`, before its code is sent anywhere; `OAuthError`
-   * where user or service said no; `InvalidToken` where the ID token is wrong.
+   * Throws `CallbackRejected` if the callback does not belong to `begun`, before its code is sent anywhere; `OAuthError` if the
+   * user or the service refused; `InvalidToken` if the ID token is not valid.
    */
   async complete(callbackUrl: string | URL, begun: Authorization): Promise<OAuthTokens> {
     const { searchParams } = new URL(callbackUrl, this.#redirectUri);
@@ -91,7 +91,7 @@ export class OAuthApp {
     return tokens.with({ identity: await this.#identity(answer, tokens, begun.nonce) });
   }
 
-  /** Signs the user out here: ends the tokens, access and refresh (RFC 7009). */
+  /** Signs the user out: revokes the access and refresh token (RFC 7009). */
   async revoke(tokens: OAuthTokens): Promise<void> {
     const fields = { token: tokens.refreshToken ?? tokens.accessToken };
     const answer = await this.#requests.send(tokenRequest(`${this.#issuer}/revoke`, tokens, fields));
@@ -112,7 +112,7 @@ export class OAuthApp {
   }
 }
 
-/** The code of a callback that answers the authorization with this state, from this issuer (RFC 9207). */
+/** The code of a callback with this state from this issuer (RFC 9207). */
 function codeOf(sent: URLSearchParams, state: string, issuer: string): string {
   const names = [...sent.keys()];
   if (new Set(names).size < names.length) throw new CallbackRejected("a parameter of the callback is there twice");
@@ -127,7 +127,7 @@ function codeOf(sent: URLSearchParams, state: string, issuer: string): string {
   return code;
 }
 
-/** Whether a text is ours, in a time that does not tell how much of it is. */
+/** Compares a value with a string in constant time. */
 function same(sent: unknown, ours: string): boolean {
   if (typeof sent !== "string" || sent.length !== ours.length) return false;
   let differs = 0;

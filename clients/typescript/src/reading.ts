@@ -3,10 +3,10 @@ import { APIError, type Fault, OAuthError, RateLimited, ServiceUnavailable, Unex
 import type { Event, Tagged } from "./models.js";
 import type { Answer } from "./transport.js";
 
-/** The class of every code. */
+/** The error class for each code. */
 const BY_CODE = new Map<string, typeof APIError>();
 for (const [name, kind] of Object.entries(errors as object as Record<string, typeof APIError>)) {
-  // Bundlers shorten the names of classes, which errors are printed with, and leave those by which they are exported.
+  // Bundlers shorten the names of classes, with which errors are printed, but not the names of exports.
   Object.defineProperty(kind, "name", { value: name });
   if (kind.CODE) BY_CODE.set(kind.CODE, kind);
 }
@@ -15,7 +15,7 @@ const BY_STATUS = new Map<number, typeof APIError>([
   [503, ServiceUnavailable],
 ]);
 
-/** The value of a JSON text of an answer. Throws `UnexpectedAnswer`. */
+/** The JSON value of a response. Throws `UnexpectedAnswer`. */
 export function decoded<T>(answer: Answer): T {
   try {
     return JSON.parse(answer.text) as T;
@@ -24,32 +24,32 @@ export function decoded<T>(answer: Answer): T {
   }
 }
 
-/** The `data` of a success: one resource. Throws `UnexpectedAnswer`. */
+/** The `data` of a successful response: one resource. Throws `UnexpectedAnswer`. */
 export function dataOf<T>(answer: Answer): T {
   const data = decoded<{ data?: T } | null>(answer)?.data;
   if (!isResource(data)) throw unexpected(answer);
   return data as T;
 }
 
-/** A success whose `data` are resources. Throws `UnexpectedAnswer`. */
+/** A successful response whose `data` are resources. Throws `UnexpectedAnswer`. */
 export function listOf<List extends { data: unknown[] }>(answer: Answer): List {
   const list = decoded<Partial<List> | null>(answer);
   if (!Array.isArray(list?.data) || !list.data.every(isResource)) throw unexpected(answer);
   return list as List;
 }
 
-/** What has an id is taken for what was asked for: a page of something in between, or of another service, has none. */
+/** Checks only for an id: a page from a proxy or another service has none. */
 function isResource(one: unknown): boolean {
   return Number.isSafeInteger((one as { id?: unknown } | null | undefined)?.id);
 }
 
-/** The resource of an answer, with the entity tag that it has now. */
+/** The resource of a response, with its entity tag. */
 export function taggedOf<One extends Tagged>(answer: Answer): One {
   const etag = answer.headers.get("etag");
   return { ...dataOf<One>(answer), ...(etag !== null && { etag }) };
 }
 
-/** The same of an answer that is still to come. */
+/** The same for a promised response. */
 export async function tagged<One extends Tagged>(asked: Promise<Answer>): Promise<One> {
   return taggedOf<One>(await asked);
 }
@@ -63,13 +63,13 @@ export function eventOf(text: string): Event {
   return event;
 }
 
-/** What is thrown for a success that cannot be understood. */
+/** The error for a successful response that cannot be understood. */
 export function unexpected({ status, headers }: Answer): UnexpectedAnswer {
   const id = headers.get("x-request-id");
   return new UnexpectedAnswer(`the answer ${status} ${id ? `cannot be understood [${id}]` : "is not one of Portico's"}`);
 }
 
-/** The error that an answer tells of, whoever gave it. */
+/** The error of a response, whether it comes from the service or something in between. */
 export function errorOf(answer: Answer): APIError {
   const { status, headers, text } = answer;
   const told = { requestId: headers.get("x-request-id") ?? undefined, retryAfter: retryAfter(answer) };
@@ -93,7 +93,7 @@ function mustBeText(told: unknown): string {
   return told;
 }
 
-/** How many seconds the answer asks to wait. Until a time, they count from the answer's own `Date`, where it has one: clocks
+/** The `Retry-After` of a response in seconds. A date is compared with the response's own `Date`, if it has one, because clocks
  * differ. */
 export function retryAfter({ headers, at }: Answer): number | undefined {
   const text = headers.get("retry-after") ?? "";

@@ -15,7 +15,7 @@ import type {
 } from "./models.js";
 import { tagged } from "./reading.js";
 
-/** Resources of one kind: a list has `Item`s, reading and changing one gives a `One`, making one a `Made`. */
+/** Resources of one kind. Lists have `Item`s, reading and changing one returns a `One`, creating one a `Made`. */
 abstract class Resources<Item extends { id: number }, One extends Tagged, Made extends Tagged, New extends object, Changes extends object, Filters> {
   /** @internal */
   constructor(
@@ -23,8 +23,8 @@ abstract class Resources<Item extends { id: number }, One extends Tagged, Made e
     protected readonly path: string,
   ) {}
 
-  /** A list, the newest first unless the filters say otherwise; one that is null or undefined is none. Nothing is read before
-   * it is asked for. */
+  /** A list, newest first unless the filters say otherwise. Filters that are null or undefined are left out. Sends no request
+   * before items or a page are read. */
   list(filters: Filters = {} as Filters, calling: Calling = {}): Listing<Item> {
     return new Listing(this.calls, this.path, filters as object, calling);
   }
@@ -34,29 +34,29 @@ abstract class Resources<Item extends { id: number }, One extends Tagged, Made e
     return read(this.calls, at(this.path, id), calling);
   }
 
-  /** Makes one. Throws `ValidationError` and, where a value that must be unique is taken, `Duplicate`. */
+  /** Creates one. Throws `ValidationError`, and `Duplicate` if a value that must be unique is taken. */
   create(fields: New, { idempotencyKey, signal }: Creating = {}): Promise<Made> {
     return tagged(this.calls.make("POST", this.path, { fields, idempotencyKey, signal }));
   }
 
-  /** Changes what is given, and leaves the rest. */
+  /** Changes the given fields and leaves the others. */
   update(id: number, changes: Changes, { ifMatch, signal }: Changing = {}): Promise<One> {
     return tagged(this.calls.make("PATCH", at(this.path, id), { fields: changes, ifMatch, signal }));
   }
 
-  /** Deletes one; `ifMatch` as in `update`. */
+  /** Deletes one. `ifMatch` works as in `update`. */
   delete(id: number, { ifMatch, signal }: Changing = {}): Promise<void> {
     return this.calls.done("DELETE", at(this.path, id), { ifMatch, signal });
   }
 }
 
-/** The catalog. Listed are active products unless `status` says otherwise; with `search` the most relevant first. */
+/** The catalog. Lists have active products unless `status` is given, and are sorted by relevance with `search`. */
 export class Products extends Resources<ProductItem, Product, Product, NewProduct, ProductChanges, ProductFilters> {}
 
-/** The people who have an account. */
+/** The users of the environment. */
 export class Users extends Resources<UserItem, User, UserItem & Tagged, NewUser, UserChanges, UserFilters> {}
 
-/** One resource, with the entity tag that it has now. */
+/** One resource, with its entity tag. */
 export function read<One extends Tagged>(calls: Calls, path: string, calling?: Calling): Promise<One> {
   return tagged(calls.make("GET", path, calling));
 }

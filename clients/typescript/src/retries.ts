@@ -1,18 +1,18 @@
-/** When a request is sent again, and how long to wait before.
+/** When a request is retried, and after which delay.
  *
- * At most three times, after
+ * A request is retried at most three times, after
  *
  * - **429**, always: nothing was done;
  * - **500, 502, 503 and 504**, and **409 for a key whose first request may still be under way**;
- * - **a connection that failed before the request was sent**, always; a browser does not tell this from the next;
+ * - **a connection that failed before the request was sent**, always; browsers do not distinguish this from the next;
  * - **a connection that failed later**.
  *
- * Where the service may have done what was asked, only what is safe to repeat is repeated: GET and HEAD; POST with an
+ * If the service may have carried the request out, it is retried only if repeating it is safe: GET and HEAD; POST with an
  * `Idempotency-Key`, which is carried out once; PATCH and DELETE with an `If-Match` that names an entity tag, which fails
- * once the first attempt went through. `If-Match: *` guards nothing, so it does not count.
+ * once the first attempt went through. `If-Match: *` does not protect, so it does not count.
  *
- * The delay is what `Retry-After` says, plus a random number of seconds from the upper half of a bound that doubles with
- * each attempt: the delays of one request increase, and clients that were refused together do not come back together.
+ * The delay is that of `Retry-After`, plus a random number of seconds from the upper half of a bound that doubles with each
+ * attempt: the delays of one request increase, and clients that were refused together do not come back together.
  */
 
 import { Conflict, ConnectionFailed, NotFound, UntrustedCertificate } from "./errors.js";
@@ -24,7 +24,7 @@ const MOST = 3;
 const FIRST_BOUND_SECONDS = 0.5;
 const LAST_BOUND_SECONDS = 30;
 
-/** Sends requests, and repeats them. */
+/** Sends requests, with retries. */
 export class Requests {
   readonly patience: number;
   readonly sleep: NonNullable<Options["sleep"]>;
@@ -48,7 +48,7 @@ export class Requests {
     this.#random = random;
   }
 
-  /** The random part of each delay, in seconds; without an end for what is repeated as long as it takes. */
+  /** The random part of the delay before each retry, in seconds; endless unless `times` is given. */
   *delays(times = Infinity): Generator<number, undefined> {
     let bound = FIRST_BOUND_SECONDS;
     for (let time = 0; time < times; time++) {
@@ -57,10 +57,10 @@ export class Requests {
     }
   }
 
-  /** Sends a request until there is an answer that repeating does not mend, or it was repeated so many times.
+  /** Sends a request until it is answered and should not be retried, and returns the response. Retries it at most `times`.
    *
-   * Throws `ConnectionFailed` where none came. A repeated DELETE that finds nothing (404) has done its work at the first
-   * attempt, and is answered as such (204).
+   * Throws `ConnectionFailed` if there is no response. If a retried DELETE finds nothing (404), an earlier attempt has deleted
+   * the resource, so the response is 204.
    */
   async send(request: Request, times = this.#times): Promise<Answer> {
     const guarded = isGuarded(request);
@@ -92,7 +92,7 @@ export class Requests {
   }
 }
 
-/** Whether a request can be repeated although the first attempt may have been carried out. */
+/** Whether a request can be retried although the first attempt may have been carried out. */
 function isGuarded({ method, headers = {} }: Request): boolean {
   if (method === "GET") return true;
   if (method === "POST") return "idempotency-key" in headers;

@@ -1,4 +1,4 @@
-/** What is to be done at the end of a signal: by one listener for all of it, for Node warns of more than ten. */
+/** The callbacks of a signal, called by one listener, since Node warns about more than ten listeners. */
 class Ends extends Set<() => void> {
   handleEvent(): void {
     for (const end of this) end();
@@ -7,12 +7,12 @@ class Ends extends Set<() => void> {
 
 const known = new WeakMap<AbortSignal, Ends>();
 
-/** Calls `end` at the end of a signal, unless what this gives was called before. */
+/** Calls `end` when the signal aborts. Returns a function that cancels that. */
 export function atEnd(signal: AbortSignal | undefined, end: () => void): () => void {
   if (!signal) return () => undefined;
   const ends = known.get(signal) ?? new Ends();
   known.set(signal, ends.add(end));
-  signal.addEventListener("abort", ends); // Once, however often it is added.
+  signal.addEventListener("abort", ends); // Adding it again has no effect.
   return () => {
     ends.delete(end);
     if (!ends.size) signal.removeEventListener("abort", ends);

@@ -1,27 +1,27 @@
 import { UnexpectedAnswer } from "./errors.js";
 
 const LINE_END = /\r\n|\n|\r/;
-const UNSENDABLE = /[\0-\x08\n-\x1f\x7f]/; // No header can carry it: such an id is passed over, as the standard has it for NUL.
-const LARGEST = 2 ** 24; // In characters: of a message. An event has far less.
+const UNSENDABLE = /[\0-\x08\n-\x1f\x7f]/; // No header can carry these: an id with one is ignored, as the standard says for NUL.
+const LARGEST = 2 ** 24; // The largest message, in characters. Events are far smaller.
 
-/** What was sent, and the id by which the stream goes on after it, undefined where there is none. `data` is empty where the
- * stream says only that. */
+/** The data of a message, and the id to resume after, if there is one. `data` is empty if the stream sent only an id. */
 export interface Message {
   readonly data: string;
   readonly lastId: string | undefined;
 }
 
-/** Makes messages of one answer's bytes: Server-Sent Events (WHATWG HTML §9.2). What is cut off at its end is no message. */
+/** Parses the bytes of one response into messages: Server-Sent Events (WHATWG HTML §9.2). An incomplete message at the end is
+ * dropped. */
 export class Parser {
   readonly #decoder = new TextDecoder();
   #rest = "";
   #afterReturn = false;
   #data: string[] = [];
-  /** Of the lines of data. */
+  /** The total size of the data lines. */
   #size = 0;
   #lastId: string | undefined;
 
-  /** The messages that end in this part. Throws `UnexpectedAnswer` where one becomes too large. */
+  /** The messages that end in this part. Throws `UnexpectedAnswer` if one becomes too large. */
   *feed(part: Uint8Array): Generator<Message, undefined> {
     let text = this.#decoder.decode(part, { stream: true });
     if (!text) return;

@@ -1,9 +1,9 @@
-/** Events as they happen, over connections that break.
+/** Events as they happen, over connections that may break.
  *
- * A stream goes on after the last event that came whole: whatever ended the connection, the next one asks for what came after
- * it (`Last-Event-ID`), so that none is missed and none comes twice. The first connection is made like any call. Later ones
- * are tried for as long as it takes, with delays up to half a minute, unless the service refuses them for good: by a 4xx other
- * than 429, or by a `Retry-After` beyond the client's patience. A 204 says that there is nothing more, and ends it.
+ * A stream resumes after the last event that arrived completely: whatever ended the connection, the next one requests the
+ * events after it (`Last-Event-ID`), so none is missed and none comes twice. The first connection is made like any call. Later
+ * ones are retried for as long as it takes, with delays of up to half a minute, unless the service refuses for good: by a 4xx
+ * other than 429, or by a `Retry-After` beyond the client's patience. A 204 ends the stream.
  */
 
 import type { Access } from "./access.js";
@@ -17,9 +17,9 @@ import type { Answer } from "./transport.js";
 
 const EVENT_STREAM = "text/event-stream";
 
-/** Events as they happen, to be read by `for await`, which closes it when it is left.
+/** An iterator of events as they happen. Read it with `for await`, which closes it at the end of the loop.
  *
- * A connection that breaks is made again by itself. It goes on where it was: no event is missed, and none comes twice.
+ * A broken connection is reestablished automatically and resumes where it was: no event is missed and none comes twice.
  */
 export class EventStream implements AsyncIterableIterator<Event> {
   readonly #access: Access;
@@ -27,12 +27,12 @@ export class EventStream implements AsyncIterableIterator<Event> {
   readonly #given: AbortSignal | undefined;
   readonly #closing = new AbortController();
   readonly #events: AsyncGenerator<Event, undefined>;
-  /** Before the next connections, until one of them tells something. */
+  /** The delays before the next connections; reset once one of them delivers data. */
   #delays: Generator<number, undefined>;
   #lastId: string | undefined;
   #first: Promise<Answer> | undefined;
 
-  /** @internal Without `after`, it begins now. */
+  /** @internal Without `after`, the stream begins with new events. */
   constructor(access: Access, { after, ...rest }: StreamFilters, { signal }: Calling) {
     this.#access = access;
     this.#given = signal;
@@ -42,8 +42,8 @@ export class EventStream implements AsyncIterableIterator<Event> {
     this.#events = this.#follow();
   }
 
-  /** Begins it, unless it has: it tells of what happens from then on. Throws `Gone` where events after `after` are no longer
-   * kept, any other `APIError` where the service refuses it, `ConnectionFailed`, and the reason of its signal. */
+  /** Opens the stream unless it is open; it has the events from then on. Throws `Gone` if events after `after` are no longer
+   * kept, another `APIError` if the service refuses the stream, `ConnectionFailed`, and the reason of its signal. */
   async open(): Promise<this> {
     await this.#opened();
     return this;
@@ -53,18 +53,18 @@ export class EventStream implements AsyncIterableIterator<Event> {
     return this;
   }
 
-  /** The next event, waited for; it is done once this is closed. Throws as `open` does. */
+  /** Waits for the next event; done once the stream is closed. Throws as `open` does. */
   next(): Promise<IteratorResult<Event, undefined>> {
     return this.#events.next();
   }
 
-  /** Closes it. */
+  /** Closes the stream. */
   async return(): Promise<IteratorResult<Event, undefined>> {
     this.close();
     return this.#events.return(undefined);
   }
 
-  /** Ends the stream, also for whoever waits for its next event: without an error, unlike its signal. */
+  /** Ends the stream, also for callers that wait for its next event. Unlike its signal, this throws no error there. */
   close(): void {
     this.#closing.abort();
   }
@@ -123,7 +123,7 @@ export class EventStream implements AsyncIterableIterator<Event> {
     const headers = { accept: EVENT_STREAM, ...last };
     const { signal } = this.#closing;
     const opened = await this.#access.success({ method: "GET", path: this.#path, headers, signal, streamed: true });
-    // A 204 is the standard's way to tell clients not to come back.
+    // By the standard, a 204 tells clients not to reconnect.
     if (opened.status !== 204 && !opened.headers.get("content-type")?.startsWith(EVENT_STREAM)) {
       this.close();
       throw unexpected(opened);
@@ -147,7 +147,7 @@ export class EventStream implements AsyncIterableIterator<Event> {
   }
 }
 
-/** A text as its bytes in UTF-8, each of them a character: so `fetch` takes what a header is to carry. */
+/** The UTF-8 bytes of a string, one character each: `fetch` takes header values in this form. */
 function utf8(text: string): string {
   return encodeURIComponent(text).replace(/%(..)/g, (_, byte) => String.fromCharCode(parseInt(byte, 16)));
 }

@@ -3,11 +3,11 @@ import { decoded, unexpected } from "./reading.js";
 import type { components } from "./schema/auth.js";
 import type { Answer, Request } from "./transport.js";
 
-const LONGEST_LIFE_SECONDS = 2 ** 32; // That a token may hold: a time that can be reckoned with.
+const LONGEST_LIFE_SECONDS = 2 ** 32; // The longest lifetime that is accepted for a token: longer ones overflow dates.
 
 type Found = components["schemas"]["LoginTokens"] & Partial<components["schemas"]["IssuedTokens"]>;
 
-/** A request to an endpoint of the authorization server, the client authenticated in the body (RFC 6749 §2.3.1). */
+/** A request to an endpoint of the authorization server. The client is authenticated in the body (RFC 6749 §2.3.1). */
 export function tokenRequest(
   url: string,
   { clientId, clientSecret }: Pick<OAuthTokens, "clientId" | "clientSecret">,
@@ -24,7 +24,7 @@ export function isSendable(token: string): boolean {
   return /^[!-~]+$/.test(token);
 }
 
-/** The members of an answer with tokens, as they can be used. Throws `UnexpectedAnswer`. */
+/** The members of a token response, checked. Throws `UnexpectedAnswer`. */
 export function tokensOf(answer: Answer): Found {
   const found = decoded<Partial<Found> | null>(answer);
   const known =
@@ -38,7 +38,7 @@ export function tokensOf(answer: Answer): Found {
   return found as Found;
 }
 
-/** The tokens of an answer of the token endpoint, for the client that `held` names; `now` is in Unix seconds. */
+/** The tokens of a response of the token endpoint, for the client that `held` names. `now` is in Unix seconds. */
 export function granted(answer: Answer, held: OAuthTokens, now: number): OAuthTokens {
   const found = tokensOf(answer);
   return held.with({

@@ -1,10 +1,10 @@
 import { ConnectionFailed, UntrustedCertificate } from "./errors.js";
 import { atEnd } from "./signals.js";
 
-const SILENCE_SECONDS = 45; // The service sends a comment each 15 seconds on a stream.
-export const LONGEST_TIMER_SECONDS = 2_000_000; // A timer that is set to 2^31 ms or more ends at once.
+const SILENCE_SECONDS = 45; // On a stream, the service sends a comment every 15 seconds.
+export const LONGEST_TIMER_SECONDS = 2_000_000; // A timer of 2^31 ms or more fires immediately.
 
-/** Sends a request and gives the answer, as the global `fetch` does, and undici's. */
+/** Sends a request and returns the response, like the global `fetch` or undici's. */
 export type Fetch = (url: string, init: FetchInit) => Promise<FetchAnswer>;
 
 interface FetchInit {
@@ -24,53 +24,52 @@ interface FetchAnswer {
   text(): Promise<string>;
 }
 
-/** What everything that talks to the service takes, beside its own arguments. */
+/** Options of all classes that send requests. */
 export interface Options {
-  /** Seconds to wait for an answer (30). */
+  /** Seconds to wait for a response. Default: 30. */
   readonly timeout?: number | undefined;
-  /** How often to repeat a request at most, 0 to 3 (3). */
+  /** The maximum number of retries of a request, 0 to 3. Default: 3. */
   readonly retries?: number | undefined;
-  /** The longest `Retry-After` to wait for, in seconds (60, which is enough for the window of a minute); a longer one is
-   * thrown at once. */
+  /** The longest `Retry-After` to wait for, in seconds; a longer one throws the error immediately. Default: 60, which is enough
+   * for the minute's window. */
   readonly patience?: number | undefined;
-  /** What sends requests; else the global `fetch`. */
+  /** The function that sends requests. Default: the global `fetch`. */
   readonly fetch?: Fetch | undefined;
   /** The time in Unix seconds, for tests. */
   readonly clock?: (() => number) | undefined;
-  /** Waits for so many seconds, or until the signal, for tests. */
+  /** Waits for some seconds or until the signal aborts, for tests. */
   readonly sleep?: ((seconds: number, signal?: AbortSignal) => Promise<unknown>) | undefined;
   /** Random numbers from 0 to 1, for tests. */
   readonly random?: (() => number) | undefined;
 }
 
-/** To be sent, once; the names of headers are in lower case. */
+/** A request to send. The names of headers are in lower case. */
 export interface Request {
   readonly method: string;
   readonly url: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;
-  /** Ends it, wherever it is. */
+  /** Aborts the request at any stage. */
   readonly signal?: AbortSignal | undefined;
-  /** Of an answer that is read part by part, if it is a success. */
+  /** Whether a successful response is read part by part. */
   readonly streamed?: boolean;
 }
 
-/** An answer, and its body: read, or still to come. */
+/** A response with its body, which is either read (`text`) or still to be read (`part`). */
 export interface Answer {
   readonly status: number;
   readonly headers: FetchAnswer["headers"];
   readonly text: string;
-  /** When it came, in Unix seconds. */
+  /** When the response arrived, in Unix seconds. */
   readonly at: number;
-  /** Of one that is streamed, the next part of the body, undefined at its end. Throws `ConnectionFailed` where it breaks
-   * off. */
+  /** The next part of a streamed body, undefined at its end. Throws `ConnectionFailed` if the connection breaks. */
   readonly part: () => Promise<Uint8Array | undefined>;
 }
 
-/** Sends a request once, and gives the answer. Throws `ConnectionFailed`, and the signal's reason once it was ended. */
+/** Sends a request once and returns the response. Throws `ConnectionFailed`, and the signal's reason if that aborts. */
 export type Send = (request: Request) => Promise<Answer>;
 
-/** What sends requests, within so many seconds each. Throws TypeError where these are impossible. */
+/** The function that sends requests with this timeout. Throws TypeError for an invalid timeout. */
 export function sender({ fetch: given, timeout = 30 }: Options, clock: () => number): Send {
   if (!(typeof timeout === "number" && 0 < timeout && timeout <= LONGEST_TIMER_SECONDS)) {
     throw new TypeError(`timeout must be more than 0 seconds, and ${LONGEST_TIMER_SECONDS} at most`);
@@ -111,19 +110,20 @@ export function sender({ fetch: given, timeout = 30 }: Options, clock: () => num
 
 function init({ method, headers, body }: Request): Omit<FetchInit, "signal"> {
   const sent = { accept: "application/json", ...headers };
-  new Headers(sent); // Throws TypeError for what no header can hold: nothing that repeating would mend.
-  // Credentials go where we say and nowhere else: no cookie of the browser's, and no redirect.
+  new Headers(sent); // Throws TypeError for values that no header can carry, outside of the retries.
+  // Credentials are sent only where we say: no browser cookies, and no redirects.
   return { method, headers: sent, body: body ?? null, credentials: "omit", redirect: "manual" };
 }
 
-/** How Node calls faults before anything was sent. A browser does not tell, so there it may have been. */
+/** Node's codes for failures before anything was sent. Browsers do not say, so there a request counts as sent. */
 const UNSENT = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|UND_ERR_CONNECT_TIMEOUT)$/;
 const UNTRUSTED = /^(CERT_|UNABLE_TO_|ERR_TLS_CERT_|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT|HOSTNAME_MISMATCH)/;
 
 function failed({ method, url }: Request, error: unknown): ConnectionFailed {
   let cause = error as Fault;
   let words = cause.message;
-  // What a proxy said is behind "Request was cancelled.", and that behind "fetch failed". A cause may be anything, a text too.
+  // The innermost cause has the reason: "fetch failed" wraps "Request was cancelled.", which wraps what a proxy said. A cause may
+  // also be a string.
   while (cause.cause && typeof cause.cause === "object") {
     cause = cause.cause;
     words = cause.message || cause.code || words;
@@ -136,7 +136,7 @@ function failed({ method, url }: Request, error: unknown): ConnectionFailed {
   return new ConnectionFailed(said, !UNSENT.test(code), { cause: error });
 }
 
-/** What `fetch` throws, and what it says was the cause. */
+/** An error of `fetch`, and its causes. */
 interface Fault {
   readonly message?: string;
   readonly code?: string;

@@ -8,26 +8,26 @@ const LONGEST_KEY = 64;
 const NAMES = ["webhook-id", "webhook-timestamp", "webhook-signature"] as const;
 const HMAC = { name: "HMAC", hash: "SHA-256" };
 
-/** The headers of a request, as frameworks have them: `Headers`, or an object such as Node's `request.headers`. */
+/** The headers of a request, as frameworks provide them: `Headers`, or an object such as Node's `request.headers`. */
 export type WebhookHeaders =
   | Headers
   | Iterable<[string, string]>
   | Readonly<Record<string, string | readonly string[] | undefined>>;
 
-/** How far from now a delivery's time may be, in seconds (300); the time in Unix seconds, for tests. */
+/** `tolerance` is how far from now a delivery's timestamp may be, in seconds (default 300); `clock` is the time in Unix seconds,
+ * for tests. */
 export interface WebhookOptions {
   readonly tolerance?: number | undefined;
   readonly clock?: (() => number) | undefined;
 }
 
-/** The event that a delivery tells of, if Portico sent it: if one of its signatures was made with `secret` (or with one of
- * several, while it is replaced), and at most `tolerance` seconds before or after now (Standard Webhooks, the symmetric
- * scheme).
+/** The event of a delivery, if Portico sent it: one of its signatures was made with `secret` (or one of several, while it is
+ * replaced), at most `tolerance` seconds before or after now (the symmetric scheme of Standard Webhooks).
  *
- * `body` is the request's as it came, not parsed; `headers` are the request's, in any case. A delivery may come more than
- * once: an event that was seen has the same `id`.
+ * `body` is the request's body, unmodified and not parsed; `headers` are the request's, in any letter case. An event may be
+ * delivered more than once, with the same `id`.
  *
- * Throws `InvalidDelivery` for what must not be believed, TypeError for what is no secret, and for a body that was parsed.
+ * Throws `InvalidDelivery` if the delivery must not be trusted, TypeError for an invalid secret or a parsed body.
  */
 export async function verifyWebhook(
   body: string | Uint8Array | ArrayBuffer,
@@ -35,7 +35,7 @@ export async function verifyWebhook(
   secret: string | readonly string[],
   { tolerance = 300, clock = () => Date.now() / 1000 }: WebhookOptions = {},
 ): Promise<Event> {
-  // Of what was parsed none of the signatures would be right, and nobody would look for that here.
+  // No signature would match a parsed body, and the reason would be hard to find.
   if (typeof body !== "string" && body?.byteLength === undefined) throw new TypeError("give the body as it came");
   if (!secret?.length) throw new TypeError("give a webhook's secret");
   const keys = (typeof secret === "string" ? [secret] : secret).map(keyOf);
@@ -80,7 +80,7 @@ type Bytes = Uint8Array<ArrayBuffer>;
 function keyOf(secret: string): Bytes {
   const key = decoded(SECRET.exec(secret)?.[1] ?? "");
   if (!key || key.length < SHORTEST_KEY || key.length > LONGEST_KEY) {
-    // The secret stays out of the message.
+    // The message does not show the secret.
     throw new TypeError(`a webhook's secret is whsec_ and ${SHORTEST_KEY} to ${LONGEST_KEY} bytes in base64`);
   }
   return key;

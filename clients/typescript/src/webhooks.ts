@@ -6,7 +6,7 @@ import { read } from "./resources.js";
 
 const PATH = "/webhooks";
 
-/** The receivers that are told of events. */
+/** The webhooks, which send events to receivers. */
 export class Webhooks {
   readonly #calls: Calls;
 
@@ -15,7 +15,7 @@ export class Webhooks {
     this.#calls = calls;
   }
 
-  /** All webhooks, the newest first. */
+  /** All webhooks, newest first. */
   async list(calling?: Calling): Promise<Webhook[]> {
     return listOf<{ data: Webhook[] }>(await this.#calls.make("GET", PATH, calling)).data;
   }
@@ -25,38 +25,38 @@ export class Webhooks {
     return read(this.#calls, at(PATH, id), calling);
   }
 
-  /** Makes a webhook, which is told of events from then on; `idempotencyKey` as in `Products.create`. Throws `Conflict` where
-   * there are 20, `SecretLost` where the answer was lost. */
+  /** Creates a webhook, which is sent events from then on. `idempotencyKey` works as in `Products.create`. Throws `Conflict` if
+   * there are 20 webhooks already, `SecretLost` if the response was lost. */
   create(fields: NewWebhook, { idempotencyKey, signal }: Creating = {}): Promise<WebhookWithSecret> {
     return this.#calls.secret<WebhookWithSecret>(PATH, { fields, idempotencyKey, signal }, lost, taggedOf);
   }
 
-  /** Changes what is given, and leaves the rest. */
+  /** Changes the given fields and leaves the others. */
   update(id: number, changes: WebhookChanges, { ifMatch, signal }: Changing = {}): Promise<Webhook> {
     return tagged(this.#calls.make("PATCH", at(PATH, id), { fields: changes, ifMatch, signal }));
   }
 
-  /** Deletes a webhook: it is told of nothing any more; `ifMatch` as in `update`. */
+  /** Deletes a webhook and ends its deliveries. `ifMatch` works as in `update`. */
   delete(id: number, { ifMatch, signal }: Changing = {}): Promise<void> {
     return this.#calls.done("DELETE", at(PATH, id), { ifMatch, signal });
   }
 
-  /** Gives a webhook another secret; for 24 hours the one before signs too. Throws `SecretLost` where the answer was lost. */
+  /** Gives a webhook a new secret; for 24 hours the old one signs too. Throws `SecretLost` if the response was lost. */
   rotateSecret(id: number, calling: Calling = {}): Promise<WebhookWithSecret> {
     return this.#calls.secret<WebhookWithSecret>(`${at(PATH, id)}/rotate-secret`, calling, lost, taggedOf);
   }
 
-  /** Sends a webhook an event of type `ping`, once. Throws `Conflict` where it is disabled. */
+  /** Sends a webhook an event of type `ping`, once. Throws `Conflict` if it is disabled. */
   test(id: number, calling?: Calling): Promise<void> {
     return this.#calls.done("POST", `${at(PATH, id)}/test`, calling);
   }
 
-  /** What a webhook was and is to be sent, the newest first. */
+  /** The deliveries of a webhook, newest first, including pending ones. */
   deliveries(id: number, filters: DeliveryFilters = {}, calling: Calling = {}): Listing<Delivery> {
     return new Listing(this.#calls, `${at(PATH, id)}/deliveries`, filters, calling);
   }
 
-  /** Sends the event of a delivery once more, as a new one. Throws `Gone` where it is no longer kept, `Conflict` where the
+  /** Sends the event of a delivery again, as a new delivery. Throws `Gone` if the event is no longer kept, `Conflict` if the
    * webhook is disabled. */
   redeliver(id: number, deliveryId: number, calling?: Calling): Promise<void> {
     return this.#calls.done("POST", `${at(`${at(PATH, id)}/deliveries`, deliveryId)}/redeliver`, calling);
