@@ -206,8 +206,8 @@ def test_a_closed_stream_is_as_good_as_an_empty_one(
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("users list", "what came of it could not be written: Bad file descriptor."),
-        ("users list --json", "what came of it could not be written: Bad file descriptor."),
+        ("users list", "the result could not be written: Bad file descriptor."),
+        ("users list --json", "the result could not be written: Bad file descriptor."),
         ("keys create --owner admin@example.com --name A --type live", "the secret could not be"),
         ("products export -", "Bad file descriptor"),
         ("--version", "Bad file descriptor"),

@@ -214,7 +214,7 @@ def test_what_does_not_end_is_interrupted_and_may_have_been_carried_out(
     with pytest.raises(KeyboardInterrupt):
         done(settings, Namespace(sandbox=False), make, seconds=0)
     assert capsys.readouterr().err == (
-        "portico: what was under way may have been carried out: portico audit tells.\n"
+        "portico: the change may have been made: check portico audit.\n"
     )
 
 

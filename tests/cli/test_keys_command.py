@@ -58,7 +58,7 @@ def test_a_new_key_says_of_which_environment_it_is_and_how_it_ends_there(
     number = said.removeprefix(f"{kind} ").partition(" ")[0]
     assert said.startswith(f"{kind} {number} is created for {ADMIN}. ")
     revoke = ["keys", "revoke", number, *option.split()]
-    assert said.endswith(f"To end it: portico {' '.join(revoke)}\n")
+    assert said.endswith(f"To revoke it: portico {' '.join(revoke)}\n")
     assert installation.told(*revoke)["hint"].startswith(f"sk_{key_type}_")
 
 

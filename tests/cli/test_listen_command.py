@@ -105,7 +105,7 @@ def test_it_ends_where_another_database_has_taken_the_place_of_its_own(
         installation.data.rename(tmp_path / "before")
         installation.told("restore", str(archive))
         assert command.wait() == 1
-    assert command.mentioned.endswith("live.db was replaced or removed: start this again.\n")
+    assert command.mentioned.endswith("live.db was replaced or removed: run this command again.\n")
 
 
 def test_each_is_forwarded_signed_with_the_secret_that_is_printed(on_each: Running) -> None:

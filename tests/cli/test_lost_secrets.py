@@ -45,11 +45,11 @@ def said_on_a_full_disk(installation: Installation, words: list[str]) -> str:
         ),
         (
             USER,
-            f"User 2 was created: {RESET} gives a link for a password.",
+            f"User 2 was created: {RESET} prints a link to set a password.",
         ),
         (
             [*USER, "--sandbox"],
-            f"User 2 was created: {RESET} --sandbox gives a link for a password.",
+            f"User 2 was created: {RESET} --sandbox prints a link to set a password.",
         ),
         (
             ["users", "invite", "a@example.com", "--role", "viewer"],
@@ -61,7 +61,7 @@ def said_on_a_full_disk(installation: Installation, words: list[str]) -> str:
         ),
         (
             WEBHOOK,
-            "Webhook 1 has the new secret: portico webhooks rotate-secret 1 gives another.",
+            "Webhook 1 has the new secret: portico webhooks rotate-secret 1 prints another.",
         ),
     ],
 )
@@ -84,7 +84,7 @@ def test_the_client_of_a_lost_secret_gets_another(installation: Installation) ->
 
     (client,) = installation.told("clients", "list")
     renew = f"clients renew-secret {client['client_id']}"
-    assert told == f"The client was registered: portico {renew} gives another."
+    assert told == f"The client was registered: portico {renew} prints another."
     again = said_on_a_full_disk(installation, renew.split())
     assert again == "The old secret no longer works: renew it again."
     assert installation.told(*renew.split())["client_secret"]

@@ -146,10 +146,10 @@ def test_a_closed_standard_input_is_an_empty_one(tmp_path: Path) -> None:
 
 def test_every_system_is_told_and_nothing_is_done_unasked(tmp_path: Path) -> None:
     installation = Installation(tmp_path)
-    missing = f"{installation.data / 'tls' / 'ca.pem'} is not there yet"
+    missing = f"{installation.data / 'tls' / 'ca.pem'} does not exist yet"
     assert installation.refused("trust") == (
         1,
-        f"{missing}: portico init or portico serve makes it.",
+        f"{missing}: portico init or portico serve creates it.",
     )
     installation.data.mkdir()
     authority = ensure(installation.data / "tls", ["localhost"], NOON).ca_certificate

@@ -108,7 +108,7 @@ def test_who_follows_events_misses_none_while_postgresql_is_away(
         before = set(caller.acknowledged)
         assert caller.create() == 201
         postgres.stop(signal.SIGINT)
-        until(lambda: "It is tried again." in command.mentioned, "the refusal")
+        until(lambda: "Trying again." in command.mentioned, "the refusal")
         postgres.start()
         caller.recovers()
         made = caller.acknowledged - before

@@ -423,7 +423,7 @@ def test_a_certificate_that_no_server_starts_with_is_found(installation: Install
     certificate.write_bytes(b"\xef\xbb\xbf" + certificate.read_bytes())
     _, line = given.refused("serve")
     problem = examined(given)["certificate"]["message"]
-    assert line.endswith(f"do not serve: {problem}")
+    assert line.endswith(f"cannot be served: {problem}")
 
 
 def test_a_local_certificate_that_is_broken_is_found(installation: Installation) -> None:

@@ -340,7 +340,7 @@ INSERT INTO portico_live.schema_migrations VALUES (9999, 'x', 'y', 0);
     [
         (None, "database.dump is damaged: pg_restore failed: "),
         (FOREIGN, "portico_live holds no Portico"),
-        (FOREIGN + LEDGER, "portico_live does not fit: The database has migration 9999"),
+        (FOREIGN + LEDGER, "portico_live cannot be used: The database has migration 9999"),
     ],
 )
 def test_a_dump_that_is_not_of_portico_is_refused_and_the_database_is_left(

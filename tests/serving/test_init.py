@@ -37,8 +37,8 @@ CREATE TRIGGER refused BEFORE INSERT ON api_keys BEGIN SELECT RAISE(ABORT, 'on p
 
 ALL_THE_SAME = (
     "The admin admin@example.com and a live key were created: portico users"
-    " reset-password admin@example.com gives a link for a password, and portico keys create --owner"
-    " admin@example.com --name NAME --type live a key, or --type test one of the sandbox."
+    " reset-password admin@example.com prints a link to set a password; portico keys create --owner"
+    " admin@example.com --name NAME --type live prints a key (--type test one for the sandbox)."
 )
 RESET = ["users", "reset-password", "admin@example.com"]
 KEY = ["keys", "create", "--owner", "admin@example.com", "--name", "Another", "--type"]
@@ -111,7 +111,7 @@ def test_the_directory_of_a_server_with_its_database_elsewhere_gets_no_other(
     for command in ("init", "migrate", "serve"):
         code, told = without_settings.refused(command)
         assert code == 1
-        assert told.startswith(f"{host.data} has the secret of a server and no database;")
+        assert told.startswith(f"{host.data} has the secret of a server but no database;")
     code, told = without_settings.refused("users", "list")
     assert code == 1
     assert "run this with its server's settings (portico.toml and PORTICO_ variables)" in told
@@ -134,7 +134,7 @@ def test_a_database_that_was_emptied_is_no_place_for_another(tmp_path: Path) -> 
     for command in ("init", "migrate", "serve"):
         code, told = lost.refused(command)
         assert code == 1
-        assert told.startswith(f"{lost.data} has the secret of a server and no database;")
+        assert told.startswith(f"{lost.data} has the secret of a server but no database;")
 
 
 def test_a_secret_that_a_setting_names_may_lie_in_the_directory_before_the_databases(

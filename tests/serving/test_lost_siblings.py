@@ -214,7 +214,7 @@ def test_files_without_tables_beside_a_secret_are_no_place_for_another_installat
     before = contents(installation.data)
     for words in STARTS:
         code, line = installation.refused(*words)
-        assert (code, "has the secret of a server and no database" in line) == (1, True)
+        assert (code, "has the secret of a server but no database" in line) == (1, True)
     code, line = installation.refused("backup", "backup.tar")
     assert (code, "There is no Portico in" in line, "restore a backup" in line) == (1, True, True)
     assert "portico init" not in line

@@ -166,7 +166,7 @@ def test_what_postgresql_does_not_take_is_told_and_leaves_nothing(
     assert target.refused("users", "list")[1].startswith("The database is not prepared")
     assert json.loads(target.run("init", "--json").stdout)["admin"], "it is empty"
     again = Installation(installation.directory, target.variables, target.facts, free_port())
-    assert "holds a Portico already" in again.refused("--data", "new", "restore", str(archive))[1]
+    assert "already holds a Portico" in again.refused("--data", "new", "restore", str(archive))[1]
 
 
 def test_the_name_of_a_table_is_no_statement(

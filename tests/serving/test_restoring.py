@@ -132,7 +132,7 @@ def require_refused(restored: Installation) -> None:
     """That nothing starts, or restores, in a directory."""
     for words in (*STARTS, ["restore", "another.tar"]):
         code, line = restored.refused(*words)
-        assert (code, "under way or was cut off" in line) == (1, True), words
+        assert (code, "under way or was interrupted" in line) == (1, True), words
 
 
 def test_nothing_starts_in_a_directory_that_is_being_restored(

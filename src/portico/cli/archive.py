@@ -89,18 +89,20 @@ def _unpack(tar: tarfile.TarFile, archive: Path, directory: Path) -> Manifest:
     else."""
     first = tar.next()
     if first is None or first.name != MANIFEST or first.size > CHUNK:
-        raise CommandError(f"{archive} is not a backup of Portico: it begins with no {MANIFEST}.")
+        raise CommandError(
+            f"{archive} is not a backup of Portico: it does not begin with {MANIFEST}."
+        )
     manifest = _manifest(tar, first, archive)
     missing = set(manifest.files)
     while (member := tar.next()) is not None:
         if member.name not in missing:
             raise CommandError(
-                f"{archive} is not a backup of Portico: it holds {member.name[:100]!r}, which its"
-                " manifest does not list, or twice."
+                f"{archive} is not a backup of Portico: it holds {member.name[:100]!r} twice, or"
+                " its manifest does not list that."
             )
         missing.remove(member.name)
         if _extract(tar, member, directory / member.name) != manifest.files[member.name]:
-            raise CommandError(f"{archive} is damaged: {member.name} is not as it was.")
+            raise CommandError(f"{archive} is damaged: {member.name} has another checksum.")
     if missing:
         raise CommandError(f"{archive} is damaged: {min(missing)} is missing.")
     return manifest
@@ -121,11 +123,12 @@ def _manifest(tar: tarfile.TarFile, member: tarfile.TarInfo, archive: Path) -> M
             raise CommandError(f"{archive} is not a backup of Portico: it lists {name[:100]!r}.")
     wanted = _DATABASES[manifest.engine]
     if lacking := wanted - names:
-        raise CommandError(f"{archive} is no whole backup: it lists no {min(lacking)}.")
+        raise CommandError(f"{archive} is an incomplete backup: it does not list {min(lacking)}.")
     others = frozenset[str]().union(*_DATABASES.values()) - wanted
     if foreign := others & names:
         raise CommandError(
-            f"{archive} is not a backup of Portico: {min(foreign)} is not of {manifest.engine}."
+            f"{archive} is not a backup of Portico: {min(foreign)} does not belong to"
+            f" {manifest.engine}."
         )
     return manifest
 

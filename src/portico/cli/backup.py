@@ -60,10 +60,10 @@ _SCHEMA = "SELECT 1 FROM pg_namespace WHERE nspname = :schema"
 def run_backup(settings: Settings, chosen: Namespace) -> None:
     """Writes a snapshot of each database, the secret and the TLS files to one archive."""
     if chosen.file == "-":
-        raise CommandError("Name a file: a backup is whole as soon as its file is there.", 2)
+        raise CommandError("a backup is not written to standard output: name a file", 2)
     archive = Path(chosen.file).absolute()
     if archive.exists():
-        raise CommandError(f"{archive} exists already; nothing was changed.")
+        raise CommandError(f"{archive} already exists; nothing was changed.")
     if not archive.parent.is_dir():
         raise CommandError(f"There is no directory {archive.parent}.")
     require_files(settings)
@@ -181,7 +181,7 @@ def _gather(settings: Settings, work: Path) -> Manifest:
     secrets = found_secrets(settings)
     if secrets is None:
         raise CommandError(
-            "The installation's secret is not here, and without it a backup is not whole: give it"
+            "The installation's secret is missing, and a backup without it is incomplete: give it"
             " by secret_key_file (PORTICO_SECRET_KEY_FILE) or PORTICO_SECRET_KEY."
         )
     _check_opens(settings, secrets)
@@ -327,7 +327,7 @@ def _check_ledger(name: str, engine: Engine, applied: Sequence[Sequence[Any]]) -
     try:
         due(applied, shipped(engine))
     except MigrationError as error:
-        raise CommandError(f"The backup's {name} does not fit: {plain(str(error))}") from error
+        raise CommandError(f"The backup's {name} cannot be used: {plain(str(error))}") from error
 
 
 def _check_secrets(settings: Settings, work: Path) -> None:
@@ -339,8 +339,8 @@ def _check_secrets(settings: Settings, work: Path) -> None:
             if is_given(settings) and not set(needed) <= set(given):
                 raise CommandError(
                     "The backup was made with another secret than secret_key_file"
-                    " (PORTICO_SECRET_KEY_FILE) or PORTICO_SECRET_KEY gives: give that one, alone"
-                    " or after the present one, or none, which takes the backup's."
+                    " (PORTICO_SECRET_KEY_FILE) or PORTICO_SECRET_KEY gives: give the backup's"
+                    " there, alone or after the present one, or give none to use the backup's."
                 )
         # Only the authority matters, since clients trust it: a server renews its own certificate.
         authority, key = work / "tls" / "ca.pem", work / "tls" / "ca.key"
@@ -355,10 +355,10 @@ def _empty_server(settings: Settings) -> int:
     role may not create its schemas."""
     server, taken, may_make = asyncio.run(_server(settings))
     if taken:
-        raise CommandError("The database holds a Portico already: restore into another one.")
+        raise CommandError("The database already holds a Portico: restore into another one.")
     if not may_make:
         raise CommandError(
-            "The role of database_url may make no schemas in that database: GRANT CREATE ON"
+            "The role of database_url may not create schemas in that database: GRANT CREATE ON"
             " DATABASE … TO …, or make the role its owner."
         )
     return server

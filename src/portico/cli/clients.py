@@ -33,7 +33,7 @@ def run_create(settings: Settings, chosen: Namespace) -> None:
         + "\n".join(f"  {name:14}{value}" for name, value in facts.items())
         + ("\n\nStore the secret now; it is not shown again." if made.secret else ""),
         as_json=chosen.json,
-        lost=f"The client was registered: {renew} gives another." if made.secret else "",
+        lost=f"The client was registered: {renew} prints another." if made.secret else "",
     )
 
 

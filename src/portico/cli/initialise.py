@@ -106,8 +106,8 @@ def require_place(settings: Settings) -> None:
     # A file without tables does not count as a database: preparing makes tables before the secret.
     if has_own(settings) and not is_prepared(settings):
         raise CommandError(
-            f"{settings.data} has the secret of a server and no database; nothing was changed. Run"
-            " this with that server's settings, or name another directory with --data; where the"
+            f"{settings.data} has the secret of a server but no database; nothing was changed. Run"
+            " this with that server's settings, or name another directory with --data. If the"
             " database is lost, restore a backup."
         )
 
@@ -130,8 +130,8 @@ def restore_fault(data: Path) -> RestoreFault | None:
     if not (data / UNFINISHED).exists():
         return None
     return RestoreFault(
-        f"A restore into {data} is under way or was cut off",
-        f"wait for its end, or remove what is there, {UNFINISHED} too, and repeat it",
+        f"A restore into {data} is under way or was interrupted",
+        f"wait until it ends, or remove all that is there, {UNFINISHED} too, and restore again",
     )
 
 
@@ -156,7 +156,7 @@ async def _first_admin(portico: Portico, email: str, authority: str) -> dict[str
             portico.live, name="Admin", email=email, password=password, key_name=_KEY, by=OPERATOR
         )
     except Unknown as error:
-        told = f"{error.message} Where the admin is there by now: {_again(email)}"
+        told = f"{error.message} If the admin exists now: {_again(email)}"
         raise CommandError(told) from error
     try:
         test = await give_key(
@@ -193,9 +193,9 @@ def _all_the_same(email: str) -> str:
 
 def _again(email: str) -> str:
     return (
-        f"portico users reset-password {plain(email)} gives a link for a password, and portico keys"
-        f" create --owner {plain(email)} --name NAME --type live a key, or --type test one of the"
-        " sandbox."
+        f"portico users reset-password {plain(email)} prints a link to set a password; portico keys"
+        f" create --owner {plain(email)} --name NAME --type live prints a key (--type test one for"
+        " the sandbox)."
     )
 
 
@@ -213,7 +213,7 @@ Portico is prepared. Store these now; they are not shown again.
   live key   {keys["live"]}
   test key   {keys["test"]}
 
-Once it serves, this works:
+Once the server runs, this works:
 
   curl {trust}\\
     -H 'Authorization: Bearer {keys["live"]}' \\

@@ -32,7 +32,7 @@ def run_create(settings: Settings, chosen: Namespace) -> None:
     answer(
         facts,
         f"{kind} {facts['id']} is created for {plain(facts['owner'])}. {expiry}\n\n"
-        f"  {facts['key']}\n\nStore it now; it is not shown again. To end it: {revoke}",
+        f"  {facts['key']}\n\nStore it now; it is not shown again. To revoke it: {revoke}",
         as_json=chosen.json,
         lost=f"{kind} {facts['id']} was created: revoke it with {revoke}, and create another.",
     )

@@ -109,7 +109,7 @@ class _Source:
         """Raises `CommandError` if SQLite's file was replaced or removed: only this process still
         has the old one open, so no more events would come."""
         if self._number() != self._opened:
-            raise CommandError(f"{self._file} was replaced or removed: start this again.")
+            raise CommandError(f"{self._file} was replaced or removed: run this command again.")
 
     def _number(self) -> int | None:
         if self._file is None or not self._file.exists():
@@ -141,7 +141,7 @@ async def _listen(settings: Settings, chosen: Namespace, given: str | None) -> N
             return
         secret = given or mint_webhook_secret(env.random)
         signed = f"that of {SECRET_VARIABLE}" if given else secret
-        greet(f"They are sent to {chosen.forward_to}\n\n  secret   {signed}\n")
+        greet(f"Forwarding them to {chosen.forward_to}\n\n  secret   {signed}\n")
         receiver = Receiver(chosen.forward_to, secret, env.clock)
         try:
             await _tell(source, after, chosen, receiver)
@@ -183,7 +183,7 @@ async def _events(source: _Source, after: int) -> AsyncGenerator[StoredEvent, No
             page = await read_events(env, after, None, PAGE)
         except Unavailable as error:
             if reachable:
-                mention(f"{error.message} It is tried again.")
+                mention(f"{error.message} Trying again.")
             reachable = False
             await bell.wait(RETRY_SECONDS)
             continue

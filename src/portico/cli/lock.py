@@ -30,8 +30,8 @@ def only_server(data: Path, host: str, port: int) -> Iterator[None]:
             if time.monotonic() > deadline:
                 raise CommandError(
                     f"Another server, process {_held(lock).process}, uses the data directory"
-                    f" {data}. Stop it first; --workers serves with more processes, --data serves"
-                    " other data."
+                    f" {data}. Stop it first. To run more processes use --workers; to serve other"
+                    " data use --data."
                 )
             time.sleep(WAIT_SECONDS / 20)
         os.ftruncate(lock, 0)

@@ -61,7 +61,7 @@ def answer(value: Any, text: str, *, as_json: bool, lost: str | None = None) -> 
         elif isinstance(error, BrokenPipeError):  # the reader has stopped reading
             raise
         else:
-            told = f"what came of it could not be written: {error.strerror}."
+            told = f"the result could not be written: {error.strerror}."
         raise CommandError(told) from error
 
 

@@ -121,8 +121,8 @@ def _service(address: str, key_password: str | None) -> Iterator[dict[str, str]]
         parse_qsl(read_store_url(address).rest.query)
     ):
         raise CommandError(
-            "sslpassword stands in the database's URL, which also names a service (or PGSERVICE"
-            " does): write it into the file of that service.",
+            "the database's URL has sslpassword and also names a service (or PGSERVICE does): move"
+            " sslpassword to the file of that service",
             2,
         )
     with NamedTemporaryFile("w", prefix="portico-", encoding="utf-8") as file:  # mode 0600

@@ -113,9 +113,9 @@ def unprepared(settings: Settings) -> CommandError:
     """The error for settings that lead to no prepared databases."""
     if settings.database_url is not None:
         return CommandError("The database is not prepared: run portico init or portico serve.")
-    then = "Where it is lost, restore a backup." if has_own(settings) else "portico init makes one."
+    is_lost = has_own(settings)
+    then = "If it is lost, restore a backup." if is_lost else "To create one, run portico init."
     return CommandError(
         f"There is no Portico in {settings.data}: run this with its server's settings (portico.toml"
-        " and PORTICO_ variables), or name its directory with --data where it has no others."
-        f" {then}"
+        f" and PORTICO_ variables), or if it has none, name its directory with --data. {then}"
     )

@@ -188,7 +188,7 @@ def _source(name: str) -> Iterator[BufferedReader]:
 
 def run_export(settings: Settings, chosen: Namespace) -> None:
     if chosen.file == STANDARD and chosen.json:
-        raise CommandError("--json and - both want standard output; name a file", 2)
+        raise CommandError("--json and - both use standard output: name a file", 2)
     form = chosen.format or format_of(chosen.file) or "ndjson"
     with _destination(chosen.file) as destination:
         count = asyncio.run(_write(settings, chosen, form, destination))

@@ -257,7 +257,7 @@ def _check_certificate(settings: Settings) -> None:
     try:
         require_taken(*_pair(settings))
     except (CertificateError, Untried) as error:
-        raise SettingError(f"tls_cert and tls_key do not serve: {error}") from error
+        raise SettingError(f"tls_cert and tls_key cannot be served: {error}") from error
 
 
 def _telemetry() -> "type[Telemetry]":

@@ -67,7 +67,7 @@ async def whole(
         if not (await asyncio.wait([working], timeout=seconds))[0]:
             working.cancel()
             await asyncio.wait([working])
-            mention("portico: what was under way may have been carried out: portico audit tells.")
+            mention("portico: the change may have been made: check portico audit.")
         if not working.cancelled():
             made.append(working.result())
         raise

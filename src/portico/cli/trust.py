@@ -32,14 +32,18 @@ def run(settings: Settings, chosen: Namespace) -> None:
     """Prints the commands. With --install, runs those for this machine, after asking."""
     authority = settings.local_authority
     if authority is None:
-        raise CommandError("The local authority is not used: the certificate is the operator's.")
+        raise CommandError("The local authority is not used: the settings give another one.")
     if not authority.exists():
-        raise CommandError(f"{authority} is not there yet: portico init or portico serve makes it.")
+        raise CommandError(
+            f"{authority} does not exist yet: portico init or portico serve creates it."
+        )
     known = list(stores(authority, _home(), shutil.which))
     if chosen.install:
         known = [store for store in known if store.here]
         if not known:
-            raise CommandError("No store of this machine is known; `portico trust` tells of all.")
+            raise CommandError(
+                "No certificate store was found on this machine; `portico trust` lists all kinds."
+            )
         sys.stderr.write(f"{_text(authority, known)}\nRun these commands? [y/N] ")
         sys.stderr.flush()
         if sys.stdin.buffer.readline().strip().lower() not in (b"y", b"yes"):

@@ -49,7 +49,7 @@ def run_create(settings: Settings, chosen: Namespace) -> None:
         facts["password"] = password
         text += f"\n\n  password   {password}\n\nStore it now; it is not shown again."
         reset = named(f"users reset-password {plain(user.email)}", sandbox=chosen.sandbox)
-        lost = f"User {user.id} was created: {reset} gives a link for a password."
+        lost = f"User {user.id} was created: {reset} prints a link to set a password."
     answer(facts, text, as_json=chosen.json, lost=lost)
 
 
@@ -68,7 +68,7 @@ def _typed_password() -> str:
         return getpass("Password: ")
     except (EOFError, UnicodeDecodeError):
         mention("")  # ends the line of the prompt
-        raise CommandError("a password must be typed, as text", 2) from None
+        raise CommandError("no password was typed, or not as text", 2) from None
 
 
 def _checked(values: dict[str, str]) -> dict[str, str]:
@@ -89,7 +89,7 @@ def run_set_plan(settings: Settings, chosen: Namespace) -> None:
     user = done(settings, chosen, lambda env: set_plan(env, chosen.email, chosen.plan, OPERATOR))
     answer(
         {"id": user.id, "email": user.email, "plan": user.plan},
-        f"{plain(user.email)} is on the plan {user.plan} now.",
+        f"{plain(user.email)} now has the plan {user.plan}.",
         as_json=chosen.json,
     )
 
@@ -149,7 +149,7 @@ def run_set_role(settings: Settings, chosen: Namespace) -> None:
     user = done(settings, chosen, lambda env: set_role(env, chosen.email, chosen.role, OPERATOR))
     answer(
         {"id": user.id, "email": user.email, "role": user.role},
-        f"{plain(user.email)} has the role {user.role} now.",
+        f"{plain(user.email)} now has the role {user.role}.",
         as_json=chosen.json,
     )
 
@@ -162,7 +162,8 @@ def run_reset_password(settings: Settings, chosen: Namespace) -> None:
         "expires_at": timestamp(given.expires_at),
     }
     text = (
-        f"With this link {plain(given.user.email)} chooses a new password:\n\n  {given.link}\n\n"
+        f"{plain(given.user.email)} can choose a new password with this link:\n\n"
+        f"  {given.link}\n\n"
         f"The link works until {minute(given.expires_at)} and only once. It is not shown again."
     )
     answer(facts, text, as_json=chosen.json, lost="Run it again: a new link replaces it.")

@@ -47,7 +47,7 @@ def _show_secret(made: Signing, told: str, chosen: Namespace) -> None:
         new_webhook(made.webhook, made.secret),
         f"{told}\n\n  secret   {made.secret}\n\nStore it now; it is not shown again.",
         as_json=chosen.json,
-        lost=f"Webhook {made.webhook.id} has the new secret: {rotate} gives another.",
+        lost=f"Webhook {made.webhook.id} has the new secret: {rotate} prints another.",
     )
 
 
