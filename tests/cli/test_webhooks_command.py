@@ -99,6 +99,18 @@ def test_a_webhook_of_the_sandbox_is_unknown_to_live(running: Running) -> None:
     assert running.installation.told("webhooks", "delete", str(told["id"]), "--sandbox")
 
 
+def test_a_test_of_a_webhook_names_the_command_that_shows_its_result(running: Running) -> None:
+    number = str(make(running.installation, "--sandbox")["id"])
+
+    done = running.installation.run("webhooks", "test", number, "--sandbox")
+
+    assert done.stdout == (
+        "A running server sends a ping now. See the result with: portico webhooks deliveries"
+        f" {number} --sandbox\n"
+    )
+    assert running.installation.told("webhooks", "delete", number, "--sandbox")
+
+
 def test_the_deliveries_of_a_webhook_may_be_asked_for_up_to_the_bound(on_each: Running) -> None:
     told = make(on_each.installation)
     words = ("webhooks", "deliveries", str(told["id"]), "--limit", "1000000000")

@@ -124,10 +124,8 @@ def run_redeliver(settings: Settings, chosen: Namespace) -> None:
 
 def run_test(settings: Settings, chosen: Namespace) -> None:
     done(settings, chosen, lambda env: webhooks.test_webhook(env, chosen.id, OPERATOR))
-    told = (
-        "A running server sends a ping now. See the result with portico webhooks deliveries"
-        f" {chosen.id} tells."
-    )
+    deliveries = named(f"webhooks deliveries {chosen.id}", sandbox=chosen.sandbox)
+    told = f"A running server sends a ping now. See the result with: {deliveries}"
     answer({"id": chosen.id}, told, as_json=chosen.json)
 
 
