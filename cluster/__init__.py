@@ -1,1 +1,1 @@
-"""Portico on many hosts, on one machine: what `script/cluster` starts, and what it drills."""
+"""Portico on several hosts, simulated on one machine, for `script/cluster`."""

@@ -1,4 +1,4 @@
-"""What may fail, one after the other, under load, and a table of what came of it."""
+"""The drills: breaks one part of the cluster after the other under load, and prints the results."""
 
 import asyncio
 import json
@@ -17,26 +17,26 @@ from cluster.stores import PatroniServer, until
 from servers import Server
 
 QUIET_SECONDS = 2.0
-"""For how long there is load before something fails, and after all of it is mended."""
+"""How long there is load before something fails, and after everything works again."""
 AWAY_SECONDS = 4.0
 PROMOTION_SECONDS = 60.0
 ROLLING_SECONDS = 3600.0
-"""For how long hosts are stopped and started at most, however few requests were served."""
+"""How long hosts are stopped and started at most, however few requests were served."""
 
 
 class Drill:
     """A cluster under load."""
 
     def __init__(self, cluster: Cluster, load: Load, requests: int) -> None:
-        """`requests` are to be served at least while hosts are stopped and started."""
+        """`requests` is how many requests `hosts_rolled` serves at least."""
         self.cluster = cluster
         self.load = load
         self.requests = requests
         self.tally = Tally()
         self.promotion: float | None = None
-        """Seconds until a standby of PostgreSQL was the primary."""
+        """Seconds until PostgreSQL's standby was promoted."""
         self.written: float | None = None
-        """Seconds from then to a write that was acknowledged."""
+        """Seconds from then until a write was acknowledged."""
 
     def host_killed(self) -> None:
         """A host of Portico is killed"""
@@ -134,14 +134,14 @@ DRILLS: dict[str, Callable[[Drill], None]] = {
 
 
 def killed(server: Server) -> None:
-    """It is killed, and started again."""
+    """Kills a server, and starts it again."""
     server.stop(signal.SIGKILL)
     time.sleep(AWAY_SECONDS)
     server.start()
 
 
 def stopped(server: Server) -> None:
-    """It answers nothing, and goes on."""
+    """Freezes a server, and lets it go on."""
     with server.frozen():
         time.sleep(2 * AWAY_SECONDS)
 
@@ -157,8 +157,8 @@ async def _recovers(url: str) -> bool:
 
 
 def drill(cluster: Cluster, names: Sequence[str], say: Say, requests: int = 0) -> bool:
-    """Runs the drills, prints what came of each, and returns whether nothing was lost, stored
-    twice, unseen by its writer, or failed."""
+    """Runs the drills, prints a table of their results, and returns whether nothing was lost,
+    stored twice, unseen by its writer, or failed."""
     load = Load(cluster.origin, cluster.authority, [cluster.key])
     done = []
     for name in names:
@@ -195,7 +195,7 @@ HEAD = (
 
 
 def table(done: Sequence[tuple[str, Drill]]) -> str:
-    """In Markdown, a row a drill; seconds."""
+    """The results as a Markdown table with a row for each drill; times in seconds."""
     rows = [HEAD, ("---",) + ("---:",) * (len(HEAD) - 1)]
     for what, one in done:
         tally = one.tally

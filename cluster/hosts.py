@@ -1,4 +1,4 @@
-"""Three Portico hosts behind HAProxy, and all they stand on."""
+"""The cluster: three Portico hosts behind HAProxy, and their stores."""
 
 import asyncio
 import json
@@ -34,12 +34,12 @@ Say = Callable[[str], None]
 
 
 class Host(Server):
-    """One `portico serve` with a data directory of its own."""
+    """A `portico serve` with its own data directory."""
 
     name = "portico"
 
     def __init__(self, directory: Path, settings: Mapping[str, str]) -> None:
-        """`settings` by the names that `portico.toml` has."""
+        """`settings` by their names in `portico.toml`."""
         directory.mkdir(mode=0o700)
         super().__init__(directory)
         (directory / "portico.toml").write_text(UNBOUNDED)
@@ -50,12 +50,12 @@ class Host(Server):
         self.authority = directory / "data" / "tls" / "ca.pem"
 
     def having(self, **settings: Path) -> None:
-        """Sets more, for the next start."""
+        """Adds settings for the next start."""
         given = {f"PORTICO_{name.upper()}": str(value) for name, value in settings.items()}
         self.environment = {**(self.environment or {}), **given}
 
     def run(self, *words: str) -> str:
-        """What a command of `portico` prints. Raises ClusterError where it fails."""
+        """The output of a `portico` command. Raises ClusterError if it fails."""
         done = subprocess.run(
             [*PORTICO, *words],
             cwd=self.directory,
@@ -84,7 +84,7 @@ class Host(Server):
 
 
 class Balancer(Server):
-    """HAProxy by `deploy/haproxy.cfg`."""
+    """HAProxy, configured by `deploy/haproxy.cfg`."""
 
     name = "haproxy"
 
@@ -95,7 +95,7 @@ class Balancer(Server):
         self._retries = retries
 
     def stands_before(self, hosts: list[Host]) -> None:
-        """Sets whom it asks, by the certificate of the first."""
+        """Sets the hosts to balance; the certificate is that of the first one."""
         tls = hosts[0].authority.parent
         pair = self.directory / "portico.pem"
         pair.touch(mode=0o600)
@@ -122,11 +122,12 @@ class Balancer(Server):
 
 
 class Cluster:
-    """All of it, running. `key` is the first admin's live key, `password` theirs."""
+    """The running cluster. `key` is the first admin's live key; `email` and `password` are theirs
+    too."""
 
     def __init__(self, directory: Path, open_: ExitStack, say: Say, retries: int = 2) -> None:
-        """Starts everything in a directory that all may enter; `open_` ends it. HAProxy asks so
-        many further times where a host does not answer."""
+        """Starts everything in a directory that all users may enter; `open_` stops it. `retries` is
+        how often HAProxy retries a request if a host does not answer."""
         say("etcd")
         etcd = Etcd(directory / "etcd")
         started(etcd, open_)
@@ -162,12 +163,12 @@ class Cluster:
 
     @property
     def origin(self) -> str:
-        """Where clients go."""
+        """The address for clients."""
         return f"https://localhost:{self.balancer.port}"
 
     @property
     def authority(self) -> Path:
-        """What clients trust."""
+        """The certificate authority that clients trust."""
         return self.hosts[0].authority
 
     @property
@@ -177,11 +178,11 @@ class Cluster:
 
     @property
     def standby(self) -> PatroniServer:
-        """The other one."""
+        """PostgreSQL's standby."""
         return next(server for server in self.postgres if not server.is_primary)
 
     def whole(self) -> bool:
-        """Whether nothing is away any more."""
+        """Whether all parts are available."""
         return (
             all(host.answers() for host in self.hosts)
             and sorted(one.is_primary + 2 * one.is_synchronous for one in self.postgres) == [1, 2]
@@ -189,7 +190,7 @@ class Cluster:
         )
 
     def _settings(self, directory: Path) -> dict[str, str]:
-        """What all hosts have, and the role and database that they share."""
+        """The settings of all hosts. Creates the role and database that they share."""
         password = secrets.token_hex(16)
         asyncio.run(_make_database(self.postgres[0].url, password))
         secret = directory / "secret"

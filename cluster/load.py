@@ -1,4 +1,4 @@
-"""Callers who read and write all the time through HAProxy, and what they were told."""
+"""Clients that read and write continuously through HAProxy, and a record of the responses."""
 
 import asyncio
 import itertools
@@ -16,24 +16,24 @@ import aiohttp
 READERS = 6
 WRITERS = 2
 PAUSE_SECONDS = 0.02
-"""What each waits after an answer: machines of two cores have others to serve too."""
+"""How long each client waits after a response, so that a machine of two cores can do other work."""
 REQUEST_SECONDS = 60.0
 PATIENCE_SECONDS = 120.0
-"""How long a write is asked for, with the same `Idempotency-Key`, until it is acknowledged."""
+"""How long a write is repeated with the same `Idempotency-Key` until it is acknowledged."""
 READS = ("/v1/products?limit=25", "/v1/users/me", "/v1/products?status=draft")
 PAGE = 100
 
 
 class Silence:
-    """The longest time in which nothing succeeded."""
+    """The longest time without a success."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
         self.last = time.monotonic()
-        """When something succeeded."""
+        """When the last request succeeded."""
 
     def ends(self) -> None:
-        """Something succeeded, or the load is over."""
+        """Called when a request succeeds, and at the end of the load."""
         now = time.monotonic()
         self.seconds = max(self.seconds, now - self.last)
         self.last = now
@@ -41,37 +41,37 @@ class Silence:
 
 @dataclass
 class Tally:
-    """What became of all requests of a load."""
+    """The outcomes of all requests of a load."""
 
     served: int = 0
     refused: int = 0
-    """Answered by a 503 with `Retry-After`."""
+    """Requests answered by 503 with `Retry-After`."""
     failed: Counter[str] = field(default_factory=Counter)
-    """Anything else: other statuses, connections that broke."""
+    """Any other failure: other statuses, broken connections."""
     slowest: float = 0.0
-    """Seconds to an answer, whatever it was."""
+    """The longest time to any response, in seconds."""
     reads: Silence = field(default_factory=Silence)
     writes: Silence = field(default_factory=Silence)
     acknowledged: set[str] = field(default_factory=set)
-    """Names of products that were answered with 201."""
+    """Names of products whose creation was answered with 201."""
     unseen: int = 0
-    """Answers of 201 whose product was not in the list that the writer asked for next."""
+    """Acknowledged products that were missing from the list that the writer requested next."""
     stored: Counter[str] = field(default_factory=Counter)
-    """Names that are there afterwards, and how often."""
+    """Names of the products that are stored at the end, with how often."""
 
     @property
     def lost(self) -> int:
-        """What was acknowledged and is not there."""
+        """How many products were acknowledged but are not stored."""
         return len(self.acknowledged - set(self.stored))
 
     @property
     def doubled(self) -> int:
-        """What is there more than once, though each was asked for with one `Idempotency-Key`."""
+        """How many products are stored again although each had one `Idempotency-Key`."""
         return sum(times - 1 for times in self.stored.values())
 
 
 class Load:
-    """Callers of one origin. `credentials` may be changed while they call: they take turns."""
+    """Clients of one origin. They use the `credentials` in turn, which may be changed meanwhile."""
 
     def __init__(self, origin: str, authority: Path, credentials: list[str]) -> None:
         self.credentials = credentials
@@ -82,7 +82,7 @@ class Load:
 
     @contextmanager
     def calling(self) -> Iterator[Tally]:
-        """Calls until the end, then looks what is stored."""
+        """Runs the clients during the block, then reads what is stored."""
         tally, over = Tally(), threading.Event()
         round_ = f"drill-{next(self._rounds)}-{time.time_ns():x}"
         errors: list[BaseException] = []
@@ -90,7 +90,7 @@ class Load:
         def call() -> None:
             try:
                 asyncio.run(self._call(round_, tally, over))
-            except BaseException as error:  # noqa: BLE001 - told to whoever waits below
+            except BaseException as error:  # noqa: BLE001 - raised again below
                 errors.append(error)
 
         thread = threading.Thread(target=call)
@@ -161,8 +161,8 @@ class Load:
         headers: dict[str, str] | None = None,
         credential: str | None = None,
     ) -> str | None:
-        """The body of an answer that has the wanted status, else None. Without a `credential` it is
-        the writers' own."""
+        """The body of the response if it has the wanted status, otherwise None. Without a
+        `credential`, the writers' own is used."""
         credential = credential or self.credentials[0]
         sent = {"Authorization": f"Bearer {credential}", **(headers or {})}
         begun = time.monotonic()

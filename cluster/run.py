@@ -1,4 +1,4 @@
-"""What `script/cluster` runs."""
+"""The program of `script/cluster`."""
 
 import argparse
 import signal
@@ -13,7 +13,7 @@ from cluster.stores import ClusterError
 
 
 def main() -> int:
-    """Starts everything, and ends it."""
+    """Starts the cluster, runs drills or waits for Ctrl-C, and stops it. Returns the exit code."""
     parser = argparse.ArgumentParser(prog="script/cluster")
     parser.add_argument("--drill", action="store_true", help="break it under load, and tell")
     parser.add_argument("--only", nargs="+", choices=DRILLS, metavar="NAME", help="of the drills")
@@ -29,7 +29,7 @@ def main() -> int:
         directory = Path(
             open_.enter_context(tempfile.TemporaryDirectory(prefix="portico-cluster-"))
         )
-        directory.chmod(0o711)  # PostgreSQL runs as somebody else
+        directory.chmod(0o711)  # PostgreSQL runs as another user
         try:
             cluster = Cluster(directory, open_, say, given.retries)
             if given.drill:
@@ -49,13 +49,13 @@ def main() -> int:
             say(f"failed: {error}")
             return 1
         finally:
-            for number in (signal.SIGINT, signal.SIGTERM):  # which must not interrupt the end
+            for number in (signal.SIGINT, signal.SIGTERM):  # do not interrupt the clean-up
                 signal.signal(number, signal.SIG_IGN)
     return 0
 
 
 def say(what: str) -> None:
-    """One line of progress."""
+    """Prints one line of progress."""
     print(f"· {what}", file=sys.stderr, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""PostgreSQL under Patroni, with etcd, and Valkey or Redis under Sentinels."""
+"""The stores: PostgreSQL under Patroni with etcd, and Valkey or Redis under Sentinels."""
 
 import http.client
 import os
@@ -20,11 +20,12 @@ WHOLE_SECONDS = 120.0
 
 
 class ClusterError(Exception):
-    """Something that was to be there is not; the message says what."""
+    """A part of the cluster is missing or does not start; the message says which."""
 
 
 def until(true: Callable[[], object], what: str, seconds: float = WHOLE_SECONDS) -> float:
-    """Waits for `true`; returns how many seconds that took. Raises ClusterError in the end."""
+    """Waits until `true` returns true, and returns how many seconds that took. Raises ClusterError
+    after `seconds`."""
     begun = time.monotonic()
     while not true():
         if time.monotonic() - begun > seconds:
@@ -34,7 +35,7 @@ def until(true: Callable[[], object], what: str, seconds: float = WHOLE_SECONDS)
 
 
 def status_of(port: int, path: str) -> int | None:
-    """What is answered to a GET over plain HTTP; None: nothing within a second."""
+    """The status of a GET over plain HTTP, or None if there is no response within a second."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=1)
     try:
         connection.request("GET", path)
@@ -46,14 +47,14 @@ def status_of(port: int, path: str) -> int | None:
 
 
 def program(name: str) -> str:
-    """Where a program is, also one for administrators. Raises ClusterError."""
+    """The path of a program, also one in /usr/sbin. Raises ClusterError if there is none."""
     if found := shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin"):
         return found
     raise ClusterError(f"there is no {name} here")
 
 
 class Etcd(Server):
-    """What Patroni keeps its lease in. One member: this machine is one anyway."""
+    """The store of Patroni's lease. One member, since everything runs on one machine."""
 
     name = "etcd"
 
@@ -80,7 +81,7 @@ class Etcd(Server):
 
 
 class PatroniServer(Server):
-    """PostgreSQL and the Patroni that looks after it, by `deploy/patroni.yml`."""
+    """PostgreSQL under Patroni, configured by `deploy/patroni.yml`."""
 
     name = "patroni"
 
@@ -110,33 +111,33 @@ class PatroniServer(Server):
 
     @property
     def url(self) -> str:
-        """The address of its own database, of the user who may do everything."""
+        """The address of the database `postgres`, for the superuser."""
         return f"postgresql://postgres:{self._superuser}@127.0.0.1:{self.port}/postgres"
 
     @property
     def is_primary(self) -> bool:
-        """Whether it has the lease and takes writes."""
+        """Whether it has the lease and accepts writes."""
         return status_of(self._api, "/primary") == 200
 
     @property
     def is_synchronous(self) -> bool:
-        """Whether it is a standby without which nothing is acknowledged."""
+        """Whether it is the synchronous standby, without which no commit is acknowledged."""
         return status_of(self._api, "/synchronous") == 200
 
     def kill_postgres(self) -> None:
-        """Kills PostgreSQL alone, all of it at once."""
+        """Kills all processes of PostgreSQL at once, but not Patroni."""
         for pid in self._postgres():
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
     def stop(self, how: signal.Signals = signal.SIGKILL) -> None:
-        """Ends Patroni and then PostgreSQL, by nothing that anybody could wait for."""
+        """Ends Patroni by `how`, then kills PostgreSQL."""
         super().stop(how)
         self.kill_postgres()
         until(lambda: not self._postgres(), "the end of PostgreSQL")
 
     def _postgres(self) -> list[int]:
-        """PostgreSQL's processes, which are no children of Patroni's; none where it has ended."""
+        """PostgreSQL's processes, which are not children of Patroni; empty if it has ended."""
         with suppress(OSError, ValueError, IndexError):
             pid = int((self.directory / "data" / "postmaster.pid").read_text().splitlines()[0])
             if "postgres" in Path(f"/proc/{pid}/cmdline").read_text():
@@ -181,25 +182,25 @@ class Counters:
 
     @property
     def url(self) -> str:
-        """What `valkey_url` is."""
+        """The value of `valkey_url`."""
         hosts = ",".join(f"127.0.0.1:{sentinel.port}" for sentinel in self.sentinels)
         return f"valkey+sentinel://{hosts}/{self.NAME}"
 
     @property
     def primary(self) -> RedisServer:
-        """Whom the Sentinels take for the primary."""
+        """The server that the Sentinels consider the primary."""
         with client_of(self.sentinels[0]) as asked:
             _, port = asked.sentinel_get_master_addr_by_name(self.NAME)
         return next(server for server in self.servers if server.port == port)
 
     @property
     def replica(self) -> RedisServer:
-        """One that is not."""
+        """One of the replicas."""
         primary = self.primary
         return next(server for server in self.servers if server is not primary)
 
     def whole(self) -> bool:
-        """Whether the primary has both its replicas, and the Sentinels one another."""
+        """Whether the primary has both replicas, and the Sentinels know each other."""
         try:
             with client_of(self.primary) as asked:
                 told = asked.info("replication")
@@ -213,11 +214,11 @@ class Counters:
 
 
 def started(server: Server, open_: ExitStack) -> None:
-    """Starts it; `open_` kills it."""
+    """Starts a server; `open_` kills it."""
     open_.callback(server.stop, signal.SIGKILL)
     server.start()
 
 
 def client_of(server: RedisServer) -> Any:
-    """A client, to be closed."""
+    """A context manager of a client, which it closes."""
     return closing(Valkey(port=server.port, socket_timeout=1, decode_responses=True))
