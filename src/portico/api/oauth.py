@@ -99,7 +99,7 @@ ROUTES = (
         access=Access.CLIENT,
         summary="Revoke a token",
         description="Revoking a refresh token revokes all tokens of the same grant. Unknown tokens"
-        " are ignored.",
+        " are ignored. Tokens of another client are refused.",
         form=OneTokenForm,
         answer=Ended,
         sharing=Sharing.CLIENTS,

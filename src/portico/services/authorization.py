@@ -180,12 +180,14 @@ def _proven(proof: Proof) -> dict[str, Any]:
 
 async def revoke_token(env: Environment, client: Client, token: str, by: By) -> None:
     """Revokes a client's own token (RFC 7009): an access token alone, a refresh token with its
-    whole family. Tokens that are unknown or belong to another client are ignored."""
+    whole family. Unknown tokens are ignored. Raises `Refused` for another client's token."""
     token_hash = digest(token)
     refresh = await env.grants.by_refresh(token_hash)
     owned = refresh or await env.grants.by_access(token_hash)
-    if owned is None or owned.grant.client_row_id != client.id:
+    if owned is None:
         return
+    if owned.grant.client_row_id != client.id:
+        raise Refused("invalid_grant", "This token was not issued to this client.")
 
     async def work(change: Change) -> None:
         if refresh is None:

@@ -179,7 +179,7 @@ export interface paths {
         put?: never;
         /**
          * Revoke a token
-         * @description Revoking a refresh token revokes all tokens of the same grant. Unknown tokens are ignored. Needs the client's id, and its secret if it has one.
+         * @description Revoking a refresh token revokes all tokens of the same grant. Unknown tokens are ignored. Tokens of another client are refused. Needs the client's id, and its secret if it has one.
          */
         post: operations["revoke"];
         delete?: never;
