@@ -61,18 +61,18 @@ async def test_a_mail_is_in_the_language_of_the_profile_or_in_english(
     assert link(message).startswith("https://localhost:8443/dashboard/reset?token=")
     if language == "de":
         text = plain.get_content()
-        assert "Um ein neues Passwort zu wählen, öffnen Sie diese Seite:" in text
-        assert "von der Adresse 192.0.2.7 aus am 15.03.2026 um 12:00 Uhr (UTC)" in text
-        assert "öffnen" in html.get_content()
+        assert "Auf dieser Seite können Sie ein neues Passwort festlegen:" in text
+        assert "am 15.03.2026 um 12:00 Uhr (UTC) von der IP-Adresse 192.0.2.7 aus" in text
+        assert "können" in html.get_content()
 
 
 @pytest.mark.parametrize(
     ("language", "name", "words"),
     [
-        ("en", "live", "the webhook 7 of the live environment, which leads to"),
-        ("en", "sandbox", "the webhook 7 of the sandbox, which leads to"),
-        ("de", "live", "den Webhook 7 der Live-Umgebung, der zu"),
-        ("de", "sandbox", "den Webhook 7 der Sandbox, der zu"),
+        ("en", "live", "webhook 7 of the live environment, which delivers to"),
+        ("en", "sandbox", "webhook 7 of the sandbox, which delivers to"),
+        ("de", "live", "den Webhook 7 der Live-Umgebung deaktiviert, der an"),
+        ("de", "sandbox", "den Webhook 7 der Sandbox deaktiviert, der an"),
     ],
 )
 async def test_a_mail_about_a_webhook_says_of_which_environment_it_is(
@@ -95,7 +95,7 @@ async def test_an_invitation_is_in_the_language_of_whoever_invites(api: Api, pos
     await invite(api.live, email="b@example.com", by=OPERATOR, **facts)
     subjects = {message["To"]: message["Subject"] for message in await post.new()}
     assert subjects == {
-        "a@example.com": "Sie sind zu Portico eingeladen",
+        "a@example.com": "Ihre Einladung zu Portico",
         "b@example.com": "You are invited to Portico",
     }
 

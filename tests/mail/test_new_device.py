@@ -52,7 +52,7 @@ async def test_another_browser_somewhere_else_is_told_with_what_it_says_it_is(
         user.email,
         "A new device signed in to your Portico account",
     )
-    assert "with Firefox on Windows from the address 198.51.100.2" in words(message)
+    assert "with Firefox on Windows from the IP address 198.51.100.2" in words(message)
     assert "on 2026-03-15 at 12:01 UTC" in words(message)
     assert link(message) == "https://localhost:8443/dashboard/devices"
 
@@ -97,7 +97,7 @@ async def test_a_program_is_known_by_its_address_alone(api: Api, post: Post, way
 
     await enter()
     (message,) = await post.new()
-    assert "with curl from the address 198.51.100.2" in words(message)
+    assert "with curl from the IP address 198.51.100.2" in words(message)
     await enter()
     assert await post.new() == []
 
@@ -152,16 +152,16 @@ async def test_who_signs_in_over_another_account_is_no_administrator(api: Api, p
     shared = browser(api, AWAY)
     await sign_in(one, shared)
     await sign_in(user, shared)
-    assert all("from the address" in words(message) for message in await post.new())
+    assert all("from the IP address" in words(message) for message in await post.new())
 
 
 @pytest.mark.parametrize(
     ("agent", "said"),
     [
-        (FIREFOX, "Mit Firefox unter Windows hat sich von der Adresse 198.51.100.2 aus"),
-        ("Mozilla/5.0", "Mit einem unbekannten Browser unter einem unbekannten System"),
-        ("curl/8.5.0", "Mit curl hat sich"),
-        ("", "Mit einem unbekannten Programm"),
+        (FIREFOX, "mit Firefox unter Windows von der IP-Adresse 198.51.100.2 aus"),
+        ("Mozilla/5.0", "mit einem unbekannten Browser unter einem unbekannten System"),
+        ("curl/8.5.0", "mit curl von"),
+        ("", "mit einem unbekannten Programm"),
     ],
 )
 async def test_the_device_is_named_in_the_language_of_the_mail(

@@ -29,7 +29,7 @@ async def test_a_new_password_is_told_whoever_chose_it(api: Api, post: Post) -> 
         user.email,
         "Your Portico account has a new password",
     )
-    assert "from the address 127.0.0.1 on 2026-03-15 at 12:00 UTC" in words(own)
+    assert "from the IP address 127.0.0.1 on 2026-03-15 at 12:00 UTC" in words(own)
     assert link(own) == "https://localhost:8443/dashboard/forgot"
     await admin.patch(f"/users/{user.id}", json={"password": "An0therWord"})
     (by_admin,) = await post.new()
@@ -39,7 +39,7 @@ async def test_a_new_password_is_told_whoever_chose_it(api: Api, post: Post) -> 
     await ask_reset(api.live, user.email, HERE)
     await reset_password(api.live, await post.token(), "Y3tAnother", HERE)
     (by_link,) = await post.new()
-    assert "from the address 192.0.2.7" in words(by_link)
+    assert "from the IP address 192.0.2.7" in words(by_link)
 
 
 async def test_who_takes_a_link_while_signed_in_as_another_is_no_administrator(
@@ -49,10 +49,10 @@ async def test_who_takes_a_link_while_signed_in_as_another_is_no_administrator(
     there = By(Actor(user_id=other.id, address="192.0.2.7"))
     await ask_reset(api.live, user.email, there)
     (asked,) = await post.new()
-    assert "from the address 192.0.2.7" in words(asked)
+    assert "from the IP address 192.0.2.7" in words(asked)
     await reset_password(api.live, link(asked).partition("?token=")[2], "Y3tAnother", there)
     (told,) = await post.new()
-    assert "from the address 192.0.2.7" in words(told)
+    assert "from the IP address 192.0.2.7" in words(told)
 
 
 async def test_a_new_role_is_told_without_who_gave_it(api: Api, post: Post) -> None:
@@ -63,7 +63,7 @@ async def test_a_new_role_is_told_without_who_gave_it(api: Api, post: Post) -> N
         user.email,
         "Your Portico account has a new role",
     )
-    assert "is now editor. Before, it was viewer" in words(message)
+    assert "is now editor; it was viewer" in words(message)
     assert "by an administrator on 2026-03-15 at 12:00 UTC" in words(message)
     for named in (admin.user.name, admin.user.email, "127.0.0.1"):
         assert named not in words(message)
@@ -94,7 +94,7 @@ async def test_a_new_key_is_told_to_its_owner_by_its_hint(
         "Your Portico account has a new API key",
     )
     assert f"Für <b> ({key.hint}) was created" in words(message)
-    assert "from the address 192.0.2.7 on" in words(message)
+    assert "from the IP address 192.0.2.7 on" in words(message)
     assert secret not in message.as_string()
     place = "dashboard" if key_type == "live" else "dashboard/sandbox"
     assert link(message) == f"https://localhost:8443/{place}/keys"

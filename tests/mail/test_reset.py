@@ -69,7 +69,7 @@ async def test_a_link_in_a_mail_gives_the_account_a_password(api: Api, post: Pos
     assert message["Subject"] == "Reset your Portico password"
     body = message.get_body(["plain"])
     assert body is not None
-    assert "the address 192.0.2.7 on 2026-03-15 at 12:00 UTC" in body.get_content()
+    assert "the IP address 192.0.2.7 on 2026-03-15 at 12:00 UTC" in body.get_content()
     assert "until 2026-03-15 at 13:00 UTC" in body.get_content()
     await ask_reset(api.live, user.email, STRANGER)
     link = await post.link()
@@ -380,7 +380,7 @@ async def test_what_a_proxy_passes_on_for_an_address_is_not_repeated_in_a_mail(
     await ask_reset(api.live, user.email, By(Actor(address="https://evil.example ü")))
     (message,) = await post.new()
     assert "evil" not in message.as_string()
-    assert "an unknown address" in message.as_string()
+    assert "an unknown IP address" in message.as_string()
 
 
 async def test_a_thief_who_knows_the_password_does_not_outlast_the_owner_s_reset(

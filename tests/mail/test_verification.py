@@ -54,8 +54,8 @@ async def test_the_mail_says_what_it_is_about(api: Api, post: Post) -> None:
     assert body is not None
     for words in (
         "until 2026-03-16 at",
-        "the address 2001:db8::",
-        "If it was not you, ignore this mail",
+        "the IP address 2001:db8::",
+        "If it was not you, ignore this e-mail",
     ):
         assert words in body.get_content()
 
