@@ -1,4 +1,4 @@
-"""What a `User-Agent` says, in human words."""
+"""A `User-Agent` header in words."""
 
 from portico.domain.agents import read_agent
 

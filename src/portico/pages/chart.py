@@ -1,4 +1,4 @@
-"""Bars of a chart, as shapes of a picture."""
+"""Bar charts of requests, as coordinates for SVG."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -9,11 +9,11 @@ from portico.storage.requests import Span
 WIDTH, HEIGHT = 900, 160
 
 _LEAST = 2
-"""How high the smallest part of a bar is."""
+"""The height of the smallest part of a bar."""
 
 
 class Part(NamedTuple):
-    """What was answered, failed or refused in one unit of time, and where that is of its bar."""
+    """The answered, failed or refused requests of one bar, and their place in it."""
 
     kind: str
     y: int
@@ -21,8 +21,8 @@ class Part(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """One unit of time: its beginning in epoch milliseconds, its requests, where its bar is, and
-    the parts of that from the ground up."""
+    """One unit of time: its start in epoch milliseconds, its requests, the place of its bar, and
+    the bar's parts from the bottom up."""
 
     at: int
     sums: Sums
@@ -32,20 +32,20 @@ class Bar(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """A span of time, the oldest first, and its requests in all."""
+    """The bars of a span of time, the oldest first, and its requests in total."""
 
     bars: list[Bar]
     total: Sums
     most: int
-    """How many requests the tallest bar stands for."""
+    """The number of requests of the tallest bar."""
     width: int = WIDTH
     height: int = HEIGHT
 
     @property
     def shapes(self) -> dict[str, str]:
-        """Each kind's parts of all bars as one shape (the `d` of an SVG path), so that a page has
-        few elements: lines down the middle, as wide as a bar, whose dashes tell the kinds apart
-        where colours do not."""
+        """For each kind, its parts in all bars as one SVG path (`d`), so that a page has few
+        elements. They are lines as wide as a bar, whose dashes tell the kinds apart without
+        colours."""
         shapes: dict[str, str] = {}
         for bar in self.bars:
             for part in bar.parts:
@@ -55,8 +55,8 @@ class Chart(NamedTuple):
 
 
 def chart(use: Mapping[int, Sums], span: Span, now: int) -> Chart:
-    """The chart of a span of requests. The tallest bar is as high as the picture, and nothing that
-    was is left without a trace."""
+    """The chart of a span of requests. The tallest bar is as high as the picture, and even the
+    smallest count is visible."""
     units = range(span.first(now), span.first(now) + span.units)
     shown = [use.get(unit, Sums()) for unit in units]
     most = max(sums.requests for sums in shown)

@@ -1,4 +1,4 @@
-"""Every page of the dashboard, and where it is mounted."""
+"""All pages of the dashboard, and their mounts."""
 
 from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
@@ -50,7 +50,7 @@ SHOWING: tuple[PageRoute, ...] = (
     *audit.PAGES,
     *once.PAGES,
 )
-"""What every environment shows."""
+"""The pages of every environment."""
 
 ACCOUNT: tuple[PageRoute, ...] = (
     *sign_in.PAGES,
@@ -63,13 +63,13 @@ ACCOUNT: tuple[PageRoute, ...] = (
     *invitations.PAGES,
     *joining.PAGES,
 )
-"""What belongs to accounts themselves."""
+"""The pages of accounts."""
 
 
 def dashboard_mounts(accounts: Accounts, address: str, trying: Trying) -> Iterator[Mount]:
-    """The dashboard at `address`, and below it the one of the environment in which the accounts
-    have mirror users, whose API is tried there. Both have the pages of whoever is signed in, so
-    that the way on from there stays in the environment that it came from."""
+    """The dashboard at `address`, and below it that of the environment with the mirror users, which
+    also tries out its API. Both have the account's pages, so that their links stay in the
+    environment that the user came from."""
     at = urlsplit(address)
     live, mirror = accounts.environment, accounts.environment.mirror
     account = (*ACCOUNT, *provider_pages(live))

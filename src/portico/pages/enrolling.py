@@ -1,4 +1,4 @@
-"""Pages that set up an authenticator app, wherever one does: the QR code, and recovery codes."""
+"""Pages that set up an authenticator app, during sign-in or later: QR code and recovery codes."""
 
 from typing import Any
 from urllib.parse import urlsplit
@@ -30,8 +30,8 @@ def enrolment_page(visit: Visit, user: User, template_name: str, **context: Any)
 
 
 def recovery_codes_page(visit: Visit, user: User, codes: tuple[str, ...], target: str) -> Reply:
-    """Recovery codes, for the user who has just got them; from there it goes on to `target`.
-    Without codes it says that those before stay."""
+    """A user's new recovery codes, with a link on to `target`. Without codes, it says that the
+    existing ones stay valid."""
     return visit.page(
         "recovery_codes.html",
         "Your recovery codes" if codes else "Your app is set up",
@@ -43,5 +43,5 @@ def recovery_codes_page(visit: Visit, user: User, codes: tuple[str, ...], target
 
 
 def _qr_code(text: str) -> str:
-    """A QR code as SVG to stand in a page."""
+    """A QR code as inline SVG."""
     return str(segno.make(text, error="m").svg_inline(scale=4, dark="#000", light="#fff"))

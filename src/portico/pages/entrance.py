@@ -1,4 +1,4 @@
-"""What every host answers outside all mounts to browsers that know no more than its name."""
+"""What every host answers outside the mounts: `/` and `/favicon.ico`."""
 
 from functools import partial
 
@@ -10,7 +10,7 @@ from portico.pages.site import see_other
 
 
 def entrance_routes(dashboard: str, api: str) -> tuple[Route, ...]:
-    """`/`, which leads browsers to the address `dashboard` and tells others of `api`, and
+    """`/`, which redirects browsers to `dashboard` and tells other clients the address `api`, and
     `/favicon.ico`."""
 
     async def enter(request: Request) -> Reply:
@@ -22,7 +22,7 @@ def entrance_routes(dashboard: str, api: str) -> tuple[Route, ...]:
         reply.headers.append(("vary", "Accept"))
         return reply
 
-    # Pages name their icon; this one is for what browsers show beside them, such as a JSON body.
+    # Pages link to their icon; browsers ask for this one beside other documents, such as JSON.
     icon = partial(asset, "icon.svg", REVALIDATED)
     return (
         Route(

@@ -1,4 +1,4 @@
-"""Types of events, as pages offer them to be chosen."""
+"""Event types as choices in a form."""
 
 from collections.abc import Iterable
 from itertools import groupby
@@ -9,8 +9,8 @@ _TITLES = {kind.path: kind.title for kind in RESOURCES}
 
 
 def by_noun(types: Iterable[str]) -> list[tuple[str, list[str]]]:
-    """The choices among types of events: for each kind of resource its title, all of a noun
-    (`user.*`) where it has several types, and each type."""
+    """Event types grouped by kind of resource: its title, then all of a noun (`user.*`) if it has
+    several types, then each type."""
     groups: dict[str, list[str]] = {}
     for noun, names in groupby(types, lambda name: name.partition(".")[0]):
         listed = list(names)

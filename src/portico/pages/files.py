@@ -1,4 +1,4 @@
-"""Static files, each made when first asked for: outside the limits, for anyone, over HTTPS."""
+"""Static files, each built on first use. They are open to anyone over HTTPS, and not counted."""
 
 from collections.abc import Callable, Sequence
 from functools import cache, partial
@@ -25,13 +25,13 @@ ASSETS: dict[str, tuple[str, Sequence[str]]] = {
     "pages.js": (_SCRIPT, ("pages.js",)),
     "htmx.js": (_SCRIPT, ("htmx.js",)),
 }
-"""What pages need: their type, and the files in `static` that they consist of."""
+"""The assets of pages: their type, and the files in `static` that they are made of."""
 
 DOCS_ASSETS = ("docs.css", "docs.js", "icon.svg")
-"""What the reference needs."""
+"""The assets of the reference."""
 
 PAGE_ASSETS = (*DOCS_ASSETS, "pages.css", "pages.js", "htmx.js", "passkeys.js", "sending.js")
-"""What the pages of a site need."""
+"""The assets of a site's pages."""
 
 REVALIDATED = "public, no-cache"
 _FOREVER = "public, max-age=31536000, immutable"
@@ -46,20 +46,20 @@ SCRIPTED = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self';"
     " base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
-"""The policy of a file that runs our own script, which asks nobody else."""
+"""The policy of a page that runs our own scripts, which contact no other host."""
 
 
 _SMALLEST = 9
-"""The level at which a file is compressed, once."""
+"""The gzip level; each file is compressed once."""
 
 
 class File:
-    """One static file, with its headers, compressed too."""
+    """One static file with its headers, plain and compressed."""
 
     def __init__(
         self, content_type: str, body: bytes, cache_control: str, policy: str = _PLAIN
     ) -> None:
-        """By its `policy` it loads nothing that another host serves, and runs no script."""
+        """The default `policy` forbids scripts and anything from another host."""
         self._bodies = (body, gzipped(body, _SMALLEST))
         tag = entity_tag(body)
         self._tags = (tag, coded_tag(tag))
@@ -72,7 +72,7 @@ class File:
         self._types = (("content-type", content_type),), (("content-type", content_type), GZIP)
 
     def reply(self, request: Request) -> Reply:
-        """The file, or 304 where the caller has it. Raises `PreconditionFailed`."""
+        """The file, or 304 if the client has it. Raises `PreconditionFailed`."""
         require_tag(request, self._tags[0])
         coded = takes_gzip(request)
         tag = self._tags[coded]
@@ -84,7 +84,7 @@ class File:
 
 
 class _Made:
-    """What serves a file, made when it is first asked for."""
+    """Serves a file, built on first use."""
 
     __slots__ = ("_file", "_make")
 
@@ -99,7 +99,7 @@ class _Made:
 
 
 def file_route(name: str, make: Callable[[], File], sharing: Sharing = Sharing.LISTED) -> Route:
-    """The route of what `make` makes, once, at a path below a mount."""
+    """The route of a file below a mount; `make` is called once."""
     return Route(
         method="GET",
         path=f"/{name}",
@@ -112,14 +112,14 @@ def file_route(name: str, make: Callable[[], File], sharing: Sharing = Sharing.L
 
 @cache
 def asset_routes(names: tuple[str, ...]) -> tuple[Route, ...]:
-    """The routes of these of `ASSETS`, at their `asset_path`: the same for every mount."""
+    """The routes of these `ASSETS`, each at its `asset_path`; every mount shares them."""
     return tuple(file_route(asset_path(name), partial(asset, name)) for name in names)
 
 
 @cache
 def asset_path(name: str) -> str:
-    """Where an asset is, below its mount: a path that changes with the content, so that it may be
-    kept for ever."""
+    """The path of an asset below its mount. It changes with the content, so that browsers may keep
+    the asset forever."""
     return f"static/{sha256(content(name)).hexdigest()[:16]}-{name}"
 
 
@@ -129,5 +129,5 @@ def asset(name: str, cache_control: str = _FOREVER) -> File:
 
 
 def content(name: str) -> bytes:
-    """What one of `ASSETS` consists of."""
+    """The content of one of `ASSETS`."""
     return b"".join(_PLACE.joinpath(part).read_bytes() for part in ASSETS[name][1])

@@ -1,7 +1,7 @@
-"""Forms that come in once their session has ended: they wait until their sender has signed in
-again, and come back to the page that they are on, filled, for their sender alone.
+"""Forms that are sent after their session has ended. They are kept until the sender has signed in
+again; the form's page is then shown with the same values, to that sender only.
 
-A form says by its token whose session it is from. Passwords and codes are not kept.
+The form's CSRF token says whose session it belongs to. Passwords and codes are not kept.
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ from portico.pages.step_up import PASSKEY, TOKEN
 from portico.services.shown_once import keep_form, take_form
 
 KEPT = "kept"
-"""The parameter of an address with the token of the form that comes back there."""
+"""The query parameter with the token of the kept form."""
 
 MAX_BYTES = 65_536
 
@@ -46,9 +46,9 @@ class _Kept(msgspec.Struct):
 async def keep(
     site: Site, request: Request, match: PathMatch, endpoint: Endpoint, form: Form | None = None
 ) -> str | None:
-    """Keeps the form of a request without a session, as far as it was read; returns the address
-    that it comes back to, or None where it does not: no page shows it, it holds a file, it is too
-    large, or it is from none of our pages."""
+    """Store the form of a request without a session, and return the address that shows it again.
+    `form` is that form if it was read already. Returns None if it cannot be kept: no page shows it,
+    it holds a file, it is too large, or no page of ours sent it."""
     if "GET" not in match.methods or endpoint.route.file_bytes or not site.dashboards:
         return None
     accounts = site.accounts
@@ -73,7 +73,7 @@ async def keep(
 
 
 async def come_back(site: Site, request: Request, caller: Principal) -> Form:
-    """The form that a page begins with: the one that the address says was kept, or else none."""
+    """The form that a page starts with: the kept one that the query names, or else an empty one."""
     token = dict(parse_qsl(request.query_string)).get(KEPT, "")
     if not token or request.method != "GET":
         return Form()
@@ -89,7 +89,7 @@ async def come_back(site: Site, request: Request, caller: Principal) -> Form:
 
 
 def shown_again(form: Form) -> Form:
-    """A form whose sender has signed in again."""
+    """The form, with the message that its sender has signed in again."""
     return form.say(_BACK)
 
 

@@ -1,4 +1,4 @@
-"""Where ids lead: to the pages of what is still there."""
+"""The pages of the resources that ids name, as far as they still exist."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import NamedTuple
@@ -10,8 +10,7 @@ Named = tuple[str, str]
 
 
 async def pages_of(visit: Visit, named: Iterable[Named]) -> Mapping[Named, str]:
-    """The page of each user, product and so on of these, where it has one that whoever looks may
-    see."""
+    """The path of each named resource's page, if it has one and the caller may see it."""
     asked: dict[str, set[str]] = {}
     for kind, one in named:
         asked.setdefault(kind, set()).add(one)
@@ -55,7 +54,7 @@ async def _invitations(visit: Visit, ids: set[str]) -> dict[str, str]:
 
 
 class _Pages(NamedTuple):
-    """The pages of a kind, and the scope that one needs to see them."""
+    """The pages of one kind of resource, and the scope needed to see them."""
 
     scope: str
     of: Callable[[Visit, set[str]], Awaitable[dict[str, str]]]

@@ -1,4 +1,4 @@
-"""Lists as files that a browser saves."""
+"""Exports: lists as files to download."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -19,15 +19,15 @@ _TYPES: dict[str, tuple[Format, str]] = {
 
 
 def format_asked(visit: Visit) -> Format:
-    """The format that the address asks for. Raises `Unreadable` for none."""
+    """The format that the query asks for. Raises `Unreadable` for any other."""
     if visit.sent("format") not in _TYPES:
         raise Unreadable("The file cannot be created. Select CSV or NDJSON as its format.")
     return _TYPES[visit.sent("format")][0]
 
 
 def as_file(visit: Visit, noun: str, form: Format, chunks: AsyncGenerator[bytes, None]) -> Stream:
-    """A file of this day, sent as `chunks` give it, compressed for those who take that; broken off
-    between two chunks where the session has ended, or its account's role has changed."""
+    """A file named after today, streamed from `chunks` and compressed if the browser accepts gzip.
+    It breaks off between two chunks if the session has ended or the account's role has changed."""
     chunks = _held(visit, chunks)
     coded = takes_gzip(visit.request)
     name = f"{noun}-{visit.env.name}-{timestamp(visit.request.now)[:10]}.{form}"
@@ -47,7 +47,7 @@ def as_file(visit: Visit, noun: str, form: Format, chunks: AsyncGenerator[bytes,
 
 
 async def _held(visit: Visit, chunks: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    """The chunks for as long as the visit's session holds. Raises `AuthenticationRequired`."""
+    """The chunks while the session is valid. Raises `AuthenticationRequired` after that."""
     caller, accounts = visit.request.caller, visit.site.accounts.environment
     its_parts, known = parts(caller), None
     async with aclosing(chunks):

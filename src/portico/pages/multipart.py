@@ -1,4 +1,4 @@
-"""A form that sends a file (RFC 7578): its fields first, and then the file as it comes."""
+"""Forms with a file (RFC 7578): the fields first, then the file as a stream."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
@@ -16,7 +16,7 @@ from portico.pages.forms import Form
 
 CONTENT_TYPE = "multipart/form-data"
 AROUND_BYTES = 65_536
-"""What may stand around a file, its form's fields included."""
+"""The most bytes of a form beside its file, fields included."""
 
 _MAX_PARTS = 20
 _MAX_NAME = 200
@@ -24,8 +24,8 @@ _BROKEN = "The file was not received completely. Upload it again."
 
 
 async def read_file_form(content_type: str | None, body: AsyncGenerator[bytes, None]) -> Form:
-    """The fields that stand before the file, which `Form.file` gives on. Raises
-    `UnsupportedMediaType`, and `Unreadable` for what is no such form."""
+    """The fields before the file; `Form.file` streams the file itself. Raises
+    `UnsupportedMediaType`, or `Unreadable` for a malformed form."""
     media, options = parse_options_header(content_type or "")
     if media.lower() != CONTENT_TYPE or not options.get("boundary"):
         raise UnsupportedMediaType(f"Send the form as {CONTENT_TYPE}.")
@@ -60,7 +60,7 @@ def _text(value: bytes) -> str:
 
 
 async def _events(boundary: str, body: AsyncGenerator[bytes, None]) -> AsyncGenerator[Any, None]:
-    """What the parts of a form begin with, hold, and end with (None)."""
+    """The parts of a form: for each its head, its data in chunks, and None at its end."""
     try:
         with PushMultipartParser(boundary, max_segment_count=_MAX_PARTS) as parser:
             async for chunk in body:
@@ -73,16 +73,16 @@ async def _events(boundary: str, body: AsyncGenerator[bytes, None]) -> AsyncGene
 
 
 class SentFile:
-    """A file that a form sends, last of all."""
+    """The file at the end of a form."""
 
     def __init__(self, name: str, events: AsyncGenerator[Any, None]) -> None:
-        """`name` is what the sender calls it."""
+        """`name` is the file name that the sender gave."""
         name = name.replace("\\", "/").rpartition("/")[2][-_MAX_NAME:]
         self.name = "" if text_fault(name) else name
         self._events = events
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """What it holds, as it comes. Raises `Unreadable` where that breaks off."""
+        """The file's bytes as they arrive. Raises `Unreadable` if the upload breaks off."""
         async for data in self._events:
             if data is None:
                 return

@@ -1,4 +1,4 @@
-"""What a page says after something was done: addresses carry the name alone, never the words."""
+"""The notices that a page shows after an action. Addresses carry only their names, never text."""
 
 from typing import NamedTuple
 
@@ -73,19 +73,19 @@ _COLOURS = {
     "nothing-changed": "",
     "sign-in-again": "warn",
 }
-"""Of those that tell of something else than a success."""
+"""The colours of notices that do not report a success."""
 
 
 class Notice(NamedTuple):
-    """What a page says, and the colour that it says it in."""
+    """The text of a notice and its colour."""
 
     words: str
     colour: str
 
 
 def notice(name: str, count: int | None) -> Notice | None:
-    """The notice of this name, if it is one, with how many products it is about where that is
-    told."""
+    """The notice of this name, with the number of products if `count` is given; None for an unknown
+    name."""
     words = NOTICES.get(name)
     if words is None:
         return None

@@ -1,4 +1,4 @@
-"""Where pages are seen that are shown once; `Visit.once` sends here."""
+"""The page that shows a secret once; `Visit.once` redirects here."""
 
 from portico.domain.errors import Gone
 from portico.http.messages import Reply
@@ -12,7 +12,7 @@ _SHOWN = (
 
 
 async def show(visit: Visit) -> Reply:
-    """GET /once. HEAD sees nothing, so that it uses nothing up."""
+    """GET /once. HEAD does not count as the one view, and shows nothing."""
     if visit.request.method == "GET":
         accounts = visit.site.accounts.environment
         page = await take_page(

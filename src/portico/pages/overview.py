@@ -1,4 +1,4 @@
-"""The overview: the plan, and what was used of it."""
+"""The overview: the plan, its use and the latest events."""
 
 from collections.abc import Mapping
 

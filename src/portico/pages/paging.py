@@ -11,28 +11,28 @@ T = TypeVar("T")
 
 PER_PAGE = 25
 _FARTHEST = 10**7
-"""Of more pages, no database counts the rows before."""
+"""The largest page number that is looked up; beyond it, an offset might not fit into an integer."""
 
 
 def offset_of(page: int) -> int:
-    """How many rows come before a page."""
+    """The number of rows before a page."""
     return (page - 1) * PER_PAGE
 
 
 async def page_of(visit: Visit, on: Callable[[int], Awaitable[Page[T]]]) -> tuple[int, Page[T]]:
-    """The number of the page that the address asks for, 1 where it asks for none, and what is `on`
-    it: a page after the last is the last."""
+    """The number of the page that the query asks for, 1 by default, and its rows, looked up by
+    `on`. A number beyond the last page gives the last page."""
     number = min(max(visit.sent_number("page") or 1, 1), _FARTHEST)
     found = await on(number)
     if found.rows or number == 1:
         return number, found
-    total = found.total or (await on(1)).total  # some lists count nothing beyond their end
+    total = found.total or (await on(1)).total  # some lists count no rows beyond their end
     last = max(pages_of(total), 1)
     return last, await on(last)
 
 
 def numbered(page: int, total: int, **filters: str) -> dict[str, Any]:
-    """What the template `paging.html` asks for; `filters` stand in each page's address."""
+    """The variables of the template `paging.html`; `filters` become part of each page's address."""
     return {
         "page": page,
         "last": pages_of(total),
@@ -41,5 +41,5 @@ def numbered(page: int, total: int, **filters: str) -> dict[str, Any]:
 
 
 def pages_of(total: int) -> int:
-    """How many pages so many rows fill."""
+    """The number of pages for so many rows."""
     return -(-total // PER_PAGE)

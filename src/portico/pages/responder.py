@@ -1,6 +1,6 @@
 """How pages answer: session → throttle → permission → same origin → form → handler, all as HTML.
 
-Whoever is not signed in is sent to sign in; a refused form is shown again with what was typed.
+A visitor without a session is sent to sign in. A refused form is shown again with its values.
 """
 
 from collections.abc import Sequence
@@ -46,10 +46,10 @@ from portico.state.callers import ACCOUNT_PAGES
 from portico.storage.database import acting_for
 
 LOOKING = Plan("looking at pages", 300, 20_000)
-"""What everybody may look at and send, so that looking at one's use does not use it up."""
+"""The limits of pages, apart from those of the API, so that the dashboard uses up no plan."""
 
 FILE_SECONDS = 1_000.0
-"""How long a file may take to arrive: 100 MiB by a line of one megabit a second."""
+"""How long an upload may take: 100 MiB at one megabit a second."""
 
 TITLES = {
     400: "Invalid request",
@@ -67,10 +67,10 @@ TITLES = {
 }
 
 _PASSING = {408, 429, 500, 503}
-"""The statuses of what may be gone when the same page is asked for again."""
+"""Statuses that may be gone when the page is loaded again."""
 
 _REFUSALS = (Invalid, Duplicate, Conflict, Gone, AuthenticationRequired, RateLimited, Unavailable)
-"""What a form is shown again for."""
+"""Errors for which the form is shown again."""
 
 _AGAIN = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Portico</title>
@@ -79,21 +79,21 @@ _AGAIN = """<!doctype html>
 
 
 class PageResponder:
-    """The way of every request for a page of one site."""
+    """Answers every request for a page of one site."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
         self._accounts = site.accounts
 
     def serves(self, access: str | Access) -> bool:
-        """Everybody but clients of OAuth as such."""
+        """All but OAuth clients that authenticate as themselves."""
         return access is not Access.CLIENT
 
     async def answer(
         self, request: Request, match: PathMatch, endpoint: Endpoint | None, id_texts: Sequence[str]
     ) -> Reply:
-        """Everything between the route and the reply; a refusal in the frame of the pages around it
-        for whoever is signed in, unless the store does not answer."""
+        """Everything between the route and the reply. A signed-in user sees an error within the
+        dashboard's frame, unless the store does not answer."""
         try:
             return await self._answer(request, match, endpoint, id_texts)
         except PorticoError as error:
@@ -132,7 +132,7 @@ class PageResponder:
         self._accounts.origins.check(request.headers)
         form = await _form(request, endpoint)
         if not endpoint.public:
-            # While the form came in, the session may have ended, or the role have changed.
+            # The session may have ended or the role changed while the form came in.
             caller = await self._caller(cookie, self._accounts.environment.clock())
             if caller is None:
                 return await self._sign_in_first(request, match, endpoint, cookie, form)
@@ -142,7 +142,7 @@ class PageResponder:
             page = match.methods.get("GET")
             is_own = sender_of(form, self._accounts) == caller.user_id
             if page is not None and is_own and not is_of_session(form, cookie):
-                # Its sender has signed in again meanwhile, in another window.
+                # The sender has signed in again in another window.
                 request.body = shown_again(form)
                 reply = await page.handler(request)
                 reply.status = 409
@@ -152,13 +152,13 @@ class PageResponder:
         return await self._submit(request, match, endpoint, form)
 
     def problem(self, request: Request, error: PorticoError) -> Reply:
-        """An error as a page, which needs no store to be shown."""
+        """An error as a page, rendered without the store."""
         return self._problem(request, error, None)
 
     def _problem(self, request: Request, error: PorticoError, user: User | None) -> Reply:
         shown = problem(error)
         path = request.path.removeprefix(self._site.base)
-        # Whoever may not see a section is not led back to it.
+        # No link back to a section that the user may not open.
         section = "" if shown.status == 403 else f"/{path[1:].partition('/')[0]}"
         request.body = Form()
         visit = Visit(self._site, cast("BodyRequest[Form]", request), user)
@@ -171,7 +171,7 @@ class PageResponder:
             retry_after=getattr(error, "retry_after", 0),
             passing=request.method == "GET" and shown.status in _PASSING,
             section=section if section != path else "",
-            # Whoever came by another address than the configured one cannot sign in there.
+            # The configured address: sign-in does not work at any other.
             dashboard=urljoin(self._site.origin, self._site.beginning or "/"),
         )
         reply.headers += [field for field in shown.headers if field[0] in ("allow", "retry-after")]
@@ -199,7 +199,7 @@ class PageResponder:
         if caller is None:
             await throttle.visitor(request, LOOKING, never_refused=never_refused)
         else:
-            # Where the account is: pages may show another environment, with accounts of its own.
+            # Counted in the accounts' environment: pages may show another, with its own accounts.
             env, who = self._accounts.environment, (ACCOUNT_PAGES, caller.user_id)
             await throttle.caller(request, env, who, LOOKING, never_refused=never_refused)
 
@@ -211,7 +211,7 @@ class PageResponder:
         cookie: str | None,
         form: Form | None = None,
     ) -> Reply:
-        """Sends the browser to sign in, and keeps the form that it has sent until it is back."""
+        """Redirect to sign-in, and keep the submitted form until the user is back."""
         if request.method != "POST" or cookie_kept_back(request, cookie):
             return self._to_sign_in(request, match, cookie)
         self._accounts.origins.check(request.headers)
@@ -228,9 +228,9 @@ class PageResponder:
         target: str | None = None,
         told: str = "",
     ) -> Reply:
-        """Sends the browser to sign in and, if it asked for a page, back afterwards."""
+        """Redirect to sign-in, and from there back to the page that was asked for."""
         if cookie_kept_back(request, cookie):
-            return html(_AGAIN, 200)  # a page that loads itself again is no other site
+            return html(_AGAIN, 200)  # loaded again by our own page, so with the strict cookie
         if target is None:
             target = self._site.beginning
             if "GET" in match.methods:
@@ -246,7 +246,7 @@ class PageResponder:
     async def _submit(
         self, request: Request, match: PathMatch, endpoint: Endpoint, form: Form
     ) -> Reply:
-        """What a form does; where it is refused, the page that it is on says why."""
+        """Handle a form; if it is refused, its page is shown again and says why."""
         try:
             return await endpoint.handler(request)
         except _REFUSALS as error:
@@ -263,7 +263,8 @@ class PageResponder:
 
 
 def _told(error: PorticoError) -> str:
-    """What people read of an error: whose page it is, where the API says which scope it needs."""
+    """The message that users read. It names the roles that may open the page, where the API names
+    the scope."""
     if not isinstance(error, PermissionDenied):
         return error.message
     roles = [f"{role}s" for role, scopes in ROLE_SCOPES.items() if error.scope in scopes]
@@ -271,13 +272,13 @@ def _told(error: PorticoError) -> str:
 
 
 async def _form(request: Request, endpoint: Endpoint) -> Form:
-    """What was sent; a file only as far as the fields before it."""
+    """The submitted form. With a file, only the fields before it are read."""
     content_type, file_bytes = request.header("content-type"), endpoint.route.file_bytes
     if file_bytes and (content_type or "").lower().startswith(MULTIPART):
         body = request.stream_body(file_bytes + AROUND_BYTES, FILE_SECONDS)
         try:
             return await read_file_form(content_type, body)
-        except PayloadTooLarge:  # in the words of the page, which knows no body
+        except PayloadTooLarge:  # "body" means nothing to users
             raise PayloadTooLarge(f"The file is larger than {file_bytes >> 20} MiB.") from None
     limit = PUBLIC_BODY_LIMIT if request.caller is None else BODY_LIMIT
     return read_form(content_type, await request.read_body(limit))

@@ -1,4 +1,4 @@
-"""Forms that make something, once each, however often they are sent."""
+"""Forms that create something once, however often they are sent."""
 
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
@@ -23,17 +23,16 @@ _AGAIN = "This form was already sent. Find what it created in the list."
 
 
 def fresh_key(visit: Visit) -> str:
-    """What `ONCE` holds in a form that nobody has sent."""
+    """A new value of `ONCE`, for a form that was not sent yet."""
     return visit.env.random(16).hex()
 
 
 async def sent_once(
     visit: Visit, make: Callable[[By], Awaitable[T]], reply: Callable[[T], Reply]
 ) -> Reply:
-    """What `reply` answers to what `make` has made: where the same form is sent again with the
-    same values, what it was answered the first time, in 24 hours. As `Idempotency-Key` of the API;
-    both make one thing, or none. A form without a key is another each time. Raises what `make`
-    raises.
+    """Call `make`, and return `reply` of its result. If the same form is sent again within 24 hours
+    with the same values, it gets the first reply, as by `Idempotency-Key` in the API; both create
+    one thing, or none. A form without a key is a new one each time. Raises what `make` raises.
     """
     if not visit.form.text(ONCE):
         return reply(await make(await visit.by()))
@@ -49,7 +48,7 @@ async def sent_once(
     try:
         return reply(await make(by))
     except (AnsweredBefore, PorticoError) as error:
-        # The same form may have had its effect at this moment, and be why this one is refused.
+        # The same form may have been handled just now, which may be why this one is refused.
         if kept := await visit.env.idempotency_keys.get(known, visit.request.now):
             return _replayed(kept)
         if isinstance(error, AnsweredBefore):
@@ -60,10 +59,10 @@ async def sent_once(
 async def shown_once(
     visit: Visit, make: Callable[[By], Awaitable[T]], page: Callable[[T], Reply]
 ) -> Reply:
-    """As `sent_once`, where what is made holds a secret: each answer leads to its `page`, which is
-    shown once."""
+    """As `sent_once`, for a result that holds a secret: each reply redirects to its `page`, which
+    is shown once."""
     accounts = visit.site.accounts.environment
-    # Made of the form's key, so that no kept answer holds it.
+    # Derived from the form's key, so that no kept answer holds the token.
     key = visit.form.text(ONCE) or fresh_key(visit)
     place = f"{visit.user.id} {visit.request.path}\n".encode()
     token = base64url(digest(key.encode(), place + _sent(visit), "sha256"))
@@ -83,12 +82,12 @@ async def shown_once(
 
 
 def _sent(visit: Visit) -> bytes:
-    # It is the same form with a proof of who sends it.
+    # Without CSRF token and step-up proof: a form sent again with these is still the same form.
     return msgspec.json.encode(visit.form.pairs(but=("csrf", TOKEN, PASSWORD, PASSKEY)))
 
 
 def _known(visit: Visit, user_id: int) -> KeyedRequest:
-    # With other values it is another form: a browser may have kept the key that it had before.
+    # Other values make it another form: a browser may fill in the key of an earlier one.
     key = sha256(_sent(visit)).hexdigest()
     return keyed(user_id, f"page {visit.request.path}", key, b"")
 

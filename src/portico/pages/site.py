@@ -1,4 +1,4 @@
-"""The pages at one address, and one visit to one of them."""
+"""A site, which is a set of pages at one address, and a visit, which is one request for a page."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -30,15 +30,15 @@ _POLICY = (
 )
 
 ONCE = "once"
-"""The field with the key of a form that does once what it does."""
+"""The form field with the idempotency key of a form."""
 ONCE_PATH = "/once"
-"""Where what is shown once is seen."""
+"""The path of pages that are shown once."""
 
 Handler = Callable[["Visit"], Awaitable[Reply]]
 
 
 class Accounts(NamedTuple):
-    """Who may sign in, and by which cookie."""
+    """The accounts that may sign in, and the cookie of their sessions."""
 
     environment: Environment
     credentials: Credentials
@@ -47,14 +47,14 @@ class Accounts(NamedTuple):
 
 
 class Dashboard(NamedTuple):
-    """A dashboard to switch to: its name and the path where it begins."""
+    """A dashboard that the menu offers: its name and its path."""
 
     name: str
     base: str
 
 
 class Site(NamedTuple):
-    """Pages that begin at one path. They show an environment to accounts that may be another's."""
+    """Pages below one path. They show one environment; the accounts may belong to another."""
 
     environment: Environment
     accounts: Accounts
@@ -62,32 +62,32 @@ class Site(NamedTuple):
     """The public address up to the path."""
     base: str
     home: str
-    """Where the dashboard of the accounts themselves begins; people sign in at `sign_in`."""
+    """The path of the accounts' own dashboard; sign-in is at `sign_in`."""
     sign_in: str
     forgot: str
-    """Where those go who forgot their password; empty where there is no such place."""
+    """The page for a forgotten password; empty if there is none."""
     sign_up: str
-    """Where those go who have no account; empty where nobody makes their own."""
+    """The sign-up page; empty if sign-up is off."""
     dashboards: Sequence[Dashboard]
     of_accounts: bool = False
-    """Whether its pages are those of the accounts themselves, wherever they are come to from."""
+    """Whether the pages show the accounts' environment, whichever dashboard links to them."""
 
     @property
     def beginning(self) -> str:
-        """Where those go who want nothing in particular."""
+        """The page to open when the user asked for no other."""
         return self.base if self.dashboards else self.home
 
     @property
     def elsewhere(self) -> str:
-        """The origin of `home` where that is on another host, else empty: whoever has signed in
-        for nothing in particular goes there."""
+        """The origin of `home` if it is on another host, else empty. A user who has signed in
+        without asking for a page is sent there."""
         at = urlsplit(self.home)
         origin = f"{at.scheme}://{at.netloc}"
         return origin if at.netloc and origin != self.origin else ""
 
 
 class PageRoute(NamedTuple):
-    """One page, or what one of its forms does."""
+    """One page, or the action of one of its forms."""
 
     method: str
     path: str
@@ -96,11 +96,11 @@ class PageRoute(NamedTuple):
     never_refused: bool = False
     on_address: bool = False
     file_bytes: int = 0
-    """These three: see `Route`."""
+    """For this and the two fields above, see `Route`."""
 
 
 def routes(site: Site, pages: Sequence[PageRoute]) -> tuple[AnyRoute, ...]:
-    """Pages as the routes of a mount."""
+    """The routes of a mount for these pages."""
     return tuple(
         FormRoute(
             method=page.method,
@@ -125,20 +125,21 @@ async def _visit(site: Site, handler: Handler, request: BodyRequest[Form]) -> Re
 
 
 def cookie_kept_back(request: Request, cookie: str | None) -> bool:
-    """Whether a browser may have a cookie that it did not send: strict ones are kept back where
-    another site's link leads here. In another site's frame they always are."""
+    """Whether the browser may have a cookie that it did not send: it withholds `SameSite=Strict`
+    cookies when the user follows a link from another site. In another site's frame it always does,
+    so loading the page again would not help."""
     from_elsewhere = request.header("sec-fetch-site") == "cross-site"
     return cookie is None and from_elsewhere and request.header("sec-fetch-dest") != "iframe"
 
 
 def csrf_token(cookie: str) -> str:
-    """What every form of a session carries: made of the cookie, which other sites cannot read."""
+    """The CSRF token of a session, derived from its cookie, which other sites cannot read."""
     return digest(cookie.encode(), b"form", "sha256").hex()[:32]
 
 
 def form_token(accounts: Accounts, cookie: str, user: User | None) -> str:
-    """The session's token, and whose session it is, by a code that none but this server makes: for
-    when it has ended."""
+    """The CSRF token of a form: that of the session, and the user's id with a code that only this
+    server can make. The id tells whose form it is after the session has ended."""
     session = csrf_token(cookie)
     if user is None:
         return session
@@ -146,20 +147,20 @@ def form_token(accounts: Accounts, cookie: str, user: User | None) -> str:
 
 
 def is_of_session(form: Form, cookie: str | None) -> bool:
-    """Whether a page of this session has sent a form."""
+    """Whether the form was sent by a page of this session."""
     sent = form.text("csrf").partition("_")[0]
     return compare_digest(sent.encode(), csrf_token(cookie or "").encode())
 
 
 def check_token(form: Form, cookie: str | None) -> None:
-    """Raises `PermissionDenied` for a form that no page of this session has sent."""
+    """Raises `PermissionDenied` unless the form was sent by a page of this session."""
     if not is_of_session(form, cookie):
         raise PermissionDenied("This form does not belong to your session. Load the page again.")
 
 
 def sender_of(form: Form, accounts: Accounts) -> int | None:
-    """The account whose session a form is from, ended or not; None where it is from no page of
-    ours."""
+    """The id of the account whose session the form belongs to, even after that session has ended;
+    None if no page of ours sent it."""
     session, _, named = form.text("csrf").partition("_")
     number, _, code = named.partition("_")
     user_id = _number(number)
@@ -170,12 +171,12 @@ def sender_of(form: Form, accounts: Accounts) -> int | None:
 
 
 def _number(text: str) -> int | None:
-    """A number as forms and addresses have it; None for what is none, or too large for any id."""
+    """A number from a form or an address; None if it is not one, or too large for an id."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
 def _codes(accounts: Accounts, session: str, user_id: int) -> list[str]:
-    """The codes that count, the one to send first."""
+    """The valid codes, the current one first."""
     env = accounts.environment
     text = f"{env.name} form of session {session} of user {user_id}"
     return [code.hex()[:32] for code in env.vault.codes(text.encode())]
@@ -185,7 +186,7 @@ class Visit:
     """One request for a page."""
 
     def __init__(self, site: Site, request: BodyRequest[Form], user: User | None) -> None:
-        """`user` is the account that is signed in."""
+        """`user` is the signed-in account, None if there is none."""
         self.site = site
         self.request = request
         self.env = site.accounts.environment if site.of_accounts else site.environment
@@ -197,65 +198,65 @@ class Visit:
 
     @property
     def user(self) -> User:
-        """The account that is signed in. Raises `NotFound` where it is gone."""
+        """The signed-in account. Raises `NotFound` if it was deleted."""
         if self._user is None:
             raise NotFound("This account no longer exists.")
         return self._user
 
     @property
     def signed_in(self) -> bool:
-        """Whether somebody is."""
+        """Whether an account is signed in."""
         return self._user is not None
 
     @property
     def cookie_kept_back(self) -> bool:
-        """Whether somebody may be signed in without this visit saying so: let it be loaded again,
-        by `AuthenticationRequired`."""
+        """Whether the browser may have withheld its session cookie. Raise
+        `AuthenticationRequired` then: that loads the page again."""
         cookie = self.site.accounts.cookie.read(self.request.headers)
         return cookie_kept_back(self.request, cookie)
 
     @property
     def session_id(self) -> int:
-        """The session that this visit belongs to."""
+        """The id of the visit's session."""
         return self.request.caller.credential_id
 
     async def owner(self) -> User | None:
-        """Whoever the account is in the environment that is shown: itself, or its mirror user,
-        which may not be there yet."""
+        """The account's user in the environment that is shown: the account itself, or its mirror
+        user, which may not exist yet."""
         if self.env is self.site.accounts.environment:
             return self.user
         return await self.env.users.by_account(self.user.id)
 
     async def made_owner(self) -> User:
-        """As `owner`, for what changes something: the mirror user is made where there is none."""
+        """As `owner`, for a change: creates the mirror user if there is none."""
         known = await self.owner()
         if known is not None:
             return known
         return await mirror_user(self.site.accounts.environment, self.user, self.request.by)
 
     async def by(self) -> By:
-        """The account as the audit log of the environment that is shown names it, for a change."""
+        """On whose behalf a change is made, as the audit log of the shown environment names it."""
         by = self.request.by
         if self.env is self.site.accounts.environment:
             return by
         owner = await self.made_owner()
-        # The session is the accounts' environment's: where it is shown, nobody knows of it.
+        # The session belongs to the accounts' environment and means nothing in this one.
         return By(by.named(user_id=owner.id).actor)
 
     def sent(self, name: str) -> str:
-        """A value from the form, or else from the address; empty where there is none."""
+        """A value from the form, or else from the query; empty if there is none."""
         return self.form.text(name) or self._query.get(name, "")
 
     def sent_all(self, name: str) -> list[str]:
-        """Every value of this name in the address."""
+        """Every value of this name in the query."""
         return [value for key, value in self._pairs if key == name]
 
     def sent_number(self, name: str) -> int | None:
-        """A number from the form or the address; None where there is none."""
+        """A number from the form or the query; None if there is none."""
         return _number(self.sent(name))
 
     def sent_id(self) -> int:
-        """The `id` from the form or the address. Raises `NotFound`."""
+        """The `id` from the form or the query. Raises `NotFound` if it is not an id."""
         return parse_id(self.sent("id"))
 
     def page(
@@ -268,8 +269,8 @@ class Visit:
         private_address: bool = False,
         **context: Any,
     ) -> Reply:
-        """A page. With `leads_anywhere` its forms may lead to other hosts; with `private_address`
-        no other page learns this one's address."""
+        """Render a page. With `leads_anywhere`, its forms may lead to other hosts; with
+        `private_address`, the browser sends no referrer from it."""
         site, user = self.site, self._user
         cookie = site.accounts.cookie.read(self.request.headers)
         text = template(template_name).render(
@@ -297,7 +298,7 @@ class Visit:
             request_id=self.request.id,
             **context,
         )
-        # Chromium holds every redirect that follows a form to the policy of the form's page.
+        # Chromium applies form-action to each redirect that follows a form too.
         leads_to = None if leads_anywhere else f"'self' {site.elsewhere}".strip()
         return html(text, status, form_action=leads_to, private_address=private_address)
 
@@ -326,37 +327,37 @@ class Visit:
         )
 
     async def once(self, page: Reply, user: User) -> Reply:
-        """Sends the browser to a page that is shown once, to this user, because it holds a secret:
-        to load it again makes no second one."""
+        """Redirect to a page that holds a secret, so that it is shown once and only to this user.
+        Loading the page again does not create a second secret."""
         accounts = self.site.accounts.environment
         token = mint("", accounts.random)
         await keep_page(accounts, user.id, token, page.body, self.request.by)
         return self.go(ONCE_PATH, page=token)
 
     def go(self, path: str, **query: str) -> Reply:
-        """Sends the browser to another page of this site (303), with a `done` of `NOTICES`."""
+        """Redirect to another page of this site (303). `done` in the query names a notice."""
         return see_other(self.site.base + path + (f"?{urlencode(query)}" if query else ""))
 
 
 def see_other(location: str) -> Reply:
-    """Sends the browser elsewhere, to read there what came of it."""
+    """A redirect (303) to a page that shows the outcome."""
     return Reply(303, b"", [("location", location or "/"), ("cache-control", "no-store")])
 
 
 def html(
     text: str, status: int, *, form_action: str | None = "'self'", private_address: bool = False
 ) -> Reply:
-    """A page's text with the headers of all pages. `form_action` is where its forms may lead, None
-    for anywhere."""
+    """A page with the headers that all pages have. `form_action` says where its forms may lead;
+    None is anywhere."""
     policy = _POLICY if form_action is None else f"{_POLICY}; form-action {form_action}"
     headers: Headers = [
         ("content-type", HTML),
         ("cache-control", "no-store"),
         ("content-security-policy", policy),
-        # A browser then begins a process for the page once its headers are there, which is a third
-        # of the time of a first view: that is what keeps the windows that open it out of it.
+        # Keeps pages that open this one in a window from reaching into it. Browsers start a new
+        # process for it, which is a third of the time of a first view.
         ("cross-origin-opener-policy", "same-origin"),
-        # Without a referrer, browsers send forms from an origin that they call null.
+        # Without a referrer, browsers send forms with the origin `null`.
         ("referrer-policy", "no-referrer" if private_address else "same-origin"),
     ]
     return Reply(status, text.encode(), headers)

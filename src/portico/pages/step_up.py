@@ -1,4 +1,4 @@
-"""Forms that need a fresh proof of who sends them: it is asked for, and the form then goes on."""
+"""Step-up: forms that need a recent proof of identity. A page asks for it and resumes the form."""
 
 from functools import wraps
 
@@ -20,12 +20,12 @@ TOKEN = "step_up"  # noqa: S105 - the name of a field
 PASSWORD = "current_password"  # noqa: S105 - the name of a field
 CANCEL = "step_up_cancel"
 PASSKEY = "step_up_passkey"
-"""Another than `credential`, which a form that waits may have."""
+"""Not `credential`: the form that waits may have a field of that name."""
 
 
 def fresh(handler: Handler) -> Handler:
-    """What a form does, once its sender has proved themselves in the last 15 minutes. Where that is
-    longer ago, a page asks for it that carries the form, and carries it out once."""
+    """Run a handler only if the user has proved their identity in the last 15 minutes. Otherwise
+    a page that carries the form asks for the proof, and the form is then handled once."""
 
     @wraps(handler)
     async def proved(visit: Visit) -> Reply:
@@ -35,8 +35,8 @@ def fresh(handler: Handler) -> Handler:
 
 
 async def question(visit: Visit) -> Reply | None:
-    """The page that asks, unless the proof is fresh, or came with the form. Raises `Conflict` for
-    whoever cancels there, by which the page of the form shows it again."""
+    """The page that asks for the proof; None if it is recent or came with the form. Raises
+    `Conflict` if the user cancels, so that the form's page is shown again."""
     env, by, form = visit.site.accounts.environment, visit.request.by, visit.form
     session = await read_session(env, visit.session_id)
     token = form.text(TOKEN)
@@ -53,8 +53,8 @@ async def question(visit: Visit) -> Reply | None:
         else:
             await prove_by_password(env, visit.user, session, token, form.text(PASSWORD), by)
     except Conflict:
-        # The same form has come before, perhaps while this one was under way. What does its work
-        # once goes on to what came of it.
+        # The same form was sent before, perhaps while this one was under way. A form with a key
+        # goes on, and gets the reply of the first.
         present = await env.sessions.get(visit.session_id)
         if not form.text(ONCE) or present is None or not is_fresh(present, env.clock()):
             raise

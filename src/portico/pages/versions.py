@@ -1,7 +1,7 @@
-"""Forms that change something carry the version that they began with, as `If-Match`: what others
-changed meanwhile is shown, and not overwritten.
+"""Forms that edit a resource carry the version that they started from, as `If-Match` does, so that
+another user's changes are shown and not overwritten.
 
-A version is the entity tag of what a form shows, as people compare it, by the names of its fields.
+A version is the entity tag of the values that the form shows, by the names of its fields.
 """
 
 import re
@@ -14,7 +14,7 @@ from portico.http.conditions import entity_tag, require_match
 from portico.pages.forms import Form
 
 VERSION = "version"
-"""The field that holds it."""
+"""The form field with the version."""
 
 _LINE_END = re.compile("\r\n?")
 
@@ -22,7 +22,7 @@ Told = Mapping[str, str]
 
 
 class Difference(NamedTuple):
-    """A field of which two versions are not alike."""
+    """A field that differs between two versions."""
 
     words: str
     theirs: str
@@ -30,7 +30,7 @@ class Difference(NamedTuple):
 
 
 def differences(theirs: Told, mine: Told) -> list[Difference]:
-    """The fields of which what is stored is not what was sent."""
+    """The fields whose stored value differs from the submitted one."""
     return [
         Difference(words, theirs[words], text)
         for words, text in mine.items()
@@ -39,8 +39,8 @@ def differences(theirs: Told, mine: Told) -> list[Difference]:
 
 
 def beside(form: Form, stored: Told, mine: Told | None) -> dict[str, Any]:
-    """What the page of a form has of versions: that which it begins with, and what others have
-    changed beside what is `mine`, of a form that was refused for it (412)."""
+    """The template variables about versions: the one that the form starts from and, if the form was
+    refused (412) because others changed the resource, their values beside `mine`."""
     version = entity_tag(msgspec.json.encode(stored))
     return {
         "status": 412 if mine else 200,
@@ -51,26 +51,26 @@ def beside(form: Form, stored: Told, mine: Told | None) -> dict[str, Any]:
 
 
 def require_version(form: Form, told: Told) -> None:
-    """Raises `PreconditionFailed` for a form that began with something else than what is stored."""
+    """Raises `PreconditionFailed` unless the form started from what is stored."""
     require_match(form.text(VERSION), msgspec.json.encode(told))
 
 
 def outcome(form: Form, stored: Told, changed: str) -> str:
-    """Which notice tells what came of a form: `changed`, unless what is `stored` now is what it
-    began with."""
+    """The notice for a form that was saved: `changed`, or that nothing was changed if `stored` is
+    what it started from."""
     unchanged = form.text(VERSION) == entity_tag(msgspec.json.encode(stored))
     return "nothing-changed" if unchanged else changed
 
 
 def with_line_ends(sent: dict[str, Any], stored: Mapping[str, Iterable[str]]) -> dict[str, Any]:
-    """The values of a form, in which each text is one that is stored of its field where it differs
-    from that in its line ends alone: browsers send all line ends alike, and a form that nobody
-    changed changes nothing. Where stored texts are alike but for that, each stands for one."""
+    """The values of a form with the line ends of the stored texts: browsers send all line ends
+    alike, and a form that was not edited must change nothing. A text is replaced by a stored text
+    of its field that differs only in line ends; each stored text is used once."""
     return {name: _spelled(value, _spellings(stored.get(name, ()))) for name, value in sent.items()}
 
 
 def _spellings(texts: Iterable[str]) -> Mapping[str, Iterator[str]]:
-    """The texts by what a form sends for them, in their order."""
+    """The texts in their order, by what a browser sends for them."""
     found: dict[str, list[str]] = {}
     for text in texts:
         found.setdefault(_LINE_END.sub("\n", text), []).append(text)
