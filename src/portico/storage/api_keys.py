@@ -4,11 +4,10 @@ from portico.domain.api_keys import REMINDED_AHEAD, ApiKey
 from portico.domain.oauth import spelled
 from portico.domain.times import AHEAD
 from portico.domain.users import Owner
-from portico.storage.database import Database, Rank, Reader, Row, Transaction
-from portico.storage.listing import FARTHEST, NEWEST, Keyset, Page, counted_page, page_by_id
-from portico.storage.sqlite_connection import CASE_KEY
+from portico.storage.database import Database, Rank, Row, Transaction, integer
+from portico.storage.listing import Keyset, Page, counted_page, page_by_id
 from portico.storage.table import Form, Table, cuts
-from portico.storage.users import OWNERS, anywhere, pattern
+from portico.storage.users import OWNERS, anywhere, lower_for, pattern
 
 LAST_MOMENT = 2**62
 """After every time, in epoch milliseconds."""
@@ -130,27 +129,18 @@ class ApiKeys:
 
     async def count_usable(self, user_id: int, now: int) -> int:
         """How many keys of a user are neither expired nor revoked."""
-        row = await self._db.slow.one(_COUNT_USABLE, {"user_id": user_id, "now": now})
-        return row[0] if row else 0
+        return await integer(self._db.slow, _COUNT_USABLE, {"user_id": user_id, "now": now})
 
     async def page(
         self, user_id: int, *, offset: int, limit: int, behind: Keyset | None = None
     ) -> Page[ApiKey]:
         """One page of a user's keys, newest first. It begins `behind` a keyset if given, else at
         `offset`."""
-        values = {
-            "user_id": user_id,
-            "below": behind[0] if behind else NEWEST,
-            "limit": limit + 1,
-            "offset": min(offset, FARTHEST),
-        }
-
-        async def read(reader: Reader) -> Page[ApiKey]:
-            count = await reader.one(_COUNT, {"user_id": user_id})
-            rows = await reader.all(_PAGE, values)
-            return page_by_id(API_KEYS.read_all(rows), limit, count[0] if count else 0)
-
-        return await self._db.snapshot(read)
+        values = {"user_id": user_id}
+        statements = _COUNT, _PAGE
+        return await page_by_id(
+            self._db, API_KEYS, statements, values, offset=offset, limit=limit, behind=behind
+        )
 
     async def search(
         self,
@@ -172,8 +162,7 @@ class ApiKeys:
             "limit": limit,
             "offset": offset,
         }
-        beyond = self._db.engine == "sqlite" and not text.isascii()
-        sql = _SEARCH.format(lower=CASE_KEY if beyond else "lower")
+        sql = _SEARCH.format(lower=lower_for(self._db.engine, text))
         rows = await self._db.slow.all(sql, values)
         return counted_page(rows, _owned)
 

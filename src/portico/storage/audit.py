@@ -8,12 +8,11 @@ import msgspec
 from portico.domain.audit import Actor, Entry
 from portico.domain.caller import Principal
 from portico.domain.events.base import Event
-from portico.storage.database import Database, Engine, Transaction
+from portico.storage.database import Database, Engine, Transaction, integer
 from portico.storage.expiry import BATCH, Bound, last_expired
 from portico.storage.live_credentials import HOLDS, held
-from portico.storage.sqlite_connection import CASE_KEY
 from portico.storage.table import Table
-from portico.storage.users import anywhere, pattern
+from portico.storage.users import anywhere, lower_for, pattern
 
 AUDIT = Table("audit", Entry)
 
@@ -43,7 +42,7 @@ _OF_USER = ("user_id = {0:d}", "target = 'user' AND target_id = '{0:d}'")
 # By the index of actions: reads a row for each creation, change and deletion of an account. Roles,
 # plans and names of fields are in `details` too, but only an e-mail has an @. The engine's `lower`
 # leaves letters that a key folds, such as ß, so the e-mail is also searched for in the form that
-# `lower` gives it. SQLite's own `lower` handles only ASCII.
+# `lower` gives it.
 _ONCE_CALLED = """
 SELECT target_id FROM {audit}
 WHERE action IN ('user.created', 'user.changed', 'user.deleted')
@@ -188,9 +187,8 @@ class Audit:
     async def once_called(self, email: str) -> frozenset[int]:
         """The accounts that had this e-mail according to the log; if there are many, the latest."""
         engine = self._db.engine
-        beyond = engine == "sqlite" and not email.isascii()
         sql = _ONCE_CALLED.format(
-            audit=_by_index("audit_by_action", engine), lower=CASE_KEY if beyond else "lower"
+            audit=_by_index("audit_by_action", engine), lower=lower_for(engine, email)
         )
         text = msgspec.json.encode(email).decode()
         values = {"folded": pattern(text), "typed": anywhere(text), "most": MOST_ACCOUNTS}
@@ -217,8 +215,7 @@ class Audit:
 
     async def released(self) -> int:
         """The id up to which entries may be removed, 0 for none."""
-        row = await self._db.one(_RELEASED)
-        return row[0] if row else 0
+        return await integer(self._db, _RELEASED)
 
     async def release(self, tx: Transaction, up_to: int) -> None:
         """Allows all entries up to this one to be removed; the database refuses it for others."""

@@ -70,6 +70,12 @@ class AdvisoryLock(IntEnum):
     """Held while a backup is restored, and while the schema of an environment is created."""
 
 
+async def integer(reader: "Reader", sql: str, params: Params = NOTHING) -> int:
+    """The first column of a statement's first row; 0 if there is no row, or if it is NULL."""
+    row = await reader.one(sql, params)
+    return row[0] if row and row[0] else 0
+
+
 def alone(lock: AdvisoryLock) -> dict[Engine, str]:
     """A statement that takes this lock, for this schema, until the transaction ends. For cases
     where there may be no row to lock. SQLite has one writer at a time anyway."""

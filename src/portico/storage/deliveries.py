@@ -14,9 +14,9 @@ from portico.domain.webhooks import (
     Delivery,
     Webhook,
 )
-from portico.storage.database import SKIP_LOCKED, Database, Reader, Transaction
+from portico.storage.database import SKIP_LOCKED, Database, Transaction, integer
 from portico.storage.expiry import BATCH, Bound, last_expired
-from portico.storage.listing import FARTHEST, NEWEST, Keyset, Page, page_by_id
+from portico.storage.listing import NEWEST, Keyset, Page, page_by_id
 from portico.storage.table import Table
 
 DELIVERIES = Table("deliveries", Delivery)
@@ -24,7 +24,7 @@ DELIVERIES = Table("deliveries", Delivery)
 _INSERT = """
 INSERT INTO deliveries (webhook_id, event_id, type, status, attempts, next_attempt_at, created_at)
 VALUES (:webhook_id, :event_id, :type, 'pending', 0, :at, :at)"""
-_LAST = "SELECT coalesce(max(id), 0) FROM deliveries WHERE webhook_id = :webhook_id"
+_LAST = "SELECT max(id) FROM deliveries WHERE webhook_id = :webhook_id"
 _ONE = f"{DELIVERIES.by_id} AND webhook_id = :webhook_id"
 _COUNT = "SELECT count(*) FROM deliveries WHERE webhook_id = :webhook_id"
 _PAGE = f"""
@@ -138,19 +138,11 @@ class Deliveries:
     ) -> Page[Delivery]:
         """A page of a webhook's deliveries, newest first. It begins `behind` a keyset if given,
         else at `offset`."""
-        values = {
-            "webhook_id": webhook_id,
-            "below": behind[0] if behind else NEWEST,
-            "limit": limit + 1,
-            "offset": min(offset, FARTHEST),
-        }
-
-        async def read(reader: Reader) -> Page[Delivery]:
-            rows = await reader.all(_PAGE, values)
-            count = await reader.one(_COUNT, {"webhook_id": webhook_id})
-            return page_by_id(DELIVERIES.read_all(rows), limit, count[0] if count else 0)
-
-        return await self._db.snapshot(read)
+        values = {"webhook_id": webhook_id}
+        statements = _COUNT, _PAGE
+        return await page_by_id(
+            self._db, DELIVERIES, statements, values, offset=offset, limit=limit, behind=behind
+        )
 
     async def latest(self, webhook_id: int, before: int | None, limit: int) -> list[Delivery]:
         """A webhook's newest deliveries with an id below `before`."""
@@ -165,8 +157,7 @@ class Deliveries:
 
     async def last_of(self, tx: Transaction, webhook_id: int) -> int:
         """The id of a webhook's newest delivery, or 0 if it has none."""
-        row = await tx.one(_LAST, {"webhook_id": webhook_id})
-        return row[0] if row else 0
+        return await integer(tx, _LAST, {"webhook_id": webhook_id})
 
     async def claim(
         self, tx: Transaction, rooms: Sequence[tuple[Webhook, int]], *, now: int, until: int

@@ -14,7 +14,7 @@ import msgspec
 
 from portico.domain.published import Published, StoredEvent
 from portico.domain.webhooks import PING
-from portico.storage.database import AMONG, Database, Reader, Transaction, among, traceparent
+from portico.storage.database import AMONG, Database, Transaction, among, integer, traceparent
 from portico.storage.expiry import BATCH, Bound, last_expired
 from portico.storage.listing import NEWEST
 from portico.storage.table import Table
@@ -39,8 +39,7 @@ ORDER BY id {{order}} LIMIT :limit) AS type_{{letter}}"""
 _OF_TYPES = "SELECT * FROM ({each}) AS chosen ORDER BY id {order} LIMIT :limit"
 _UP = {"beyond": ">", "order": ""}
 _DOWN = {"beyond": "<", "order": "DESC"}
-_LAST = """
-SELECT coalesce((SELECT max(id) FROM events), (SELECT up_to FROM events_removed), 0)"""
+_LAST = "SELECT coalesce((SELECT max(id) FROM events), (SELECT up_to FROM events_removed))"
 _REMOVED = "SELECT up_to FROM events_removed"
 AT_ONCE = 20_000
 """How many events one statement numbers, as in the migrations."""
@@ -104,8 +103,7 @@ class Events:
         waiting = AT_ONCE if self._db.engine == "postgres" else 0
         while waiting == AT_ONCE:
             # Usually there are none, and no write transaction is needed.
-            row = await self._db.one(_WAITING)
-            if waiting := row[0] if row else 0:
+            if waiting := await integer(self._db, _WAITING):
                 async with self._db.transaction() as tx:
                     await tx.last(_SETTLE)
 
@@ -116,16 +114,15 @@ class Events:
         while more:
             row = await tx.one(_SETTLE)
             more = bool(row and row[0])
-        return await self._last(tx)
+        return await integer(tx, _LAST)
 
     async def last_id(self) -> int:
         """The number of the newest event, 0 before the first."""
-        return await self._last(self._db)
+        return await integer(self._db, _LAST)
 
     async def removed_up_to(self) -> int:
         """The highest number of an event that was removed by age, or 0."""
-        row = await self._db.one(_REMOVED)
-        return row[0] if row else 0
+        return await integer(self._db, _REMOVED)
 
     async def page(self, after: int, types: Sequence[str] | None, limit: int) -> EventPage:
         """The oldest events with a number above `after`, of these types or of all: at most `limit`,
@@ -189,10 +186,6 @@ class Events:
                 if size > PAGE_BYTES:
                     size = 0
                     await asyncio.sleep(0)
-
-    async def _last(self, reader: Reader) -> int:
-        row = await reader.one(_LAST)
-        return row[0] if row else 0
 
     async def is_due(self, bound: Bound) -> bool:
         """Whether the oldest event is old."""

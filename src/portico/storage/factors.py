@@ -3,7 +3,7 @@
 import msgspec
 
 from portico.domain.factors import Authenticator, Factors, Passkey, latest_step
-from portico.storage.database import Database, Transaction
+from portico.storage.database import Database, Transaction, integer
 from portico.storage.table import Table
 
 
@@ -63,15 +63,13 @@ class FactorStore:
 
     async def of_user(self, user_id: int, tx: Transaction | None = None) -> Factors:
         """A user's factors; with `tx`, as the transaction sees them."""
-        one = self._db.one if tx is None else tx.one
-        every = self._db.all if tx is None else tx.all
-        app = await one(_OF_USER, {"user_id": user_id})
-        passkeys = tuple(PASSKEYS.read_all(await every(_PASSKEYS, {"user_id": user_id})))
+        reader = tx or self._db
+        app = await reader.one(_OF_USER, {"user_id": user_id})
+        passkeys = tuple(PASSKEYS.read_all(await reader.all(_PASSKEYS, {"user_id": user_id})))
         if app is None and not passkeys:
             return Factors(None, (), 0)
-        codes = await one(_CODES, {"user_id": user_id})
-        authenticator = Authenticator(*app) if app else None
-        return Factors(authenticator, passkeys, int(codes[0]) if codes else 0)
+        codes = await integer(reader, _CODES, {"user_id": user_id})
+        return Factors(Authenticator(*app) if app else None, passkeys, codes)
 
     async def passkey(self, credential_id: bytes) -> Passkey | None:
         """The passkey with this credential id, of any user."""

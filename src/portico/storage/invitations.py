@@ -2,7 +2,7 @@
 
 from portico.domain.invitations import Invitation
 from portico.domain.users import email_key
-from portico.storage.database import Database, Rank, Transaction
+from portico.storage.database import Database, Rank, Transaction, integer
 from portico.storage.listing import Page, counted_page
 from portico.storage.table import LOADED_BOOLEAN, Table
 
@@ -65,8 +65,7 @@ class Invitations:
 
     async def count_pending(self, now: int) -> int:
         """How many invitations by admins have not expired."""
-        row = await self._db.slow.one(_COUNT_PENDING, {"now": now})
-        return row[0] if row else 0
+        return await integer(self._db.slow, _COUNT_PENDING, {"now": now})
 
     async def put(
         self, tx: Transaction, token_hash: bytes, invitation: Invitation

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from portico.domain.ids import MAX_ID
-from portico.storage.database import Engine, Params, Reads, Row
+from portico.storage.database import Engine, Params, Reader, Reads, Row, integer
 from portico.storage.filtered_totals import (
     BLOCK,
     BlockTotals,
@@ -41,7 +41,6 @@ CACHED_TOTALS = 1_000
 CACHED_BLOCKS = 200_000
 """How many totals of filters are cached, and how many totals of their blocks (about 100 bytes
 each)."""
-
 
 Keyset = tuple[str | int, ...]
 """The row after which a page begins (keyset pagination): its values of the sort columns, the id
@@ -104,7 +103,7 @@ class Order(msgspec.Struct, frozen=True):
 # Near the start of a list.
 _NEAR = """
 SELECT (SELECT total FROM ({counts}) AS counts), {columns}
-FROM {table} AS item WHERE {where} ORDER BY {order} LIMIT :limit OFFSET :offset"""
+FROM {table} AS item WHERE {where} ORDER BY {item_order} LIMIT :limit OFFSET :offset"""
 
 # Anywhere: rows are skipped in the index only, and the counts come even with an empty page.
 _PAGE = """
@@ -154,9 +153,28 @@ def followed(rows: list[R], total: int) -> Page[R]:
     return Page(rows, total, (last.id,))
 
 
-def page_by_id(rows: list[R], limit: int, total: int) -> Page[R]:
-    """A page of a list by id, of which up to `limit + 1` rows were read."""
-    return followed(rows[:limit], total) if len(rows) > limit else Page(rows, total)
+async def page_by_id(
+    db: Reads,
+    table: Table[R],
+    statements: tuple[str, str],
+    params: Params,
+    *,
+    offset: int,
+    limit: int,
+    behind: Keyset | None,
+) -> Page[R]:
+    """A page of a list by id, highest first. It begins `behind` a keyset if given, else at
+    `offset`. `statements` count the list and read up to `:limit` rows below the id `:below`."""
+    below = behind[0] if behind else NEWEST
+    bounds = {"below": below, "limit": limit + 1, "offset": min(offset, FARTHEST)}
+    count, page = statements
+
+    async def read(reader: Reader) -> Page[R]:
+        total = await integer(reader, count, params)
+        rows = table.read_all(await reader.all(page, {**params, **bounds}))
+        return followed(rows[:limit], total) if len(rows) > limit else Page(rows, total)
+
+    return await db.snapshot(read)
 
 
 class Listing(Generic[R]):
@@ -310,13 +328,7 @@ class Listing(Generic[R]):
 
     @lru_cache(maxsize=64)  # noqa: B019 - a listing lives as long as the process
     def _near(self, where: str, order: Order, counts: str) -> str:
-        return _NEAR.format(
-            counts=counts,
-            columns=self._table.of("item"),
-            table=self._table.name,
-            where=where,
-            order=order.clause("item."),
-        )
+        return self._page(_NEAR, order, counts=counts, where=where)
 
     @lru_cache(maxsize=256)  # noqa: B019 - a listing lives as long as the process
     def _anywhere(

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from portico.storage.database import SKIP_LOCKED, Database, Transaction
+from portico.storage.database import SKIP_LOCKED, Database, Transaction, integer
 from portico.storage.table import Table
 
 
@@ -63,8 +63,7 @@ class Mails:
 
     async def count(self, tx: Transaction, most: int) -> int:
         """How many mails wait, counted up to `most`."""
-        row = await tx.one(_COUNT, {"most": most})
-        return int(row[0]) if row else 0
+        return await integer(tx, _COUNT, {"most": most})
 
     async def add(self, tx: Transaction, content: bytes, now: int) -> None:
         """Stores a mail that is due at once."""

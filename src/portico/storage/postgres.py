@@ -27,6 +27,7 @@ from portico.storage.database import (
     ReplicaState,
     Row,
     Transaction,
+    integer,
 )
 from portico.storage.notices import AGAIN_SECONDS, CHECK_SECONDS, NUMBER, Notices
 from portico.storage.parts import ListPart, Part, Version
@@ -325,8 +326,7 @@ class PostgresDatabase:
             pause = CHECK_SECONDS
             with suppress(Unavailable, asyncpg.PostgresError):  # such as before any migration
                 check = self._notices.begin()
-                row = await self._checks.one(NUMBER)
-                if not self._notices.end(check, row[0] if row else 0):
+                if not self._notices.end(check, await integer(self._checks, NUMBER)):
                     pause = AGAIN_SECONDS
             await asyncio.sleep(pause)
 

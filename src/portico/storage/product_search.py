@@ -14,7 +14,15 @@ from portico.domain.products import Product
 from portico.domain.search import tokens
 from portico.storage.database import NOTHING, Params, Reader, Reads, Row, Transaction
 from portico.storage.filtered_totals import VERSION, BlockTotals, Total, counting
-from portico.storage.listing import CACHED_BLOCKS, NEWEST, Beginning, Keyset, Page, remember
+from portico.storage.listing import (
+    CACHED_BLOCKS,
+    CACHED_TOTALS,
+    NEWEST,
+    Beginning,
+    Keyset,
+    Page,
+    remember,
+)
 from portico.storage.parts import Version
 from portico.storage.table import Table
 
@@ -22,7 +30,6 @@ Totals = dict[object, int]
 """The counts of one version of the products, by `_counted`."""
 
 _MARKS = {"active": "a", "archived": "r", "draft": "d"}
-_CACHED_TOTALS = 1_000
 _RARE = 5_000
 """Up to this many matches are all sorted on PostgreSQL, where the planner would otherwise walk the
 primary key. Recounting up to this many is also faster than looking for changed blocks."""
@@ -250,7 +257,7 @@ class ProductSearch:
         """The counts of the version of the products that `reader` sees; drops the counts of any
         other version."""
         [(version,)] = await reader.all(_VERSION.format(version=VERSION[self._engine]))
-        if version != self._totals_version or len(self._totals) >= _CACHED_TOTALS:
+        if version != self._totals_version or len(self._totals) >= CACHED_TOTALS:
             self._totals, self._totals_version = {}, version
         return self._totals
 
@@ -283,7 +290,7 @@ class ProductSearch:
         if total is None:
             (row,) = await reader.all(blocks.count(where), params)
             total = blocks.counted(row, last)
-        remember(self._last, key, total, min(_CACHED_TOTALS, CACHED_BLOCKS // total.weight))
+        remember(self._last, key, total, min(CACHED_TOTALS, CACHED_BLOCKS // total.weight))
         return total.number
 
     def _source(self, further: str | None) -> tuple[str, str]:

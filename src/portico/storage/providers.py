@@ -33,8 +33,7 @@ class ProviderStore:
 
     async def links_of(self, user_id: int, tx: Transaction | None = None) -> list[ProviderLink]:
         """A user's links, oldest first; with `tx`, as the transaction sees them."""
-        every = self._db.all if tx is None else tx.all
-        return LINKS.read_all(await every(_OF_USER, {"user_id": user_id}))
+        return LINKS.read_all(await (tx or self._db).all(_OF_USER, {"user_id": user_id}))
 
     async def add_link(self, tx: Transaction, new: ProviderLink) -> None:
         """Stores a new link, ignoring its `id`. Raises `UniqueViolation` if the subject is linked

@@ -4,7 +4,7 @@ from portico.domain.proofs import Methods
 from portico.domain.sessions import IDLE_SECONDS, Session
 from portico.domain.times import SECOND
 from portico.domain.users import Owner
-from portico.storage.database import Database, Rank, Transaction
+from portico.storage.database import Database, Rank, Transaction, integer
 from portico.storage.table import WORDS, Table, cuts
 from portico.storage.users import OWNERS
 
@@ -82,8 +82,7 @@ class Sessions:
 
     async def latest_id(self) -> int:
         """The highest id of any session, or 0; later sessions have higher ids."""
-        row = await self._db.one(_LATEST)
-        return (row and row[0]) or 0
+        return await integer(self._db, _LATEST)
 
     async def insert(
         self,

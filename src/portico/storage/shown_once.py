@@ -1,6 +1,6 @@
 """Pages and forms that are kept to be shown once: encrypted, and found by the digest of a token."""
 
-from portico.storage.database import Database, Transaction
+from portico.storage.database import Database, Transaction, integer
 
 _INSERT = """
 INSERT INTO shown_once (token_hash, user_id, page, expires_at)
@@ -31,8 +31,7 @@ class ShownOnce:
 
     async def waiting(self, tx: Transaction, user_id: int, *, now: int) -> int:
         """How many pages are kept for a user."""
-        row = await tx.one(_WAITING, {"user_id": user_id, "now": now})
-        return int(row[0]) if row else 0
+        return await integer(tx, _WAITING, {"user_id": user_id, "now": now})
 
     async def insert(
         self, tx: Transaction, token_hash: bytes, *, user_id: int, page: bytes, expires_at: int

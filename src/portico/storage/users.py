@@ -9,13 +9,16 @@ from portico.storage.database import (
     NOTHING,
     AdvisoryLock,
     Database,
+    Engine,
     Rank,
     Transaction,
     alone,
     among,
+    integer,
     keep_unwritten,
 )
 from portico.storage.listing import Keyset, Listing, Order, Page, counted_page
+from portico.storage.sqlite_connection import CASE_KEY
 from portico.storage.table import BOOLEAN, Table
 
 USERS = Table(
@@ -82,6 +85,12 @@ def anywhere(text: str) -> str:
     return f"%{text.translate(_WILD)}%"
 
 
+def lower_for(engine: Engine, text: str) -> str:
+    """The SQL function that lowers columns to compare with this text: SQLite's own `lower` handles
+    only ASCII."""
+    return CASE_KEY if engine == "sqlite" and not text.isascii() else "lower"
+
+
 class Users:
     """The users of one environment."""
 
@@ -113,8 +122,7 @@ class Users:
 
     async def count_mirrors(self) -> int:
         """How many sandbox mirrors of live accounts there are."""
-        row = await self._db.one(_COUNT_MIRRORS)
-        return int(row[0]) if row else 0
+        return await integer(self._db, _COUNT_MIRRORS)
 
     async def standing_of_mirrors(self, after: int, limit: int) -> dict[int, Shared]:
         """What the next `limit` mirrors share with their accounts, by account id, above `after`."""
@@ -216,5 +224,4 @@ class Users:
         """How many admins who are not suspended there are besides this user. The number stays true
         until `tx` ends."""
         await tx.one(_LOCK_ADMINS[self._db.engine])
-        row = await tx.one(_COUNT_ADMINS, {"id": user_id})
-        return int(row[0]) if row else 0
+        return await integer(tx, _COUNT_ADMINS, {"id": user_id})

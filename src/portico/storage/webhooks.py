@@ -1,7 +1,15 @@
 """Webhooks: their rows."""
 
 from portico.domain.webhooks import RETRY_SECONDS, RETRY_SPREAD, Webhook
-from portico.storage.database import LOCKED, AdvisoryLock, Database, Rank, Transaction, alone
+from portico.storage.database import (
+    LOCKED,
+    AdvisoryLock,
+    Database,
+    Rank,
+    Transaction,
+    alone,
+    integer,
+)
 from portico.storage.table import Table, json_form
 
 WEBHOOKS = Table(
@@ -66,8 +74,7 @@ class Webhooks:
     async def count(self, tx: Transaction) -> int:
         """How many webhooks there are. The number stays true until `tx` ends."""
         await tx.one(_LOCK[self._db.engine])
-        row = await tx.one(_COUNT)
-        return int(row[0]) if row else 0
+        return await integer(tx, _COUNT)
 
     async def insert(self, tx: Transaction, webhook: Webhook) -> Webhook:
         """Stores a new webhook, ignoring its `id`; returns it with the assigned id."""
