@@ -14,7 +14,7 @@ from portico.domain.errors import RateLimited, Unavailable
 from portico.domain.times import DAY, MINUTE, SECOND
 from portico.mail.protocol import Undelivered
 from portico.services.environment import Environment
-from portico.services.post import Ask, WrittenBefore, encrypted_anew, opened
+from portico.services.post import Ask, Waiting, WrittenBefore, encrypted_anew, opened
 from portico.services.recovery import write_reset
 from portico.services.sign_up import write_sign_up
 from portico.storage.database import Contended
@@ -190,14 +190,8 @@ class SendMails:
         except Exception as error:  # noqa: BLE001 - it is logged nowhere else
             # Without its message, which may contain an address.
             reason = f"{type(error).__name__}\n{''.join(format_tb(error.__traceback__))}"
-        if reason is not None and (again is None or mail.attempts == TOLD_AT):
-            # Logs neither the address nor the content.
-            purpose = waiting.purpose if waiting else "unknown"
-            user = waiting.letter.user_id if waiting and waiting.letter else "unknown"
-            if again is None:
-                log.error("the mail %r to user %s was not sent: %s", purpose, user, reason)
-            else:
-                log.warning("the mail %r to user %s waits: %s", purpose, user, reason)
+        if reason is not None:
+            _log_failure(waiting, reason, again, mail.attempts)
         return again
 
     async def _is_there(self, user_id: int) -> bool:
@@ -208,3 +202,13 @@ class SendMails:
         pause = PAUSES[min(mail.attempts, len(PAUSES)) - 1]
         at = self._env.clock() + pause * SECOND
         return at if at < end else None
+
+
+def _log_failure(waiting: Waiting | None, reason: str, again: int | None, attempts: int) -> None:
+    """Logs a failed attempt, with neither the address nor the content of the mail."""
+    purpose = waiting.purpose if waiting else "unknown"
+    user = waiting.letter.user_id if waiting and waiting.letter else "unknown"
+    if again is None:
+        log.error("the mail %r to user %s was not sent: %s", purpose, user, reason)
+    elif attempts == TOLD_AT:
+        log.warning("the mail %r to user %s waits: %s", purpose, user, reason)

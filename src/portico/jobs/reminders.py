@@ -77,18 +77,12 @@ class Remind:
             for key in keys:
                 owner, until = owners[key.id], key.expires_at
                 noted = await env.api_keys.remind(change.tx, key.id, now)
-                if noted and owner is not None and until is not None:
-                    name, hint = key.name, key.hint
-                    await tell(
-                        env,
-                        change,
-                        owner,
-                        "key-ends",
-                        name=name,
-                        hint=hint,
-                        until=until,
-                        page=page,
-                    )
+                if not noted or owner is None or until is None:
+                    continue
+                name, hint = key.name, key.hint
+                await tell(
+                    env, change, owner, "key-ends", name=name, hint=hint, until=until, page=page
+                )
             return len(keys) == BATCH
 
         return await env.change(SYSTEM, work)
