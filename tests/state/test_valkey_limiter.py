@@ -349,9 +349,10 @@ async def test_a_foreign_key_that_is_only_looked_at_is_a_refusal_too(
 @pytest.mark.parametrize(
     "answer",
     [b"+OK\r\n", b"$0\r\n\r\n", b"$1\r\n1\r\n", b":one\r\n", b"*0\r\n", b"$-1\r\n",
-     b"*1\r\n" * 2_000 + b":1\r\n", b"-MOVED \r\n", b"220 mail.example.com\r\n"],
+     b"*1\r\n" * 2_000 + b":1\r\n", b"*1\r\n*2\r\n:0\r\n:16383\r\n", b"-MOVED \r\n",
+     b"220 mail.example.com\r\n"],
     ids=["OK", "nothing", "too little", "no number", "a list", "null", "a deep list",
-         "moved nowhere", "another protocol"],
+         "slots without a node", "moved nowhere", "another protocol"],
 )  # fmt: skip
 async def test_what_is_no_such_server_does_not_answer(answer: bytes, kind: str) -> None:
     async def say(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

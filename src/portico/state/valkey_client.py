@@ -218,7 +218,7 @@ class InCluster:
         for first, last, *nodes in told:
             # A node that does not know its own address has the one by which it was asked.
             addresses = [(host.decode() if host else asked[0], port) for host, port, *_ in nodes]
-            primaries[first : last + 1] = addresses[:1] * (last + 1 - first)
+            primaries[first : last + 1] = [addresses[0]] * (last + 1 - first)
             listed.update(dict.fromkeys(addresses))
         before = self._nodes
         self._nodes = {address: before.get(address) or self._node(address) for address in listed}
