@@ -116,7 +116,7 @@ class About(NamedTuple):
     has_log: bool | None
 
 
-class _Line:
+class _Queue:
     """The questions that wait for one server, and the task that sends them."""
 
     def __init__(self) -> None:
@@ -126,13 +126,13 @@ class _Line:
         """The reasons for not counting that were logged since the server last worked."""
         self._spoiled: Sequence[str] = ()
 
-    def tell_spoiled(self, keys: Sequence[str]) -> None:
+    def log_spoiled(self, keys: Sequence[str]) -> None:
         """Logs that one of these keys holds no count, unless the same keys were logged last."""
         if keys != self._spoiled:
             self._spoiled = keys
             log.warning("a key of the rate limits holds no count: one of %s", ", ".join(keys))
 
-    def tell(self, reason: str) -> None:
+    def log_reason(self, reason: str) -> None:
         """Logs why the server does not count; an empty reason means that it works. Each reason is
         logged once until it works, since several may alternate: a wrong login has two messages."""
         if reason and reason not in self._reasons:
@@ -153,7 +153,7 @@ class ValkeyLimiter:
         self._store = store(url)
         self._prefix = prefix
         self._environment = environment
-        self._lines: dict[str, _Line] = {}
+        self._queues: dict[str, _Queue] = {}
 
     async def take(self, caller: Caller, plan: Plan, now_ms: int) -> Verdict:
         """See `protocol.Limiter`."""
@@ -224,8 +224,8 @@ class ValkeyLimiter:
     async def about(self) -> About:
         """Facts about the server, for `portico doctor`. Raises `errors.Unavailable` if it does not
         answer."""
-        told, (seconds, microseconds) = await self._command("EVAL", ABOUT, 1, self._probe(0))
-        fields = dict(line.split(":", 1) for line in told.decode().split("\r\n") if ":" in line)
+        text, (seconds, microseconds) = await self._command("EVAL", ABOUT, 1, self._probe(0))
+        fields = dict(line.split(":", 1) for line in text.decode().split("\r\n") if ":" in line)
         valkey = fields.get("valkey_version")
         return About(
             name="Valkey" if valkey or not fields else "Redis",
@@ -237,9 +237,9 @@ class ValkeyLimiter:
 
     async def close(self) -> None:
         """See `protocol.Limiter`."""
-        for line in self._lines.values():
-            if line.sender is not None:
-                await line.sender
+        for queue in self._queues.values():
+            if queue.sender is not None:
+                await queue.sender
         await self._store.close()
 
     async def _run(self, script: str, callers: Sequence[Caller], *arguments: int | str) -> int:
@@ -278,38 +278,38 @@ class ValkeyLimiter:
         """The answer of `TAKE` to one question: 1 if admitted, else 0, then the count of each key.
         Questions that arrive during an exchange are sent together in the next one, which halves a
         request's time under load. Raises `Unavailable`."""
-        name = self._store.line(question.keys[0])
-        line = self._lines.get(name) or self._lines.setdefault(name, _Line())
-        told = asyncio.get_running_loop().create_future()
-        line.asked.append((told, question))
-        if line.sender is None or line.sender.done():
-            line.sender = asyncio.create_task(self._send(line))
-        answer: Sequence[int] | Exception = await told
+        name = self._store.queue(question.keys[0])
+        queue = self._queues.get(name) or self._queues.setdefault(name, _Queue())
+        future = asyncio.get_running_loop().create_future()
+        queue.asked.append((future, question))
+        if queue.sender is None or queue.sender.done():
+            queue.sender = asyncio.create_task(self._send(queue))
+        answer: Sequence[int] | Exception = await future
         if isinstance(answer, Exception):
             unavailable = _unavailable(answer)
-            line.tell(_reason(unavailable, answer))
+            queue.log_reason(_reason(unavailable, answer))
             raise unavailable from answer
-        line.tell("")
+        queue.log_reason("")
         if answer[0] < 0:
-            line.tell_spoiled(question.keys)
+            queue.log_spoiled(question.keys)
             raise Unavailable(REFUSES, why=FAILING)
         return answer
 
-    async def _send(self, line: _Line) -> None:
+    async def _send(self, queue: _Queue) -> None:
         """Sends questions until none are left, and gives each its answer or the error."""
-        while line.asked:
-            asked, line.asked = line.asked[:SENT_AT_ONCE], line.asked[SENT_AT_ONCE:]
+        while queue.asked:
+            asked, queue.asked = queue.asked[:SENT_AT_ONCE], queue.asked[SENT_AT_ONCE:]
             answers: list[Sequence[int] | Exception]
             try:
                 async with in_time(ANSWER_SECONDS):
                     answers = await self._exchange([question for _, question in asked])
             except Exception as error:  # noqa: BLE001 — whatever it is, all waiting callers get it
                 # Questions that arrived meanwhile would fail too, and have already waited.
-                asked, line.asked = asked + line.asked, []
+                asked, queue.asked = asked + queue.asked, []
                 answers = [error] * len(asked)
-            for (told, _), answer in zip(asked, answers, strict=True):
-                if not told.done():  # otherwise its request was cancelled
-                    told.set_result(answer)
+            for (future, _), answer in zip(asked, answers, strict=True):
+                if not future.done():  # otherwise its request was cancelled
+                    future.set_result(answer)
             await recover(self._store, answers)
 
     async def _exchange(self, asked: Sequence[Question]) -> list[Sequence[int] | Exception]:
@@ -325,8 +325,8 @@ class ValkeyLimiter:
                     lengths = [1 + len(one.keys) for one in call]
                     if len(numbers) != sum(lengths):
                         raise ValueError(numbers)
-                told = iter(numbers)
-                answers.extend([*islice(told, length)] for length in lengths)
+                left = iter(numbers)
+                answers.extend([*islice(left, length)] for length in lengths)
         return answers
 
     async def _calls(

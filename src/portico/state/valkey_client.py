@@ -1,7 +1,7 @@
 """Connections to Valkey or Redis: to one server, to the primary that Sentinels name, or to a
 cluster.
 
-`store` makes one of the three from a URL. They have the same methods: `send`, `line`, `samples`,
+`store` makes one of the three from a URL. They have the same methods: `send`, `queue`, `samples`,
 `recover` and `close`.
 """
 
@@ -76,13 +76,13 @@ class OneServer:
         pool.make_connection()  # checks the options without connecting
         self.client: Any = Valkey.from_pool(pool)
 
-    def line(self, _key: str) -> str:
+    def queue(self, _key: str) -> str:
         """The name of the queue of a key. Commands for keys with the same name may be sent
         together."""
         return ""
 
     async def send(self, _key: str, commands: Iterable[Command]) -> list[Any]:
-        """The answers to commands for this key and others of its line: each an answer or an error.
+        """The answers to commands for this key and others of its queue: each an answer or an error.
         Raises `ValkeyError` or `OSError` if there are none."""
         first, *others = commands
         with readable():
@@ -156,7 +156,7 @@ class InCluster:
         """See `OneServer`."""
         return max(node.connected for node in self._nodes.values())
 
-    def line(self, key: str) -> str:
+    def queue(self, key: str) -> str:
         """See `OneServer`."""
         return str(self._primaries[key_slot(key.encode())]) if self._primaries else ""
 
@@ -182,7 +182,7 @@ class InCluster:
         primaries = len(set(self._primaries))
         found: dict[str, str] = {}
         for key in keys:
-            found.setdefault(self.line(key), key)
+            found.setdefault(self.queue(key), key)
             if len(found) == primaries:
                 break
         return [[key] for key in found.values()]
@@ -202,20 +202,20 @@ class InCluster:
             try:
                 with readable():
                     async with in_time(NODE_SECONDS):
-                        told = await node.client.execute_command("CLUSTER SLOTS")
-                    await self._follow(address, told)
+                        slots = await node.client.execute_command("CLUSTER SLOTS")
+                    await self._follow(address, slots)
             except (ValkeyError, OSError) as silent:  # TimeoutError is an OSError
                 error = silent
             else:
                 return
         raise error
 
-    async def _follow(self, asked: HostPort, told: Iterable[Sequence[Any]]) -> None:
+    async def _follow(self, asked: HostPort, slots: Iterable[Sequence[Any]]) -> None:
         """Takes over the answer of CLUSTER SLOTS. Closes nodes that are no longer listed."""
-        nobody: HostPort = ("", 0)
-        primaries = [nobody] * SLOTS
+        unassigned: HostPort = ("", 0)
+        primaries = [unassigned] * SLOTS
         listed = dict.fromkeys(self._named)
-        for first, last, *nodes in told:
+        for first, last, *nodes in slots:
             # A node that does not know its own address has the one by which it was asked.
             addresses = [(host.decode() if host else asked[0], port) for host, port, *_ in nodes]
             primaries[first : last + 1] = [addresses[0]] * (last + 1 - first)
