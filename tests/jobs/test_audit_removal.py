@@ -18,7 +18,7 @@ from portico.domain.audit import Entry
 from portico.domain.errors import Unavailable
 from portico.domain.times import DAY
 from portico.jobs import audit
-from portico.jobs.audit import BREATH_SECONDS, RemoveAudit
+from portico.jobs.audit import PAUSE_SECONDS, RemoveAudit
 from portico.storage.expiry import BATCH
 
 TODAY = NOON // DAY * DAY + 100 * DAY
@@ -115,7 +115,7 @@ async def test_whoever_is_killed_amid_the_removal_is_followed_without_another_fi
     before = await kept(api)
     removing = asyncio.create_task(RemoveAudit(api.live, "this", LINES, waiting).run())
     seconds, _ = await waiting.next()
-    assert seconds == BREATH_SECONDS
+    assert seconds == PAUSE_SECONDS
     assert await kept(api) == before[BATCH:], "a batch at a time"
     removing.cancel()
     await asyncio.gather(removing, return_exceptions=True)

@@ -19,7 +19,7 @@ from portico.domain.published import Published
 from portico.domain.times import HOUR
 from portico.domain.webhooks import RETRY_SECONDS, Delivery
 from portico.jobs.deliveries import AT_ONCE, BUSY_REQUESTS, CLAIM_SECONDS
-from portico.jobs.recording import AGAIN_SECONDS
+from portico.jobs.recording import DATABASE_RETRY_SECONDS
 from portico.jobs.tidy import Tidy
 from portico.services.accounts import give_key
 from portico.services.sandbox import reset
@@ -520,7 +520,7 @@ async def test_nothing_is_sent_while_what_came_of_others_cannot_be_stored(
             return len(await deliveries(admin, made)) == 2
 
         await eventually(both_wait, "the other's delivery")
-        await asyncio.sleep(2 * AGAIN_SECONDS)
+        await asyncio.sleep(2 * DATABASE_RETRY_SECONDS)
         assert len(receiver.requests) == 1
     await receiver.got(2)
     await deliveries(admin, made, "delivered")

@@ -73,7 +73,7 @@ async def test_some_that_hang_hold_up_none_behind_them(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("portico.jobs.deliveries.QUICK_MILLISECONDS", 0)
-    monkeypatch.setattr("portico.jobs.deliveries.LOOK_SECONDS", 3600.0)
+    monkeypatch.setattr("portico.jobs.deliveries.POLL_SECONDS", 3600.0)
     monkeypatch.setattr(api.portico.sender, "_seconds", 3600.0)  # so the one that hangs goes on
     admin = await api.caller("admin")
     never, all_but_one = asyncio.Event(), asyncio.Event()
@@ -153,7 +153,7 @@ async def test_410_of_an_address_that_was_left_disables_nothing_and_loses_nothin
 async def test_410_disables_the_webhook_in_the_transaction_that_notes_it(
     quiet: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("portico.jobs.deliveries.AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr("portico.jobs.deliveries.DATABASE_RETRY_SECONDS", 0.01)
     env, begin = quiet.live, quiet.live.db.transaction
     gone, refused, is_back = asyncio.Event(), asyncio.Event(), asyncio.Event()
     stored = 0

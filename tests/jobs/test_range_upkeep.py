@@ -15,9 +15,9 @@ from portico.contract.audit import entry_out, rows
 from portico.domain.audit import Entry
 from portico.domain.times import DAY
 from portico.jobs.audit import (
-    BREATH_SECONDS,
     DROP_PAUSE_SECONDS,
     DROP_TRIES,
+    PAUSE_SECONDS,
     MakeAuditRanges,
     RemoveAudit,
 )
@@ -100,7 +100,7 @@ async def test_a_range_goes_at_once(full: Environment, tmp_path: Path) -> None:
     await RemoveAudit(full, "this", LINES, wait).run()
     assert not await has_range(full)
     assert await kept(full) == before[-1:]
-    assert pauses == [BREATH_SECONDS], "for the entry that is not of the range"
+    assert pauses == [PAUSE_SECONDS], "for the entry that is not of the range"
     (file,) = full.audit_archive.glob("*")
     exported = [msgspec.json.encode(entry_out(entry)) for entry in before[:-1]]
     assert gzip.decompress(file.read_bytes()).splitlines() == exported
@@ -124,7 +124,7 @@ async def test_whoever_reads_the_log_is_waited_for(full: Environment) -> None:
     await reading.wait()
     await RemoveAudit(full, "this", LINES, wait).run()
     assert not await has_range(full)
-    assert pauses == [DROP_PAUSE_SECONDS, BREATH_SECONDS]
+    assert pauses == [DROP_PAUSE_SECONDS, PAUSE_SECONDS]
 
 
 async def test_where_somebody_reads_for_long_entries_go_in_batches(full: Environment) -> None:

@@ -153,7 +153,7 @@ class Away:
 async def test_where_some_mails_wait_the_other_keys_do_too_and_none_is_lost(
     api: Api, post: Post, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("portico.jobs.reminders.FEW", BATCH)
+    monkeypatch.setattr("portico.jobs.reminders.MOST_WAITING", BATCH)
     outlet, api.live.outlet = api.live.outlet, Away()
     user = await api.account()
     await keys_of(api, user, BATCH + 5)

@@ -11,7 +11,7 @@ from operating import eventually
 from portico.domain.published import Published
 from portico.domain.times import DAY, HOUR, MINUTE
 from portico.jobs.lease import MILLISECONDS, Lease
-from portico.jobs.tidy import BREATH_SECONDS, Tidy, bounds
+from portico.jobs.tidy import PAUSE_SECONDS, Tidy, bounds
 from portico.storage.expiry import BATCH, Aging
 
 TODAY = NOON // DAY
@@ -176,7 +176,7 @@ async def test_all_that_is_old_goes_in_batches_and_the_rest_stays(
     tidying = asyncio.create_task(Tidy(api.live, "this", waiting).run())
     for left in (OLD - BATCH, OLD - 2 * BATCH):
         seconds, go_on = await waiting.next()
-        assert seconds == BREATH_SECONDS
+        assert seconds == PAUSE_SECONDS
         assert len(await ages(api, kind)) == left + len(stays)
         go_on.set_result(None)
     await tidying
@@ -200,7 +200,7 @@ async def test_deliveries_and_events_go_in_batches_too(api: Api, waiting: Waitin
     seen = []
     for _ in range(2 * 3):
         seconds, go_on = await waiting.next()
-        assert seconds == BREATH_SECONDS
+        assert seconds == PAUSE_SECONDS
         seen.append(await left())
         go_on.set_result(None)
     await tidying
@@ -255,7 +255,7 @@ async def test_blocks_without_products_go_once_there_are_enough(
     there = await api.live.db.all(blocks)
     await Tidy(api.live, "this", at_once).run()
     assert await api.live.db.all(blocks) == there
-    monkeypatch.setattr("portico.storage.empty_blocks.ENOUGH", 1)
+    monkeypatch.setattr("portico.storage.empty_blocks.MIN_BLOCKS", 1)
     await Tidy(api.live, "this", at_once).run()
     assert (await api.live.db.all(blocks))[0][0] == 0
 

@@ -124,7 +124,7 @@ async def test_a_file_is_checked_first_and_stored_when_its_sender_says_so(api: A
 async def test_a_file_does_not_wait_until_somebody_looks(
     environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("portico.jobs.uploads.LOOK_SECONDS", 600)
+    monkeypatch.setattr("portico.jobs.uploads.POLL_SECONDS", 600)
     async with Api(settings_for(tmp_path, environ)) as api:
         _, editor = await signed_in(api, "editor")
         path, page = await checked(editor, lines(GOOD))

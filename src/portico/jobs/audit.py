@@ -29,7 +29,7 @@ from portico.services.environment import Environment
 from portico.storage.audit import EXPORT_BATCH
 from portico.storage.expiry import Bound
 
-BREATH_SECONDS = 0.01
+PAUSE_SECONDS = 0.01
 """The pause between two batches, for other writers."""
 
 DROP_TRIES = 5
@@ -87,7 +87,7 @@ class RemoveAudit:
                 last = await self._env.audit.remove(tx, last, up_to)
             if not last:
                 return True
-            await self._wait(BREATH_SECONDS)
+            await self._wait(PAUSE_SECONDS)
 
     async def _drop(self, number: int) -> bool:
         """Drops a partition, or leaves it, so that its entries are removed in batches; returns

@@ -16,7 +16,14 @@ from portico.domain.times import DAY, MINUTE, SECOND
 from portico.domain.webhook_signing import signed_headers
 from portico.domain.webhooks import Delivery, Webhook
 from portico.jobs.lanes import Claimed, Lane
-from portico.jobs.recording import AGAIN_SECONDS, CLOSE_SECONDS, GONE, Ended, Recorder, next_try
+from portico.jobs.recording import (
+    CLOSE_SECONDS,
+    DATABASE_RETRY_SECONDS,
+    GONE,
+    Ended,
+    Recorder,
+    next_try,
+)
 from portico.jobs.sending import Sends
 from portico.outbound.sender import Outcome
 from portico.services.environment import Environment
@@ -26,7 +33,7 @@ from portico.storage.database import Contended
 from portico.storage.deliveries import Attempt
 from portico.storage.expiry import BATCH
 
-LOOK_SECONDS = 5.0
+POLL_SECONDS = 5.0
 """How often to check for due deliveries without a bell, such as those that a killed process
 left."""
 
@@ -64,9 +71,9 @@ BUSY_PAUSE_SECONDS = 0.005
 LATE = DAY
 """If no attempt was made for this long after one was due, no server was running."""
 
-_FORGOTTEN = "The event is no longer kept."
+_EVENT_REMOVED = "The event is no longer kept."
 
-_UNSIGNED = Outcome(None, "This server cannot decrypt the webhook's secret.", "", 0, None)
+_NOT_SENT = Outcome(None, "This server cannot decrypt the webhook's secret.", "", 0, None)
 """The outcome if nothing was sent."""
 
 log = logging.getLogger(__name__)
@@ -110,11 +117,11 @@ class Deliver:
         """Waits until there may be something to do, then claims due deliveries and begins to send
         them. Raises `Unavailable`; then the next run does it."""
         await self._bell.wait(self._wait)
-        self._wait = AGAIN_SECONDS
+        self._wait = DATABASE_RETRY_SECONDS
         if self._is_busy():
             await asyncio.sleep(BUSY_RUN_SECONDS)
         env = self._env
-        await self._put_right(env.clock())
+        await self._correct_times(env.clock())
         await env.events.settle()
         webhooks = await env.webhooks.all()
         dropping = [one for one in webhooks if one.dropped_up_to != self._dropped.get(one.id, 0)]
@@ -137,7 +144,7 @@ class Deliver:
             await asyncio.wait([self._claiming], timeout=CLOSE_SECONDS)
             self._claiming.cancel()
         lanes, self._lanes = [*self._lanes.values()], {}
-        claimed = [one for lane in lanes for one in lane.end()]
+        claimed = [one for lane in lanes for one in lane.clear()]
         sending = {task: one for lane in lanes for task, one in lane.sending.items()}
         if sending:
             await asyncio.wait(sending, timeout=CLOSE_SECONDS)
@@ -162,11 +169,11 @@ class Deliver:
             lane.webhook = webhook
         for gone in self._lanes.keys() - {webhook.id for webhook in enabled}:
             lane = self._lanes.pop(gone)
-            lane.end()
+            lane.clear()
             for task in lane.sending:
                 task.cancel()
 
-    async def _put_right(self, now: int) -> None:
+    async def _correct_times(self, now: int) -> None:
         """Corrects deliveries that were queued while the clock was ahead: they become due once any
         claim of them has ended."""
         self._doubted |= now < self._ran_at - MINUTE
@@ -192,25 +199,25 @@ class Deliver:
         env, now = self._env, self._env.clock()
         rooms = [(lane.webhook, lane.room) for lane in self._lanes.values() if lane.room]
         due = await env.deliveries.next_due(rooms) if rooms else {}
-        next_due = min(due.values(), default=now + round(LOOK_SECONDS * SECOND))
+        next_due = min(due.values(), default=now + round(POLL_SECONDS * SECOND))
         if next_due > now:
-            return min(LOOK_SECONDS, (next_due - now) / SECOND)
+            return min(POLL_SECONDS, (next_due - now) / SECOND)
         until = now + CLAIM_SECONDS * SECOND
         async with env.db.transaction() as tx:
             for webhook_id in sorted(one for one in due if due[one] <= now - LATE):
                 await env.webhooks.begin_anew_untried(tx, webhook_id, now - LATE)
             claimed = await env.deliveries.claim(tx, rooms, now=now, until=until)
-        told: dict[int, tuple[bytes, str | None]] = {}
+        bodies: dict[int, tuple[bytes, str | None]] = {}
         async for event in env.events.each({delivery.event_id for delivery in claimed}):
-            told[event.id] = self._encode(event), event.traceparent
+            bodies[event.id] = self._encode(event), event.traceparent
         for delivery in sorted(claimed, key=lambda one: one.id):
             if lane := self._lanes.get(delivery.webhook_id):
-                body, traceparent = told.get(delivery.event_id, (None, None))
+                body, traceparent = bodies.get(delivery.event_id, (None, None))
                 lane.waiting.append(Claimed(delivery, body, traceparent, now))
         for lane in self._lanes.values():
             self._fill(lane)
         # A due delivery that cannot be claimed is locked by another host, perhaps for long.
-        return 0.0 if claimed else AGAIN_SECONDS
+        return 0.0 if claimed else DATABASE_RETRY_SECONDS
 
     def _fill(self, lane: Lane) -> None:
         """Begins to send waiting deliveries, as far as there are places."""
@@ -252,7 +259,7 @@ class Deliver:
 
     def _go_on(self, lane: Lane) -> None:
         self._fill(lane)
-        if lane.low:
+        if lane.is_low:
             self._bell.hear()
 
     async def _send(self, lane: Lane, claimed: Claimed) -> None:
@@ -260,11 +267,11 @@ class Deliver:
         now = env.clock()
         secret, *former = (opened(env, sealed) for sealed in webhook.secrets(now))
         if claimed.body is None:
-            attempt = Attempt(delivery.id, "failed", None, None, _FORGOTTEN, 0, None)
+            attempt = Attempt(delivery.id, "failed", None, None, _EVENT_REMOVED, 0, None)
         elif secret is None:
             # Another host may be able to read it, or this one once it has the right secret again.
             lane.failing = True
-            attempt = self._attempt(delivery, _UNSIGNED)
+            attempt = self._attempt(delivery, _NOT_SENT)
         else:
             headers = signed_headers(
                 [secret, *(one for one in former if one is not None)],

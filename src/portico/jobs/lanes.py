@@ -39,11 +39,11 @@ class Lane:
         return max(most - len(self.waiting) - len(self.sending), 0)
 
     @property
-    def low(self) -> bool:
+    def is_low(self) -> bool:
         """Whether to claim more, since there are free places."""
         return len(self.waiting) + len(self.sending) < (1 if self.failing else self.places)
 
-    def end(self) -> list[Claimed]:
+    def clear(self) -> list[Claimed]:
         """Removes and returns the waiting deliveries, so that no more are sent."""
         waiting, self.waiting = [*self.waiting], deque()
         return waiting

@@ -39,10 +39,10 @@ CLAIM_SECONDS = 60
 KEEP_SECONDS = 20.0
 """How often the claim of a mail is renewed while the attempt lasts."""
 
-LOOK_SECONDS = 5.0
+POLL_SECONDS = 5.0
 """How often to check for due mails without a bell, such as those that a killed process left."""
 
-AGAIN_SECONDS = 1.0
+DATABASE_RETRY_SECONDS = 1.0
 """How long until the next try after the database did not answer."""
 
 CLOSE_SECONDS = 3.0
@@ -69,7 +69,7 @@ class SendMails:
         """Waits until there may be something to do, then begins to send the due mails. Raises
         `Unavailable`; then the next run does it."""
         await self._bell.wait(self._wait)
-        self._wait = AGAIN_SECONDS
+        self._wait = DATABASE_RETRY_SECONDS
         # Shielded: if this run is cancelled, `close` waits until claimed mails are being sent.
         self._beginning = asyncio.create_task(self._begin())
         self._wait = await asyncio.shield(self._beginning)
@@ -78,7 +78,7 @@ class SendMails:
         """Sends all due mails, and those that result from them; stops after a few seconds."""
         try:
             async with asyncio.timeout(CLOSE_SECONDS):
-                while await self._begin() < LOOK_SECONDS and self._sending:
+                while await self._begin() < POLL_SECONDS and self._sending:
                     await asyncio.wait(self._sending)
         except TimeoutError:
             pass
@@ -102,20 +102,20 @@ class SendMails:
         """Claims due mails for which there is room, and begins to send them. Returns in how many
         seconds more may be due."""
         env, now = self._env, self._env.clock()
-        queue = await self._put_right(now)
+        queue = await self._correct_times(now)
         env.waiting_mails = queue.length
         due, room = queue.next_attempt_at, AT_ONCE - len(self._sending)
         if due is None or due > now or not room:
-            return min(LOOK_SECONDS, (due - now) / SECOND) if due and due > now else LOOK_SECONDS
+            return min(POLL_SECONDS, (due - now) / SECOND) if due and due > now else POLL_SECONDS
         claimed = await env.mails.claim(room, now=now, until=now + CLAIM_SECONDS * SECOND)
         for mail in claimed:
             task = asyncio.create_task(self._send(mail))
             self._sending.add(task)
             task.add_done_callback(self._sent)
         # A due mail that cannot be claimed is being claimed by another process.
-        return 0.0 if claimed else AGAIN_SECONDS
+        return 0.0 if claimed else DATABASE_RETRY_SECONDS
 
-    async def _put_right(self, now: int) -> Queue:
+    async def _correct_times(self, now: int) -> Queue:
         """The queue, after correcting mails that were queued or put off while the clock was ahead:
         they become due when any claim of them has ended."""
         mails = self._env.mails
@@ -123,7 +123,7 @@ class SendMails:
         latest, last = now + MINUTE, now + PAUSES[-1] * SECOND + MINUTE
         if (queue.newest_at or 0) > latest or (queue.last_attempt_at or 0) > last:
             until = now + CLAIM_SECONDS * SECOND
-            await mails.put_right(now, until=until, latest=latest, last=last)
+            await mails.correct_times(now, until=until, latest=latest, last=last)
             queue = await mails.queue()
         return queue
 
@@ -141,7 +141,7 @@ class SendMails:
             try:
                 await self._store(mail, again)
             except (Unavailable, Contended):
-                await asyncio.sleep(AGAIN_SECONDS)
+                await asyncio.sleep(DATABASE_RETRY_SECONDS)
             else:
                 return
 

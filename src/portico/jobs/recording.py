@@ -23,7 +23,7 @@ from portico.storage.bell import Listener
 from portico.storage.database import Contended
 from portico.storage.deliveries import Attempt
 
-AGAIN_SECONDS = 1.0
+DATABASE_RETRY_SECONDS = 1.0
 """How long until the next try after the database did not answer."""
 
 CLOSE_SECONDS = 2.0
@@ -84,7 +84,7 @@ class Recorder:
             except (Unavailable, Contended):
                 self._done = done + self._done
                 self.is_behind = True
-                await asyncio.sleep(AGAIN_SECONDS)
+                await asyncio.sleep(DATABASE_RETRY_SECONDS)
                 continue
             except Exception:  # the others must neither wait for the faulty one nor be sent again
                 if count > 1:
@@ -96,7 +96,7 @@ class Recorder:
             self.is_behind = False
             for ended in done:
                 try:
-                    await self._judge(ended)
+                    await self._disable_if_failing(ended)
                 except Unavailable:  # the next attempt leads here again
                     pass
                 except Exception:  # the others must not wait for this one
@@ -105,7 +105,7 @@ class Recorder:
     async def _store(self, done: list[Ended]) -> None:
         for place, ended in enumerate(done):
             if ended.attempt.last_status == GONE:  # there is no later attempt to act on it
-                done[place] = await self._gone(ended)
+                done[place] = await self._disable_gone(ended)
         works = {one.webhook.id for one in done if one.attempt.status == "delivered"}
         fails = {one.webhook.id for one in done if one.delivery.type != PING} - works
         async with self._env.db.transaction() as tx:
@@ -116,7 +116,7 @@ class Recorder:
                     await self._env.webhooks.fails(tx, webhook_id, self._env.clock())
             await self._env.deliveries.done(tx, [one.attempt for one in done])
 
-    async def _gone(self, ended: Ended) -> Ended:
+    async def _disable_gone(self, ended: Ended) -> Ended:
         """Disables the webhook of a receiver that answered 410 Gone. If the webhook's URL was
         changed meanwhile, the delivery is tried again at the new one."""
         webhook, attempt = ended.webhook, ended.attempt
@@ -128,7 +128,7 @@ class Recorder:
         attempt = msgspec.structs.replace(attempt, status="pending", next_attempt_at=again)
         return Ended(webhook, ended.delivery, attempt)
 
-    async def _judge(self, ended: Ended) -> None:
+    async def _disable_if_failing(self, ended: Ended) -> None:
         """Disables a webhook whose deliveries have all failed for `FAILING_DAYS`."""
         since = ended.webhook.failing_since
         long = since and self._env.clock() - since >= FAILING_DAYS * DAY

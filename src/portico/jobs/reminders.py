@@ -15,10 +15,10 @@ REMIND_PERIOD = 10.0
 
 BATCH = 50
 
-FEW = 1_000
+MOST_WAITING = 1_000
 """No reminders are queued while this many mails wait: the rest of the queue is for urgent ones."""
 
-BREATH_SECONDS = 0.01
+PAUSE_SECONDS = 0.01
 """The pause between two batches, for other writers."""
 
 
@@ -43,14 +43,14 @@ class Remind:
         """Reminds the owners of all keys for which it is time. Raises `Unavailable`; then the next
         run does the rest."""
         now = self._env.clock()
-        await self._put_right(now)
+        await self._correct_times(now)
         if not await self._env.api_keys.ending(now, now + REMINDED_AHEAD, 1):
             return
         async with self._lease.held() as mine:
             while mine and await self._batch():
-                await self._wait(BREATH_SECONDS)
+                await self._wait(PAUSE_SECONDS)
 
-    async def _put_right(self, now: int) -> None:
+    async def _correct_times(self, now: int) -> None:
         """Clears some reminders that were sent more than a day too early."""
         self._doubted |= now < self._ran_at - DAY
         self._ran_at = now
@@ -71,7 +71,7 @@ class Remind:
         async def work(change: Change) -> bool:
             if not await self._lease.renewed(change.tx):
                 return False
-            if await env.mails.count(change.tx, FEW) == FEW:
+            if await env.mails.count(change.tx, MOST_WAITING) == MOST_WAITING:
                 return False
             change.told_elsewhere()  # only the mail tells of it
             for key in keys:

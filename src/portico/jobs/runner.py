@@ -81,35 +81,35 @@ class Runner:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for job, runs in self._jobs:
-            if job.last and not await self._succeeds(job, runs, LAST_SECONDS):
+            if job.last and not await self._run_once(job, runs, LAST_SECONDS):
                 log.error("the last run of the job %s failed; its data is lost", _name(job))
 
     async def _repeat(self, job: Job, runs: Runs) -> None:
         while True:
-            succeeded = await self._succeeds(job, runs)
+            succeeded = await self._run_once(job, runs)
             await self._wait(job.period if succeeded else min(job.period, RETRY_SECONDS))
 
-    async def _succeeds(self, job: Job, runs: Runs, seconds: float | None = None) -> bool:
+    async def _run_once(self, job: Job, runs: Runs, seconds: float | None = None) -> bool:
         """Runs a job once, for at most this many seconds, and records the result."""
         try:
             async with asyncio.timeout(seconds):
                 await job.run()
         except Exception as error:  # noqa: BLE001 - whatever it is, the next run may succeed
             runs.failures += 1
-            self._tell(job, error)
+            self._log_failure(job, error)
             return False
         runs.succeeded_at = self._clock() / SECOND
         if self._reasons.pop(_name(job), None) is not None:
             log.info("the job %s works again", _name(job))
         return True
 
-    def _tell(self, job: Job, error: Exception) -> None:
+    def _log_failure(self, job: Job, error: Exception) -> None:
         """Logs why a job fails: each reason once until it succeeds, since two may alternate."""
         expected = isinstance(error, Unavailable)
         reason = str(error) if expected else type(error).__name__
-        told = self._reasons.setdefault(_name(job), set())
-        if reason not in told:
-            told.add(reason)
+        logged = self._reasons.setdefault(_name(job), set())
+        if reason not in logged:
+            logged.add(reason)
             log.log(
                 logging.WARNING if expected else logging.ERROR,
                 "the job %s fails and is tried again: %s",

@@ -25,7 +25,7 @@ TIDY_PERIOD = 3600.0
 FLUSH_DAYS = 35
 """How long the number of a process's last batch is kept."""
 
-BREATH_SECONDS = 0.01
+PAUSE_SECONDS = 0.01
 """The pause between two batches, for other writers."""
 
 
@@ -80,7 +80,7 @@ class Tidy:
         async with self._lease.held() as mine:
             for forget in due if mine else ():
                 while await self._batch(forget):
-                    await self._wait(BREATH_SECONDS)
+                    await self._wait(PAUSE_SECONDS)
 
     async def _due(self, now: int) -> AsyncIterator[Forget]:
         env = self._env

@@ -36,13 +36,13 @@ from portico.services.imports import SMALL, check_in_batches, store_in_batches
 from portico.services.uploads import path_of
 from portico.storage.database import Transaction, acting_for
 
-LOOK_SECONDS = 0.5
+POLL_SECONDS = 0.5
 """How often to check for work without a bell: files that another process received, or has left."""
 
-_FORGOTTEN = 2 * MINUTE
+_ABANDONED = 2 * MINUTE
 """A file without an upload that has not changed for this long is no longer being sent."""
 
-_TOLD_EVERY = SECOND // 2
+_PROGRESS_EVERY = SECOND // 2
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class TakeUploads:
         and removes files that are no longer needed. Raises `Unavailable`; then the next run
         continues."""
         await self._bell.wait(self._wait)
-        self._wait = LOOK_SECONDS
+        self._wait = POLL_SECONDS
         uploads = await self._env.uploads.all()
         self._clear({one.token for one in uploads if one.state in WAITING})
         for upload in uploads:
@@ -81,7 +81,7 @@ class TakeUploads:
         for path in directory.iterdir() if directory.is_dir() else ():
             with suppress(FileNotFoundError):  # another process has removed it
                 age = self._env.clock() - path.stat().st_mtime * SECOND
-                if path.name not in known and age > _FORGOTTEN:
+                if path.name not in known and age > _ABANDONED:
                     path.unlink()
 
     async def _take(self, upload: Upload) -> None:
@@ -90,8 +90,8 @@ class TakeUploads:
             mine = await env.uploads.claim(tx, upload.id, now, now - SILENT)
         if mine is None:
             return
-        told = await env.uploads.rejected(mine.id)
-        work = _Work(env, self._accounts, mine, told)
+        rejected = await env.uploads.rejected(mine.id)
+        work = _Work(env, self._accounts, mine, rejected)
         with suppress(_TakenOver, FileNotFoundError):  # another process has it, or it was discarded
             try:
                 await work.do(path_of(env, mine))
@@ -105,16 +105,16 @@ class TakeUploads:
 
 
 class _Work:
-    """One pass over one file. `_upload` and `_told` are as stored, `_ahead` is what follows."""
+    """One pass over one file. `_upload` and `_rejected` are as stored, `_next` is what follows."""
 
     def __init__(
-        self, env: Environment, accounts: Environment, upload: Upload, told: list[Rejected]
+        self, env: Environment, accounts: Environment, upload: Upload, rejected: list[Rejected]
     ) -> None:
         self._env = env
         self._accounts = accounts
         self._upload = upload
-        self._told = told
-        self._ahead = upload, told
+        self._rejected = rejected
+        self._next = upload, rejected
 
     async def do(self, path: Path) -> None:
         """Checks the file, or stores the rows that are not stored yet. Raises `Conflict` if the
@@ -132,21 +132,21 @@ class _Work:
     async def end(self, state: State, problem: str = "") -> None:
         """Stores the result, and removes the file if it is no longer needed."""
         # The counts of a batch that failed are not stored.
-        ahead, told = (self._upload, self._told) if problem else self._ahead
-        self._ahead = msgspec.structs.replace(ahead, state=state, problem=problem), told
+        following, rejected = (self._upload, self._rejected) if problem else self._next
+        self._next = msgspec.structs.replace(following, state=state, problem=problem), rejected
         async with self._env.db.transaction() as tx:
             await self._write(tx)
         if state != "checked":
             path_of(self._env, self._upload).unlink(missing_ok=True)
 
     async def _check(self, rows: Iterator[FileRow]) -> None:
-        self._ahead = msgspec.structs.replace(self._upload, **NO_COUNTS), []
+        self._next = msgspec.structs.replace(self._upload, **NO_COUNTS), []
         async for outcome in check_in_batches(self._env, rows, SMALL):
-            self._count(*self._ahead, outcome)
-            if self._env.clock() - self._upload.seen_at >= _TOLD_EVERY:
+            self._count(*self._next, outcome)
+            if self._env.clock() - self._upload.seen_at >= _PROGRESS_EVERY:
                 async with self._env.db.transaction() as tx:
                     await self._write(tx)
-                self._upload, self._told = self._ahead
+                self._upload, self._rejected = self._next
 
     async def _store(self, rows: Iterator[FileRow]) -> None:
         by, line = By(self._upload.actor), self._upload.line
@@ -154,15 +154,15 @@ class _Work:
         batches = store_in_batches(self._env, rows, by, SMALL, self._keep, line)
         async with aclosing(batches):
             async for _ in batches:
-                self._upload, self._told = self._ahead
+                self._upload, self._rejected = self._next
                 await self._require_permission()
 
     async def _keep(self, change: Change, outcome: Outcome) -> None:
         change.told_elsewhere()
-        self._count(self._upload, self._told, outcome)
+        self._count(self._upload, self._rejected, outcome)
         await self._write(change.tx)
 
-    def _count(self, upload: Upload, told: list[Rejected], outcome: Outcome) -> None:
+    def _count(self, upload: Upload, rejected: list[Rejected], outcome: Outcome) -> None:
         """Adds the outcome of a batch."""
         upload = msgspec.structs.replace(
             upload,
@@ -174,16 +174,16 @@ class _Work:
             unchanged=upload.unchanged + outcome.unchanged,
             faulty=upload.faulty + len(outcome.refused),
         )
-        refused = outcome.refused[: MAX_TOLD - len(told)]
+        refused = outcome.refused[: MAX_TOLD - len(rejected)]
         more = [Rejected(row.line, _faults(row)) for row in refused]
-        self._ahead = upload, told + more if more else told
+        self._next = upload, rejected + more if more else rejected
 
     async def _write(self, tx: Transaction) -> None:
-        ahead, told = self._ahead
-        if not await self._env.uploads.move(tx, self._upload, ahead):
+        following, rejected = self._next
+        if not await self._env.uploads.move(tx, self._upload, following):
             raise _TakenOver
-        if told is not self._told:
-            await self._env.uploads.tell(tx, ahead.id, told)
+        if rejected is not self._rejected:
+            await self._env.uploads.tell(tx, following.id, rejected)
 
     async def _require_permission(self) -> None:
         """Raises `PermissionDenied` if the account that sent the file may no longer change

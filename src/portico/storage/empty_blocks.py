@@ -3,7 +3,7 @@
 from portico.storage.database import Database, Transaction
 from portico.storage.filtered_totals import TOUCHED
 
-ENOUGH = 256
+MIN_BLOCKS = 256
 """Only from this many on are they removed, since each filter must be recounted afterwards."""
 
 _BATCH = 1_000
@@ -45,7 +45,7 @@ class EmptyBlocks:
         """Whether there are enough to remove them."""
         if self._db.engine == "sqlite":
             return False
-        return len(await self._db.slow.all(_EMPTY, {"limit": ENOUGH})) == ENOUGH
+        return len(await self._db.slow.all(_EMPTY, {"limit": MIN_BLOCKS})) == MIN_BLOCKS
 
     async def forget(self, tx: Transaction) -> bool:
         """Removes some empty blocks; returns whether there may be more."""

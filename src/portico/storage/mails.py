@@ -41,7 +41,7 @@ WHERE id IN (SELECT id FROM due)
 RETURNING {MAILS.columns}"""
 _QUEUE = """
 SELECT count(*), min(next_attempt_at), max(next_attempt_at), max(created_at) FROM mails"""
-_PUT_RIGHT = """
+_CORRECT_TIMES = """
 UPDATE mails SET next_attempt_at = :until,
     created_at = CASE WHEN created_at > :now THEN :now ELSE created_at END
 WHERE created_at > :latest OR next_attempt_at > :last"""
@@ -82,12 +82,12 @@ class Mails:
             rows = await tx.all(statement, {"now": now, "until": until, "room": room})
         return MAILS.read_all(rows)
 
-    async def put_right(self, now: int, *, until: int, latest: int, last: int) -> None:
+    async def correct_times(self, now: int, *, until: int, latest: int, last: int) -> None:
         """Corrects mails that were queued while the clock was ahead: those queued after `latest` or
         due after `last` become due at `until`, and were queued `now` at the latest."""
         values = {"now": now, "until": until, "latest": latest, "last": last}
         async with self._db.transaction() as tx:
-            await tx.run(_PUT_RIGHT, values)
+            await tx.run(_CORRECT_TIMES, values)
 
     async def replace(self, tx: Transaction, mail: Mail, content: bytes, now: int) -> bool:
         """Replaces a claimed mail by another that is due at once; False if it was gone."""
