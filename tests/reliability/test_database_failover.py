@@ -177,4 +177,4 @@ async def test_who_meets_the_successor_of_a_primary_asks_that_one_nothing_more()
             *[True] * (len(before) + len(after) - 1),
             False,
         ]
-        hosts.leave()
+        hosts.disconnect()

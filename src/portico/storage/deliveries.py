@@ -114,13 +114,13 @@ class Deliveries:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    async def add(self, tx: Transaction, at: int, told: Sequence[tuple[int, int, str]]) -> None:
+    async def add(self, tx: Transaction, at: int, queued: Sequence[tuple[int, int, str]]) -> None:
         """Queues deliveries that are due at once: webhook id, event id and the event's type."""
         await tx.run_many(
             _INSERT,
             [
                 {"webhook_id": webhook, "event_id": event, "type": kind, "at": at}
-                for webhook, event, kind in told
+                for webhook, event, kind in queued
             ],
         )
 

@@ -111,7 +111,7 @@ class Total(NamedTuple):
         return 1 + sum(len(state.blocks) for state in self.states.values())
 
 
-class _Told(msgspec.Struct):
+class _Answer(msgspec.Struct):
     """The answer of a statement about an origin's blocks. `counts` are pairs of a block and its
     number of matching rows; `touched` is how many blocks were changed since the last state, None if
     no last state is known."""
@@ -204,12 +204,12 @@ class BlockTotals:
     @lru_cache(maxsize=64)  # noqa: B019 - it lives as long as the process
     def count(self, where: str) -> str:
         """See `Totals`."""
-        return self._told(_BY_BLOCKS, where)
+        return self._statement(_BY_BLOCKS, where)
 
     def counted(self, row: Row, last: Total | None) -> Total:
         """See `Totals`."""
-        told = msgspec.json.decode(row[0], type=_Told)
-        return _total(told, row[1], last, 0, {})
+        answer = msgspec.json.decode(row[0], type=_Answer)
+        return _total(answer, row[1], last, 0, {})
 
     def check(self, where: str, last: Total) -> tuple[str, Params]:
         """See `Totals`."""
@@ -221,17 +221,17 @@ class BlockTotals:
 
     def checked(self, row: Row, last: Total) -> Total | None:
         """See `Totals`."""
-        told = msgspec.json.decode(row[0], type=_Told)
-        if told.touched is None or told.touched > TOUCHED:
+        answer = msgspec.json.decode(row[0], type=_Answer)
+        if answer.touched is None or answer.touched > TOUCHED:
             return None
-        state = last.states[told.origin]
-        return _total(told, row[1], last, state.number, dict(state.blocks))
+        state = last.states[answer.origin]
+        return _total(answer, row[1], last, state.number, dict(state.blocks))
 
     @lru_cache(maxsize=64)  # noqa: B019 - it lives as long as the process
     def _check(self, where: str) -> str:
-        return self._told(_TOUCHED, where)
+        return self._statement(_TOUCHED, where)
 
-    def _told(self, template: str, where: str) -> str:
+    def _statement(self, template: str, where: str) -> str:
         fact = template.format(
             table=self._table, source=self._source, id=self._identity, where=where
         )
@@ -239,14 +239,14 @@ class BlockTotals:
 
 
 def _total(
-    told: _Told, version: int, last: Total | None, number: int, blocks: dict[int, int]
+    answer: _Answer, version: int, last: Total | None, number: int, blocks: dict[int, int]
 ) -> Total:
     """The new total after the answer of one origin. `number` and `blocks` are its previous counts,
     of which the answer replaces some or all."""
-    for block, count in told.counts or ():
+    for block, count in answer.counts or ():
         number += count - blocks.get(block, 0)
         blocks[block] = count
-    others = [] if last is None else [one for one in last.states.items() if one[0] != told.origin]
+    others = [] if last is None else [one for one in last.states.items() if one[0] != answer.origin]
     states = dict(others[1 - ORIGINS :])
-    states[told.origin] = _State(number, version, told.since, blocks)
+    states[answer.origin] = _State(number, version, answer.since, blocks)
     return Total(number, version, states)

@@ -40,7 +40,7 @@ LOCK_ATTEMPTS = 120
 LOCK_PAUSE_SECONDS = 4.0
 """Between two attempts, for the transactions that waited behind the last one."""
 
-BREATH_SECONDS = 0.05
+PAUSE_SECONDS = 0.05
 """Between two batches, for other writers, and between two checks of another process's progress."""
 
 _COMPATIBLE = re.compile(r"^-- compatible from: ([0-9]+)$", re.MULTILINE)
@@ -169,7 +169,7 @@ async def advance(
             continue
         applied += done
         if not done:
-            await wait(BREATH_SECONDS)
+            await wait(PAUSE_SECONDS)
     return applied
 
 
@@ -219,7 +219,7 @@ async def _step(db: Database, clock: Clock, carried: Sequence[Migration]) -> lis
         await tx.script(_ADD_COLUMN if is_old else _LEDGER)
         due = due if is_new else due[:1]
         for migration in due:
-            if not await _is_through(db, tx, migration, is_new=is_new):
+            if not await _apply(db, tx, migration, is_new=is_new):
                 return []
             await tx.run(
                 _RECORD,
@@ -234,7 +234,7 @@ async def _step(db: Database, clock: Clock, carried: Sequence[Migration]) -> lis
     return due
 
 
-async def _is_through(db: Database, tx: Transaction, migration: Migration, *, is_new: bool) -> bool:
+async def _apply(db: Database, tx: Transaction, migration: Migration, *, is_new: bool) -> bool:
     """Applies a migration, or only a batch of it if the database is not new; False if there may be
     more batches."""
     sql = migration.sql

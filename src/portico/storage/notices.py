@@ -19,7 +19,7 @@ TRUST_SECONDS = 1.0
 CHECK_SECONDS = 0.5
 """How often the number in the database is read."""
 
-AGAIN_SECONDS = 0.05
+RETRY_SECONDS = 0.05
 """How soon it is read again if its notification may still be on the way."""
 
 NUMBER = "SELECT number FROM notices"

@@ -29,7 +29,7 @@ from portico.storage.database import (
     Transaction,
     integer,
 )
-from portico.storage.notices import AGAIN_SECONDS, CHECK_SECONDS, NUMBER, Notices
+from portico.storage.notices import CHECK_SECONDS, NUMBER, RETRY_SECONDS, Notices
 from portico.storage.parts import ListPart, Part, Version
 from portico.storage.positions import MemoryPositions, Positions
 from portico.storage.postgres_batches import Rows
@@ -327,7 +327,7 @@ class PostgresDatabase:
             with suppress(Unavailable, asyncpg.PostgresError):  # such as before any migration
                 check = self._notices.begin()
                 if not self._notices.end(check, await integer(self._checks, NUMBER)):
-                    pause = AGAIN_SECONDS
+                    pause = RETRY_SECONDS
             await asyncio.sleep(pause)
 
     async def _listen(self) -> None:
@@ -340,13 +340,13 @@ class PostgresDatabase:
                 connection = await self._direct.connect()
             except (*OUTAGES, asyncpg.PostgresError) as error:
                 if silent and isinstance(error, TimeoutError):
-                    self._hosts.leave()
+                    self._hosts.disconnect()
                 await asyncio.sleep(LISTEN_RETRY_SECONDS)
                 continue
             if self._direct is self._hosts:
-                self._hosts.leave(but=connection)
+                self._hosts.disconnect(but=connection)
             elif silent:
-                self._hosts.leave()
+                self._hosts.disconnect()
             try:
                 silent = await self._follow(connection)
             except asyncpg.PostgresError:  # from a standby, until it is promoted

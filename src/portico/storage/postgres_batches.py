@@ -9,20 +9,20 @@ from portico.storage.postgres_pool import Pool
 from portico.storage.postgres_statements import faults, read_faults
 
 _Asked = list[tuple[Any, asyncio.Future[Any]]]
-"""What each caller asks for, and the future for its answer."""
+"""Questions, each with the future for its answer."""
 
 _Answer = Callable[[Any, Sequence[Any]], Awaitable[Sequence[Any]]]
 """Answers all questions on a connection, in their order."""
 
 
-class _Line:
+class _Queue:
     """The callers of one kind of question, and how many tasks wait for a connection for them."""
 
-    __slots__ = ("asked", "coming")
+    __slots__ = ("asked", "tasks")
 
     def __init__(self) -> None:
         self.asked: _Asked = []
-        self.coming = 0
+        self.tasks = 0
 
 
 class Batches:
@@ -35,59 +35,59 @@ class Batches:
         self._pool = pool
         self._largest = largest
         self._rounded = rounded
-        self._lines: dict[Hashable, _Line] = {}
+        self._queues: dict[Hashable, _Queue] = {}
         """The questions that are not sent yet, by kind."""
         self._running: set[asyncio.Task[None]] = set()
 
-    async def ask(self, line: Hashable, answer: _Answer, what: object) -> Any:
-        """The answer to `what`, from one call of `answer` for all callers with the same `line`. The
-        cancellation of a caller does not stop what was sent. Raises as `Reader.one`."""
-        told: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._lines.setdefault(line, _Line()).asked.append((what, told))
-        self._come(line, answer)
-        return await told  # keeps no reference to the answers of other callers
+    async def ask(self, kind: Hashable, answer: _Answer, question: object) -> Any:
+        """The answer to `question`, from one call of `answer` for all callers with the same `kind`.
+        The cancellation of a caller does not stop what was sent. Raises as `Reader.one`."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._queues.setdefault(kind, _Queue()).asked.append((question, future))
+        self._start_tasks(kind, answer)
+        return await future  # keeps no reference to the answers of other callers
 
-    def _come(self, line: Hashable, answer: _Answer) -> None:
+    def _start_tasks(self, kind: Hashable, answer: _Answer) -> None:
         """Starts as many tasks that wait for a connection as the waiting callers need: with one for
         all, they would wait longer than if each waited by itself."""
-        one = self._lines[line]
-        while one.coming * self._largest < len(one.asked):
-            one.coming += 1
-            task = asyncio.create_task(self._run(line, answer))
+        queue = self._queues[kind]
+        while queue.tasks * self._largest < len(queue.asked):
+            queue.tasks += 1
+            task = asyncio.create_task(self._run(kind, answer))
             self._running.add(task)
             task.add_done_callback(self._running.discard)
-        if not one.coming:
-            del self._lines[line]
+        if not queue.tasks:
+            del self._queues[kind]
 
-    async def _run(self, line: Hashable, answer: _Answer) -> None:
+    async def _run(self, kind: Hashable, answer: _Answer) -> None:
         asked: _Asked | None = None
         try:
             with faults():
                 async with self._pool.connection() as connection:
-                    asked = self._take(line, answer, rounded=self._rounded)
-                    whats = [what for what, _ in asked]
-                    answers = await answer(connection, whats) if whats else []
+                    asked = self._take(kind, answer, rounded=self._rounded)
+                    questions = [question for question, _ in asked]
+                    answers = await answer(connection, questions) if questions else []
         except BaseException as error:  # every waiting caller gets it, whatever it is
-            for _, told in self._take(line, answer) if asked is None else asked:
-                if not told.done():
-                    told.set_exception(error)
+            for _, future in self._take(kind, answer) if asked is None else asked:
+                if not future.done():
+                    future.set_exception(error)
             if not isinstance(error, Exception):
                 raise
         else:
-            for (_, told), found in zip(asked, answers, strict=True):
-                if not told.done():
-                    told.set_result(found)
+            for (_, future), found in zip(asked, answers, strict=True):
+                if not future.done():
+                    future.set_result(found)
 
-    def _take(self, line: Hashable, answer: _Answer, *, rounded: bool = False) -> _Asked:
+    def _take(self, kind: Hashable, answer: _Answer, *, rounded: bool = False) -> _Asked:
         """Takes the callers that asked first, to be answered now; later callers are answered later.
         Leaves out callers that were cancelled."""
-        one = self._lines[line]
-        waiting = [each for each in one.asked if not each[1].done()]
+        queue = self._queues[kind]
+        waiting = [each for each in queue.asked if not each[1].done()]
         size = min(len(waiting), self._largest)
         if rounded and size:
             size = 1 << size.bit_length() - 1
-        one.asked, one.coming = waiting[size:], one.coming - 1
-        self._come(line, answer)
+        queue.asked, queue.tasks = waiting[size:], queue.tasks - 1
+        self._start_tasks(kind, answer)
         return waiting[:size]
 
 

@@ -15,7 +15,7 @@ import asyncpg
 from portico.domain.store_urls import read_store_url
 
 CONNECT_SECONDS = 3.0
-AGAIN_SECONDS = 0.25
+RETRY_SECONDS = 0.25
 """How long until a host that refused is asked again, while another host is silent."""
 
 OTHERS_SECONDS = 0.5
@@ -75,14 +75,14 @@ class NotPrimary(OSError):
     """A server answers but does not take writes."""
 
 
-def _is_news(record: logging.LogRecord) -> bool:
+def _is_worth_logging(record: logging.LogRecord) -> bool:
     """Whether to log a record of the event loop. When an attempt to connect is cancelled, the
     driver leaves a future with an error that is never retrieved, which means nothing."""
     error = record.exc_info[1] if record.exc_info else None
     return not (isinstance(error, ConnectionError) and str(error) == CUT_OFF)
 
 
-logging.getLogger("asyncio").addFilter(_is_news)
+logging.getLogger("asyncio").addFilter(_is_worth_logging)
 
 
 class _Server(NamedTuple):
@@ -124,20 +124,20 @@ class Hosts:
         if timeline and timeline != self._timeline:
             # A former primary may show data that its successor does not have.
             self._timeline = timeline
-            self._end(lambda one: 0 < one.timeline != timeline)
+            self._terminate(lambda one: 0 < one.timeline != timeline)
         return connection
 
     def timeline(self, connection: Any) -> int:
         """The timeline of a connection's server, which ends with a promotion; 0 for a standby."""
         return self._connected[connection].timeline
 
-    def leave(self, but: Any = None) -> None:
+    def disconnect(self, but: Any = None) -> None:
         """Ends all connections except those to the server of `but`. Callers that wait for an answer
         on them get an error at once."""
         place = self._connected[but].url if but in self._connected else None
-        self._end(lambda one: one.url != place)
+        self._terminate(lambda one: one.url != place)
 
-    def _end(self, is_left: Callable[["_Server"], bool]) -> None:
+    def _terminate(self, is_left: Callable[["_Server"], bool]) -> None:
         for connection, server in list(self._connected.items()):
             if is_left(server):
                 connection.terminate()
@@ -181,7 +181,7 @@ class Hosts:
             else:
                 silent.discard(url)
                 return found
-            await asyncio.sleep(AGAIN_SECONDS)
+            await asyncio.sleep(RETRY_SECONDS)
 
     async def _ask_primary(self, url: str, options: dict[str, Any]) -> tuple[int, Any]:
         """As `_ask`. Raises `NotPrimary` if the host is not the current primary."""

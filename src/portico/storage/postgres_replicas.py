@@ -88,7 +88,7 @@ class Log:
         """Records the primary's answer to `POSITION`."""
         self._seen.append((asked, timeline, position))
 
-    def least(self) -> tuple[int, int]:
+    def required(self) -> tuple[int, int]:
         """The timeline, and the position that a replica must have reached to show nothing older
         than `LAG_SECONDS`. Raises `Behind` if that is not known."""
         since = time.monotonic() - LAG_SECONDS
@@ -150,12 +150,12 @@ class Replica:
         """Ends all connections at once, without waiting for reads."""
         if self._watcher is not None:
             self._watcher.cancel()
-        self._hosts.leave()
+        self._hosts.disconnect()
         await asyncio.gather(self.short.close(), self.slow.close())
 
     async def _check(self, connection: Any) -> None:
         """Raises `Behind` if the current task must not read by this connection."""
-        timeline, position = self._log.least()
+        timeline, position = self._log.required()
         if (reader := acting_for.get()) is not None:
             position = max(position, await self._positions.of(reader))
         try:
@@ -177,7 +177,7 @@ class Replica:
             else:
                 self._reason = ""
                 self._word = await self._follow(connection)
-                self._hosts.leave()  # callers that wait for an answer read from the primary
+                self._hosts.disconnect()  # callers that wait for an answer read from the primary
             await asyncio.sleep(BEAT_SECONDS)
 
     async def _follow(self, connection: Any) -> str:
@@ -201,7 +201,7 @@ class Replica:
         if not timeline:
             return PRIMARY
         try:
-            wanted, position = self._log.least()
+            wanted, position = self._log.required()
         except Behind:
             return BEHIND
         return OK if timeline == wanted and self._position >= position else BEHIND

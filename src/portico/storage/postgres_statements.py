@@ -52,13 +52,13 @@ LOST = (
 """After these errors the outcome of a commit is unknown."""
 
 # A foreign key is among them: the row existed when it was read, so another transaction deleted it.
-_GOT_IN_THE_WAY = (
+_CONFLICTS = (
     asyncpg.SerializationError,
     asyncpg.DeadlockDetectedError,
     asyncpg.ForeignKeyViolationError,
 )
 
-_AWAY = "The database is busy or unreachable."
+_UNREACHABLE = "The database is busy or unreachable."
 _NO_WRITES = "The database accepts no writes; nothing was changed."
 
 
@@ -88,7 +88,7 @@ def faults() -> Iterator[None]:
         yield
     except asyncpg.UniqueViolationError as error:
         raise UniqueViolation from error
-    except _GOT_IN_THE_WAY as error:
+    except _CONFLICTS as error:
         raise Contended from error
     except asyncpg.DiskFullError as error:
         raise Unavailable(
@@ -108,7 +108,7 @@ def faults() -> Iterator[None]:
         raise Unavailable("The database refuses Portico's login.", 2, FAILING) from error
     except OUTAGES as error:
         why = "locked" if isinstance(error, asyncpg.LockNotAvailableError) else SILENT
-        raise Unavailable(_AWAY, 2, why) from error
+        raise Unavailable(_UNREACHABLE, 2, why) from error
     except asyncpg.ObjectNotInPrerequisiteStateError as error:  # from a standby
         raise Unavailable(_NO_WRITES, retry_after=2, why="read_only") from error
 
@@ -121,7 +121,7 @@ def read_faults() -> Iterator[None]:
         with faults():
             yield
     except Contended as error:
-        raise Unavailable(_AWAY, 2, SILENT) from error
+        raise Unavailable(_UNREACHABLE, 2, SILENT) from error
 
 
 class Statements:

@@ -49,7 +49,7 @@ def _table(sql: str) -> str:
     return found[1] if found else ""
 
 
-def _moved(by: int, place: re.Match[str]) -> str:
+def _renumbered(by: int, place: re.Match[str]) -> str:
     return f"${int(place[1]) + by}"
 
 
@@ -63,7 +63,7 @@ def _joined(statements: tuple[str, ...], demanded: tuple[bool, ...], *further: s
     before = 0
     for place, sql in enumerate(statements):
         text, names = positional(sql)
-        parts.append(f"part_{place} AS ({_PLACE.sub(partial(_moved, before), text)})")
+        parts.append(f"part_{place} AS ({_PLACE.sub(partial(_renumbered, before), text)})")
         before += len(names)
     asked = [
         f"demand({place}, EXISTS (SELECT FROM part_{place}))"
@@ -125,7 +125,7 @@ class Shared:
         if await self._inserts.ask(_shape(asked), self._together, (change, asked)):
             return
         async with self._pool.connection() as connection:
-            change.send(self._hosts.timeline(connection))
+            change.mark_sent(self._hosts.timeline(connection))
             await _run(connection, asked)
 
     async def _together(self, connection: Any, changes: Sequence[_Insert]) -> Sequence[bool]:
@@ -133,7 +133,7 @@ class Shared:
         Raises `LOST`."""
         try:
             for change, _ in changes:
-                change.send(self._hosts.timeline(connection))
+                change.mark_sent(self._hosts.timeline(connection))
             await _run(connection, *(asked for _, asked in changes))
         except LOST:
             raise
@@ -171,7 +171,7 @@ class Writes(Statements):
     async def connect(self) -> None:
         """Takes a connection from the pool."""
         self._connection = await self._stack.enter_async_context(self._pool.connection())
-        self._meet(self._hosts.timeline(self._connection))
+        self._require_timeline(self._hosts.timeline(self._connection))
         self._begun = not self._hosts.keeps_sessions  # then the pool has begun, and commits
 
     async def one(self, sql: str, params: Params = NOTHING) -> Row | None:
@@ -214,27 +214,27 @@ class Writes(Statements):
             rows = await super().all(_NEXT_IDS, {"table": table, "count": count})
             return [row[0] for row in rows]
         timeline, ids = await self._shared.next_ids(table, count)
-        self._meet(timeline)
+        self._require_timeline(timeline)
         return ids
 
     async def commit(self) -> None:
         """Commits the transaction."""
         if self._last and self._connection is None:
             if all(_ADDS.match(sql) for sql, _, _ in self._last.values()):
-                await self._shared.insert(self, self._take())
+                await self._shared.insert(self, self._take_last())
             else:
                 await self.connect()
         if self._last:
             self.committing = not self._begun
-            await _run(self._connection, self._take())
+            await _run(self._connection, self._take_last())
         self.committing = True
         transaction, self._transaction = self._transaction, None  # also if the commit fails
         if transaction is not None:
             await transaction.commit()
 
-    def send(self, timeline: int) -> None:
-        """Notes that the whole change is being sent to a server. Raises as `_meet`."""
-        self._meet(timeline)
+    def mark_sent(self, timeline: int) -> None:
+        """Notes that the whole change is being sent to a server. Raises as `_require_timeline`."""
+        self._require_timeline(timeline)
         self.committing = True
 
     async def undo(self) -> None:
@@ -254,13 +254,13 @@ class Writes(Statements):
                 raise
             self._transaction, self._begun = transaction, True
         if self._last:
-            await _run(self._connection, self._take())
+            await _run(self._connection, self._take_last())
 
-    def _take(self) -> Sequence[_Last]:
+    def _take_last(self) -> Sequence[_Last]:
         asked, self._last = [*self._last.values()], {}
         return asked
 
-    def _meet(self, timeline: int) -> None:
+    def _require_timeline(self, timeline: int) -> None:
         """Raises `Contended` if ids were assigned by a former primary: its successor may assign
         them again."""
         if self._timeline not in (None, timeline):

@@ -26,7 +26,7 @@ from portico.storage.listing import (
 from portico.storage.parts import Version
 from portico.storage.table import Table
 
-Totals = dict[object, int]
+Counts = dict[object, int]
 """The counts of one version of the products, by `_counted`."""
 
 _MARKS = {"active": "a", "archived": "r", "draft": "d"}
@@ -97,14 +97,14 @@ class ProductSearch:
         self._count_limit = count_limit
         self._countable = NEWEST if count_limit is None else count_limit
         self._rare = min(_RARE, self._countable)
-        self._totals: Totals = {}
-        self._totals_version: Version | None = None
+        self._counts: Counts = {}
+        self._counts_version: Version | None = None
         self._in_blocks = self._engine == "postgres" and count_limit is None
         self._blocks = {
             source: BlockTotals("products", source, _ID["postgres"])
             for source in ("product_words", _JOINED["postgres"])
         }
-        self._last: dict[object, Total] = {}
+        self._last_totals: dict[object, Total] = {}
         """The last total of each query, of whatever version of the products."""
 
     async def add(self, tx: Transaction, product: Product) -> None:
@@ -175,7 +175,7 @@ class ProductSearch:
             found_in: list[int] = []
             tier_behind, below = map(int, behind or (0, NEWEST))
             skip, before = 0 if behind else offset, 0
-            count = partial(self._count, reader, await self._follow(reader))
+            count = partial(self._count, reader, await self._current_counts(reader))
             counted = await count(within[-1], further, params)
             total = min(counted, self._countable)
             exact = counted == total
@@ -224,8 +224,8 @@ class ProductSearch:
 
         async def read(reader: Reader) -> Beginning[Product]:
             rows: list[Row] = []
-            totals = await self._follow(reader)
-            known = totals.get(_counted(within[-1], further, params))
+            counts = await self._current_counts(reader)
+            known = counts.get(_counted(within[-1], further, params))
             for query in tiers:
                 if len(rows) < limit:
                     bounds = {"query": query, "limit": limit - len(rows), "offset": 0}
@@ -253,28 +253,28 @@ class ProductSearch:
         )
         return [row[0] for row in rows]
 
-    async def _follow(self, reader: Reader) -> Totals:
+    async def _current_counts(self, reader: Reader) -> Counts:
         """The counts of the version of the products that `reader` sees; drops the counts of any
         other version."""
         [(version,)] = await reader.all(_VERSION.format(version=VERSION[self._engine]))
-        if version != self._totals_version or len(self._totals) >= CACHED_TOTALS:
-            self._totals, self._totals_version = {}, version
-        return self._totals
+        if version != self._counts_version or len(self._counts) >= CACHED_TOTALS:
+            self._counts, self._counts_version = {}, version
+        return self._counts
 
     async def _count(
-        self, reader: Reader, totals: Totals, query: str, further: str | None, params: Params
+        self, reader: Reader, counts: Counts, query: str, further: str | None, params: Params
     ) -> int:
         """How many products match a query, up to one above the limit; counted once per version of
         the products."""
         key = _counted(query, further, params)
-        if key not in totals:
+        if key not in counts:
             values = {**params, "query": query}
             if self._in_blocks:
-                totals[key] = await self._count_blocks(reader, key, further, values)
+                counts[key] = await self._count_blocks(reader, key, further, values)
             else:
                 count = counting(self._matches(further), self._count_limit)
-                totals[key] = (await reader.all(count, values))[0][0]
-        return totals[key]
+                counts[key] = (await reader.all(count, values))[0][0]
+        return counts[key]
 
     async def _count_blocks(
         self, reader: Reader, key: object, further: str | None, params: Params
@@ -282,7 +282,7 @@ class ProductSearch:
         """As `_count`, starting from the last total; `params` include the query."""
         source, where = self._source(further)
         blocks = self._blocks[source]
-        last, total = self._last.get(key), None
+        last, total = self._last_totals.get(key), None
         if last is not None and last.number > _RARE:
             check, known = blocks.check(where, last)
             (row,) = await reader.all(check, {**params, **known})
@@ -290,7 +290,7 @@ class ProductSearch:
         if total is None:
             (row,) = await reader.all(blocks.count(where), params)
             total = blocks.counted(row, last)
-        remember(self._last, key, total, min(CACHED_TOTALS, CACHED_BLOCKS // total.weight))
+        remember(self._last_totals, key, total, min(CACHED_TOTALS, CACHED_BLOCKS // total.weight))
         return total.number
 
     def _source(self, further: str | None) -> tuple[str, str]:

@@ -168,7 +168,7 @@ class SqliteDatabase:
         seen = 0
         while True:
             await asyncio.sleep(WATCH_SECONDS)
-            self._file.look()
+            self._file.check()
             with contextlib.suppress(Unavailable):
                 seen, before = self.version(), seen
                 if seen != before:
@@ -341,7 +341,7 @@ class SqliteDatabase:
             failure = translated(error, self._path) if isinstance(error, OUTAGES) else error
             self._fail(group, failure)
         else:
-            if not self._file.look():
+            if not self._file.check():
                 self._fail(group, Unknown())  # it may have been moved before or after the commit
             elif not group.committed.done():
                 group.committed.set_result(None)

@@ -86,11 +86,11 @@ class OpenedFile:
         self._opened = {file: file.stat() for file in files_of(path)}
         self._aside = {file: _aside(file, path) for file in self._opened if file != path}
         self._missing: Path | None = None
-        self._looking = Lock()
+        self._checking = Lock()
 
     def require(self) -> None:
         """Raises `Unavailable` if the file is missing."""
-        if not self.look():
+        if not self.check():
             raise Unavailable(
                 "The database's file is gone; nothing was changed.", retry_after=30, why="gone"
             )
@@ -100,13 +100,13 @@ class OpenedFile:
         self.require()
         return connect(self.path)
 
-    def look(self) -> bool:
+    def check(self) -> bool:
         """Whether all files are there, as far as that can be determined; logs once if not. Takes
         some microseconds."""
-        with self._looking:
-            return self._look()
+        with self._checking:
+            return self._check()
 
-    def _look(self) -> bool:
+    def _check(self) -> bool:
         try:
             missing = self._first_missing()
             aside = self._move_aside() if missing == self.path else []
@@ -127,9 +127,9 @@ class OpenedFile:
         return missing is None
 
     def _first_missing(self) -> Path | None:
-        return next((file for file in self._opened if not self._finds(file, file)), None)
+        return next((file for file in self._opened if not self._is_at(file, file)), None)
 
-    def _finds(self, file: Path, at: Path) -> bool:
+    def _is_at(self, file: Path, at: Path) -> bool:
         """Whether the opened `file` is now `at` this path. Raises `OSError` if that is unknown."""
         try:
             return os.path.samestat(at.stat(), self._opened[file])
@@ -139,11 +139,11 @@ class OpenedFile:
     def _move_aside(self) -> list[str]:
         """If another file took this one's place, moves this one's log and shared memory aside.
         Returns their new paths."""
-        if not self.path.exists() or self._finds(self.path, self.path):
+        if not self.path.exists() or self._is_at(self.path, self.path):
             return []
-        beside = [file for file in self._aside if self._finds(file, file)]
+        beside = [file for file in self._aside if self._is_at(file, file)]
         moved = [str(self._aside[file]) for file in beside if _renamed(file, self._aside[file])]
-        if self._finds(self.path, self.path):  # it was put back meanwhile
+        if self._is_at(self.path, self.path):  # it was put back meanwhile
             self._move_back()
             return []
         return moved
@@ -151,7 +151,7 @@ class OpenedFile:
     def _move_back(self) -> None:
         """Moves back the files that were moved aside, unless others are in their place."""
         for file, aside in self._aside.items():
-            if self._finds(file, aside) and not file.exists():
+            if self._is_at(file, aside) and not file.exists():
                 _renamed(aside, file)
 
 
@@ -193,7 +193,7 @@ def opened(path: Path, *, makes: bool) -> tuple[apsw.Connection, apsw.Connection
         )
     if makes:
         require_no_rest(path)
-    _require_log(path)
+    _require_no_log_aside(path)
     try:
         reader = connect(path, cache_kib=32768, makes=makes)
         writer = connect(path)
@@ -213,7 +213,7 @@ def require_no_rest(path: Path) -> None:
         )
 
 
-def _require_log(path: Path) -> None:
+def _require_no_log_aside(path: Path) -> None:
     """Raises `Unavailable` if the file's log was moved aside and not moved back."""
     log = _beside(path, "wal")
     with suppress(FileNotFoundError):
@@ -230,8 +230,8 @@ def _unopened(path: Path, error: apsw.Error) -> Unavailable:
     SQLite reports an I/O error, as for a broken disk."""
     length = len(os.fsencode(path.resolve()))
     if length > LONGEST_PATH:
-        told = f"its path has {length} bytes, and SQLite permits {LONGEST_PATH}"
-        return Unavailable(f"{path} cannot be opened: {told}.")
+        reason = f"its path has {length} bytes, and SQLite permits {LONGEST_PATH}"
+        return Unavailable(f"{path} cannot be opened: {reason}.")
     if isinstance(error, apsw.CantOpenError) and is_empty(path):
         found = f"{path} is empty" if path.exists() else f"There is no {path}"
         return Unavailable(f"{found}: {_PUT_BACK}")
