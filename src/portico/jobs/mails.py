@@ -175,7 +175,7 @@ class SendMails:
             if self._env.clock() >= end:
                 reason = "it has waited too long"
             elif waiting is None:
-                reason, again = "this server cannot decrypt it", self._next(mail, end)
+                reason, again = "this server cannot read it", self._next(mail, end)
             elif waiting.ask is not None:
                 await _WRITERS[waiting.ask.purpose](self._env, waiting.ask, mail)
             elif waiting.letter is not None and await self._is_there(waiting.letter.user_id):
