@@ -103,7 +103,7 @@ def test_an_installation_starts_over_with_another_secret(given: Given) -> None:
         assert (code, line.startswith("Stop the server first: it is process ")) == (1, True)
     for command in ("serve", "secret reencrypt"):
         code, line = given(NEW).refused(*command.split())
-        assert (code, line.endswith("start over with portico secret reset.")) == (1, True)
+        assert (code, line.endswith("over with portico secret reset.")) == (1, True)
     made = given(NEW).told("secret", "reset")["signing_keys"]
     for environment, kid in made.items():
         option = ["--sandbox"] if environment == "sandbox" else []

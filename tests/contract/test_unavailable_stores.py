@@ -229,7 +229,7 @@ async def test_who_may_have_used_up_a_refresh_token_is_told_to_sign_in_where_it_
 
         answer = await again()
         assert answer.status_code == 503
-        assert "is unknown. Where a repeat is refused, sign in again." in answer.text
+        assert "is unknown. If a repeat is refused, sign in again." in answer.text
         for _ in range(1_000):
             answer = await again()
             if answer.status_code != 503:

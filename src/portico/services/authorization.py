@@ -69,7 +69,9 @@ async def grant_code(env: Environment, wanted: ConsentRequest, proof: Proof, by:
         user = await change.lock(env.users, by.actor.user_id or 0)
         client = await change.lock(env.clients, wanted.client.id)
         if user is None or user.suspended_at is not None or client is None:
-            raise Refused("invalid_request", "This account or this application is gone.")
+            raise Refused(
+                "invalid_request", "This account was suspended, or it or the application deleted."
+            )
         granted = Code(
             client_row_id=client.id,
             user_id=user.id,
@@ -136,9 +138,9 @@ async def _spend(
     if now >= code.expires_at:
         raise Refused("invalid_grant", _INVALID)
     if exchange.redirect_uri != code.redirect_uri:
-        raise Refused("invalid_grant", "The redirect_uri is not the one that the code was for.")
+        raise Refused("invalid_grant", "The code was issued for another redirect_uri.")
     if not verified(code.code_challenge, exchange.verifier):
-        raise Refused("invalid_grant", "The code_verifier does not belong to this code.")
+        raise Refused("invalid_grant", "The code_verifier does not match this code.")
     change.told_elsewhere()  # when the user gave the consent
     grant = await env.grants.insert(
         change.tx,

@@ -81,7 +81,7 @@ async def read_request(
     first = {name: value for name, value in reversed(known) if value}
     for name in ("client_id", "redirect_uri"):
         if [one for one, _ in known].count(name) != 1 or name not in first:
-            raise Refused("invalid_request", f"{name} must be sent, once.")
+            raise Refused("invalid_request", f"{name} must be sent exactly once.")
     client = await env.clients.by_client_id(first["client_id"])
     if client is None:
         raise Refused("invalid_client", "There is no application with this client_id.")
@@ -123,7 +123,7 @@ def _check(known: Sequence[tuple[str, str]], first: Mapping[str, str]) -> None:
     if any(len(value) > MAX_LENGTH for name, value in first.items() if name != "id_token_hint"):
         raise Refused("invalid_request", f"A parameter is longer than {MAX_LENGTH} characters.")
     if not all(map(str.isprintable, first.values())):
-        raise Refused("invalid_request", "A parameter holds a character that cannot be seen.")
+        raise Refused("invalid_request", "A parameter contains a character that is not printable.")
     for name, error in (
         ("request", "request_not_supported"),
         ("request_uri", "request_uri_not_supported"),

@@ -72,7 +72,7 @@ async def register_client(
 
     async def work(change: Change) -> Registered:
         if owner is not None and await change.lock(env.users, owner.id) is None:
-            raise NotFound("The owner's account is gone.")
+            raise NotFound("The owner's account was deleted.")
         client = Client(
             id=0,
             client_id=client_id,
@@ -148,7 +148,7 @@ async def authenticate_client(env: Environment, client_id: str, secret: str | No
         raise Refused("invalid_client", _UNKNOWN)
     if client.secret_hash is None:
         if secret:
-            raise Refused("invalid_client", "This client is public: it has no secret to send.")
+            raise Refused("invalid_client", "This client is public: do not send a secret.")
         return client
     if not secret or not compare_digest(client.secret_hash, digest(secret)):
         raise Unproven(client)

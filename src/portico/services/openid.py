@@ -192,9 +192,8 @@ class RelyingParty:
         except _Bad as error:
             log.warning("%s signed nobody in: %s", provider.name, error)
             raise NotAccepted(
-                f"What {provider.label} has answered is not as it should be, so nobody was signed"
-                " in. Try again; if it happens again, tell your administrator, who finds in the log"
-                " what was wrong."
+                f"The answer of {provider.label} was not valid, so you were not signed in. Try"
+                " again; if it happens again, tell your administrator: the log says what was wrong."
             ) from None
         except Unfetched as error:
             raise _away(provider, error) from None
@@ -255,15 +254,15 @@ class RelyingParty:
         bearer = {"authorization": f"Bearer {_header_safe(tokens.access_token)}"}
         facts = _read(await self._fetcher.get(endpoint, bearer), _Facts)
         if facts.sub != claims.sub:  # OpenID Connect Core §5.3.2
-            raise _Bad("its userinfo is of somebody else")
+            raise _Bad("its userinfo is about another subject")
         return facts
 
 
 def _away(provider: Provider, error: Exception) -> Unavailable:
     log.warning("%s cannot be asked: %s", provider.name, error)
     return Unavailable(
-        f"{provider.label} does not answer as it should, so nobody can be signed in by it at the"
-        " moment. Try again in a while, or sign in another way.",
+        f"{provider.label} does not respond as it should, so you cannot sign in with it at the"
+        " moment. Try again later, or sign in another way.",
         30,
     )
 
@@ -281,7 +280,7 @@ def _check_issuer(provider: Provider, metadata: _Metadata, answer: Answer) -> No
     """The issuer of the answer is the provider that was asked (RFC 9207 §2.4)."""
     wanted = metadata.authorization_response_iss_parameter_supported
     if (answer.iss or wanted) and answer.iss != provider.issuer:
-        raise _Bad(f"the answer is {answer.iss!r:.200}'s")
+        raise _Bad(f"the answer has the issuer {answer.iss!r:.200}")
 
 
 def _check_claims(provider: Provider, claims: _Claims, nonce: str, now: int) -> None:
@@ -296,7 +295,7 @@ def _check_claims(provider: Provider, claims: _Claims, nonce: str, now: int) -> 
     if not now / SECOND < claims.exp + SKEW:
         raise _Bad("its ID token has expired")
     if not compare_digest(claims.nonce.encode(), nonce.encode()):
-        raise _Bad("its ID token is of another visit")
+        raise _Bad("its ID token has another nonce")
 
 
 def _check_seen(metadata: _Metadata, claims: _Claims, since: int) -> None:
@@ -307,14 +306,14 @@ def _check_seen(metadata: _Metadata, claims: _Claims, since: int) -> None:
     if seen is None and not (isinstance(listed, list) and "auth_time" in listed):
         return
     if not isinstance(seen, int | float):
-        raise _Bad("its ID token does not tell when they were seen")
+        raise _Bad("its ID token has no valid auth_time")
     if seen + SKEW < since // SECOND:
-        raise _Bad("it has not seen them anew")
+        raise _Bad("it did not authenticate the user again")
 
 
 def _person(facts: _Facts) -> Person:
     if not 1 <= len(facts.sub) <= 255 or text_fault(facts.sub):
-        raise _Bad("its subject is none")
+        raise _Bad("its sub is not valid")
     try:
         address = email(facts.email) if isinstance(facts.email, str) else ""
     except BrokenRule:
@@ -381,5 +380,5 @@ def _decoded(body: bytes, shape: type[T]) -> T:
 
 def _header_safe(text: str) -> str:
     if not text.isascii() or not text.isprintable():
-        raise _Bad("its access token is none")
+        raise _Bad("its access token is not valid in a header")
     return text

@@ -36,8 +36,8 @@ from portico.services.ways_in import keep_a_way_in, tell_of_ways_in
 from portico.storage.database import UniqueViolation
 
 _LOST = (
-    "This sign-in was not begun in this browser, took longer than ten minutes, or was finished"
-    " before. Begin it again."
+    "This sign-in was not started in this browser, took longer than ten minutes, or is already"
+    " finished. Start again."
 )
 
 _AGAIN = "again_"
@@ -108,8 +108,8 @@ async def end_visit(
         if visit.user_id is None:
             await note_refusal(env, await _user(env, provider, person), "provider", by)
         raise NotAccepted(
-            f"{person.email or 'This account'} may not sign in here by {provider.label}: it takes a"
-            f" verified e-mail of {' or '.join(provider.domains)}."
+            f"{person.email or 'This account'} may not sign in here with {provider.label}: that"
+            f" needs a verified e-mail at {' or '.join(provider.domains)}."
         )
     if visit.user_id is not None:
         return Known(person, None, visit, again)
@@ -129,8 +129,8 @@ async def await_link(env: Environment, provider: Provider, known: Known, by: By)
     person = known.person
     if not person.email:
         raise NotAccepted(
-            f"No account here is linked to this one of {provider.label}, which tells no e-mail."
-            " Sign in as before, and link it under Sign-in security."
+            f"No account here is linked to this account of {provider.label}, which gave no e-mail."
+            " Sign in another way, then link it under Sign-in security."
         )
     secret = mint("", env.random)
     target = known.visit.target
@@ -197,7 +197,7 @@ async def unlink(env: Environment, user_id: int, link_id: int, by: By) -> None:
         links = await env.providers.links_of(user_id, change.tx)
         found = next((one for one in links if one.id == link_id), None)
         if found is None:
-            raise NotFound("There is no such link: it was removed meanwhile.")
+            raise NotFound("There is no such link; it may have been removed.")
         await env.providers.remove_link(change.tx, user_id, link_id)
         await keep_a_way_in(env, change, user)
         await env.factors.delete_pending_of_user(change.tx, user_id)
@@ -291,8 +291,8 @@ def _name(person: Person) -> str:
 def _denied(provider: Provider, error: str) -> str:
     if error == "access_denied":
         return f"{provider.label} was not allowed to sign you in here. Nothing was changed."
+    told = error if error.replace("_", "").isalnum() and len(error) < 50 else "an error"
     return (
-        f"{provider.label} has signed nobody in, and does not say more than"
-        f" {error if error.replace('_', '').isalnum() and len(error) < 50 else 'an error'}. Try"
-        " again, or sign in another way."
+        f"{provider.label} did not sign you in and reported {told}. Try again, or sign in another"
+        " way."
     )

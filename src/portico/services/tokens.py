@@ -40,7 +40,7 @@ def good_for_one_use() -> Iterator[None]:
     try:
         yield
     except Unknown as error:
-        raise Unknown("Where a repeat is refused, sign in again.") from error
+        raise Unknown("If a repeat is refused, sign in again.") from error
 
 
 class Pair(NamedTuple):
