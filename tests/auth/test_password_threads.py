@@ -148,7 +148,7 @@ async def test_threads_that_cannot_begin_are_told_and_tried_again(
     with monkeypatch.context() as full:
         full.setattr("threading.Thread.start", no_place)
         for _ in range(QUEUE + 1):
-            with pytest.raises(Unavailable, match="No password can be checked now"):
+            with pytest.raises(Unavailable, match="Passwords cannot be checked now"):
                 await passwords.hash("word")
     assert await passwords.verify("word", await passwords.hash("word"))
     passwords.close()
@@ -196,5 +196,5 @@ def test_no_password_is_wrong_because_the_system_gives_no_memory() -> None:
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_MEMORY], capture_output=True, text=True, check=False
     )
-    told = "There is no memory to check a password with.\n"
+    told = "There is not enough memory to check a password.\n"
     assert (done.stdout, done.stderr) == (f"{told}{told}True False\n", "")

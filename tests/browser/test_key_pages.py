@@ -186,7 +186,7 @@ async def test_a_rotated_key_and_its_successor_both_work(desk: Desk, owner: Pers
         assert (status_of(desk, key), status_of(desk, successor)) == (200, 200)
         await page.goto(f"{desk.origin}{asks}")
         await page.get_by_role("button", name="Rotate key").click()
-        await expect(page.get_by_role("alert")).to_contain_text("rotated already")
+        await expect(page.get_by_role("alert")).to_contain_text("already rotated")
 
 
 async def test_the_sandbox_makes_test_keys_for_a_mirror_of_the_account(desk: Desk) -> None:

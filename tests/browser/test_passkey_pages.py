@@ -127,14 +127,14 @@ async def test_a_passkey_that_is_not_used_as_it_should_be_opens_nothing(desk: De
         replayed = parse_qs((await sent.value).post_data)["credential"][0]
         await begin()
         await page.evaluate(SENDS, replayed)
-        await is_told("This passkey did not work here")
+        await is_told("This passkey was not accepted")
 
         (passkey,) = (await device.send("getCredentials"))["credentials"]
         await device.send("removeCredential", credentialId=passkey["credentialId"])
         await device.send("addCredential", credential={**passkey, "signCount": 0})
         await begin()
         await use.click()
-        await is_told("This passkey did not work here")
+        await is_told("This passkey was not accepted")
 
 
 async def test_a_new_passkey_is_kept_once_its_maker_has_proved_themselves(desk: Desk) -> None:

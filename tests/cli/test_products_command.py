@@ -143,7 +143,7 @@ def test_rows_with_ids_change_products_and_the_faulty_ones_are_told(
     assert done.stderr == (
         "line 3: status cannot change from active to draft\n"
         "line 4: id must be the id of a product; there is no product 9007199254740991\n"
-        "line 6: id is that of an earlier row too: leave one of them out\n"
+        "line 6: id is also in an earlier row: remove one of the two\n"
     )
     after = on_each.get(f"/products/{before['id']}").json["data"]
     if strict:
@@ -177,7 +177,7 @@ def test_a_row_that_was_copied_from_a_faulty_one_changes_nothing(
 
     assert done.stderr == (
         "line 1: price must not be negative\n"
-        "line 2: id is that of an earlier row too: leave one of them out\n"
+        "line 2: id is also in an earlier row: remove one of the two\n"
     )
     assert on_each.get(f"/products/{product['id']}").json["data"]["price"] == product["price"]
 

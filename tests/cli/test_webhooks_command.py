@@ -205,7 +205,7 @@ def test_one_too_many_is_refused(installation: Installation) -> None:
 
     code, line = installation.refused(*words)
 
-    assert (code, line) == (1, f"There are {MOST_WEBHOOKS} webhooks, the most there can be.")
+    assert (code, line) == (1, f"There are already {MOST_WEBHOOKS} webhooks; delete one first.")
 
 
 def test_deliveries_are_shown_the_newest_first_with_what_was_answered(

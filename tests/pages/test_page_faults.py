@@ -123,7 +123,7 @@ async def test_a_link_that_a_newer_one_has_replaced_leads_to_that(api: Api) -> N
             links.append((await post.link()).removeprefix(DASHBOARD))
         older, latest = [await somebody.get(link) for link in links]
         assert (older.status_code, latest.status_code) == (410, 200)
-        assert "a newer one was made since: open the latest one" in said(older)
+        assert "was replaced by a newer one: open the latest one" in said(older)
 
 
 async def test_signing_in_for_an_application_names_it(api: Api) -> None:

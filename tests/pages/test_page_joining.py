@@ -138,7 +138,7 @@ async def test_who_has_an_account_by_now_is_led_to_it_by_the_link_to_another(api
         async with api.unchanged():
             refused = await guest.send(path, fields)
         assert refused.status_code == 409
-        assert said(refused).startswith("There is an account with this e-mail: sign in to it")
+        assert said(refused).startswith("There already is an account with this e-mail")
         assert "<form" not in refused.text
 
 
@@ -258,7 +258,7 @@ async def test_a_link_for_signing_up_that_is_not_the_latest_leads_to_that_or_ano
         pages.append((await post.link()).removeprefix(DASHBOARD))
     older, latest = [await guest.get(link) for link in pages]
     assert (older.status_code, latest.status_code) == (410, 200)
-    assert "a newer one was made since: open the latest one" in said(older)
+    assert "was replaced by a newer one: open the latest one" in said(older)
     assert "invitation" not in said(older)
     another = 'href="/dashboard/sign-up">Create an account'
     assert another in older.text

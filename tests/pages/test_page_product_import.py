@@ -310,7 +310,7 @@ async def test_a_row_that_was_copied_with_its_id_is_told_and_changes_nothing(api
         f"{last - 1}",
         f"{last}",
     ]
-    assert "is that of an earlier row too" in page
+    assert "is also in an earlier row" in page
 
     await editor.post(path, do="store")
     assert heading(await settled(editor, path)).startswith(f"{SMALL.rows + 1} products stored")
@@ -327,7 +327,7 @@ async def test_a_row_that_was_copied_from_a_faulty_one_is_told_too(api: Api) -> 
     rows = lines({**own, "price": -1}, *between, {**own, "name": "Lamp 2"})
     _, page = await checked(editor, rows, update="yes")
     assert heading(page) == f"{SMALL.rows} rows can be imported, 2 rows cannot"
-    assert "is that of an earlier row too" in page
+    assert "is also in an earlier row" in page
 
 
 async def test_of_two_rows_for_a_product_that_the_file_has_just_made_the_later_is_faulty(
@@ -340,7 +340,7 @@ async def test_of_two_rows_for_a_product_that_the_file_has_just_made_the_later_i
     assert [(one.inserted, one.updated) for one in outcomes] == [(1, 0), (0, 1)]
     (refused,) = outcomes[1].refused
     assert refused.line == 3
-    assert refused.faults[0].message.startswith("is that of an earlier row too")
+    assert refused.faults[0].message.startswith("is also in an earlier row")
     product = await api.live.products.get(1)
     assert product is not None
     assert product.price == 20_000

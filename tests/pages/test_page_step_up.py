@@ -217,7 +217,7 @@ async def test_a_form_that_is_sent_again_is_carried_out_once(api: Api) -> None:
     assert (await somebody.send("/keys", sent)).status_code == 303
     again = await somebody.send("/keys", sent)
     assert again.status_code == 409
-    assert "done already" in said(again)
+    assert "already carried out" in said(again)
     assert 'value="Till"' in again.text, "what was typed is there"
     assert await keys(api) == 1
     second = await somebody.send("/keys", {**other, "current_password": PASSWORD})

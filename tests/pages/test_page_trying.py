@@ -228,7 +228,7 @@ async def test_a_session_left_open_tries_nothing_that_decides_on_access(
     async with api.unchanged():
         again = await admin.send("/sandbox/try", proof)
     assert again.status_code == 409
-    assert "done already" in said(again)
+    assert "already carried out" in said(again)
     assert outcome(await tried(admin, "read_me"))[1]["data"]["email"] == user.email
 
 

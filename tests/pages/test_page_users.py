@@ -217,7 +217,7 @@ async def test_no_admin_changes_their_own_role_or_plan(api: Api, changes: dict[s
     async with api.unchanged():
         refused = await admin.post(f"/users/{user.id}", version="*", **stored | changes)
     assert refused.status_code == 403
-    assert "Nobody changes their own role or plan" in refused.text
+    assert "You cannot change your own role or plan" in refused.text
 
 
 async def test_an_admin_gets_a_link_for_a_new_password_once(api: Api) -> None:

@@ -58,7 +58,7 @@ async def _set(env: Environment, email: str, by: By, **values: str) -> User:
         if user is None:
             raise NotFound(f"There is no user with the e-mail {email}.")
         if user.account_id is not None:
-            raise Conflict("This user mirrors a live account; change that.")
+            raise Conflict("This user mirrors a live account; change that account instead.")
         changed = msgspec.structs.replace(user, **values)
         if changed == user:
             return user

@@ -82,7 +82,9 @@ def _facts(env: Environment, key: ApiKey) -> dict[str, Any]:
 def permit(caller: Principal | None, user_id: int) -> None:
     """Raises `PermissionDenied` if there is a caller who may not manage this user's keys."""
     if caller is not None and caller.user_id != user_id and "admin" not in caller.scopes:
-        raise PermissionDenied("The keys of other users need the scope admin.", scope="admin")
+        raise PermissionDenied(
+            "Managing the keys of other users needs the scope admin.", scope="admin"
+        )
 
 
 async def _bounds(env: Environment, change: Change, owner: User | None) -> Bounds:
@@ -124,7 +126,7 @@ def _new_key(user_id: int, terms: Terms, secret: str, now: int) -> ApiKey:
 def permit_rotation(caller: Principal) -> None:
     """Raises `PermissionDenied` if the caller's credential is not an API key."""
     if caller.credential != "api_key":
-        raise PermissionDenied("Only an API key can be rotated: call this with the key itself.")
+        raise PermissionDenied("Only an API key can be rotated: send the key itself as credential.")
 
 
 async def rotate_key(env: Environment, caller: Principal, by: By) -> Rotation:
@@ -152,8 +154,8 @@ async def renew_key(env: Environment, key_id: int, by: By) -> Rotation:
         if end is None:
             await change.check()  # the caller's own key may have been revoked meanwhile
             if before.rotated_at is None:
-                raise Conflict("This key has ended; make another one.")
-            raise Conflict("This key was rotated already; use its successor.")
+                raise Conflict("This key has expired or was revoked; create another one.")
+            raise Conflict("This key was already rotated; use its successor.")
         terms = Terms(
             name=before.name,
             type=before.type,

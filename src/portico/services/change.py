@@ -41,7 +41,7 @@ TRIES = 4
 """How often to try a transaction that conflicts with others."""
 
 _REPEAT = "A repeat with the same Idempotency-Key is safe."
-_ENDED = "This credential ended while the request was under way; nothing was changed."
+_ENDED = "This credential expired or was revoked during the request; nothing was changed."
 
 
 class AnsweredBefore(Exception):

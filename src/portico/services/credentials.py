@@ -25,7 +25,7 @@ from portico.storage.parts import Part
 
 CACHED = 100_000
 
-_NOT_ONE = "This is not a credential of Portico's: check for a typo."
+_NOT_ONE = "This is not a Portico credential: check for a typo."
 _INVALID_KEY = "This API key is not valid."
 _INVALID_TOKEN = "This access token is not valid, has expired or was revoked."  # noqa: S105 - a message
 ENDED = "This session has ended; sign in again."
@@ -192,7 +192,7 @@ class Credentials:
         if key_type is None:
             raise AuthenticationRequired("This is not an API key: check for a typo.")
         if where := self._env.foreign.get(key_type):
-            raise AuthenticationRequired(f"A key of type {key_type} belongs to {where}.")
+            raise AuthenticationRequired(f"A key of type {key_type} is only valid at {where}.")
         owned = await self._env.api_keys.by_hash(digest(key))
         if owned is None:
             raise AuthenticationRequired(_INVALID_KEY)
@@ -222,7 +222,7 @@ class Credentials:
         if await self._env.signer.verify(token, audience=self._env.addresses.base, now=now):
             return
         if where := self._env.foreign.get(claimed_issuer(token) or ""):
-            raise AuthenticationRequired(f"This token belongs to {where}.")
+            raise AuthenticationRequired(f"This token is only valid at {where}.")
         raise AuthenticationRequired(_INVALID_TOKEN)
 
     async def _access_token(self, token: str, now: int, credential: Held) -> Principal:

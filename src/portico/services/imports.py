@@ -61,7 +61,7 @@ IDLE_PERIOD = 10.0
 
 _EVER = 2**63 - 1
 
-_COPIED = Fault("id", "is that of an earlier row too: leave one of them out")
+_COPIED = Fault("id", "is also in an earlier row: remove one of the two")
 
 
 Keep = Callable[[Change, Outcome], Awaitable[None]]
@@ -214,7 +214,7 @@ async def store_at_once(
             if applied.refused:
                 line = applied.refused[0].line
                 raise Conflict(
-                    f"The product of line {line} was changed meanwhile, and nothing was stored."
+                    f"The product of line {line} was changed meanwhile; nothing was stored."
                 )
             inserted, updated = inserted + len(batch.new), updated + len(applied.pairs)
             unchanged += applied.unchanged

@@ -30,7 +30,7 @@ from portico.storage.database import UniqueViolation
 from portico.storage.mails import Mail
 
 _USELESS = (
-    "This link has expired, was used or taken back, or a newer one was made since: open the latest"
+    "This link has expired, was used or revoked, or was replaced by a newer one: open the latest"
     " one, or ask for a new one."
 )
 
@@ -208,7 +208,7 @@ async def put(
             if before is None:
                 raise _missing(renews.id)
             if before != renews:
-                raise Conflict("Somebody has just invited them anew: look at that first.")
+                raise Conflict("Somebody else has just changed this invitation: load it again.")
         stored = await env.invitations.put(change.tx, digest(token), invitation)
         if stored is None:
             return None

@@ -75,9 +75,9 @@ async def lent_session(env: Environment, account: User, by: By) -> AsyncIterator
     secret = mint("", sandbox.random)
 
     async def lend(change: Change) -> int:
-        change.told_elsewhere()  # by what is done with it
+        change.told_elsewhere()  # by what the request does
         if await change.lock(sandbox.users, mirror.id) is None:
-            raise NotFound("This account is gone.")
+            raise NotFound("This account was deleted.")
         session = await sandbox.sessions.insert(
             change.tx,
             user_id=mirror.id,
@@ -114,7 +114,7 @@ async def _make(env: Environment, sandbox: Environment, account_id: int, by: By)
     # Read again: its e-mail may have been changed, and taken by another account.
     account = await env.users.get(account_id)
     if account is None:
-        raise NotFound("This account is gone.")
+        raise NotFound("This account was deleted.")
     namesake = await sandbox.users.by_email(account.email)
     if namesake is not None and namesake.account_id not in (None, account_id):
         await bring(env, namesake.account_id)
@@ -195,7 +195,7 @@ async def bring(env: Environment, account_id: int) -> None:
     try:
         await sandbox.change(SYSTEM, work)
     except UniqueViolation as error:
-        raise Unavailable("Another user got its e-mail in this moment; try again.") from error
+        raise Unavailable("Another user has just taken its e-mail; try again.") from error
 
 
 async def _make_way(sandbox: Environment, change: Change, mirror: User, email: str) -> int | None:

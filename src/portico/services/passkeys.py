@@ -50,7 +50,7 @@ _LONGEST_ID = 1023
 """The longest credential id, in bytes (WebAuthn §7.1)."""
 
 _TIME_BYTES, _RANDOM_BYTES = 8, 16
-_REFUSED = "This passkey did not work here, or it took too long: try again."
+_REFUSED = "This passkey was not accepted, or it took too long: try again."
 
 
 class Assertion(NamedTuple):
@@ -177,7 +177,7 @@ async def add_passkey(
     try:
         return await env.change(by, work)
     except UniqueViolation as error:
-        raise Conflict("This passkey is registered already.") from error
+        raise Conflict("This passkey is already registered.") from error
 
 
 async def check_assertion(env: Environment, answer: str, by: By) -> tuple[User, Assertion]:

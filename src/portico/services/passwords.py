@@ -92,7 +92,7 @@ class Threads:
                 threading.Thread(target=self._serve, name=self._name, daemon=True).start()
             except RuntimeError as error:
                 if self._missing == self._count:
-                    raise Unavailable("No password can be checked now.", retry_after=2) from error
+                    raise Unavailable("Passwords cannot be checked now.", 2) from error
             else:
                 self._missing -= 1
         self._jobs.put(job)  # type: ignore[arg-type]  # the threads do not use its result
@@ -191,4 +191,4 @@ class Passwords:
 
 
 def _no_memory() -> Unavailable:
-    return Unavailable("There is no memory to check a password with.", retry_after=2)
+    return Unavailable("There is not enough memory to check a password.", retry_after=2)

@@ -39,8 +39,8 @@ HANDED_HOURS = 24
 """How many hours a link is valid that an admin hands over."""
 
 _USELESS = (
-    "This link has expired, was used before, or a newer one was made since: open the latest one, or"
-    " ask for a new one. A new password or e-mail ends it too."
+    "This link has expired, was used before, or was replaced by a newer one: open the latest one,"
+    " or ask for a new one. A new password or e-mail also invalidates it."
 )
 
 
@@ -87,13 +87,13 @@ async def give_reset(env: Environment, user_id: int, by: By) -> HandedOver:
     `admin`.
     """
     if by.actor.user_id == user_id:
-        raise PermissionDenied("Your own password changes together with the current one.")
+        raise PermissionDenied("Change your own password with the current one, not with a link.")
     token = mint("", env.random)
 
     async def work(change: Change) -> HandedOver:
         user = await locked_user(env, change, user_id)
         if user.account_id is not None:
-            raise Conflict("This user mirrors a live account, and signs in with that.")
+            raise Conflict("This user mirrors a live account: reset the password of that account.")
         if user.suspended_at is not None:
             raise Conflict("This user is suspended: resume them first.")
         if user.role == "admin" and not by.may("admin"):
@@ -122,7 +122,7 @@ async def ask_new_email(env: Environment, user: User, email: str, current: str, 
     and `Unavailable` if too many mails wait.
     """
     if email == user.email:
-        message = "is your e-mail already"
+        message = "is already your e-mail"
         raise Invalid(f"This {message}.", [Fault("email", message)])
     await prove_password(env, user, current, by)
     await _write(env, user, NEW_EMAIL, by, to=email)

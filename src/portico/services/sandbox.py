@@ -72,7 +72,7 @@ async def reset(env: Environment, by: By) -> Filled:
     `ValueError` for `live`.
     """
     if env.mirror is not None:
-        raise ValueError("only the sandbox is ever reset")
+        raise ValueError("only the sandbox can be reset")
 
     async def work(change: Change) -> dict[str, int]:
         # Locked, so that everything created meanwhile, and its event, comes after the reset.
@@ -95,7 +95,7 @@ async def reset(env: Environment, by: By) -> Filled:
         filled = await env.change(by, work)
     except UniqueViolation as error:
         raise Conflict(
-            "A user with a sample's e-mail came in at the same moment; nothing was changed."
+            "A user with a sample's e-mail was created at the same time; nothing was changed."
         ) from error
     return Filled(**filled, mirrors=await env.users.count_mirrors())
 

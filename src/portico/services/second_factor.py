@@ -49,14 +49,14 @@ from portico.services.ways_in import tell_of_ways_in
 KIND = "authenticator"
 
 CODE_WANTED = (
-    "This account has a second factor: send otp, the code that its authenticator app shows, or a"
-    " recovery code."
-)
-WRONG_CODE = (
-    "This code is wrong, or was used before: type the one that the app shows now, or a recovery"
+    "This account has a second factor: send otp, the code from its authenticator app or a recovery"
     " code."
 )
-_STALE_PAGE = "This page is of another account or time: load it again."
+WRONG_CODE = (
+    "This code is wrong or was used before: enter the one that the app shows now, or a recovery"
+    " code."
+)
+_STALE_PAGE = "This page is out of date, or of another account: load it again."
 _OFF_STEPS = 20
 """While an app is set up, how many steps its clock may be off in either direction to be told so."""
 
@@ -154,7 +154,7 @@ async def add_authenticator(
     otherwise none. Raises `Conflict` if the user has an authenticator."""
     factors = await env.factors.of_user(user.id, change.tx)
     if factors.authenticator is not None:
-        raise Conflict("This account has an authenticator app already: remove that one first.")
+        raise Conflict("This account already has an authenticator app: remove it first.")
     new = Authenticator(
         id=0,
         user_id=user.id,
@@ -201,13 +201,13 @@ def read_enrolment(env: Environment, user_id: int, sealed: str, code: str, name:
     step = matching_step(secret, code, (now - 1, now))
     if step is not None:
         return Enrolment(secret, step, name, new_recovery_codes(env))
-    message = "This code is wrong: type the one that the app shows now."
+    message = "This code is wrong: enter the one that the app shows now."
     off = matching_step(secret, code, range(now - _OFF_STEPS, now + _OFF_STEPS + 1))
     if off is not None:
         minutes = counted(max(1, abs(off - now) * STEP_SECONDS // 60), "minute")
         message = (
             f"The clock of the app's device is {minutes} {'fast' if off > now else 'slow'}:"
-            " have it set by the network, then type the code that the app shows."
+            " set it from the network, then enter the code that the app shows."
         )
     raise Invalid(message, [Fault("otp", message)])
 
@@ -300,7 +300,7 @@ async def store_recovery_codes(
 def _opened(env: Environment, authenticator: Authenticator) -> str:
     secret = env.vault.open(authenticator.secret, sealed_as(authenticator.user_id))
     if secret is None:
-        raise Unavailable("This server's secret.key cannot read the account's second factor.")
+        raise Unavailable("This server's secret.key cannot decrypt the account's second factor.")
     return secret.decode()
 
 

@@ -96,12 +96,12 @@ async def _keep(
 
     async def work(change: Change) -> None:
         if await change.lock(env.users, user_id) is None:
-            raise NotFound("This account is gone.")
+            raise NotFound("This account was deleted.")
         await change.check()
         if most is not None:
             waiting = await env.shown_once.waiting(change.tx, user_id, now=change.now)
             if waiting >= most:
-                raise Conflict("Too many forms wait for you.")
+                raise Conflict("Too many of your forms are waiting; try again in an hour.")
         await env.shown_once.insert(
             change.tx,
             digest(token),

@@ -32,11 +32,12 @@ from portico.services.second_factor import (
 
 WRONG = "The e-mail or the password is wrong."
 PASSKEY_WANTED = (
-    "This account signs in by a passkey, on a page: here it would need an authenticator app too."
+    "This account signs in with a passkey, which works only on pages: add an authenticator app to"
+    " sign in here."
 )
 ENROL_FIRST = (
-    "This account must have a second factor and has none: set one up by signing in on a page, such"
-    " as the dashboard."
+    "This account must have a second factor but has none: sign in on a page, such as the dashboard,"
+    " to set one up."
 )
 
 
@@ -80,7 +81,7 @@ class StepGone(AuthenticationRequired):
     """The sign-in no longer waits for a second factor."""
 
     def __init__(self) -> None:
-        super().__init__("This took too long, or was done before: sign in again.")
+        super().__init__("This sign-in took too long or is already finished: sign in again.")
 
 
 async def check_password(env: Environment, attempt: Attempt) -> User:

@@ -28,7 +28,7 @@ async def ask_sign_up(env: Environment, email: str, by: By, language: str = "en"
     too many mails wait.
     """
     if not env.sign_up:
-        raise NotFound("Accounts are made by invitation here: ask an administrator.")
+        raise NotFound("Sign-up is off here: ask an administrator for an invitation.")
     if not may_sign_up(env, email):
         message = f"must be an address at {' or '.join(env.sign_up_domains)}"
         raise Invalid(f"The e-mail {message}.", [Fault("email", message)])

@@ -252,7 +252,7 @@ def another_secret() -> Unavailable:
     """The error for a database that was created with another secret."""
     return Unavailable(
         "The database was made with another secret than this host has. Set secret_key_file"
-        " (PORTICO_SECRET_KEY_FILE) or PORTICO_SECRET_KEY to the same secret, or put back secret.key"
+        " (PORTICO_SECRET_KEY_FILE) or PORTICO_SECRET_KEY to the same one, or put back secret.key"
         " in the data directory: another host or a backup has a copy. If there is no copy, start"
         " over with portico secret reset."
     )

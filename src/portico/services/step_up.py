@@ -24,8 +24,8 @@ WAITS = HOUR
 """How long a form waits for a proof, in milliseconds."""
 
 _DONE = (
-    "This was done already, or has waited for too long. Nothing was done now: send it again if you"
-    " want it once more."
+    "This form was already carried out, or has waited too long. Nothing was changed now: send it"
+    " again if you still want to."
 )
 
 
@@ -68,7 +68,7 @@ async def prove_by_passkey(
     `Conflict`."""
     found, assertion = await check_assertion(env, answer, by)
     if found.id != user.id:
-        raise AuthenticationRequired("This passkey is another account's.")
+        raise AuthenticationRequired("This passkey belongs to another account.")
     await _prove(env, user, session, token, found.password_hash, assertion, by)
 
 

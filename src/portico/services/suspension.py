@@ -19,7 +19,7 @@ async def suspend(env: Environment, user_id: int, by: By) -> User:
     the caller's own account, and for an admin without the scope `admin`.
     """
     if by.actor.user_id == user_id:
-        raise PermissionDenied("Nobody suspends themselves; ask another admin.")
+        raise PermissionDenied("You cannot suspend yourself; ask another admin.")
 
     async def work(change: Change) -> User:
         user = await _locked(env, change, user_id)
@@ -54,7 +54,7 @@ async def resume(env: Environment, user_id: int, by: By) -> User:
 async def _locked(env: Environment, change: Change, user_id: int) -> User:
     user = await locked_user(env, change, user_id)
     if user.account_id is not None:
-        raise Conflict("This user mirrors a live account, and is suspended with it.")
+        raise Conflict("This user mirrors a live account: suspend or resume that account instead.")
     if user.role == "admin" and not change.by.may("admin"):
         raise admins_only()
     return user

@@ -78,8 +78,8 @@ async def take_in(
 
 def _too_many() -> Conflict:
     return Conflict(
-        f"You have {MAX_WAITING} files here already, or on their way: import one of them, or"
-        " discard it."
+        f"You already have {MAX_WAITING} files here, including those being sent: import or discard"
+        " one first."
     )
 
 
@@ -104,7 +104,7 @@ async def _written(path: Path, account_id: int, chunks: AsyncIterable[bytes]) ->
     except OSError as error:
         raise Unavailable("The file could not be stored here.", 60) from error
     if not links:  # the upload paused for so long that a job deleted the file
-        raise Unavailable("The file took too long to come: send it again.", 1)
+        raise Unavailable("The file took too long to arrive: send it again.", 1)
     return size
 
 
@@ -117,7 +117,7 @@ async def begin_storing(env: Environment, upload_id: int, account_id: int, by: B
         if upload.state in ("storing", "stored"):
             return
         if upload.state != "checked":
-            raise Conflict("This file is not checked, so nothing of it can be stored.")
+            raise Conflict("This file has not been checked, so it cannot be stored.")
         await change.check()
         change.told_elsewhere()
         begun = {"state": "storing", "created_at": change.now, "seen_at": 0}
@@ -148,5 +148,5 @@ async def discard(env: Environment, upload_id: int, account_id: int, by: By) -> 
 async def _own(env: Environment, change: Change, upload_id: int, account_id: int) -> Upload:
     upload = await change.lock(env.uploads, upload_id)
     if upload is None or upload.account_id != account_id:
-        raise NotFound("This import is not here any more.")
+        raise NotFound("This import no longer exists.")
     return upload

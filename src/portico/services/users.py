@@ -38,7 +38,7 @@ Check = Callable[[User], None]
 
 _TAKEN = "A user with this e-mail exists already."
 _TAKEN_MEANWHILE = (
-    "There is an account with this e-mail: sign in to it, or ask for a new password for it."
+    "There already is an account with this e-mail: sign in to it, or reset its password."
 )
 
 
@@ -266,7 +266,7 @@ def permit(caller: Principal, user_id: int) -> None:
         if caller.narrow:
             # A user who gave an application some scopes did not give it their profile.
             raise PermissionDenied(
-                "A credential of some scopes alone needs write:users to change its user.",
+                "A credential with restricted scopes needs write:users to change its own user.",
                 scope="write:users",
             )
     if own and caller.role == "admin" and "admin" not in caller.scopes:
@@ -292,7 +292,7 @@ async def _permit_change(
     if new_role and user.role == "admin":
         await keep_an_admin(env, change, user.id)
     if caller.user_id == user.id and (new_role or changes.get("plan", user.plan) != user.plan):
-        raise PermissionDenied("Nobody changes their own role or plan; ask another admin.")
+        raise PermissionDenied("You cannot change your own role or plan; ask another admin.")
     new_email = changes.get("email", user.email) != user.email
     new_password = "password_hash" in changes
     if (new_role or new_email or new_password) and user.account_id is not None:
@@ -317,7 +317,9 @@ async def prove_password(env: Environment, user: User, current: str | None, by: 
         page = f"{env.addresses.dashboard}/forgot"
         raise _wrong_password(f"Your account has no password: choose one first, at {page}.")
     if current is None:
-        raise _wrong_password("Send the current password too: a new e-mail or password needs it.")
+        raise _wrong_password(
+            "Send the current password too: changing the e-mail or password needs it."
+        )
     claim = Claim(user.email, user.id, by.address)
 
     async def work(change: Change) -> None:
@@ -333,8 +335,8 @@ async def prove_password(env: Environment, user: User, current: str | None, by: 
 
 def _mirrored() -> Conflict:
     return Conflict(
-        "This user mirrors a live account, has its e-mail and role, and signs in with that: change"
-        " them there."
+        "This user mirrors a live account and has its e-mail, role and password: change them on"
+        " that account."
     )
 
 
@@ -345,8 +347,8 @@ def _wrong_password(message: str) -> Invalid:
 def admins_only() -> PermissionDenied:
     """The error for changing an admin without the scope `admin`."""
     return PermissionDenied(
-        "Making, changing and deleting administrators needs the scope admin, which this credential"
-        " does not carry.",
+        "Creating, changing and deleting admins needs the scope admin, which this credential does"
+        " not have.",
         scope="admin",
     )
 

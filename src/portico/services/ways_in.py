@@ -18,7 +18,7 @@ async def keep_a_way_in(env: Environment, change: Change, user: User) -> None:
     factors = await env.factors.of_user(user.id, change.tx)
     if not factors.passkeys and all(link.issuer not in issuers for link in links):
         page = f"{env.addresses.dashboard}/forgot"
-        raise Conflict(f"This is the only way into your account: set a password first, at {page}.")
+        raise Conflict(f"This is your only way to sign in: set a password first, at {page}.")
 
 
 async def tell_of_ways_in(

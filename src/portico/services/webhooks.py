@@ -67,7 +67,7 @@ async def create_webhook(env: Environment, values: dict[str, Any], by: By) -> Si
 
     async def work(change: Change) -> Webhook:
         if await env.webhooks.count(change.tx) >= MOST_WEBHOOKS:
-            raise Conflict(f"There are {MOST_WEBHOOKS} webhooks, the most there can be.")
+            raise Conflict(f"There are already {MOST_WEBHOOKS} webhooks; delete one first.")
         webhook = Webhook(
             id=0,
             disabled_reason=None,
