@@ -210,7 +210,7 @@ async def test_no_answer_is_tried_so_often_and_the_same_each_time() -> None:
         outcome = await forwarding.send(EVENT)
         await forwarding.close()
 
-    assert outcome.error == "it ended the connection without an answer"
+    assert outcome.error == "it closed the connection without an answer"
     assert len(receiver.requests) == 3
     assert len({(one.headers["webhook-id"], one.body) for one in receiver.requests}) == 1
 

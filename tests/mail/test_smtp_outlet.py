@@ -180,7 +180,7 @@ async def test_a_port_of_something_else_is_told_as_that(line: str) -> None:
     async with answering(answer) as port:
         refused = await refusal(f"smtp://127.0.0.1:{port}")
     assert not refused.lasting
-    assert refused.reason == "what answers there speaks no SMTP"
+    assert refused.reason == "the server does not speak SMTP"
 
 
 async def test_nobody_listening_is_no_lasting_failure() -> None:

@@ -105,13 +105,13 @@ async def test_provisional_answers_without_end_are_given_up() -> None:
 
     fetcher = Fetcher(seconds=20)
     async with receiving(Receiver(provisional)) as there:
-        with pytest.raises(Unfetched, match="something else than HTTP"):
+        with pytest.raises(Unfetched, match="its answer is not valid HTTP"):
             await fetcher.post(f"http://127.0.0.1:{there.port}/", {}, {"a": "b"})
     await fetcher.close()
 
 
 TOKEN = "ya29.secret"
-NO_HTTP = "it answered with something else than HTTP"
+NO_HTTP = "its answer is not valid HTTP"
 HEAD = "HTTP/1.1 200 OK\r\n"
 BROKEN = {
     "no status line": (f'{{"access_token": "{TOKEN}"}}\n', NO_HTTP),
@@ -119,15 +119,15 @@ BROKEN = {
     "a length that is none": (f"{HEAD}Content-Length: {TOKEN}\r\n\r\n", NO_HTTP),
     "a chunk that is none": (
         f"{HEAD}Transfer-Encoding: chunked\r\n\r\n{TOKEN}\r\n",
-        "its answer is not whole",
+        "its answer is incomplete",
     ),
     "a head without end": (
         f"{HEAD}Set-Cookie: {TOKEN}\r\n",
-        "it ended the connection without an answer",
+        "it closed the connection without an answer",
     ),
     "a body that breaks off": (
         f"{HEAD}Content-Length: 99\r\n\r\n{TOKEN}",
-        "its answer is not whole",
+        "its answer is incomplete",
     ),
 }
 

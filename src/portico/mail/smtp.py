@@ -136,14 +136,14 @@ def _undelivered(error: Exception) -> Undelivered:
     if isinstance(error, SMTPRecipientsRefused):
         error = error.recipients[0]
     if isinstance(error, SMTPResponseException) and error.code < 0:  # set by the library
-        return Undelivered("what answers there speaks no SMTP", lasting=False)
+        return Undelivered("the server does not speak SMTP", lasting=False)
     if isinstance(error, SMTPResponseException):
         enhanced = re.match(r"[245]\.\d{1,3}\.\d{1,3}\b", error.message)  # RFC 3463
         codes = f"{error.code} {enhanced[0]}" if enhanced else str(error.code)
         lasting = error.code >= 500 and isinstance(error, _OF_THE_LETTER)
         return Undelivered(f"the mail server answered {codes}", lasting=lasting)
     if isinstance(error, SMTPNotSupported):
-        return Undelivered("the mail server cannot reach such an address", lasting=True)
+        return Undelivered("the mail server does not support the address", lasting=True)
     if isinstance(error, TimeoutError):
         return Undelivered("the mail server did not answer in time", lasting=False)
     return Undelivered(str(error), lasting=False)

@@ -150,7 +150,7 @@ class Client:
         address = ip_address(place[0])
         if not self._destinations.permits(address, encrypted=attempt.encrypted):
             attempt.refused = f"its host leads to {address}, " + (
-                "which is not a public address" if attempt.encrypted else "which needs https"
+                "which is not a public address" if attempt.encrypted else "which requires https"
             )
             raise PermissionError(attempt.refused)
         attempt.opened = True
@@ -284,17 +284,17 @@ def _reason(error: Exception) -> str:
         why = cause.verify_message if isinstance(cause, ssl.SSLCertVerificationError) else cause
         return f"its certificate cannot be verified: {why}"
     if isinstance(error, ssl.SSLError):
-        return "it speaks no TLS that can be agreed upon"
+        return "the TLS handshake with it failed"
     if isinstance(error, ClientConnectorDNSError):
-        return f"its host's name cannot be looked up: {error.strerror}"
+        return f"its host name cannot be resolved: {error.strerror}"
     if isinstance(error, ClientConnectorError):
-        return os.strerror(error.errno) if error.errno else "each of its addresses fails"
+        return os.strerror(error.errno) if error.errno else "none of its addresses can be reached"
     if isinstance(error, ClientResponseError):
-        return "it answered with something else than HTTP"
+        return "its answer is not valid HTTP"
     if isinstance(error, ClientPayloadError):
-        return "its answer is not whole"
+        return "its answer is incomplete"
     if isinstance(error, TimeoutError):
         return "no answer came in time"
     if isinstance(error, ClientConnectionError | OSError):
-        return "it ended the connection without an answer"
+        return "it closed the connection without an answer"
     return type(error).__name__
