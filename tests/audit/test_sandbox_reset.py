@@ -15,7 +15,7 @@ from portico.domain.proofs import BY_PASSWORD, Proof
 from portico.domain.secrets import digest
 from portico.domain.times import DAY
 from portico.services.api_keys import create_key
-from portico.services.imports import Most, store_in_batches
+from portico.services.imports import BatchLimits, store_in_batches
 from portico.services.sandbox import reset
 from portico.storage.email_tokens import EmailToken
 from portico.storage.grants import Code
@@ -194,7 +194,7 @@ async def test_an_import_of_which_a_reset_takes_some_is_told_in_parts(api: Api) 
     lamp = {"name": "Lamp", "description": "", "category": "light", "price": 1, "currency": "USD"}
     values = {**lamp, "stock_quantity": 1, "status": "active"}
     rows = [FileRow(line, line, values, []) for line in (1, 2)]
-    batches = store_in_batches(api.sandbox, rows, OPERATOR, Most(1, 1 << 20))
+    batches = store_in_batches(api.sandbox, rows, OPERATOR, BatchLimits(1, 1 << 20))
     await anext(batches)
     await reset(api.sandbox, OPERATOR)
     [_ async for _ in batches]

@@ -126,7 +126,7 @@ async def test_a_place_that_is_given_back_with_an_unknown_end_is_not_taken_from_
         await eventually(is_free, "its commit, of which nobody has heard")
         async with streaming(editor):
             cut.hears_of_it.set()
-            giving = api.live.subscriptions._giving  # noqa: SLF001 - nobody else hears of it
-            await eventually(lambda: not giving, "the unknown end")
+            releasing = api.live.subscriptions._releasing  # noqa: SLF001 - nobody else hears of it
+            await eventually(lambda: not releasing, "the unknown end")
             async with streaming(editor):  # before which places are given back
                 assert (await api.live.db.one(_PLACES) or ())[0] == 2

@@ -27,7 +27,7 @@ from mail_server import (
 )
 from portico.mail.message import compose
 from portico.mail.protocol import Letter, Undelivered
-from portico.mail.smtp import SECONDS, TAKING_SECONDS, SmtpOutlet
+from portico.mail.smtp import ACCEPTING_SECONDS, SECONDS, SmtpOutlet
 
 SENDER = "portico@example.org"
 
@@ -252,7 +252,7 @@ class Thorough(MailServer):
 
 @pytest.mark.parametrize(
     ("seconds", "waits"),
-    [(SECONDS * 2, True), (TAKING_SECONDS - 60, True), (TAKING_SECONDS, False)],
+    [(SECONDS * 2, True), (ACCEPTING_SECONDS - 60, True), (ACCEPTING_SECONDS, False)],
 )
 def test_a_server_may_take_ten_minutes_to_say_that_it_has_a_letter(
     seconds: float,
@@ -261,7 +261,7 @@ def test_a_server_may_take_ten_minutes_to_say_that_it_has_a_letter(
     async def sent() -> None:
         server = Thorough()
         server.seconds = seconds
-        async with serving(server, timeout=2 * TAKING_SECONDS):
+        async with serving(server, timeout=2 * ACCEPTING_SECONDS):
             url = f"smtp://127.0.0.1:{server.port}"
             if waits:
                 await SmtpOutlet(url, SENDER).send(LETTER)

@@ -28,7 +28,7 @@ from portico.domain.times import SECOND
 from portico.domain.uploads import KEPT, MAX_TOLD, MAX_WAITING, SILENT, Rejected, Upload
 from portico.jobs.tidy import Tidy
 from portico.jobs.uploads import TakeUploads
-from portico.services.imports import SMALL, Most, check_in_batches, store_in_batches
+from portico.services.imports import SMALL, BatchLimits, check_in_batches, store_in_batches
 from portico.services.suspension import suspend
 from portico.services.uploads import begin_storing, discard, path_of, take_in
 from portico.storage.audit import AuditFilter
@@ -336,7 +336,9 @@ async def test_of_two_rows_for_a_product_that_the_file_has_just_made_the_later_i
     """The first row is a batch by itself, and the others were read before it was stored."""
     text = lines({**GOOD, "description": "x" * 1_000}, {"id": 1, "price": 2}, {"id": 1, "price": 3})
     rows = read_products(io.BytesIO(text), "ndjson", update=True)
-    outcomes = [one async for one in store_in_batches(api.live, rows, OPERATOR, Most(9, 1_000))]
+    outcomes = [
+        one async for one in store_in_batches(api.live, rows, OPERATOR, BatchLimits(9, 1_000))
+    ]
     assert [(one.inserted, one.updated) for one in outcomes] == [(1, 0), (0, 1)]
     (refused,) = outcomes[1].refused
     assert refused.line == 3

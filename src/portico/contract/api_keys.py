@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from portico.contract.envelope import Identifier, Timestamp, optional_timestamp, timestamp
-from portico.contract.kinds import Integer, Items, Nullable, Text, Unjudged
+from portico.contract.kinds import FormOnly, Integer, Items, Nullable, Text
 from portico.contract.paging import ListQuery, UserId
 from portico.domain.api_keys import ApiKey, KeyType, Status, key_name, key_type, status
 from portico.domain.ids import MAX_ID
@@ -142,10 +142,10 @@ class ListKeys(ListQuery, frozen=True):
 class CreateKey(msgspec.Struct, frozen=True, kw_only=True):
     """The body of POST /api-keys. A null field counts as omitted."""
 
-    name: Annotated[str, Unjudged(Text(key_name))]
+    name: Annotated[str, FormOnly(Text(key_name))]
     type: Annotated[
         str,
-        Unjudged(
+        FormOnly(
             Text(key_type, description="`live` and `read` are for live, `test` for the sandbox.")
         ),
     ]
@@ -155,13 +155,13 @@ class CreateKey(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     scopes: Annotated[
         list[str] | None,
-        Unjudged(Nullable(Items(Text(scope), len(SCOPES), 1))),
+        FormOnly(Nullable(Items(Text(scope), len(SCOPES), 1))),
     ] = None
     networks: Annotated[
         list[str] | None,
-        Unjudged(Nullable(Items(Text(network), MOST_NETWORKS, 1))),
+        FormOnly(Nullable(Items(Text(network), MOST_NETWORKS, 1))),
     ] = None
-    expires_at: Annotated[str | None, Unjudged(Nullable(Text(moment)))] = None
+    expires_at: Annotated[str | None, FormOnly(Nullable(Text(moment)))] = None
 
     EXAMPLE: ClassVar[dict[str, Any]] = {
         "name": "Storefront",

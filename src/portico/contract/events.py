@@ -244,8 +244,8 @@ def delivered(event: StoredEvent) -> bytes:
 def published(event: Event, now: int) -> Published | None:
     """The event that is published for a note at `now`, in epoch milliseconds; None if it is not
     published."""
-    tell = _TELLING.get(type(event))
-    return tell(event, now) if tell else None
+    publish = _PUBLISHERS.get(type(event))
+    return publish(event, now) if publish else None
 
 
 def _text(body: msgspec.Struct | dict[str, Any]) -> str:
@@ -302,7 +302,7 @@ def _of_key(kind: str) -> Callable[[Any, int], Published]:
     return lambda event, now: Published(kind, _text(key_item(event.key, now)))
 
 
-_TELLING: dict[type[Event], Callable[[Any, int], Published | None]] = {
+_PUBLISHERS: dict[type[Event], Callable[[Any, int], Published | None]] = {
     UserCreated: _of_user("user.created"),
     UserChanged: _user_changed,
     PasswordChanged: _new_password,

@@ -70,7 +70,7 @@ class Lines:
             self.text = line.decode("utf-8", "replace")
         return self.text
 
-    def alone(self) -> str:
+    def next_row(self) -> str:
         """The next line as a whole row. Raises `RowError` also if it is not UTF-8."""
         line = next(self)
         if not self.is_utf8:

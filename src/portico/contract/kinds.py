@@ -127,7 +127,7 @@ class Nullable:
         return {**schema, "type": [schema["type"], "null"]}
 
 
-class Unjudged:
+class FormOnly:
     """Checks that a value has the form of another kind and leaves it as it was sent. A use case
     checks its rules, so that it can report their faults together with its own."""
 
@@ -162,7 +162,7 @@ class Object:
         return object_schema(self._shape)
 
 
-_MORE = 100
+_EXTRA_ENTRIES = 100
 """How many entries beyond the allowed number are still checked for other faults."""
 
 
@@ -185,7 +185,7 @@ class Items:
             faults.breaks_rule(path, f"must have at least {self._least}")
         return [
             self._kind.read(item, f"{path}.{index}", faults)
-            for index, item in enumerate(value[: self._most + _MORE])
+            for index, item in enumerate(value[: self._most + _EXTRA_ENTRIES])
         ]
 
     def schema(self) -> dict[str, Any]:
@@ -213,7 +213,7 @@ class Texts:
             self._name.read(name, path, faults): self._value.read(
                 text, f"{path}.{printable(name)}", faults
             )
-            for name, text in islice(value.items(), self._most + _MORE)
+            for name, text in islice(value.items(), self._most + _EXTRA_ENTRIES)
         }
 
     def schema(self) -> dict[str, Any]:

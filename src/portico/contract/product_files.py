@@ -70,8 +70,8 @@ _FIELDS = f"The fields are {', '.join(_COLUMNS)}, separated by commas."
 
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _SURELY_SHORT = 18
-_DIVIDERS = {";": "semicolons", "\t": "tabs"}
-_MOST_WRONGS = 10
+_SEPARATORS = {";": "semicolons", "\t": "tabs"}
+_MOST_PROBLEMS = 10
 """How many faults of a header are reported."""
 
 
@@ -107,7 +107,7 @@ def rows_of(file: BufferedReader, name: str, *, update: bool) -> Iterator[FileRo
 def _ndjson(lines: Lines, *, update: bool) -> Iterator[FileRow]:
     while True:
         try:
-            text = lines.alone()
+            text = lines.next_row()
             if not text.strip():
                 continue
             value = parse_json(text.rstrip("\r\n"))
@@ -132,13 +132,13 @@ def _csv(lines: Lines, *, update: bool) -> Iterator[FileRow]:
         except StopIteration:
             return
         except TooLong as error:
-            yield FileRow(line, lines.end, {}, [Fault(ROW, _told(error))])
+            yield FileRow(line, lines.end, {}, [Fault(ROW, _fault_message(error))])
             # A record of more than one line has a quoted cell.
-            yield from _rest_of_cell(lines, is_open=(lines.number > line) != bool(lines.quotes % 2))
+            yield from _skip_cell(lines, is_open=(lines.number > line) != bool(lines.quotes % 2))
             lines.begin_row()
             continue
         except csv.Error as error:
-            told = _told(error) if lines.is_utf8 else NOT_UTF8
+            told = _fault_message(error) if lines.is_utf8 else NOT_UTF8
             yield FileRow(line, lines.end, {}, [Fault(ROW, told)])
             lines.begin_row()
             continue
@@ -157,7 +157,7 @@ def _csv(lines: Lines, *, update: bool) -> Iterator[FileRow]:
         lines.begin_row()
 
 
-def _rest_of_cell(lines: Lines, *, is_open: bool) -> Iterator[FileRow]:
+def _skip_cell(lines: Lines, *, is_open: bool) -> Iterator[FileRow]:
     """Skips the rest of a quoted cell of a row that was too long. Yields a further fault each time
     that exceeds the limits of a row."""
     while is_open:
@@ -171,10 +171,10 @@ def _rest_of_cell(lines: Lines, *, is_open: bool) -> Iterator[FileRow]:
             return
         except TooLong as error:
             is_open ^= bool(lines.quotes % 2)
-            yield FileRow(line, lines.end, {}, [Fault(ROW, _told(error))])
+            yield FileRow(line, lines.end, {}, [Fault(ROW, _fault_message(error))])
 
 
-def _told(error: Exception) -> str:
+def _fault_message(error: Exception) -> str:
     if isinstance(error, TooLong):
         return f"{error}; is a closing quote missing?"
     if "new-line character" in str(error):
@@ -187,7 +187,7 @@ def _header(lines: Lines, records: Iterator[list[str]], *, update: bool) -> list
         cells = next(records, [])
     except (TooLong, csv.Error) as error:
         _require_commas(lines.text)
-        told = _told(error) if lines.is_utf8 else NOT_UTF8
+        told = _fault_message(error) if lines.is_utf8 else NOT_UTF8
         raise Unreadable(f"The CSV header {told}.") from None
     if not lines.is_utf8:
         raise Unreadable(f"The CSV header {NOT_UTF8}: save the file as UTF-8.")
@@ -197,14 +197,14 @@ def _header(lines: Lines, records: Iterator[list[str]], *, update: bool) -> list
     names = shortened([_column(name.strip()) for name in cells], 0)
     if not names:
         raise Unreadable("The first line must be a CSV header that names the columns.")
-    wrongs = [f"{printable(name)!r} is not a field" for name in names if name not in _COLUMNS]
-    wrongs += [f"{name} appears twice" for name in _COLUMNS if names.count(name) > 1]
+    problems = [f"{printable(name)!r} is not a field" for name in names if name not in _COLUMNS]
+    problems += [f"{name} appears twice" for name in _COLUMNS if names.count(name) > 1]
     if not (update and _ID in names):
-        wrongs += [f"{name} is missing" for name in _REQUIRED if name not in names]
-    if wrongs:
+        problems += [f"{name} is missing" for name in _REQUIRED if name not in names]
+    if problems:
         _require_commas(lines.text)
         raise Unreadable(
-            f"The CSV header is not valid: {', '.join(wrongs[:_MOST_WRONGS])}. {_FIELDS}"
+            f"The CSV header is not valid: {', '.join(problems[:_MOST_PROBLEMS])}. {_FIELDS}"
         )
     return names
 
@@ -217,8 +217,8 @@ def _column(name: str) -> str:
 def _require_commas(header: str) -> None:
     """Raises `Unreadable` if an invalid header is separated by something else than commas, as
     spreadsheets write it in countries with a decimal comma."""
-    for divider, words in _DIVIDERS.items():
-        parts = header.split(divider, MOST_CELLS)
+    for separator, words in _SEPARATORS.items():
+        parts = header.split(separator, MOST_CELLS)
         names = {_column(name.strip(' "\r\n')) for name in parts}
         if len(names & {*_COLUMNS}) > 1:
             raise Unreadable(
@@ -278,7 +278,7 @@ def _row(line: int, end: int, value: Any, faults: Faults, *, update: bool) -> Fi
     if found := [*faults.unreadable, *faults.broken]:
         whole = value | given
         told = {fault.field: beginning(whole, fault.field) for fault in found}
-        return FileRow(line, end, {}, sorted(found, key=_place), product_id, told)
+        return FileRow(line, end, {}, sorted(found, key=_column_index), product_id, told)
     if not product_id:
         values = sent(CreateProduct(**values))
     return FileRow(line, end, values, [], product_id)
@@ -294,7 +294,7 @@ def _id(value: Any, faults: Faults, *, update: bool) -> int:
     return 0
 
 
-def _place(fault: Fault) -> int:
+def _column_index(fault: Fault) -> int:
     """The position of a fault's field among the columns; other names come last."""
     name = fault.field.partition(".")[0]
     return _COLUMNS.index(name) if name in _COLUMNS else len(_COLUMNS)

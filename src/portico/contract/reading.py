@@ -27,13 +27,13 @@ BODY = "body"
 
 MOST_FAULTS = 100
 
-CROWDED = 65_536
+LARGE_TEXT = 65_536
 MOST_VALUES = 5_000
-"""A JSON text of more than `CROWDED` characters may have at most `MOST_VALUES` values: no shape
+"""A JSON text of more than `LARGE_TEXT` characters may have at most `MOST_VALUES` values: no shape
 takes more, and reading hundreds of thousands would block the event loop."""
 
 
-REMEMBERED = 8_192
+LONGEST_CACHED_QUERY = 8_192
 """The longest query string whose values are cached; a number may have any number of zeros."""
 
 
@@ -122,7 +122,7 @@ def parse_json(text: str) -> Any:
 
     Raises `NotJson` for malformed, too deep or crowded JSON, duplicate names, NaN and infinities.
     """
-    if len(text) > CROWDED and _is_crowded(text):
+    if len(text) > LARGE_TEXT and _has_too_many_values(text):
         raise NotJson(f"The JSON has more than {MOST_VALUES} values.")
     try:
         return _decoder.decode(text)
@@ -150,7 +150,7 @@ def read_json(body: bytes) -> Any:
     raise Unreadable("The body is not valid JSON.", [Fault(BODY, message)])
 
 
-def _is_crowded(text: str) -> bool:
+def _has_too_many_values(text: str) -> bool:
     """Whether JSON has more than `MOST_VALUES` values. Counts the characters that precede values
     outside of strings, without parsing."""
     plain = text.replace("\\\\", "").replace('\\"', "")
@@ -216,7 +216,7 @@ def decode_query(shape: type[S], query: str) -> S:
 
     Raises `Unreadable` for unknown, repeated, empty and invalid parameters.
     """
-    return (_remembered if len(query) <= REMEMBERED else _decoded)(shape, query)
+    return (_decoded_cached if len(query) <= LONGEST_CACHED_QUERY else _decoded)(shape, query)
 
 
 def _decoded(shape: type[S], query: str) -> S:
@@ -245,7 +245,7 @@ def _decoded(shape: type[S], query: str) -> S:
     return shape(**values)
 
 
-_remembered = lru_cache(maxsize=1024)(_decoded)
+_decoded_cached = lru_cache(maxsize=1024)(_decoded)
 
 
 def _unquote(text: str) -> str | None:

@@ -29,13 +29,13 @@ from portico.mail.protocol import Letter, Undelivered
 SECONDS = 20.0
 """How long everything up to the transfer of the letter may take, beginning with the connection."""
 
-TAKING_SECONDS = 600.0
+ACCEPTING_SECONDS = 600.0
 """How long the server may take to confirm a letter, which it may be scanning for viruses (RFC 5321
 §4.5.3.2.6). A client that gives up earlier sends the letter again, and it arrives twice."""
 
-GOODBYE_SECONDS = 1.0
+QUIT_SECONDS = 1.0
 
-_PATIENCE = {
+_KEEPALIVE = {
     "TCP_KEEPIDLE": 20,
     "TCP_KEEPINTVL": 5,
     "TCP_KEEPCNT": 4,
@@ -45,7 +45,7 @@ _PATIENCE = {
 how many may stay unanswered; and for how many milliseconds sent data may stay unacknowledged,
 during which there are no probes. On macOS the first has another name, and the last is missing."""
 
-_OF_THE_LETTER = (SMTPRecipientRefused, SMTPDataError)
+_LETTER_ERRORS = (SMTPRecipientRefused, SMTPDataError)
 """Errors about the letter itself. All others, such as a wrong password, are about the connection
 or its configuration."""
 
@@ -57,8 +57,8 @@ class _Session(SMTP):
 
     async def data(self, message: str | bytes, /, **_: object) -> SMTPResponse:
         """See `SMTP`."""
-        self.limit.reschedule(asyncio.get_running_loop().time() + TAKING_SECONDS)
-        return await super().data(message, timeout=TAKING_SECONDS)
+        self.limit.reschedule(asyncio.get_running_loop().time() + ACCEPTING_SECONDS)
+        return await super().data(message, timeout=ACCEPTING_SECONDS)
 
 
 class SmtpOutlet:
@@ -108,11 +108,11 @@ class SmtpOutlet:
             # The library's timeout applies to each read, of which a slow server can cause many.
             async with asyncio.timeout(self._seconds) as server.limit:
                 await server.connect()
-                _notice_its_end(server)
+                _enable_keepalive(server)
                 yield server
             # The letter has been accepted, whether or not QUIT succeeds.
             with suppress(SMTPException):
-                await server.quit(timeout=GOODBYE_SECONDS)
+                await server.quit(timeout=QUIT_SECONDS)
         except (SMTPException, OSError) as error:
             # Without the cause: servers repeat addresses in their answers.
             raise _undelivered(error) from None
@@ -120,13 +120,13 @@ class SmtpOutlet:
             server.close()
 
 
-def _notice_its_end(server: SMTP) -> None:
+def _enable_keepalive(server: SMTP) -> None:
     """Enables TCP keepalive, so that a server that has disappeared is noticed while waiting for its
     answer."""
     connection: Any = server.transport and server.transport.get_extra_info("socket")
     if connection is not None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, value in _PATIENCE.items():
+        for name, value in _KEEPALIVE.items():
             if (option := getattr(socket, name, None)) is not None:
                 connection.setsockopt(socket.IPPROTO_TCP, option, value)
 
@@ -140,7 +140,7 @@ def _undelivered(error: Exception) -> Undelivered:
     if isinstance(error, SMTPResponseException):
         enhanced = re.match(r"[245]\.\d{1,3}\.\d{1,3}\b", error.message)  # RFC 3463
         codes = f"{error.code} {enhanced[0]}" if enhanced else str(error.code)
-        lasting = error.code >= 500 and isinstance(error, _OF_THE_LETTER)
+        lasting = error.code >= 500 and isinstance(error, _LETTER_ERRORS)
         return Undelivered(f"the mail server answered {codes}", lasting=lasting)
     if isinstance(error, SMTPNotSupported):
         return Undelivered("the mail server does not support the address", lasting=True)

@@ -188,7 +188,7 @@ class PlainClient:
 
 
 def _session(connector: TCPConnector, **headers: str) -> ClientSession:
-    made: type[ResponseHandler] = _Bounded
+    made: type[ResponseHandler] = _BoundedHandler
     protocol = partial(made, loop=asyncio.get_running_loop())
     connector._factory = protocol  # noqa: SLF001 - aiohttp has no other place for it
     return ClientSession(
@@ -200,7 +200,7 @@ def _session(connector: TCPConnector, **headers: str) -> ClientSession:
     )
 
 
-class _Bounded(ResponseHandler):
+class _BoundedHandler(ResponseHandler):
     """A connection that is aborted when too many interim or unrequested responses arrive: aiohttp
     would create objects of all of them and read on."""
 

@@ -168,7 +168,7 @@ async def _hinted(env: Environment, client: Client, hint: str | None) -> int | N
     §3.1.2.2)."""
     if hint is None:
         return None
-    subject = await env.signer.told_of(hint, audience=client.client_id)
+    subject = await env.signer.subject_of(hint, audience=client.client_id)
     if subject is None:
         raise Refused("invalid_request", "id_token_hint must be an ID token of this client.")
     return int(subject)

@@ -18,7 +18,7 @@ from portico.services.letters import tell
 from portico.state.callers import network_of
 
 
-async def meet_device(env: Environment, change: Change, user: User, device: str | None) -> bool:
+async def remember_device(env: Environment, change: Change, user: User, device: str | None) -> bool:
     """Remembers the address that a locked user signs in from, and the secret of the `device`
     cookie, if any. Returns whether both are new to an account that has signed in before."""
     address, sessions, tx = change.by.address, env.sessions, change.tx

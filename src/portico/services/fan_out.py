@@ -55,7 +55,7 @@ async def _batch(env: Environment, after: int, ids: set[int]) -> int:
     return last
 
 
-async def tell_so_far(env: Environment, change: Change, webhook: Webhook) -> None:
+async def queue_so_far(env: Environment, change: Change, webhook: Webhook) -> None:
     """Queues all events so far for a locked webhook, before its types change: the new types apply
     to later events."""
     types = covered(webhook.types)

@@ -31,7 +31,7 @@ class Feed:
         """`bell` rings when there may be new events."""
         self._stores = stores
         self._news = bell.listener()
-        self._told = Bell()
+        self._bell = Bell()
         self._followers: set[Follower] = set()
         self._recent: deque[StoredEvent] = deque()
         self._bytes = 0
@@ -46,7 +46,7 @@ class Feed:
         if after is None:
             await self._stores.events.settle()
             after = await self._stores.events.last_id()
-        follower = Follower(self, self._told.listener(), after, types)
+        follower = Follower(self, self._bell.listener(), after, types)
         self._followers.add(follower)
         self._news.hear()
         return follower
@@ -70,7 +70,7 @@ class Feed:
             more = page.has_more
             if page.rows:
                 self._keep(page.rows)
-                self._told.ring()
+                self._bell.ring()
                 await asyncio.sleep(0)  # followers take this page before the next pushes it out
 
     async def after(self, after: int, types: Sequence[str] | None) -> tuple[list[StoredEvent], int]:
@@ -90,7 +90,7 @@ class Feed:
         self._bytes = 0
         self._from = self._to = last_id
         self._live = True
-        self._told.ring()
+        self._bell.ring()
 
     def _keep(self, rows: Sequence[StoredEvent]) -> None:
         self._recent.extend(rows)

@@ -27,8 +27,8 @@ T = TypeVar("T")
 
 Note = Callable[[], Awaitable[None]]
 
-LOOKS = 400
-SECONDS_BETWEEN_LOOKS = 0.025
+POLLS = 400
+SECONDS_BETWEEN_POLLS = 0.025
 """How often, and how long apart, an attempt looks for a place before it gives up: 10 seconds."""
 
 
@@ -108,7 +108,7 @@ async def _enter(env: Environment, claim: Claim) -> _Place:
     )
     # The address comes first, so that the wait that is reported does not depend on the account.
     guards: Guards = [((GUARDED_ADDRESS, address), ADDRESS), *own]
-    for _ in range(LOOKS):
+    for _ in range(POLLS):
         now = env.clock()
         entry = await env.limiter.enter(guards, now)
         if entry.admitted:
@@ -121,7 +121,7 @@ async def _enter(env: Environment, claim: Claim) -> _Place:
         if entry.wait:
             raise _too_many(wait)
         # Polled, because the places may be held by other processes.
-        await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+        await asyncio.sleep(SECONDS_BETWEEN_POLLS)
     raise Unavailable("Too many passwords of this account are being checked.", retry_after=2)
 
 

@@ -35,7 +35,7 @@ from portico.services.products import new_product, stored_values
 from portico.storage.imports import UntoldImport
 
 
-class Most(NamedTuple):
+class BatchLimits(NamedTuple):
     """The limits of a batch, which bound memory whatever the rows contain."""
 
     rows: int
@@ -43,14 +43,14 @@ class Most(NamedTuple):
     """In bytes: of the rows in the file, and of the products that they change."""
 
 
-LARGE = Most(2_000, 4 * 1024 * 1024)
-SMALL = Most(300, 256 * 1024)
+LARGE = BatchLimits(2_000, 4 * 1024 * 1024)
+SMALL = BatchLimits(300, 256 * 1024)
 """For a process that serves requests: other changes wait about 25 ms, plus the commit."""
 
-_BREATH = Most(25, 16 * 1024)
+_SLICE = BatchLimits(25, 16 * 1024)
 """After this much of a file the event loop runs other tasks."""
 
-_WEIGHED = Most(100, 64 * 1024)
+_SIZED_AT_ONCE = BatchLimits(100, 64 * 1024)
 """For this much of a file at a time, the sizes of the products that it changes are looked up."""
 
 IDLE_SECONDS = 60
@@ -59,9 +59,9 @@ IDLE_SECONDS = 60
 IDLE_PERIOD = 10.0
 """Seconds between two checks for that."""
 
-_EVER = 2**63 - 1
+_MAX_INT64 = 2**63 - 1
 
-_COPIED = Fault("id", "is also in an earlier row: remove one of the two")
+_REPEATED_ID = Fault("id", "is also in an earlier row: remove one of the two")
 
 
 Keep = Callable[[Change, Outcome], Awaitable[None]]
@@ -93,7 +93,7 @@ async def store_in_batches(
     env: Environment,
     rows: Iterable[FileRow],
     by: By,
-    most: Most = LARGE,
+    most: BatchLimits = LARGE,
     keep: Keep | None = None,
     after: int = 0,
 ) -> AsyncGenerator[Outcome, None]:
@@ -104,16 +104,16 @@ async def store_in_batches(
     stored = False
     try:
         async for batch in _batches(env, rows, env.clock(), most, after):
-            outcome = await env.change(by, partial(_store_part, env, name, batch, keep))
+            outcome = await env.change(by, partial(_store_batch, env, name, batch, keep))
             stored = stored or bool(outcome.inserted or outcome.updated)
             yield outcome
     finally:
         if stored:
-            await env.change(by, partial(_tell, env, name, _EVER))
+            await env.change(by, partial(_announce, env, name, _MAX_INT64))
 
 
 async def check_in_batches(
-    env: Environment, rows: Iterable[FileRow], most: Most = LARGE
+    env: Environment, rows: Iterable[FileRow], most: BatchLimits = LARGE
 ) -> AsyncIterator[Outcome]:
     """The outcomes that storing these rows now would have."""
     async for batch in _batches(env, rows, 0, most):
@@ -127,10 +127,10 @@ async def tell_of_idle(env: Environment) -> None:
     `Unavailable`."""
     now, wait = env.clock(), IDLE_SECONDS * SECOND
     for idle in await env.imports.idle(now - wait, now + wait):
-        await env.change(By(idle.actor), partial(_tell, env, idle.name, idle.at))
+        await env.change(By(idle.actor), partial(_announce, env, idle.name, idle.at))
 
 
-async def _store_part(
+async def _store_batch(
     env: Environment, name: str, batch: _Batch, keep: Keep | None, change: Change
 ) -> Outcome:
     applied, ids = await _store(env, batch, change)
@@ -166,7 +166,7 @@ def _apply(batch: _Batch, known: dict[int, Product], now: int) -> _Changed:
     for row in batch.changes:
         after = changed(known.get(row.id), row)
         if not isinstance(after, Fault) and not named.add(row.id):
-            after = _COPIED
+            after = _REPEATED_ID
         if isinstance(after, Fault):
             applied.refused.append(FileRow(row.line, row.end, {}, [after], row.id))
         elif after == (before := known[row.id]):
@@ -187,7 +187,7 @@ def _outcome(batch: _Batch, applied: _Changed) -> Outcome:
     )
 
 
-async def _tell(env: Environment, name: str, at: int, change: Change) -> None:
+async def _announce(env: Environment, name: str, at: int, change: Change) -> None:
     """Notes what an import has stored, if it has stored nothing since `at`."""
     stored = await env.imports.take(change.tx, name, at)
     if stored is not None:
@@ -208,7 +208,7 @@ async def store_at_once(
 
     async def work(change: Change) -> Outcome:
         inserted = updated = unchanged = 0
-        first, last = _EVER, 0
+        first, last = _MAX_INT64, 0
         async for batch in _batches(env, spool, change.now, LARGE):
             applied, ids = await _store(env, batch, change)
             if applied.refused:
@@ -267,13 +267,13 @@ async def _in_turns(rows: Iterable[FileRow]) -> AsyncGenerator[FileRow, None]:
     count = end = 0
     for row in rows:
         count += 1
-        if count >= _BREATH.rows or row.end - end >= _BREATH.size:
+        if count >= _SLICE.rows or row.end - end >= _SLICE.size:
             await asyncio.sleep(0)
             count, end = 0, row.end
         yield row
 
 
-async def _weighed(
+async def _sized(
     env: Environment, rows: Iterable[FileRow]
 ) -> AsyncGenerator[tuple[FileRow, int], None]:
     """The rows as `_in_turns`, each with the size in bytes of the product that it changes."""
@@ -281,7 +281,7 @@ async def _weighed(
     end = 0
     async for row in _in_turns(rows):
         some.append(row)
-        if len(some) == _WEIGHED.rows or row.end - end >= _WEIGHED.size:
+        if len(some) == _SIZED_AT_ONCE.rows or row.end - end >= _SIZED_AT_ONCE.size:
             for each in await _with_sizes(env, some):
                 yield each
             some, end = [], row.end
@@ -295,16 +295,16 @@ async def _with_sizes(env: Environment, rows: list[FileRow]) -> list[tuple[FileR
 
 
 async def _batches(
-    env: Environment, rows: Iterable[FileRow], now: int, most: Most, after: int = 0
+    env: Environment, rows: Iterable[FileRow], now: int, most: BatchLimits, after: int = 0
 ) -> AsyncGenerator[_Batch, None]:
     """The rows behind the line `after`, in batches of bounded size. A row that names the same
     product as an earlier row is faulty: it would undo that row."""
     batch = _Batch(0)
     named = Named()
     products = 0
-    async for row, size in _weighed(env, rows):
+    async for row, size in _sized(env, rows):
         if size and not named.add(row.id):  # ids without a product need no memory
-            row.faults.append(_COPIED)
+            row.faults.append(_REPEATED_ID)
         if row.line <= after:
             batch.start = row.end
             continue

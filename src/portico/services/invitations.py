@@ -29,7 +29,7 @@ from portico.services.users import admins_only, taken, taken_meanwhile
 from portico.storage.database import UniqueViolation
 from portico.storage.mails import Mail
 
-_USELESS = (
+_INVALID_LINK = (
     "This link has expired, was used or revoked, or was replaced by a newer one: open the latest"
     " one, or ask for a new one."
 )
@@ -121,9 +121,9 @@ async def find(env: Environment, token: str) -> Invitation:
     """The invitation with this token. Raises `Invalid` if it is not valid."""
     found = await env.invitations.by_hash(digest(token))
     if found is None or found.expires_at <= env.clock():
-        raise _useless()
+        raise _invalid_link()
     if found.signed_up and not may_sign_up(env, found.email):
-        raise _useless()
+        raise _invalid_link()
     return found
 
 
@@ -149,7 +149,7 @@ async def accept(
     async def work(change: Change) -> User:
         used = await env.invitations.take(change.tx, digest(token), change.now)
         if used is None:
-            raise _useless()
+            raise _invalid_link()
         user = new_user(
             name=name,
             email=used.email,
@@ -226,5 +226,5 @@ def _missing(invitation_id: int) -> NotFound:
     return NotFound(f"There is no invitation {invitation_id}.")
 
 
-def _useless() -> Invalid:
-    return Invalid(_USELESS, [Fault("token", _USELESS)])
+def _invalid_link() -> Invalid:
+    return Invalid(_INVALID_LINK, [Fault("token", _INVALID_LINK)])

@@ -85,7 +85,7 @@ def reader(user: User, to: str | None = None) -> Reader:
     return Reader(to or user.email, user.language, user.id)
 
 
-def whoever(by: By) -> By:
+def without_user(by: By) -> By:
     """`by` without a user, for requests that open or ask for a link in a mail: it does not matter
     who is signed in in that browser."""
     return by.named(user_id=None)

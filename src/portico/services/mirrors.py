@@ -40,9 +40,9 @@ async def mirror_of(env: Environment, account: User, by: By) -> User:
     if known is not None:
         return known
     try:
-        return await _make(env, sandbox, account.id, by)
+        return await _create(env, sandbox, account.id, by)
     except UniqueViolation:  # another request has just created it
-        return await _make(env, sandbox, account.id, by)
+        return await _create(env, sandbox, account.id, by)
 
 
 async def mirror_user(env: Environment, owner: User, by: By) -> User:
@@ -110,7 +110,7 @@ def _mirroring(env: Environment) -> Environment:
     return env.mirror
 
 
-async def _make(env: Environment, sandbox: Environment, account_id: int, by: By) -> User:
+async def _create(env: Environment, sandbox: Environment, account_id: int, by: By) -> User:
     # Read again: its e-mail may have been changed, and taken by another account.
     account = await env.users.get(account_id)
     if account is None:
@@ -188,9 +188,9 @@ async def bring(env: Environment, account_id: int) -> None:
                 await _remove(sandbox, change, mirror)
                 break
             pairs.append((mirror, account))
-            next_id = await _make_way(sandbox, change, mirror, account.email)
+            next_id = await _free_email(sandbox, change, mirror, account.email)
         for mirror, account in reversed(pairs):  # the last one's new e-mail is free
-            await _share(sandbox, change, mirror, account)
+            await _copy_shared(sandbox, change, mirror, account)
 
     try:
         await sandbox.change(SYSTEM, work)
@@ -198,7 +198,7 @@ async def bring(env: Environment, account_id: int) -> None:
         raise Unavailable("Another user has just taken its e-mail; try again.") from error
 
 
-async def _make_way(sandbox: Environment, change: Change, mirror: User, email: str) -> int | None:
+async def _free_email(sandbox: Environment, change: Change, mirror: User, email: str) -> int | None:
     """Frees the e-mail that a locked mirror must get. If another mirror has it, returns the id of
     that mirror's account, which must be updated first, possibly to this mirror's old e-mail."""
     if email_key(email) == email_key(mirror.email):
@@ -214,7 +214,7 @@ async def _make_way(sandbox: Environment, change: Change, mirror: User, email: s
     return holder.account_id
 
 
-async def _share(sandbox: Environment, change: Change, mirror: User, account: User) -> None:
+async def _copy_shared(sandbox: Environment, change: Change, mirror: User, account: User) -> None:
     shared = {name: getattr(account, name) for name in Shared.__struct_fields__}
     shared["suspended_at"] = mirror.suspended_at  # `set_suspended` changes it, below
     changed = msgspec.structs.replace(mirror, **shared)

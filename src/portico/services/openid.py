@@ -64,7 +64,7 @@ class NotAccepted(PermissionDenied):
     """The provider's answer does not authenticate anybody."""
 
 
-class _Bad(Exception):
+class _InvalidAnswer(Exception):
     """An answer of a provider is invalid; the message is for the log."""
 
 
@@ -189,7 +189,7 @@ class RelyingParty:
             if since is not None:
                 _check_seen(metadata, claims, since)
             return _person(await self._facts(metadata, tokens, claims))
-        except _Bad as error:
+        except _InvalidAnswer as error:
             log.warning("%s signed nobody in: %s", provider.name, error)
             raise NotAccepted(
                 f"The answer of {provider.label} was not valid, so you were not signed in. Try"
@@ -206,7 +206,7 @@ class RelyingParty:
         try:
             metadata = _read(await self._fetcher.get(url, {}), _Metadata)
             _check_metadata(provider, metadata)
-        except (Unfetched, _Bad) as error:
+        except (Unfetched, _InvalidAnswer) as error:
             raise _away(provider, error) from None
         self._known[provider.issuer] = (self._clock(), metadata)
         return metadata
@@ -235,15 +235,15 @@ class RelyingParty:
             header = jws.extract_compact(token.encode()).headers()
             algorithm = header["alg"]
         except (JoseError, ValueError, TypeError) as error:  # TypeError if the header is a list
-            raise _Bad(f"its ID token cannot be read: {error}") from None
+            raise _InvalidAnswer(f"its ID token cannot be read: {error}") from None
         if algorithm not in ALGORITHMS:
-            raise _Bad(f"its ID token is signed by {algorithm!r:.20}")
+            raise _InvalidAnswer(f"its ID token is signed by {algorithm!r:.20}")
         fitting = (key for key in published.keys if _fits(key, header))
         for key in islice(fitting, MOST_KEYS):
             payload = _verified(token, key)
             if payload is not None:
                 return _decoded(payload, _Claims)
-        raise _Bad("no key that it publishes has signed its ID token")
+        raise _InvalidAnswer("no key that it publishes has signed its ID token")
 
     async def _facts(self, metadata: _Metadata, tokens: _Tokens, claims: _Claims) -> _Facts:
         """The claims about the person: of the ID token, or of the userinfo endpoint if the ID
@@ -254,7 +254,7 @@ class RelyingParty:
         bearer = {"authorization": f"Bearer {_header_safe(tokens.access_token)}"}
         facts = _read(await self._fetcher.get(endpoint, bearer), _Facts)
         if facts.sub != claims.sub:  # OpenID Connect Core §5.3.2
-            raise _Bad("its userinfo is about another subject")
+            raise _InvalidAnswer("its userinfo is about another subject")
         return facts
 
 
@@ -269,33 +269,33 @@ def _away(provider: Provider, error: Exception) -> Unavailable:
 
 def _check_metadata(provider: Provider, metadata: _Metadata) -> None:
     if metadata.issuer != provider.issuer:
-        raise _Bad(f"it calls itself {metadata.issuer!r:.200}, not {provider.issuer!r}")
+        raise _InvalidAnswer(f"it calls itself {metadata.issuer!r:.200}, not {provider.issuer!r}")
     endpoints = (metadata.authorization_endpoint, metadata.token_endpoint, metadata.jwks_uri)
     for endpoint in (*endpoints, metadata.userinfo_endpoint or provider.issuer):
         if not is_address(endpoint):
-            raise _Bad(f"its endpoint {endpoint!r:.200} is not https")
+            raise _InvalidAnswer(f"its endpoint {endpoint!r:.200} is not https")
 
 
 def _check_issuer(provider: Provider, metadata: _Metadata, answer: Answer) -> None:
     """The issuer of the answer is the provider that was asked (RFC 9207 §2.4)."""
     wanted = metadata.authorization_response_iss_parameter_supported
     if (answer.iss or wanted) and answer.iss != provider.issuer:
-        raise _Bad(f"the answer has the issuer {answer.iss!r:.200}")
+        raise _InvalidAnswer(f"the answer has the issuer {answer.iss!r:.200}")
 
 
 def _check_claims(provider: Provider, claims: _Claims, nonce: str, now: int) -> None:
     """The claims of the ID token are valid (OpenID Connect Core §3.1.3.7)."""
     audience = [claims.aud] if isinstance(claims.aud, str) else claims.aud
     if claims.iss != provider.issuer:
-        raise _Bad("its ID token has another issuer")
+        raise _InvalidAnswer("its ID token has another issuer")
     if provider.client_id not in audience:
-        raise _Bad("its ID token is for another client")
+        raise _InvalidAnswer("its ID token is for another client")
     if claims.azp != provider.client_id and (claims.azp is not None or len(audience) > 1):
-        raise _Bad("its ID token was issued to another client")
+        raise _InvalidAnswer("its ID token was issued to another client")
     if not now / SECOND < claims.exp + SKEW:
-        raise _Bad("its ID token has expired")
+        raise _InvalidAnswer("its ID token has expired")
     if not compare_digest(claims.nonce.encode(), nonce.encode()):
-        raise _Bad("its ID token has another nonce")
+        raise _InvalidAnswer("its ID token has another nonce")
 
 
 def _check_seen(metadata: _Metadata, claims: _Claims, since: int) -> None:
@@ -306,14 +306,14 @@ def _check_seen(metadata: _Metadata, claims: _Claims, since: int) -> None:
     if seen is None and not (isinstance(listed, list) and "auth_time" in listed):
         return
     if not isinstance(seen, int | float):
-        raise _Bad("its ID token has no valid auth_time")
+        raise _InvalidAnswer("its ID token has no valid auth_time")
     if seen + SKEW < since // SECOND:
-        raise _Bad("it did not authenticate the user again")
+        raise _InvalidAnswer("it did not authenticate the user again")
 
 
 def _person(facts: _Facts) -> Person:
     if not 1 <= len(facts.sub) <= 255 or text_fault(facts.sub):
-        raise _Bad("its sub is not valid")
+        raise _InvalidAnswer("its sub is not valid")
     try:
         address = email(facts.email) if isinstance(facts.email, str) else ""
     except BrokenRule:
@@ -357,7 +357,7 @@ def _verified(token: str, key: dict[str, Any]) -> bytes | None:
 
 def _read(answer: Fetched, shape: type[T]) -> T:
     if answer.status != 200:
-        refusal = Unfetched if answer.status == 429 or answer.status >= 500 else _Bad
+        refusal = Unfetched if answer.status == 429 or answer.status >= 500 else _InvalidAnswer
         raise refusal(f"it answered with the status {answer.status}{_error(answer.body)}")
     return _decoded(answer.body, shape)
 
@@ -375,10 +375,10 @@ def _decoded(body: bytes, shape: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=shape)
     except (ValueError, RecursionError) as error:
-        raise _Bad(f"it answered with something else{_error(body)}: {error}") from None
+        raise _InvalidAnswer(f"it answered with something else{_error(body)}: {error}") from None
 
 
 def _header_safe(text: str) -> str:
     if not text.isascii() or not text.isprintable():
-        raise _Bad("its access token is not valid in a header")
+        raise _InvalidAnswer("its access token is not valid in a header")
     return text

@@ -47,7 +47,7 @@ def _only_when_idle() -> None:
         _lowest_priority()
 
 
-def _as_they_are() -> None:
+def _at_normal_priority() -> None:
     """Keeps the normal priority."""
 
 
@@ -125,10 +125,10 @@ class Passwords:
         self._memory_kib = memory_kib
         self._iterations = iterations
         self._patience = patience
-        prepare = _only_when_idle if beside_requests else _as_they_are
+        prepare = _only_when_idle if beside_requests else _at_normal_priority
         self._idle = Threads(THREADS, "password", prepare)
         self._overdue = Threads(1, "overdue-password", _lowest_priority)
-        self.nobodys = (
+        self.dummy_hash = (
             f"$argon2id$v=19$m={memory_kib},t={iterations},p={LANES}"
             "$bm9ib2R5J3MgcGFzc3dvcmQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
         )

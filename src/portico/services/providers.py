@@ -45,7 +45,7 @@ _AGAIN = "again_"
 secret is stored as a digest, so a browser cannot add the prefix to another visit."""
 
 
-class Gone(NamedTuple):
+class BegunVisit(NamedTuple):
     """A visit that has begun: the secret for the browser's cookie, and the provider's address."""
 
     secret: str
@@ -62,7 +62,7 @@ class Known(NamedTuple):
     again: bool
 
 
-class Awaited(NamedTuple):
+class AwaitedLink(NamedTuple):
     """The person to whom the next sign-in of a browser links its account."""
 
     provider: Provider
@@ -78,13 +78,13 @@ async def begin_visit(
     *,
     user_id: int | None = None,
     again: bool = False,
-) -> Gone:
+) -> BegunVisit:
     """Begins a visit to a provider: to sign in or, with `user_id`, to link that account. With
     `again` the provider is asked to authenticate the person anew. Raises `Unavailable`."""
     secret = mint(_AGAIN if again else "", env.random)
     address = await env.relying_party.address(provider, Trip.of(secret), redirect_uri, again=again)
     await _keep_visit(env, secret, ProviderVisit(provider.name, target, user_id, None, "", 0), by)
-    return Gone(secret, address)
+    return BegunVisit(secret, address)
 
 
 async def end_visit(
@@ -139,7 +139,7 @@ async def await_link(env: Environment, provider: Provider, known: Known, by: By)
     return secret
 
 
-async def awaited_link(env: Environment, secret: str | None) -> Awaited | None:
+async def awaited_link(env: Environment, secret: str | None) -> AwaitedLink | None:
     """The person to whom the next sign-in of this browser links its account, if any."""
     visit = await env.providers.visit(digest(secret)) if secret else None
     if visit is None or visit.subject is None or visit.expires_at <= env.clock():
@@ -147,7 +147,7 @@ async def awaited_link(env: Environment, secret: str | None) -> Awaited | None:
     for provider in env.sign_in_by.values():
         if provider.issuer == visit.provider:
             person = Person(visit.subject, visit.email, email_verified=False, name="")
-            return Awaited(provider, person)
+            return AwaitedLink(provider, person)
     return None
 
 

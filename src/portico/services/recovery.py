@@ -20,7 +20,7 @@ from portico.services.chosen_passwords import require_chosen
 from portico.services.endings import end_sign_ins
 from portico.services.environment import Environment
 from portico.services.guard import forgive
-from portico.services.letters import letter, reader, whoever
+from portico.services.letters import letter, reader, without_user
 from portico.services.mirrors import follow
 from portico.services.post import Ask, Waiting, admit, ask, post
 from portico.services.users import (
@@ -38,7 +38,7 @@ from portico.storage.mails import Mail
 HANDED_HOURS = 24
 """How many hours a link is valid that an admin hands over."""
 
-_USELESS = (
+_INVALID_LINK = (
     "This link has expired, was used before, or was replaced by a newer one: open the latest one,"
     " or ask for a new one. A new password or e-mail also invalidates it."
 )
@@ -139,7 +139,7 @@ async def take_new_email(env: Environment, token: str, by: By) -> bool:
         changed = msgspec.structs.replace(user, email=found.email)
         verified_at = change.now if found.mailed else None
         after = await store_change(env, change, user, changed, email_verified_at=verified_at)
-        await tell_changed(env, change, user, after, whoever(by))
+        await tell_changed(env, change, user, after, without_user(by))
 
     try:
         await env.change(by.alone, work)
@@ -159,7 +159,7 @@ async def reset_password(env: Environment, token: str, password: str, by: By) ->
     found = await find_link(env, token, RESET)
     owner = await env.users.get(found.user_id)
     if owner is None:
-        raise _useless()
+        raise _invalid_link()
     require_chosen(password, name=owner.name, email=owner.email)
     password_hash = await env.passwords.hash(password)
 
@@ -179,7 +179,7 @@ async def reset_password(env: Environment, token: str, password: str, by: By) ->
         for link in (RESET, NEW_EMAIL):
             await env.email_tokens.delete_of_user(change.tx, user.id, purpose=link.purpose)
         change.note(PasswordReset(changed))
-        await tell_changed(env, change, user, changed, whoever(by))
+        await tell_changed(env, change, user, changed, without_user(by))
         return changed
 
     after = await env.change(by.alone, work)
@@ -195,7 +195,7 @@ async def verify_email(env: Environment, token: str, by: By) -> None:
     async def work(change: Change) -> None:
         user = await _use(env, change, token, found)
         if not _still_theirs(user, found):
-            raise _useless()
+            raise _invalid_link()
         changed = msgspec.structs.replace(user, email_verified_at=change.now, updated_at=change.now)
         await env.users.update(change.tx, changed)
         change.note(EmailVerified(changed))
@@ -209,7 +209,7 @@ async def find_link(env: Environment, token: str, link: Link) -> EmailToken:
     anything is hashed or locked. Raises `Invalid` if the token is not valid."""
     found = await env.email_tokens.by_hash(digest(token))
     if found is None or found.purpose != link.purpose or found.expires_at <= env.clock():
-        raise _useless()
+        raise _invalid_link()
     return found
 
 
@@ -220,7 +220,7 @@ async def _use(env: Environment, change: Change, token: str, found: EmailToken) 
         change.tx, digest(token), purpose=found.purpose, now=change.now
     )
     if user is None or user.suspended_at is not None or used is None:
-        raise _useless()
+        raise _invalid_link()
     return user
 
 
@@ -228,8 +228,8 @@ def _still_theirs(user: User, token: EmailToken) -> bool:
     return same_mailbox(user.email, token.email)
 
 
-def _useless() -> Invalid:
-    return Invalid(_USELESS, [Fault("token", _USELESS)])
+def _invalid_link() -> Invalid:
+    return Invalid(_INVALID_LINK, [Fault("token", _INVALID_LINK)])
 
 
 async def write_reset(env: Environment, asked: Ask, place: Mail) -> None:
@@ -273,7 +273,7 @@ async def _write(
         await env.email_tokens.insert(change.tx, digest(token), stored)
         change.note(LinkAsked(user, link.purpose))
         brought = letter(
-            env, link.purpose, reader(user, to), by=whoever(by), link=page, until=until
+            env, link.purpose, reader(user, to), by=without_user(by), link=page, until=until
         )
         await post(env, change, Waiting(link.purpose, brought, until=until), place)
 

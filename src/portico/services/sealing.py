@@ -51,15 +51,15 @@ async def reencrypt(env: Environment, by: By) -> tuple[dict[str, int], int]:
     running; it can be interrupted at any time and run again. Returns how many values of each table
     it reencrypted, and how many no secret of this host can decrypt. Raises `Unavailable`."""
     done = dict.fromkeys(_SEALED_AS, 0)
-    closed = 0
+    undecryptable = 0
     for where in COLUMNS:
         async for found in sealed_in(env.db, env.vault, where):
             behind = [one._asdict() for one in found if one.is_behind]
             if behind:
                 await _store(env, by, where, behind)
             done[where.table] += len(behind)
-            closed += sum(one.sealed is None for one in found)
-    return done, closed
+            undecryptable += sum(one.sealed is None for one in found)
+    return done, undecryptable
 
 
 async def _store(env: Environment, by: By, where: Column, behind: list[dict[str, Any]]) -> None:

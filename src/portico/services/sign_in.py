@@ -15,7 +15,7 @@ from portico.domain.proofs import BY_CODE, BY_PASSWORD, Methods
 from portico.domain.users import PASSWORD_LENGTH, User, typed_email
 from portico.services.change import Change
 from portico.services.credentials import SUSPENDED
-from portico.services.devices import meet_device
+from portico.services.devices import remember_device
 from portico.services.environment import Environment
 from portico.services.guard import Claim, password_is_right
 from portico.services.passkeys import Assertion, use_assertion
@@ -93,7 +93,7 @@ async def check_password(env: Environment, attempt: Attempt) -> User:
     """
     email = typed_email(attempt.email)
     user = await env.users.by_email(email)
-    password_hash = user.password_hash if user and user.password_hash else env.passwords.nobodys
+    password_hash = user.password_hash if user and user.password_hash else env.passwords.dummy_hash
     fits = len(attempt.password) <= PASSWORD_LENGTH[1]
     claim = Claim(email, user.id if user else 0, attempt.address)
 
@@ -200,7 +200,7 @@ async def note_sign_in(
     """Notes a sign-in and how the user has `proven` who they are, sets `last_login_at`, and
     remembers the address and the `device` cookie. Belongs to the change that stores the credential
     (its kind and row id)."""
-    is_new_device = await meet_device(env, change, user, device)
+    is_new_device = await remember_device(env, change, user, device)
     user = msgspec.structs.replace(user, last_login_at=change.now)
     await env.users.update(change.tx, user)
     by = change.by.named(

@@ -13,7 +13,7 @@ from portico.services.allowances import SIGN_UPS, mails_to, name_of, take_hourly
 from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.invitations import Made, may_sign_up, put
-from portico.services.letters import Reader, letter, reader, whoever
+from portico.services.letters import Reader, letter, reader, without_user
 from portico.services.post import Ask, Waiting, admit, ask, post
 from portico.state.callers import SIGN_UP, network_of
 from portico.storage.mails import Mail
@@ -39,7 +39,7 @@ async def ask_sign_up(env: Environment, email: str, by: By, language: str = "en"
 
 async def write_sign_up(env: Environment, asked: Ask, place: Mail) -> None:
     """Writes the mail that `ask_sign_up` asked for. Raises what `admit` and `post` raise."""
-    email, by, now = asked.email, whoever(By(asked.by)), env.clock()
+    email, by, now = asked.email, without_user(By(asked.by)), env.clock()
     user = await env.users.by_email(email)
     name = name_of(env, email)
     await admit(env, mails_to(user.id, asked.purpose) if user else (SIGN_UP, name), place)

@@ -135,7 +135,7 @@ class Signer:
             return False
         return now < claims.exp * SECOND
 
-    async def told_of(self, token: str, *, audience: str) -> str | None:
+    async def subject_of(self, token: str, *, audience: str) -> str | None:
         """The `sub` of a token that we issued for this audience, even if it has expired; None for
         anything else."""
         kid = _kid(token)

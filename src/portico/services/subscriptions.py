@@ -53,10 +53,10 @@ class Subscriptions:
         self._clock = clock
         self._holder = f"{process} streams"
         self._open: dict[Follower, _Open] = {}
-        self._begun = self._ended = 0
+        self._opens_begun = self._opens_ended = 0
         """How many calls of `open` have begun, and how many of them have returned."""
-        self._left: set[str] = set()
-        self._giving: set[str] = set()
+        self._to_release: set[str] = set()
+        self._releasing: set[str] = set()
         """Places to give back, and those that are being given back."""
         self._renew_at = 0
 
@@ -65,25 +65,25 @@ class Subscriptions:
     ) -> Follower:
         """Begins to follow the feed on behalf of a caller; see `Feed.follow`. The stream ends with
         the caller's credential. Raises `RateLimited` if the account already has `MOST` streams."""
-        await self._give_back()
-        self._begun += 1
+        await self._release()
+        self._opens_begun += 1
         try:
             place = await self._take(principal)
             try:
                 follower = await self._feed.follow(after, types)
             except BaseException:
-                self._left.add(place)
+                self._to_release.add(place)
                 raise
             self._open[follower] = _Open(principal, place, parts(principal), principal.expires_at)
         finally:
-            self._ended += 1
+            self._opens_ended += 1
         return follower
 
     async def _take(self, principal: Principal) -> str:
         now = self._clock()
         # A return whose end is not known yet may be repeated, and would free what is taken now.
         names = (f"stream {principal.user_id} {number}" for number in range(MOST))
-        places = [name for name in names if name not in self._left | self._giving]
+        places = [name for name in names if name not in self._to_release | self._releasing]
         until = now + LEASE_SECONDS * SECOND
         place = await self._stores.leases.take_one(places, self._holder, now=now, until=until)
         if place is None:
@@ -95,12 +95,12 @@ class Subscriptions:
     def close(self, follower: Follower) -> None:
         """Ends a stream that was opened; its place is free within `CHECK_PERIOD`."""
         follower.end()
-        self._left.add(self._open.pop(follower).place)
+        self._to_release.add(self._open.pop(follower).place)
 
     async def run(self) -> None:
         """Ends streams whose credential has ended, and renews the places of the others. Raises
         `Unavailable`; the next run then does the rest."""
-        await self._give_back()
+        await self._release()
         if not self._open:
             return
         now = self._clock()
@@ -114,18 +114,18 @@ class Subscriptions:
         """Renews the places. Ends the streams whose place another process has taken, because this
         one stalled for too long, and gives back places that were taken by a transaction whose
         outcome stayed unknown."""
-        opened, known, begun = [*self._open.items()], self._known(), self._begun
-        is_opening = begun > self._ended
+        opened, known, begun = [*self._open.items()], self._known(), self._opens_begun
+        is_opening = begun > self._opens_ended
         kept = await self._stores.leases.renew(self._holder, until)
         for follower, its in opened:
             if its.place not in kept:
                 follower.end()
-        if not is_opening and begun == self._begun:
-            self._left |= kept - known
+        if not is_opening and begun == self._opens_begun:
+            self._to_release |= kept - known
 
     def _known(self) -> set[str]:
         """The places that this process knows it has."""
-        return {its.place for its in self._open.values()} | self._left | self._giving
+        return {its.place for its in self._open.values()} | self._to_release | self._releasing
 
     async def _check(self, now: int) -> None:
         """Checks the credentials that may have changed, and those whose known expiry has come,
@@ -158,14 +158,14 @@ class Subscriptions:
                 due.append((follower, its))
         return due
 
-    async def _give_back(self) -> None:
-        if self._left:
-            left, self._left = self._left, set()
-            self._giving |= left
+    async def _release(self) -> None:
+        if self._to_release:
+            left, self._to_release = self._to_release, set()
+            self._releasing |= left
             try:
                 await self._stores.leases.release_all(left, self._holder)
             except BaseException:
-                self._left |= left
+                self._to_release |= left
                 raise
             finally:
-                self._giving -= left
+                self._releasing -= left

@@ -28,7 +28,7 @@ from portico.domain.webhooks import (
 )
 from portico.services.change import Change
 from portico.services.environment import Environment
-from portico.services.fan_out import fan_out, tell_so_far
+from portico.services.fan_out import fan_out, queue_so_far
 from portico.services.webhook_mail import tell_admins
 from portico.storage.deliveries import Attempt
 
@@ -111,7 +111,7 @@ async def change_webhook(
         if after.url != before.url:
             await env.webhooks.begin_anew(change.tx, webhook_id)
         if after.types != before.types and before.enabled:
-            await tell_so_far(env, change, before)
+            await queue_so_far(env, change, before)
         if enabled is not None and enabled != before.enabled:
             after = await _switched(env, change, after, None if enabled else BY_HAND)
         elif after == before:
