@@ -15,14 +15,13 @@ from portico.domain.scopes import SCOPES
 from portico.domain.secrets import ROTATION_OVERLAP, digest
 from portico.domain.users import User
 from portico.services.change import Change
+from portico.services.credentials import INVALID_KEY
 from portico.services.environment import Environment
 from portico.services.letters import tell
 from portico.storage.listing import Keyset, Page
 
 Check = Callable[[ApiKey], None]
 """Raises where the caller expected a different key."""
-
-_INVALID = "This API key is not valid."
 
 
 class Made(NamedTuple):
@@ -138,7 +137,7 @@ async def rotate_key(env: Environment, caller: Principal, by: By) -> Rotation:
     try:
         return await renew_key(env, caller.credential_id, by)
     except NotFound:
-        raise AuthenticationRequired(_INVALID, error="invalid_token") from None
+        raise AuthenticationRequired(INVALID_KEY, error="invalid_token") from None
 
 
 async def renew_key(env: Environment, key_id: int, by: By) -> Rotation:

@@ -117,9 +117,8 @@ class Change:
     async def finish(self, result: object) -> None:
         """Writes audit lines, events and the kept answer. `result` is what `work` returned."""
         for number, (by, event) in enumerate(self.notes, 1):
-            if (
-                acting_for.get() is None
-            ):  # signing in: from now on the user must see their own writes
+            if acting_for.get() is None:
+                # Signing in: from now on the user must see their own writes.
                 acting_for.set(by.actor.user_id)
             # The last line's statement also checks the credential, which saves a round trip.
             still = None if self.checked or number < len(self.notes) else self.by.principal

@@ -26,7 +26,7 @@ from portico.storage.parts import Part
 CACHED = 100_000
 
 _NOT_ONE = "This is not a Portico credential: check for a typo."
-_INVALID_KEY = "This API key is not valid."
+INVALID_KEY = "This API key is not valid."
 _INVALID_TOKEN = "This access token is not valid, has expired or was revoked."  # noqa: S105 - a message
 ENDED = "This session has ended; sign in again."
 SUSPENDED = "This account is suspended; ask an administrator."
@@ -195,7 +195,7 @@ class Credentials:
             raise AuthenticationRequired(f"A key of type {key_type} is only valid at {where}.")
         owned = await self._env.api_keys.by_hash(digest(key))
         if owned is None:
-            raise AuthenticationRequired(_INVALID_KEY)
+            raise AuthenticationRequired(INVALID_KEY)
         if owned.key.revoked_at is not None:
             raise AuthenticationRequired("This API key was revoked.")
         if not usable(owned.key, now):

@@ -160,7 +160,8 @@ async def _store(env: Environment, batch: _Batch, change: Change) -> tuple[_Chan
 
 def _apply(batch: _Batch, known: dict[int, Product], now: int) -> _Changed:
     """Applies the rows with ids to the products that they name."""
-    applied = _Changed([], 0, [])
+    pairs: list[tuple[Product, Product]] = []
+    refused: list[FileRow] = []
     unchanged = 0
     named = Named()  # checked again: a product may have been created after `_batches` checked it
     for row in batch.changes:
@@ -168,12 +169,12 @@ def _apply(batch: _Batch, known: dict[int, Product], now: int) -> _Changed:
         if not isinstance(after, Fault) and not named.add(row.id):
             after = _REPEATED_ID
         if isinstance(after, Fault):
-            applied.refused.append(FileRow(row.line, row.end, {}, [after], row.id))
+            refused.append(FileRow(row.line, row.end, {}, [after], row.id))
         elif after == (before := known[row.id]):
             unchanged += 1
         else:
-            applied.pairs.append((before, msgspec.structs.replace(after, updated_at=now)))
-    return applied._replace(unchanged=unchanged)
+            pairs.append((before, msgspec.structs.replace(after, updated_at=now)))
+    return _Changed(pairs, unchanged, refused)
 
 
 def _outcome(batch: _Batch, applied: _Changed) -> Outcome:

@@ -29,6 +29,7 @@ from portico.domain.users import User
 from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.second_factor import (
+    drop_useless_codes,
     new_recovery_codes,
     store_recovery_codes,
 )
@@ -214,11 +215,9 @@ async def rename_passkey(env: Environment, user_id: int, row_id: int, name: str,
 
     async def work(change: Change) -> None:
         user = await locked_user(env, change, user_id)
-        found = (await env.factors.of_user(user_id, change.tx)).passkey(row_id)
-        if found is None:
-            raise _gone()
+        passkey = await _own(env, change, user_id, row_id)
         await env.factors.rename_passkey(change.tx, user_id, row_id, name)
-        change.note(FactorRenamed(user, KIND, found, name))
+        change.note(FactorRenamed(user, KIND, passkey, name))
 
     await env.change(by, work)
 
@@ -229,17 +228,22 @@ async def remove_passkey(env: Environment, user_id: int, row_id: int, by: By) ->
 
     async def work(change: Change) -> None:
         user = await locked_user(env, change, user_id)
-        found = (await env.factors.of_user(user_id, change.tx)).passkey(row_id)
-        if found is None:
-            raise _gone()
+        passkey = await _own(env, change, user_id, row_id)
         await env.factors.remove_passkey(change.tx, user_id, row_id)
         await keep_a_way_in(env, change, user)
-        if not await env.factors.of_user(user_id, change.tx):
-            await env.factors.set_recovery_codes(change.tx, user_id, ())
-        change.note(FactorRemoved(user, KIND, found))
-        await tell_of_ways_in(env, change, user, "passkey-removed", by, name=found.name)
+        await drop_useless_codes(env, change, user_id)
+        change.note(FactorRemoved(user, KIND, passkey))
+        await tell_of_ways_in(env, change, user, "passkey-removed", by, name=passkey.name)
 
     await env.change(by, work)
+
+
+async def _own(env: Environment, change: Change, user_id: int, row_id: int) -> Passkey:
+    """The locked user's passkey with this id. Raises `NotFound`."""
+    passkey = (await env.factors.of_user(user_id, change.tx)).passkey(row_id)
+    if passkey is None:
+        raise NotFound("This passkey was removed meanwhile.")
+    return passkey
 
 
 async def _note_refusal(env: Environment, user: User, passkey: Passkey, by: By) -> None:
@@ -328,7 +332,3 @@ async def _verified(
         )
     except Exception:  # noqa: BLE001 - malformed keys and statements make it raise anything
         return None
-
-
-def _gone() -> NotFound:
-    return NotFound("This passkey was removed meanwhile.")

@@ -97,11 +97,12 @@ async def check_code(env: Environment, user: User, factors: Factors, text: str, 
 
     async def find() -> Code | None:
         if authenticator is not None:
-            step = _step(env, secret, text)
+            now = env.clock()
+            present = step_of(now)
+            step = matching_step(secret, text, (present - 1, present, present + 1))
             if step is not None:
-                if authenticator.has_used(step, env.clock()):
-                    return None
-                return Code(authenticator.id, step, b"")
+                used = authenticator.has_used(step, now)
+                return None if used else Code(authenticator.id, step, b"")
         recovery_hash = digest(recovery_text(text))
         known = await env.factors.has_recovery_code(user.id, recovery_hash)
         return Code(0, None, recovery_hash) if known else None
@@ -219,9 +220,7 @@ async def rename_authenticator(
 
     async def work(change: Change) -> None:
         user = await locked_user(env, change, user_id)
-        authenticator = (await env.factors.of_user(user_id, change.tx)).authenticator
-        if authenticator is None or authenticator.id != row_id:
-            raise _gone()
+        authenticator = await _own(env, change, user_id, row_id)
         await env.factors.rename(change.tx, user_id, row_id, name)
         change.note(FactorRenamed(user, KIND, authenticator, name))
 
@@ -233,12 +232,9 @@ async def remove_authenticator(env: Environment, user_id: int, row_id: int, by: 
 
     async def work(change: Change) -> None:
         user = await locked_user(env, change, user_id)
-        authenticator = (await env.factors.of_user(user_id, change.tx)).authenticator
-        if authenticator is None or authenticator.id != row_id:
-            raise _gone()
+        authenticator = await _own(env, change, user_id, row_id)
         await env.factors.remove(change.tx, user_id, row_id)
-        if not await env.factors.of_user(user_id, change.tx):
-            await env.factors.set_recovery_codes(change.tx, user_id, ())
+        await drop_useless_codes(env, change, user_id)
         change.note(FactorRemoved(user, KIND, authenticator))
         name = authenticator.name
         await tell_of_ways_in(env, change, user, "app-removed", by, name=name)
@@ -279,9 +275,18 @@ async def reset_factors(env: Environment, user_id: int, by: By) -> User:
     return await env.change(by, work)
 
 
-def _step(env: Environment, secret: str, text: str) -> int | None:
-    now = step_of(env.clock())
-    return matching_step(secret, text, (now - 1, now, now + 1))
+async def _own(env: Environment, change: Change, user_id: int, row_id: int) -> Authenticator:
+    """The locked user's authenticator with this id. Raises `NotFound`."""
+    authenticator = (await env.factors.of_user(user_id, change.tx)).authenticator
+    if authenticator is None or authenticator.id != row_id:
+        raise _gone()
+    return authenticator
+
+
+async def drop_useless_codes(env: Environment, change: Change, user_id: int) -> None:
+    """Deletes the recovery codes of a locked user who has no factor left."""
+    if not await env.factors.of_user(user_id, change.tx):
+        await env.factors.set_recovery_codes(change.tx, user_id, ())
 
 
 def new_recovery_codes(env: Environment) -> tuple[str, ...]:

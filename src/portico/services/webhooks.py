@@ -1,6 +1,6 @@
 """Use cases of webhooks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -18,18 +18,21 @@ from portico.domain.events.webhooks import (
     WebhookTested,
 )
 from portico.domain.secrets import ROTATION_OVERLAP
+from portico.domain.users import User
 from portico.domain.webhook_signing import mint_webhook_secret
 from portico.domain.webhooks import (
     BY_HAND,
     FAILING,
+    FAILING_DAYS,
     MOST_WEBHOOKS,
+    RECEIVER_GONE,
     Delivery,
     Webhook,
 )
 from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.fan_out import fan_out, queue_so_far
-from portico.services.webhook_mail import tell_admins
+from portico.services.letters import Kind, tell
 from portico.storage.deliveries import Attempt
 
 SEALED_AS = "webhook"
@@ -149,10 +152,29 @@ async def disable_webhook(
         await env.webhooks.update(change.tx, after)
         if attempt is not None:
             await env.deliveries.done(change.tx, [attempt])
-        await tell_admins(env, change, admins, after, reason)
+        await _tell_admins(env, change, admins, after, reason)
         return True
 
     return await env.change(by, work)
+
+
+async def _tell_admins(
+    env: Environment, change: Change, admins: Sequence[User], webhook: Webhook, reason: str
+) -> None:
+    """Tells the admins by mail that Portico has disabled a webhook, and why."""
+    kind: Kind = "webhook-gone" if reason == RECEIVER_GONE else "webhook-failing"
+    page = f"{env.addresses.dashboard}/webhooks/{webhook.id}"
+    for admin in admins:
+        await tell(
+            env,
+            change,
+            admin,
+            kind,
+            id=str(webhook.id),
+            url=webhook.url,
+            days=str(FAILING_DAYS),
+            page=page,
+        )
 
 
 async def _switched(
