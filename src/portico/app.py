@@ -302,7 +302,7 @@ class Server:
         """Waits until another process has applied all migrations, then does as `start`. Meanwhile
         requests for an environment get 503. Raises `MigrationError` as `migrate` does."""
         portico = self._portico
-        self._behind(is_behind=True)
+        self._set_behind(is_behind=True)
         told = False
         while await _is_behind(portico):
             if not told:
@@ -311,9 +311,9 @@ class Server:
             await wait(LOOK_SECONDS)
         await portico.ready()
         await self.start()
-        self._behind(is_behind=False)
+        self._set_behind(is_behind=False)
 
-    def _behind(self, *, is_behind: bool) -> None:
+    def _set_behind(self, *, is_behind: bool) -> None:
         self.pipeline.is_behind = self._operations.readiness.is_behind = is_behind
 
     def _jobs(self) -> Iterator[Job]:

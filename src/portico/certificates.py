@@ -87,10 +87,10 @@ def ensure(directory: Path, hosts: Collection[str], now_ms: int) -> Certificates
         certificate=directory / "server.pem",
         key=directory / "server.key",
     )
-    names = {_spelled(host) for host in (*hosts, *_ALWAYS_NAMED)}
+    names = {_normal_form(host) for host in (*hosts, *_ALWAYS_NAMED)}
     now = datetime.fromtimestamp(now_ms // 1000, UTC)
     with _locked(directory):
-        _finish(files.ca_certificate, directory / "ca.key")
+        _finish_renaming(files.ca_certificate, directory / "ca.key")
         foreign = _forbidden(files.ca_certificate, names)
         if foreign:
             # Raises if the key was moved away: this authority is then kept.
@@ -100,9 +100,9 @@ def ensure(directory: Path, hosts: Collection[str], now_ms: int) -> Certificates
                 ", ".join(foreign),
                 files.ca_certificate,
             )
-        if foreign or not files.ca_certificate.exists() or _ends(files.ca_certificate, now):
+        if foreign or not files.ca_certificate.exists() or _has_expired(files.ca_certificate, now):
             _make_authority(files.ca_certificate, directory / "ca.key", names, now)
-        if not _serves(files, names, now):
+        if not _is_current(files, names, now):
             _make_server(files, directory / "ca.key", names, now)
     return files
 
@@ -171,8 +171,8 @@ def _write_pair(
 ) -> None:
     """Writes both files before it renames either, so that a full disk leaves the old pair.
 
-    A crash between the two renames leaves a key that does not match the certificate: `_finish`
-    repairs an authority, and a server certificate is renewed. The key comes first: from an
+    A crash between the two renames leaves a key that does not match the certificate. An authority
+    is repaired by `_finish_renaming`, a server certificate is renewed. The key comes first: from an
     authority without its key nothing could ever be renewed.
     """
     for path, written, mode in ((key_file, key_pem(key), 0o600), (certificate, content, 0o644)):
@@ -192,7 +192,7 @@ def _unfinished(path: Path) -> Path:
     return path.with_name(f"{path.name}.new")
 
 
-def _finish(certificate: Path, key_file: Path) -> None:
+def _finish_renaming(certificate: Path, key_file: Path) -> None:
     """Renames a certificate whose key is in place already, after a crash between the two."""
     with suppress(CertificateError):
         check_pair(_unfinished(certificate), key_file)
@@ -241,7 +241,7 @@ def _names(certificate: x509.Certificate) -> set[str]:
     return {*names.get_values_for_type(x509.DNSName), *map(str, addresses)}
 
 
-def _spelled(host: str) -> str:
+def _normal_form(host: str) -> str:
     """A host in the spelling that certificates use."""
     try:
         return str(ip_address(host))
@@ -249,7 +249,7 @@ def _spelled(host: str) -> str:
         return host.lower()
 
 
-def _ends(authority: Path, now: datetime) -> bool:
+def _has_expired(authority: Path, now: datetime) -> bool:
     """Whether an authority has expired. Logs that it has, or soon will."""
     left = _certificate(authority).not_valid_after_utc - now
     if left <= timedelta(0):
@@ -258,12 +258,12 @@ def _ends(authority: Path, now: datetime) -> bool:
         )
         return True
     if left < timedelta(days=AUTHORITY_NOTICE_DAYS):
-        _tell_of_end(authority, left.days)
+        _log_expiry(authority, left.days)
     return False
 
 
 @cache
-def _tell_of_end(authority: Path, days: int) -> None:
+def _log_expiry(authority: Path, days: int) -> None:
     """Logs this once for each number of days, in each process."""
     log.warning(
         "The local authority expires in %d days and is then replaced: clients must trust the new"
@@ -273,7 +273,7 @@ def _tell_of_end(authority: Path, days: int) -> None:
     )
 
 
-def _serves(files: Certificates, names: Collection[str], now: datetime) -> bool:
+def _is_current(files: Certificates, names: Collection[str], now: datetime) -> bool:
     """Whether the server certificate can be kept.
 
     One that is not valid yet can, if its authority is not valid yet either: then the clock was set

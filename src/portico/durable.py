@@ -11,22 +11,22 @@ _CANNOT = {errno.EACCES, errno.EBADF, errno.EINVAL, errno.ENOTSUP, errno.EPERM}
 def put_in_place(file: Path, place: Path) -> None:
     """Moves a complete file to another name in the same file system, replacing any file there.
     Once this returns, the file is stored durably under that name. Raises `OSError` otherwise."""
-    _store(file)
+    _sync(file)
     file.replace(place)
-    store_names(place.parent)
+    sync_directory(place.parent)
 
 
-def store_names(directory: Path) -> None:
+def sync_directory(directory: Path) -> None:
     """Stores a directory's file names durably, if the file system can. Raises `OSError` if that
     fails."""
     try:
-        _store(directory)
+        _sync(directory)
     except OSError as error:
         if error.errno not in _CANNOT:
             raise
 
 
-def _store(path: Path) -> None:
+def _sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

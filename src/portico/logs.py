@@ -76,7 +76,7 @@ class Writer:
             if isinstance(lines, int):
                 self._lost += lines
             if self._lost:
-                self._put(_told(self._lost))
+                self._put(_line_about(self._lost))
                 self._lost = 0
             if isinstance(lines, bytes):
                 self._put(lines)
@@ -138,7 +138,7 @@ class JsonLines(logging.Formatter):
         return msgspec.json.encode(line).decode()
 
 
-def _told(lost: int) -> bytes:
+def _line_about(lost: int) -> bytes:
     """The line that says how many were lost."""
     event = f"lines of the log were lost: {lost}"
     said = {"name": __name__, "levelname": "WARNING", "msg": event}

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 from portico.domain.secrets import Random
-from portico.durable import store_names
+from portico.durable import sync_directory
 from portico.settings import Settings
 from portico.settings.values import secret_keys
 
@@ -89,4 +89,4 @@ def _make(file: Path, secret: str) -> None:
         pass
     finally:
         draft.unlink()
-    store_names(file.parent)  # before anything is encrypted with it
+    sync_directory(file.parent)  # before anything is encrypted with it

@@ -41,9 +41,9 @@ def test_what_a_window_holds_back_is_seen_by_what_the_client_has_received() -> N
     client, server = pair("127.0.0.1")
     outgoing = Outgoing(client_of(client.getsockname()), multiplexed=True)
     with client, server:
-        outgoing.hand(1000)
+        outgoing.count_passed(1000)
         assert outgoing.taken(), "from then on it is known"
-        outgoing.hand(1000)
+        outgoing.count_passed(1000)
         server.sendall(b"x" * 999)
         assert len(client.recv(1000, socket.MSG_PEEK)) == 999
         assert not outgoing.taken(), "the kernel has sent it all, and there was more"

@@ -10,7 +10,7 @@ import pytest
 from driving import FakeClock
 from jobs.conftest import Waiting
 from portico.domain.errors import Unavailable
-from portico.http.shared_metrics import Kept, SharedMetrics, Snapshot, total
+from portico.http.shared_metrics import CacheUse, SharedMetrics, Snapshot, total
 from portico.jobs.runner import Job, Runner
 
 
@@ -87,13 +87,13 @@ def test_a_worker_that_tells_nothing_any_more_keeps_its_counts_and_hears_of_noth
 
 
 def test_a_worker_in_the_place_of_another_goes_on_with_its_counts_alone(tmp_path: Path) -> None:
-    serving, kept = {"serving": 1, "silent": 0}, Kept(hits=5, misses=2, size=4_000)
+    serving, kept = {"serving": 1, "silent": 0}, CacheUse(hits=5, misses=2, size=4_000)
     told = Snapshot([], {"live": 1}, {}, {}, {}, 3, [], {"live": 2}, kept, workers=serving)
     told.certificate_expires_at = 7
     SharedMetrics(tmp_path, 1).keep(told)
 
     found = SharedMetrics(tmp_path, 1).earlier()
 
-    assert (found.refusals, found.kept) == ({"live": 1}, Kept(hits=5, misses=2))
+    assert (found.refusals, found.kept) == ({"live": 1}, CacheUse(hits=5, misses=2))
     assert (found.hashing, found.mails, found.workers) == (0, {}, {})
     assert found.certificate_expires_at == 0

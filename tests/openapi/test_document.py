@@ -23,7 +23,7 @@ from portico.domain.webhook_signing import mint_webhook_secret, signed_headers
 from portico.domain.webhooks import PING
 from portico.http.openapi import TAGS, Part, document
 from portico.http.openapi_responses import EXAMPLES, possible_errors
-from portico.http.openapi_schemas import shown
+from portico.http.openapi_schemas import media_and_schemas
 from portico.http.problems import STATUS
 from portico.http.routing import Access, Route
 from portico.http.versions import superseded
@@ -363,5 +363,5 @@ def test_a_shape_is_described_alike_on_every_python() -> None:
         """What is described
         in two lines."""
 
-    _, schemas = shown((), (Described,))
+    _, schemas = media_and_schemas((), (Described,))
     assert schemas["Described"]["description"] == "What is described\nin two lines."

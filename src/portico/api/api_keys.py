@@ -19,7 +19,7 @@ from portico.contract.envelope import Created, Listed, Single
 from portico.domain.caller import Principal
 from portico.domain.errors import Conflict, Invalid
 from portico.domain.new_keys import NewKey
-from portico.http.conditions import current, expected
+from portico.http.conditions import etag_header, precondition
 from portico.http.messages import BodyRequest, QueryRequest, Reply, Request, json_reply
 from portico.http.routing import Access, BodyRoute, QueryRoute, Route
 from portico.services.api_keys import (
@@ -65,11 +65,11 @@ async def create_api_key(request: BodyRequest[CreateKey]) -> Reply:
     env, body = request.environment, request.body
 
     def reply(made: Made, secret: str | UnsetType = UNSET) -> Reply:
-        where = ("location", f"{env.addresses.base}/api-keys/{made.key.id}")
+        location = ("location", f"{env.addresses.base}/api-keys/{made.key.id}")
         data = made_key(made.key, secret, request.now)
-        tag = current(key_item(made.key, request.now))
+        tag = etag_header(key_item(made.key, request.now))
         message = "Key created. Store it now: it is not shown again."
-        return json_reply(201, Created(data, message), where, tag)
+        return json_reply(201, Created(data, message), location, tag)
 
     new = NewKey(
         name=body.name,
@@ -86,7 +86,9 @@ async def create_api_key(request: BodyRequest[CreateKey]) -> Reply:
 async def revoke_api_key(request: Request) -> Reply:
     """DELETE /api-keys/{id}."""
     shown = partial(key_item, now=request.now)
-    await revoke_key(request.environment, request.resource_id, request.by, expected(request, shown))
+    await revoke_key(
+        request.environment, request.resource_id, request.by, precondition(request, shown)
+    )
     return Reply(204)
 
 
@@ -95,11 +97,11 @@ async def rotate_key(request: Request) -> Reply:
     env, previous = request.environment, request.caller.credential_id
 
     def reply(rotation: Rotation, key: str | UnsetType = UNSET) -> Reply:
-        where = ("location", f"{env.addresses.base}/api-keys/{rotation.successor.id}")
+        location = ("location", f"{env.addresses.base}/api-keys/{rotation.successor.id}")
         body = rotated_key(rotation.successor, key, previous, rotation.previous_end)
         message = _ROTATED.format(body.previous_key.expires_at)
-        tag = current(key_item(rotation.successor, request.now))
-        return json_reply(201, Created(body, message), where, tag)
+        tag = etag_header(key_item(rotation.successor, request.now))
+        return json_reply(201, Created(body, message), location, tag)
 
     rotation = await rotate(env, request.caller, request.answering(reply))
     return reply(rotation, rotation.key)

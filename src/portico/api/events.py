@@ -28,7 +28,7 @@ COMMENT_SECONDS = 15.0
 """The longest silence on a stream; a comment is sent then."""
 
 
-def seen(caller: Principal, asked: tuple[str, ...] | None) -> tuple[str, ...] | None:
+def permitted_types(caller: Principal, asked: tuple[str, ...] | None) -> tuple[str, ...] | None:
     """The types of events that the caller gets, of those requested in `asked`; None for every type.
     Raises `PermissionDenied` if the scopes cover none, or not all that are requested."""
     covered = covered_by(caller.scopes)
@@ -45,14 +45,14 @@ def seen(caller: Principal, asked: tuple[str, ...] | None) -> tuple[str, ...] | 
     return asked
 
 
-def _permit_some(caller: Principal, _id: int) -> None:
-    seen(caller, None)
+def _permit_any_type(caller: Principal, _id: int) -> None:
+    permitted_types(caller, None)
 
 
 async def list_events(request: QueryRequest[ListEvents]) -> Reply:
     """GET /events."""
     query = request.query
-    types = seen(request.caller, query.type)
+    types = permitted_types(request.caller, query.type)
     page = await read_events(request.environment, query.after, types, query.limit)
     last = page.rows[-1].id if page.rows else query.after
     pages = EventPages(query.limit, page.has_more, last)
@@ -64,7 +64,7 @@ async def list_events(request: QueryRequest[ListEvents]) -> Reply:
 async def stream_events(request: QueryRequest[StreamEvents]) -> Reply:
     """GET /events/stream."""
     env, query = request.environment, request.query
-    types = seen(request.caller, query.type)
+    types = permitted_types(request.caller, query.type)
     last = last_event_id(request)
     after = query.after if last is None else last
     if after:
@@ -74,10 +74,10 @@ async def stream_events(request: QueryRequest[StreamEvents]) -> Reply:
     except RateLimited:
         await give_back(request)
         raise
-    return event_stream(_told(follower), lambda: env.subscriptions.close(follower))
+    return event_stream(_chunks(follower), lambda: env.subscriptions.close(follower))
 
 
-async def _told(follower: Follower) -> AsyncGenerator[bytes, None]:
+async def _chunks(follower: Follower) -> AsyncGenerator[bytes, None]:
     """The events for a follower, until it ends. The comments in between also carry the position, so
     that a client that got no event yet misses none when it reconnects."""
     yield position_bytes(follower.position)
@@ -102,7 +102,7 @@ ROUTES = (
         path="/events",
         handler=list_events,
         access=Access.ANY_CALLER,
-        permit=_permit_some,
+        permit=_permit_any_type,
         summary="List events",
         description="Oldest first. A client that passes `last_id` as the next `after` misses no"
         " event and gets none twice. It gets the events that its scopes cover: those of products"
@@ -116,7 +116,7 @@ ROUTES = (
         path="/events/stream",
         handler=stream_events,
         access=Access.ANY_CALLER,
-        permit=_permit_some,
+        permit=_permit_any_type,
         summary="Follow events",
         description="Sends events as they happen, as Server-Sent Events. The client gets the same"
         " events as from the list. If it reconnects with `Last-Event-ID`, it misses none and gets"

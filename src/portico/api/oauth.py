@@ -6,7 +6,7 @@ from portico.contract.oauth import Ended, IssuedTokens, OneTokenForm, TokenFacts
 from portico.domain.oauth import ACCESS_SECONDS, GRANT_TYPES, Refused, spelled
 from portico.http.cors import Sharing
 from portico.http.messages import BodyRequest, Reply, json_reply
-from portico.http.oauth_responder import left_out
+from portico.http.oauth_responder import missing_parameter
 from portico.http.routing import Access, FormRoute
 from portico.services import authorization
 from portico.services.authorization import Exchange, exchange_code
@@ -75,7 +75,7 @@ def _tokens(pair: Pair, id_token: str | None = None) -> Reply:
 
 def _required(name: str, value: str | UnsetType) -> str:
     if value is UNSET:
-        raise left_out(name)
+        raise missing_parameter(name)
     return value
 
 

@@ -16,7 +16,7 @@ from portico.domain.errors import Invalid, NotFound, PreconditionFailed
 from portico.domain.money import bound_units
 from portico.domain.products import Product
 from portico.domain.search import query_words
-from portico.http.conditions import current, expected
+from portico.http.conditions import etag_header, precondition
 from portico.http.messages import BodyRequest, QueryRequest, Reply, Request, json_reply
 from portico.http.routing import BodyRoute, QueryRoute, Route
 from portico.services import products
@@ -46,7 +46,7 @@ async def list_products(request: QueryRequest[ListProducts]) -> Reply:
     return list_reply(request, "/products", start, page, items)
 
 
-def _lists(request: QueryRequest[ListProducts]) -> Part:
+def _list_part(request: QueryRequest[ListProducts]) -> Part:
     return list_part(request.query.status, request.query.category)
 
 
@@ -63,9 +63,9 @@ async def create_product(request: BodyRequest[CreateProduct]) -> Reply:
     base = request.environment.addresses.base
 
     def reply(product: Product) -> Reply:
-        where = ("location", f"{base}/products/{product.id}")
+        location = ("location", f"{base}/products/{product.id}")
         body = product_body(product)
-        return json_reply(201, Created(body, "Product created."), where, current(body))
+        return json_reply(201, Created(body, "Product created."), location, etag_header(body))
 
     values = sent(request.body)
     by = request.answering(reply)
@@ -78,17 +78,17 @@ async def change_product(request: BodyRequest[ChangeProduct]) -> Reply:
         request.environment,
         request.resource_id,
         sent(request.body),
-        expected(request, product_body),
+        precondition(request, product_body),
         request.by,
     )
     body = product_body(product)
-    return json_reply(200, Single(body), current(body))
+    return json_reply(200, Single(body), etag_header(body))
 
 
 async def delete_product(request: Request) -> Reply:
     """DELETE /products/{id}."""
     await products.delete_product(
-        request.environment, request.resource_id, expected(request, product_body), request.by
+        request.environment, request.resource_id, precondition(request, product_body), request.by
     )
     return Reply(204)
 
@@ -104,7 +104,7 @@ ROUTES = (
         "unless `status` says otherwise.",
         query=ListProducts,
         answer=Listed[ProductItem],
-        shows=_lists,
+        shows=_list_part,
     ),
     Route(
         method="GET",

@@ -14,7 +14,7 @@ from portico.contract.users import (
 )
 from portico.domain.errors import Conflict, Duplicate, Invalid, NotFound, PreconditionFailed
 from portico.domain.users import User
-from portico.http.conditions import current, expected
+from portico.http.conditions import etag_header, precondition
 from portico.http.messages import BodyRequest, QueryRequest, Reply, Request, json_reply
 from portico.http.routing import Access, BodyRoute, QueryRoute, Route
 from portico.services import users
@@ -53,9 +53,9 @@ async def create_user(request: BodyRequest[CreateUser]) -> Reply:
     base = request.environment.addresses.base
 
     def reply(user: User) -> Reply:
-        where = ("location", f"{base}/users/{user.id}")
-        tag = current(user_body(user))
-        return json_reply(201, Created(user_item(user), "User created."), where, tag)
+        location = ("location", f"{base}/users/{user.id}")
+        tag = etag_header(user_body(user))
+        return json_reply(201, Created(user_item(user), "User created."), location, tag)
 
     user = await users.create_user(
         request.environment,
@@ -84,17 +84,17 @@ async def _change(request: BodyRequest[ChangeUser], user_id: int) -> Reply:
         request.caller,
         user_id,
         sent(request.body),
-        expected(request, user_body),
+        precondition(request, user_body),
         request.by,
     )
     body = user_body(user)
-    return json_reply(200, Single(body), current(body))
+    return json_reply(200, Single(body), etag_header(body))
 
 
 async def delete_user(request: Request) -> Reply:
     """DELETE /users/{id}."""
     await users.delete_user(
-        request.environment, request.resource_id, expected(request, user_body), request.by
+        request.environment, request.resource_id, precondition(request, user_body), request.by
     )
     return Reply(204)
 

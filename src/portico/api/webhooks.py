@@ -21,7 +21,7 @@ from portico.contract.webhooks import (
 )
 from portico.domain.errors import Conflict, Gone, Invalid, NotFound
 from portico.domain.webhooks import MOST_WEBHOOKS, Webhook
-from portico.http.conditions import current, expected
+from portico.http.conditions import etag_header, precondition
 from portico.http.messages import BodyRequest, QueryRequest, Reply, Request, json_reply
 from portico.http.routing import BodyRoute, QueryRoute, Route
 from portico.services import webhooks
@@ -59,10 +59,10 @@ async def create_webhook(request: BodyRequest[CreateWebhook]) -> Reply:
     base = request.environment.addresses.base
 
     def reply(webhook: Webhook, secret: str | UnsetType = UNSET) -> Reply:
-        where = ("location", f"{base}/webhooks/{webhook.id}")
+        location = ("location", f"{base}/webhooks/{webhook.id}")
         message = "Webhook created. Store its secret now: it is not shown again."
         body = Created(new_webhook(webhook, secret), message)
-        return json_reply(201, body, where, current(webhook_item(webhook)))
+        return json_reply(201, body, location, etag_header(webhook_item(webhook)))
 
     values = _values(request.body)
     made = await webhooks.create_webhook(request.environment, values, request.answering(reply))
@@ -76,16 +76,16 @@ async def change_webhook(request: BodyRequest[ChangeWebhook]) -> Reply:
         request.resource_id,
         _values(request.body),
         request.by,
-        expected(request, webhook_item),
+        precondition(request, webhook_item),
     )
     body = webhook_item(webhook)
-    return json_reply(200, Single(body), current(body))
+    return json_reply(200, Single(body), etag_header(body))
 
 
 async def delete_webhook(request: Request) -> Reply:
     """DELETE /webhooks/{id}."""
     await webhooks.delete_webhook(
-        request.environment, request.resource_id, request.by, expected(request, webhook_item)
+        request.environment, request.resource_id, request.by, precondition(request, webhook_item)
     )
     return Reply(204)
 
@@ -95,10 +95,10 @@ async def rotate_secret(request: Request) -> Reply:
     base = request.environment.addresses.base
 
     def reply(webhook: Webhook, secret: str | UnsetType = UNSET) -> Reply:
-        where = ("location", f"{base}/webhooks/{webhook.id}")
+        location = ("location", f"{base}/webhooks/{webhook.id}")
         message = "Secret rotated. Store the new one now; for 24 hours both sign."
         body = Created(new_webhook(webhook, secret), message)
-        return json_reply(201, body, where, current(webhook_item(webhook)))
+        return json_reply(201, body, location, etag_header(webhook_item(webhook)))
 
     made: Signing = await webhooks.rotate_secret(
         request.environment, request.resource_id, request.answering(reply)

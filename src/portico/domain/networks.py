@@ -76,7 +76,7 @@ def network(text: str) -> str:
     try:
         if not _NETWORK.fullmatch(text):
             raise ValueError  # noqa: TRY301 - as for what only looks like one
-        found = _carrying(ip_network(text))
+        found = _unmapped(ip_network(text))
     except ValueError:
         raise BrokenRule(
             "must be an address, or a network without bits set beyond its prefix, such as"
@@ -85,7 +85,7 @@ def network(text: str) -> str:
     return str(found) if "/" in text else str(found.network_address)
 
 
-def _carrying(found: Network) -> Network:
+def _unmapped(found: Network) -> Network:
     mapped = getattr(found.network_address, "ipv4_mapped", None)
     if mapped is None or found.prefixlen < 96:
         return found

@@ -72,22 +72,22 @@ def latest_end(end: int | None, now: int, most_days: int | None) -> int | None:
 def agreed(new: NewKey, bounds: Bounds) -> Terms:
     """The values of a new key. Those left open get the bounds of the credential that creates it.
     Raises `Invalid` with every fault."""
-    judge = _Judge(new, bounds)
+    checker = _Checker(new, bounds)
     terms = Terms(
-        name=judge.kept("name", key_name, new.name),
-        type=judge.type(),
-        scopes=judge.scopes(),
-        networks=judge.networks(),
-        expires_at=judge.end(),
+        name=checker.apply("name", key_name, new.name),
+        type=checker.type(),
+        scopes=checker.scopes(),
+        networks=checker.networks(),
+        expires_at=checker.end(),
     )
     if bounds.role is None:
-        judge.fault("user_id", "must be a user's; there is no user with this id")
-    if judge.faults:
-        raise Invalid("The key cannot be created with these values.", judge.faults)
+        checker.fault("user_id", "must be a user's; there is no user with this id")
+    if checker.faults:
+        raise Invalid("The key cannot be created with these values.", checker.faults)
     return terms
 
 
-class _Judge:
+class _Checker:
     """Checks each field of a new key. The result for a faulty field must not be used."""
 
     def __init__(self, new: NewKey, bounds: Bounds) -> None:
@@ -98,7 +98,7 @@ class _Judge:
     def fault(self, field: str, message: str) -> None:
         self.faults.append(Fault(field, message))
 
-    def kept(self, field: str, rule: Callable[[T], R], value: T) -> R:
+    def apply(self, field: str, rule: Callable[[T], R], value: T) -> R:
         try:
             return rule(value)
         except BrokenRule as error:
@@ -110,7 +110,7 @@ class _Judge:
         if where := self._bounds.elsewhere.get(wanted):
             self.fault("type", f"must be another here; {wanted} keys are created at {where}")
             return cast(KeyType, None)
-        return self.kept("type", key_type, wanted)
+        return self.apply("type", key_type, wanted)
 
     def scopes(self) -> frozenset[str] | None:
         carried, wanted = self._bounds.carried, self._new.scopes
@@ -141,7 +141,7 @@ class _Judge:
         if end is None:
             return latest_end(bounds.ends_at, bounds.now, bounds.most_days)
         if isinstance(end, str):
-            end = self.kept("expires_at", moment, end)
+            end = self.apply("expires_at", moment, end)
             if end is None:
                 return None
         if end <= bounds.now:
@@ -162,7 +162,7 @@ class _Judge:
         elif len(values) > most:
             self.fault(field, f"must have at most {most} entries")
         else:
-            found = [self.kept(f"{field}.{at}", rule, one) for at, one in enumerate(values)]
+            found = [self.apply(f"{field}.{at}", rule, one) for at, one in enumerate(values)]
             if len(self.faults) == before:
                 return found
         return []

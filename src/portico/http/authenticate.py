@@ -45,11 +45,11 @@ class Authenticators:
         page."""
         token = bearer(request.headers)
         if token is None:
-            return self._of_cookie(request)
+            return self._by_cookie(request)
         credentials = self._credentials[request.environment.name]
         return credentials.known(token, request.now) or _looked_up(credentials, token, request.now)
 
-    async def _of_cookie(self, request: Request) -> Principal:
+    async def _by_cookie(self, request: Request) -> Principal:
         cookie = self._cookie.read(request.headers)
         if cookie is None:
             if are_unreadable(request.headers):
@@ -62,9 +62,9 @@ class Authenticators:
             )
         if request.method not in READING_METHODS:
             self._origins.check(request.headers)
-        return await self.of_session(request, cookie)
+        return await self._by_session(request, cookie)
 
-    async def of_session(self, request: Request, cookie: str) -> Principal:
+    async def _by_session(self, request: Request, cookie: str) -> Principal:
         """The user of a session. Raises `AuthenticationRequired`."""
         credentials = self._credentials[request.environment.name]
         known = credentials.known_session(cookie, request.now)

@@ -16,7 +16,7 @@ def entity_tag(body: bytes) -> str:
     return f'"{sha256(body).hexdigest()[:32]}"'
 
 
-def current(shown: object) -> tuple[str, str]:
+def etag_header(shown: object) -> tuple[str, str]:
     """The `ETag` header after a resource was created or changed: that of the resource as a GET
     shows it (RFC 9110 §15.3.2, RFC 5789 §2.1)."""
     return "etag", entity_tag(encode(Single(shown)))
@@ -60,7 +60,7 @@ def require_tag(request: Request, tag: str) -> None:
         _require_named(header, tag)
 
 
-def expected(request: Request, shown: Callable[[R], object]) -> Callable[[R], None]:
+def precondition(request: Request, shown: Callable[[R], object]) -> Callable[[R], None]:
     """A check of the request's `If-Match` and `If-None-Match` against the stored record, as a GET
     has it `shown`. It raises `PreconditionFailed`."""
     match, none_match = request.listed("if-match"), request.listed("if-none-match")

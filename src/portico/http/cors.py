@@ -96,7 +96,7 @@ class Cors:
         return self._more is not None and await self._more.has(origin)
 
 
-def settled(cors: Cors | None) -> Cors | None:
+def without_lookups(cors: Cors | None) -> Cors | None:
     """The same without looked-up origins, for when the database cannot be read yet."""
     return cors and Cors(cors.origins)
 

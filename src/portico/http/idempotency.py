@@ -34,7 +34,7 @@ NOT_KEPT = (
 """Errors that are not stored. All but `Invalid` say nothing about the request itself, so the next
 one with the key, later or with another credential, counts as the first."""
 
-_UNDER_WAY = f"A request with this {HEADER} is in progress; try again once it has ended."
+_IN_PROGRESS = f"A request with this {HEADER} is in progress; try again once it has ended."
 
 
 def keyed_request(request: Request, endpoint: Endpoint, body: bytes) -> KeyedRequest | None:
@@ -58,7 +58,7 @@ class Repeats:
     """The requests with a key that this process is answering."""
 
     def __init__(self) -> None:
-        self._under_way: set[tuple[str, int, str, bytes]] = set()
+        self._in_progress: set[tuple[str, int, str, bytes]] = set()
 
     async def once(self, request: Request, known: KeyedRequest, handler: Handler) -> Reply:
         """The handler's answer, or that of an earlier request with the same key.
@@ -67,9 +67,9 @@ class Repeats:
         """
         env = request.environment
         one = (env.name, known.user_id, known.route, known.key_hash)
-        if one in self._under_way:
-            raise Conflict(_UNDER_WAY)
-        self._under_way.add(one)
+        if one in self._in_progress:
+            raise Conflict(_IN_PROGRESS)
+        self._in_progress.add(one)
         try:
             kept = await env.idempotency_keys.get(known, request.now)
             if kept is not None:
@@ -77,7 +77,7 @@ class Repeats:
             request.keyed = known
             return await _first(request, known, handler)
         finally:
-            self._under_way.discard(one)
+            self._in_progress.discard(one)
 
 
 async def _first(request: Request, known: KeyedRequest, handler: Handler) -> Reply:
@@ -85,7 +85,7 @@ async def _first(request: Request, known: KeyedRequest, handler: Handler) -> Rep
     try:
         return await handler(request)
     except AnsweredBefore:
-        return await _other(request, known)
+        return await _others_answer(request, known)
     except NOT_KEPT:
         raise
     except PorticoError as error:
@@ -96,14 +96,14 @@ async def _first(request: Request, known: KeyedRequest, handler: Handler) -> Rep
             await request.environment.change.keep_refusal(by, answer)
         except AnsweredBefore:
             # The other request may have caused this error: the e-mail is taken by its user.
-            return await _other(request, known)
+            return await _others_answer(request, known)
         raise
 
 
-async def _other(request: Request, known: KeyedRequest) -> Reply:
+async def _others_answer(request: Request, known: KeyedRequest) -> Reply:
     kept = await request.environment.idempotency_keys.get(known, request.now)
     if kept is None:
-        raise Conflict(_UNDER_WAY)
+        raise Conflict(_IN_PROGRESS)
     return _replayed(known, kept)
 
 

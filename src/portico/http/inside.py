@@ -34,7 +34,7 @@ class _Fields:
 
 
 @dataclass
-class _Asked:
+class _InnerScope:
     method: str
     path: str
     query_string: str
@@ -83,7 +83,7 @@ class Inside:
         at = urlsplit(address)
         # A trusted proxy's address counts as HTTPS only with this header.
         fields = _Fields({**headers, "host": at.netloc, "x-forwarded-proto": at.scheme})
-        asked = _Asked(method, at.path, at.query, fields, f"{origin.address}:0")
+        scope = _InnerScope(method, at.path, at.query, fields, f"{origin.address}:0")
         exchange = _Exchange(body)
-        await self._application().__rsgi__(asked, exchange)
+        await self._application().__rsgi__(scope, exchange)
         return exchange.reply

@@ -74,8 +74,8 @@ def _line(
     return _Line(
         timestamp(now),
         request_id,
-        _start(redact(method), METHOD_LENGTH),
-        _start(redact(path), PATH_LENGTH),
+        _cut(redact(method), METHOD_LENGTH),
+        _cut(redact(path), PATH_LENGTH),
         status,
         int(seconds * 1e6) / 1000,
         address,
@@ -86,7 +86,7 @@ def _line(
     )
 
 
-def _start(text: str, length: int) -> str:
+def _cut(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[:length]}…"
 
 

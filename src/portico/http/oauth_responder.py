@@ -55,7 +55,7 @@ class OAuthResponder:
             raise no_endpoint(request, match)
         # Without a client to count against, the address must be within its limit before the body
         # is read.
-        named = await self._of_header(request)
+        named = await self._basic_client(request)
         if named is None:
             await throttle.check_address(request)
         else:
@@ -66,11 +66,11 @@ class OAuthResponder:
             client = await self._client(request, parameters, named)
         except PorticoError as error:
             if named is None:
-                await self._charge(request, error)
+                await self._count_failure(request, error)
             raise
         if named is None:
             await self._count(request, client)
-        request.body = _form_of(endpoint.route.form, parameters)
+        request.body = _as_form(endpoint.route.form, parameters)
         request.client = client
         reply = await endpoint.handler(request)
         reply.headers.extend(NO_STORE)
@@ -78,10 +78,10 @@ class OAuthResponder:
 
     def problem(self, request: Request, error: PorticoError) -> Reply:
         """See `refusal`."""
-        request.error_code, _ = _kind(error)
+        request.error_code, _ = _code_and_status(error)
         return refusal(error)
 
-    async def _of_header(self, request: Request) -> Client | None:
+    async def _basic_client(self, request: Request) -> Client | None:
         """The client that HTTP Basic authenticates; None without the header. Counts failures
         against the address."""
         if "authorization" not in request.headers:
@@ -94,10 +94,10 @@ class OAuthResponder:
                 raise Refused("invalid_client", "HTTP Basic must have the client_id as the user.")
             return await authenticate_client(request.environment, client_id, secret)
         except PorticoError as error:
-            await self._charge(request, error)
+            await self._count_failure(request, error)
             raise
 
-    async def _charge(self, request: Request, error: PorticoError) -> None:
+    async def _count_failure(self, request: Request, error: PorticoError) -> None:
         """Counts a request without an authenticated client against its address. A failed
         authentication is audited, but only while the address is within its limit."""
         request.now = request.environment.clock()  # the body may have taken long to arrive
@@ -126,7 +126,7 @@ class OAuthResponder:
         """Counts a request against the client's owner, or for a public client against the address,
         since anyone can claim to be a public client."""
         env = request.environment
-        request.now = env.clock()  # as in `_charge`
+        request.now = env.clock()  # as in `_count_failure`
         if client.public:
             await throttle.address(request)
             return
@@ -137,14 +137,14 @@ class OAuthResponder:
         await throttle.client(request, client.id)
 
 
-def left_out(name: str) -> Refused:
+def missing_parameter(name: str) -> Refused:
     """The error for a missing required parameter."""
     return Refused("invalid_request", f"Send {name}.")
 
 
 def refusal(error: PorticoError) -> Reply:
     """The reply to an error: the body of RFC 6749 §5.2, with the usual status and headers."""
-    kind, status = _kind(error)
+    kind, status = _code_and_status(error)
     body = encode(OAuthError(kind, Refused(kind, error.message).message))
     headers = [("content-type", JSON), *NO_STORE]
     if status == 401:
@@ -154,7 +154,7 @@ def refusal(error: PorticoError) -> Reply:
     return Reply(status, body, headers)
 
 
-def _kind(error: PorticoError) -> tuple[str, int]:
+def _code_and_status(error: PorticoError) -> tuple[str, int]:
     if isinstance(error, Refused):
         return error.error, 401 if error.error == "invalid_client" else 400
     status = status_of(type(error))
@@ -202,13 +202,13 @@ def _parameters(request: Request, body: bytes, shape: type[Struct] | None) -> di
     return {name: value for name, value in parameters.items() if value}
 
 
-def _form_of(shape: type[Struct] | None, parameters: Mapping[str, str]) -> Struct | None:
+def _as_form(shape: type[Struct] | None, parameters: Mapping[str, str]) -> Struct | None:
     """The parameters in their shape. Raises `Refused` if a required one is missing."""
     if shape is None:
         return None
     for name in required(shape):
         if name not in parameters:
-            raise left_out(name)
+            raise missing_parameter(name)
     return shape(**parameters)
 
 

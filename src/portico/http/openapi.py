@@ -25,8 +25,8 @@ from portico.http.openapi_responses import (
     meaning,
     responses,
 )
-from portico.http.openapi_schemas import SCHEMAS, only_used, shown
-from portico.http.openapi_security import OF_API, needed, security_schemes
+from portico.http.openapi_schemas import SCHEMAS, media_and_schemas, only_used
+from portico.http.openapi_security import ANY_CREDENTIAL, requirements, security_schemes
 from portico.http.openapi_webhooks import webhooks
 from portico.http.problems import STATUS
 from portico.http.routing import ID, Access, AnyRoute
@@ -109,7 +109,7 @@ def document(
     """
     extra = {name.title(): value for name, value in extra_headers}
     everything = [*version_part.routes, *auth_part.routes]
-    answers, schemas = shown(everything, [EventBody, *EVENT_DATA.values()])
+    answers, schemas = media_and_schemas(everything, [EventBody, *EVENT_DATA.values()])
     about = {
         "title": "Portico API",
         "summary": "Users and products, over HTTPS.",
@@ -128,7 +128,7 @@ def document(
         {
             **_head(about, version_part.address, everything),
             "externalDocs": beside,
-            "security": OF_API,
+            "security": ANY_CREDENTIAL,
             "paths": paths,
             "webhooks": webhooks(schemas),
             "components": _components(everything, auth_part.address, schemas, extra),
@@ -140,7 +140,7 @@ def document(
 def auth_document(auth_part: Part, version_address: str, plans: Mapping[str, Plan]) -> Json:
     """The document of the authorization server alone; `version_address` is the address of the API
     that accepts its tokens."""
-    answers, schemas = shown(auth_part.routes, ())
+    answers, schemas = media_and_schemas(auth_part.routes, ())
     about = {
         "title": "Portico authorization server",
         "summary": "Logins, tokens, keys and metadata.",
@@ -171,7 +171,7 @@ def _head(about: Json, address: str, routes: Sequence[AnyRoute]) -> Json:
         "openapi": "3.1.0",
         "info": info,
         "servers": [{"url": address}],
-        "tags": [*map(_described, dict.fromkeys(map(_tag, routes)))],
+        "tags": [*map(_tag_object, dict.fromkeys(map(_tag, routes)))],
     }
 
 
@@ -245,7 +245,7 @@ def _tag(route: AnyRoute) -> str:
     return first if first in TAGS else AUTH
 
 
-def _described(tag: str) -> Json:
+def _tag_object(tag: str) -> Json:
     title, description = TAGS[tag]
     return {"name": tag, "x-title": title, "description": description}
 
@@ -273,7 +273,7 @@ def _operation(route: AnyRoute, made: Json) -> Json:
         operation["requestBody"] = {"required": required, "content": {JSON: media}}
     if route.form is not None:
         operation["requestBody"] = oauth_body(route.form)
-    security = needed(route)
+    security = requirements(route)
     if security is not None:
         operation["security"] = security
     return operation

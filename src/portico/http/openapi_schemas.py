@@ -16,7 +16,7 @@ from portico.http.routing import AnyRoute
 SCHEMAS = "#/components/schemas/"
 
 
-def shown(
+def media_and_schemas(
     routes: Sequence[AnyRoute], others: Iterable[type[msgspec.Struct]]
 ) -> tuple[dict[Any, Json], Json]:
     """The media type objects of all answers and of `others`, by shape, and every schema of the

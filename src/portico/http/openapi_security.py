@@ -23,7 +23,7 @@ _CLIENT = {
     "description": "An OAuth client's id and secret.",
 }
 
-OF_API: list[Json] = [{"bearer": []}, {"oauth": []}, {"cookie": []}]
+ANY_CREDENTIAL: list[Json] = [{"bearer": []}, {"oauth": []}, {"cookie": []}]
 """The default: any credential that the API accepts."""
 
 
@@ -43,8 +43,8 @@ def security_schemes(auth_address: str) -> Json:
     return {"bearer": _BEARER, "oauth": oauth, "cookie": _COOKIE, "client": _CLIENT}
 
 
-def needed(route: AnyRoute) -> list[Json] | None:
-    """The security requirements of an operation; None if `OF_API` applies."""
+def requirements(route: AnyRoute) -> list[Json] | None:
+    """The security requirements of an operation; None if `ANY_CREDENTIAL` applies."""
     if route.access is Access.CLIENT:
         return [{"client": []}, {}]
     if route.access is Access.ANYONE:

@@ -19,7 +19,7 @@ from portico.http.messages import JSON, Handler, Reply, Request
 from portico.http.readiness import Readiness
 from portico.http.representations import Representations
 from portico.http.routing import Access, Route
-from portico.http.shared_metrics import Kept, SharedMetrics, Snapshot, snapshot, total
+from portico.http.shared_metrics import CacheUse, SharedMetrics, Snapshot, snapshot, total
 from portico.jobs.runner import Runs
 from portico.services.credentials import Credentials
 from portico.services.environment import Environment
@@ -126,8 +126,8 @@ def _families(everyone: Snapshot) -> Iterator[Metric]:
         "Passwords being hashed or waiting, in the fullest worker.",
         everyone.hashing,
     )
-    yield from _kept(everyone.kept)
-    yield from _known(everyone)
+    yield from _cache_use(everyone.kept)
+    yield from _credential_use(everyone)
     yield from _jobs(everyone.jobs)
     workers = GaugeMetricFamily(
         "portico_workers", "Processes that serve, and that hang or have ended.", labels=("state",)
@@ -200,7 +200,7 @@ def _database(everyone: Snapshot) -> Iterator[Metric]:
         yield from (used, lag)
 
 
-def _kept(everyone: Kept) -> Iterator[Metric]:
+def _cache_use(everyone: CacheUse) -> Iterator[Metric]:
     name = "portico_kept_representations"
     yield CounterMetricFamily(
         f"{name}_hits", "Answers to which nothing was read: they were kept.", everyone.hits
@@ -211,7 +211,7 @@ def _kept(everyone: Kept) -> Iterator[Metric]:
     yield GaugeMetricFamily(f"{name}_bytes", "Memory that kept answers take.", everyone.size)
 
 
-def _known(everyone: Snapshot) -> Iterator[Metric]:
+def _credential_use(everyone: Snapshot) -> Iterator[Metric]:
     hits = CounterMetricFamily(
         "portico_credentials_hits",
         "Credentials that were known as they came.",

@@ -9,8 +9,8 @@ from portico.domain.networks import Network, is_within
 from portico.http.messages import Origin, Scope
 
 _NOSNIFF = ("x-content-type-options", "nosniff")
-_KEPT_SECURE = ("strict-transport-security", "max-age=31536000")
-_NOT_KEPT = ("strict-transport-security", "max-age=0")
+_HSTS = ("strict-transport-security", "max-age=31536000")
+_HSTS_OFF = ("strict-transport-security", "max-age=0")
 
 FORWARDED_FOR = "x-forwarded-for"
 
@@ -31,7 +31,7 @@ class Peers:
         """`own_certificate` says whether the operator has configured a certificate. Only then are
         browsers told to insist on HTTPS: the local authority's may be gone tomorrow."""
         self._trusted_proxies = trusted_proxies
-        self._direct = (_NOSNIFF, _KEPT_SECURE if own_certificate else _NOT_KEPT)
+        self._direct = (_NOSNIFF, _HSTS if own_certificate else _HSTS_OFF)
         self._trusts = lru_cache(maxsize=4096)(self._is_trusted)
 
     def origin(self, client: str, scope: Scope) -> Origin:
@@ -45,7 +45,7 @@ class Peers:
         said = ",".join(scope.headers.get_all("x-forwarded-proto"))
         secure = said.rpartition(",")[2].strip().lower() == "https"
         address, known = self._forwarded(scope.headers, peer)
-        return Origin(address, known, secure, (_NOSNIFF, _KEPT_SECURE) if secure else UNSECURED)
+        return Origin(address, known, secure, (_NOSNIFF, _HSTS) if secure else UNSECURED)
 
     def _is_trusted(self, peer: str) -> bool:
         return is_within(peer, self._trusted_proxies)

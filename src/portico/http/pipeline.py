@@ -15,7 +15,7 @@ from portico.domain.errors import Internal, PorticoError, Unavailable, Unusable
 from portico.domain.secrets import Random
 from portico.domain.times import Clock
 from portico.http.connections import Connections
-from portico.http.cors import is_preflight, settled
+from portico.http.cors import is_preflight, without_lookups
 from portico.http.measure import Measure
 from portico.http.messages import Reply, Request, Scope, Stream, TypedRequest
 from portico.http.peers import UNSECURED, Peers, limited_as
@@ -89,7 +89,7 @@ class Pipeline:
                 responder = match.responder
                 request.environment = match.environment
                 extra_headers = match.extra_headers
-                cors = settled(match.cors) if self.is_behind else match.cors
+                cors = without_lookups(match.cors) if self.is_behind else match.cors
                 if cors is not None and is_preflight(request):
                     reply = await cors.preflight(request, match.methods, match.taken_headers)
                 else:

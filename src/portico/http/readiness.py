@@ -72,7 +72,7 @@ class Readiness:
         """Whether migrations are pending; the databases are not probed then."""
         self._environments = environments
         self._probes = {
-            "database": [Probe(partial(_write, env, process)) for env in environments],
+            "database": [Probe(partial(_check_writes, env, process)) for env in environments],
             "limiter": [Probe(env.limiter.probe) for env in environments],
         }
 
@@ -100,7 +100,7 @@ async def _worst(probes: Sequence[Probe]) -> str:
     return next((state for state in states if state != OK), OK)
 
 
-async def _write(env: Environment, process: str) -> None:
+async def _check_writes(env: Environment, process: str) -> None:
     """Writes a row that belongs to this process. Raises `Unavailable` if it cannot be written, or
     if the disk has no room for larger ones."""
     now = env.clock()

@@ -105,7 +105,7 @@ class Representations:
         """`bound` is in bytes; 0 keeps nothing."""
         self._bound = bound
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
-        self._asked = array("q", bytes(8 * REMEMBERED))
+        self._missed = array("q", bytes(8 * REMEMBERED))
         """The hashes of missed keys, as a table in which a new one replaces the old."""
         self.size = 0
         """In bytes."""
@@ -158,9 +158,9 @@ class Representations:
             return True
         asked = hash(key)
         place = asked % REMEMBERED
-        if self._asked[place] == asked:
+        if self._missed[place] == asked:
             return True
-        self._asked[place] = asked
+        self._missed[place] = asked
         return False
 
     def _count(self, kept: _Kept) -> None:

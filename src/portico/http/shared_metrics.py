@@ -46,7 +46,7 @@ class Requests(msgspec.Struct, frozen=True, array_like=True):
         return self.environment, self.method, self.route, str(self.status)
 
 
-class Kept(msgspec.Struct, frozen=True, array_like=True):
+class CacheUse(msgspec.Struct, frozen=True, array_like=True):
     """Use of the kept answers: requests answered from memory, those that could have been, and the
     size in bytes."""
 
@@ -54,20 +54,20 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
     misses: int = 0
     size: int = 0
 
-    def beside(self, other: "Kept") -> "Kept":
+    def beside(self, other: "CacheUse") -> "CacheUse":
         """Both together."""
-        return Kept(self.hits + other.hits, self.misses + other.misses, self.size + other.size)
+        return CacheUse(self.hits + other.hits, self.misses + other.misses, self.size + other.size)
 
 
-class Known(msgspec.Struct, frozen=True, array_like=True):
+class CredentialUse(msgspec.Struct, frozen=True, array_like=True):
     """How many credentials were cached, and how many had to be looked up."""
 
     hits: int = 0
     misses: int = 0
 
-    def beside(self, other: "Known") -> "Known":
+    def beside(self, other: "CredentialUse") -> "CredentialUse":
         """Both together."""
-        return Known(self.hits + other.hits, self.misses + other.misses)
+        return CredentialUse(self.hits + other.hits, self.misses + other.misses)
 
 
 class Snapshot(msgspec.Struct):
@@ -88,8 +88,8 @@ class Snapshot(msgspec.Struct):
     jobs: list[Runs]
     mails: dict[str, int]
     """Waiting mails of all processes, by environment, as last seen by this one."""
-    kept: Kept = Kept()
-    credentials: dict[str, Known] = {}
+    kept: CacheUse = CacheUse()
+    credentials: dict[str, CredentialUse] = {}
     """By environment."""
     workers: dict[str, int] = {}
     """How many workers are `serving`, and how many `silent`."""
@@ -126,8 +126,8 @@ def snapshot(
         passwords.waiting,
         [*jobs],
         {env.name: env.waiting_mails for env in environments},
-        Kept(kept.hits, kept.misses, kept.size),
-        {name: Known(one.hits, one.misses) for name, one in credentials.items()},
+        CacheUse(kept.hits, kept.misses, kept.size),
+        {name: CredentialUse(one.hits, one.misses) for name, one in credentials.items()},
         {"serving": 1, "silent": 0},
         certificate_expires_at,
         max(env.backed_up_at for env in environments),
@@ -142,7 +142,7 @@ def total(snapshots: Iterable[Snapshot]) -> Snapshot:
     for one in snapshots:
         for mine in one.requests:
             known = requests.get(mine.labels)
-            requests[mine.labels] = mine if known is None else _added(known, mine)
+            requests[mine.labels] = mine if known is None else _sum(known, mine)
         for name, count in one.refusals.items():
             result.refusals[name] = result.refusals.get(name, 0) + count
         for name, pools in one.pools.items():
@@ -161,7 +161,9 @@ def total(snapshots: Iterable[Snapshot]) -> Snapshot:
         for name, count in one.mails.items():
             result.mails[name] = max(result.mails.get(name, 0), count)
         for name, known_ones in one.credentials.items():
-            result.credentials[name] = result.credentials.get(name, Known()).beside(known_ones)
+            result.credentials[name] = result.credentials.get(name, CredentialUse()).beside(
+                known_ones
+            )
         for word, count in one.workers.items():
             result.workers[word] = result.workers.get(word, 0) + count
         ends = [result.certificate_expires_at, one.certificate_expires_at]
@@ -174,7 +176,7 @@ def total(snapshots: Iterable[Snapshot]) -> Snapshot:
     return result
 
 
-def _counted(found: Snapshot) -> Snapshot:
+def _counters(found: Snapshot) -> Snapshot:
     """A snapshot's counters, without its current values."""
     pools = {
         name: {pool: PoolUse(seconds=use.seconds) for pool, use in pools.items()}
@@ -193,16 +195,16 @@ def _counted(found: Snapshot) -> Snapshot:
     )
 
 
-def _silent(found: Snapshot) -> Snapshot:
+def _as_silent(found: Snapshot) -> Snapshot:
     """The last snapshot of a worker that now is silent."""
     return msgspec.structs.replace(
-        _counted(found),
+        _counters(found),
         listening=dict.fromkeys(found.listening, False),
         workers={"serving": 0, "silent": 1},
     )
 
 
-def _added(one: Requests, other: Requests) -> Requests:
+def _sum(one: Requests, other: Requests) -> Requests:
     buckets = [a + b for a, b in zip(one.buckets, other.buckets, strict=True)]
     return msgspec.structs.replace(one, buckets=buckets, seconds=one.seconds + other.seconds)
 
@@ -219,12 +221,12 @@ class SharedMetrics:
     def earlier(self) -> Snapshot:
         """The counters of this worker's predecessor; its queues and kept answers are gone."""
         found = self._read(self._own)
-        return _counted(found) if found else Snapshot([], {}, {}, {}, {}, 0, [], {})
+        return _counters(found) if found else Snapshot([], {}, {}, {}, {}, 0, [], {})
 
     def others(self) -> list[Snapshot]:
         """The latest snapshots of the other workers."""
         paths = [path for path in self._directory.glob("worker-*.json") if path != self._own]
-        return [found for path in sorted(paths) if (found := self._told(path)) is not None]
+        return [found for path in sorted(paths) if (found := self._latest(path)) is not None]
 
     def keep(self, own: Snapshot) -> None:
         """Writes this worker's snapshot for the others. Raises `Unavailable`."""
@@ -242,7 +244,7 @@ class SharedMetrics:
             raise Unavailable(f"The metrics of this worker are not shared: {error}") from error
         self._written = encoded
 
-    def _told(self, path: Path) -> Snapshot | None:
+    def _latest(self, path: Path) -> Snapshot | None:
         found = self._read(path)
         if found is None:
             return None
@@ -250,7 +252,7 @@ class SharedMetrics:
             age = time.time() - path.stat().st_mtime
         except FileNotFoundError:  # the server has just stopped and removed the files
             return None
-        return found if age < SILENT_SECONDS else _silent(found)
+        return found if age < SILENT_SECONDS else _as_silent(found)
 
     def _read(self, path: Path) -> Snapshot | None:
         try:

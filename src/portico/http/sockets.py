@@ -64,7 +64,7 @@ class Outgoing:
         self._multiplexed = multiplexed
         self._received = self._due = -1
 
-    def hand(self, size: int) -> None:
+    def count_passed(self, size: int) -> None:
         """Notes that `size` bytes were passed to the HTTP server after all earlier ones were
         taken."""
         self._due = self._received + size

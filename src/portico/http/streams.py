@@ -94,8 +94,8 @@ async def _send(
                         carried.waiting += len(piece)
                     ahead += len(piece)
                     if ahead >= AHEAD:
-                        outgoing.hand(ahead)
-                        await _taken(outgoing)
+                        outgoing.count_passed(ahead)
+                        await _wait_until_taken(outgoing)
                         ahead = 0
     except AuthenticationRequired as error:
         log.info("a stream was ended: %s", error.message, extra={"request_id": request_id})
@@ -106,7 +106,7 @@ async def _send(
     return True
 
 
-async def _taken(outgoing: Outgoing) -> None:
+async def _wait_until_taken(outgoing: Outgoing) -> None:
     """Waits until the client takes more."""
     rest = _FIRST_REST  # lets the HTTP server's threads write what they were given
     while True:

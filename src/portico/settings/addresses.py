@@ -106,7 +106,7 @@ class PublicAddresses(Group):
                 )
 
 
-def following(values: Mapping[str, Any]) -> dict[str, str]:
+def derived_addresses(values: Mapping[str, Any]) -> dict[str, str]:
     """The five addresses; unset ones are derived from `host` and `port`."""
     host, port = values["host"], values["port"]
     name = "localhost" if host in {"0.0.0.0", "::", "127.0.0.1"} else host  # noqa: S104 - compared, not bound

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from portico.domain.errors import BrokenRule
-from portico.settings.addresses import following
+from portico.settings.addresses import derived_addresses
 from portico.settings.composed import SETTINGS, Settings
 from portico.settings.declaring import Setting, SettingError
 from portico.settings.providers import providers
@@ -75,7 +75,7 @@ def load(
             values[name] = _parsed(_Given(_BY_NAME[name], value, sources[name]), cwd)
     is_secret = bool(tables["providers"]) or any(map(_holds_a_secret, in_file))
     secrets_file = file if is_secret else None
-    settings = Settings(**(values | following(values) | tables), secrets_file=secrets_file)
+    settings = Settings(**(values | derived_addresses(values) | tables), secrets_file=secrets_file)
     settings.check(sources)
     return settings
 

@@ -25,7 +25,7 @@ THREAD = "telemetry"
 T = TypeVar("T")
 
 
-def apart(work: Callable[[], T]) -> "Future[T]":
+def in_daemon_thread(work: Callable[[], T]) -> "Future[T]":
     """Runs slow work in a daemon thread, which does not delay the end of the process."""
     done: Future[T] = Future()
     done.set_running_or_notify_cancel()
@@ -52,7 +52,7 @@ class BriefSession(requests.Session):
         """See `requests.Session`, whose timeout applies to each piece of an answer; here it applies
         to the whole. Nothing else is sent while a late answer is still being received."""
         if self._asking is None or self._asking.done():
-            asking = self._asking = apart(partial(self._ask, request, **options))
+            asking = self._asking = in_daemon_thread(partial(self._ask, request, **options))
             if wait([asking], options.get("timeout")).done:
                 return asking.result()
         self.outcome = "it does not answer in time"

@@ -22,7 +22,7 @@ from portico.domain.errors import Unavailable
 from portico.http.inside import Application
 from portico.jobs.sending import Sends
 from portico.settings import SettingError
-from portico.telemetry.exporting import METRICS, TRACES, apart, brief_session
+from portico.telemetry.exporting import METRICS, TRACES, brief_session, in_daemon_thread
 from portico.telemetry.metrics import metrics_data
 from portico.telemetry.tracing import Spans, TracedApplication, TracedSender
 from portico.telemetry.variables import metrics_period, require_headers, traces_wanted
@@ -87,7 +87,7 @@ class Telemetry:
     async def export(self, families: Iterable[Metric]) -> None:
         """Sends metrics. Raises `Unavailable` if the collector does not accept them."""
         data = self._data(families)
-        await asyncio.wrap_future(apart(lambda: self._send(data)))
+        await asyncio.wrap_future(in_daemon_thread(lambda: self._send(data)))
         if not self._metrics_arrive:
             raise Unavailable("The OpenTelemetry collector took no metrics.")
 
@@ -102,7 +102,7 @@ class Telemetry:
             self._provider.shutdown()
 
         arrives = self._spans.arrive and self._metrics_arrive
-        flushing = apart(flush)
+        flushing = in_daemon_thread(flush)
         if arrives:
             await asyncio.wait([asyncio.wrap_future(flushing)], timeout=FLUSH_SECONDS)
 

@@ -11,7 +11,7 @@ import msgspec
 Details = dict[str, Any]
 
 
-def moved(before: msgspec.Struct, now: msgspec.Struct, names: Iterable[str]) -> Details:
+def changed_values(before: msgspec.Struct, now: msgspec.Struct, names: Iterable[str]) -> Details:
     """The fields, of `names`, whose values differ, each as `{"from": …, "to": …}`."""
     return {
         name: {"from": getattr(before, name), "to": getattr(now, name)}

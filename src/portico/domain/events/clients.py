@@ -1,6 +1,6 @@
 """What happens to OAuth clients."""
 
-from portico.domain.events.base import Details, Event, moved
+from portico.domain.events.base import Details, Event, changed_values
 from portico.domain.oauth import Client, spelled
 
 
@@ -49,7 +49,7 @@ class ClientChanged(_OfClient, frozen=True):
     @property
     def details(self) -> Details:
         """The old and the new values."""
-        details = moved(self.before, self.client, ("name", "redirect_uris", "scopes"))
+        details = changed_values(self.before, self.client, ("name", "redirect_uris", "scopes"))
         if "scopes" in details:
             before, now = self.before.scopes, self.client.scopes
             details["scopes"] = {"from": spelled(before), "to": spelled(now)}

@@ -1,6 +1,6 @@
 """What happens to accounts."""
 
-from portico.domain.events.base import Details, Event, moved
+from portico.domain.events.base import Details, Event, changed_values
 from portico.domain.users import User
 
 
@@ -41,7 +41,7 @@ class UserChanged(OfUser, frozen=True):
     @property
     def details(self) -> Details:
         """The names of the fields, and for those that affect access the old and new value."""
-        return {"fields": self.fields, **moved(self.before, self.user, _TOLD_WHOLE)}
+        return {"fields": self.fields, **changed_values(self.before, self.user, _TOLD_WHOLE)}
 
 
 _TOLD_WHOLE = ("email", "role", "plan")

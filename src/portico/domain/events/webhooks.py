@@ -1,6 +1,6 @@
 """What happens to webhooks."""
 
-from portico.domain.events.base import Details, Event, moved
+from portico.domain.events.base import Details, Event, changed_values
 from portico.domain.webhooks import Webhook
 
 
@@ -37,7 +37,7 @@ class WebhookChanged(OfWebhook, frozen=True):
     @property
     def details(self) -> Details:
         """The old and the new values."""
-        return moved(self.before, self.webhook, ("url", "types", "description"))
+        return changed_values(self.before, self.webhook, ("url", "types", "description"))
 
 
 class WebhookEnabled(OfWebhook, frozen=True):
