@@ -247,14 +247,14 @@ class Server:
         credentials = {env.name: Credentials(env) for env in environments}
         self._portico = portico
         self._process = portico.random(16).hex()
-        self._flushes = [_flush(env, credentials[env.name]) for env in portico.environments]
+        self._flushes = [_flush(env, credentials[env.name]) for env in environments]
         agent = f"Portico/{version()}"
         sender = telemetry.sender(portico.sender) if telemetry else portico.sender
         self._delivers = [
             Deliver(env, sender, delivered, agent, lambda: self.pipeline.under_way, at_once)
-            for env in portico.environments
+            for env in environments
         ]
-        self._mails = [SendMails(env) for env in portico.environments]
+        self._mails = [SendMails(env) for env in environments]
         self._runner = Runner(portico.clock)
         kept = Representations(settings.kept_bytes)
         self._operations = Operations(
@@ -263,14 +263,7 @@ class Server:
         open_responder = OpenResponder(settings.metrics_allow)
         operations = Mount("", "", None, self._operations.routes(), "", open_responder)
         inside = Inside(lambda: self.application)
-        served = mounts(
-            settings,
-            portico.environments,
-            credentials,
-            kept,
-            inside,
-            open_responder,
-        )
+        served = mounts(settings, environments, credentials, kept, inside, open_responder)
         refusal = Mount("", "", None, (), "", PlainHttpResponder(settings.base_url))
         pipeline = partial(
             Pipeline,

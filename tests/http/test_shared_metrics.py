@@ -24,7 +24,7 @@ async def test_a_worker_that_cannot_share_its_counts_says_so_once_and_goes_on(
 
     async def share() -> None:
         failures = {"live": runner.runs[0].failures}
-        one.keep(Snapshot([], failures, {}, {}, {}, 0, [], {}))
+        one.keep(Snapshot(refusals=failures))
 
     runner.start([Job("", "metrics", 0.5, share)])
     for _ in range(3):
@@ -47,7 +47,7 @@ async def test_a_worker_that_cannot_share_its_counts_says_so_once_and_goes_on(
 
 def test_a_worker_whose_counts_find_no_room_is_not_told_as_silent(tmp_path: Path) -> None:
     one, other = SharedMetrics(tmp_path, 1), SharedMetrics(tmp_path, 2)
-    serving = Snapshot([], {"live": 1}, {}, {}, {}, 0, [], {}, workers={"serving": 1, "silent": 0})
+    serving = Snapshot(refusals={"live": 1}, workers={"serving": 1, "silent": 0})
     one.keep(serving)
     os.utime(tmp_path / "worker-1.json", (0, 0))
     assert [found.workers["silent"] for found in other.others()] == [1]
@@ -61,7 +61,7 @@ def test_a_worker_whose_counts_find_no_room_is_not_told_as_silent(tmp_path: Path
 
 @pytest.mark.parametrize(("ends", "first"), [((0, 0), 0), ((0, 7), 7), ((9, 7), 7), ((7, 9), 7)])
 def test_the_certificate_that_ends_first_counts(ends: tuple[int, int], first: int) -> None:
-    told = [Snapshot([], {}, {}, {}, {}, 0, [], {}, certificate_expires_at=one) for one in ends]
+    told = [Snapshot(certificate_expires_at=one) for one in ends]
     assert total(told).certificate_expires_at == first
 
 

@@ -1,6 +1,7 @@
 """The endpoints for operators: health, readiness and metrics, without limits or an API version."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -29,6 +30,8 @@ SHARE_PERIOD = 0.5
 """Seconds between two snapshots that a worker shares."""
 
 REQUEST_LABELS = ("environment", "method", "route", "status")
+
+Family = TypeVar("Family", CounterMetricFamily, GaugeMetricFamily)
 
 
 class Operations(Collector):
@@ -107,20 +110,17 @@ class Operations(Collector):
 
 
 def _families(everyone: Snapshot) -> Iterator[Metric]:
+    by_environment = ("environment",)
     yield _latency(everyone)
     refusals = CounterMetricFamily(
-        "portico_limiter_refusals", "Requests over a limit.", labels=("environment",)
+        "portico_limiter_refusals", "Requests over a limit.", labels=by_environment
     )
-    for name, count in everyone.refusals.items():
-        refusals.add_metric((name,), count)
-    yield refusals
+    yield _with_values(refusals, everyone.refusals)
     yield from _database(everyone)
     mails = GaugeMetricFamily(
-        "portico_mails_waiting", "Mails that wait to be sent.", labels=("environment",)
+        "portico_mails_waiting", "Mails that wait to be sent.", labels=by_environment
     )
-    for name, count in everyone.mails.items():
-        mails.add_metric((name,), count)
-    yield mails
+    yield _with_values(mails, everyone.mails)
     yield GaugeMetricFamily(
         "portico_password_queue",
         "Passwords being hashed or waiting, in the fullest worker.",
@@ -132,9 +132,7 @@ def _families(everyone: Snapshot) -> Iterator[Metric]:
     workers = GaugeMetricFamily(
         "portico_workers", "Processes that serve, and that hang or have ended.", labels=("state",)
     )
-    for state, count in everyone.workers.items():
-        workers.add_metric((state,), count)
-    yield workers
+    yield _with_values(workers, everyone.workers)
     if everyone.certificate_expires_at:
         yield GaugeMetricFamily(
             "portico_certificate_expiry_timestamp_seconds",
@@ -149,8 +147,14 @@ def _families(everyone: Snapshot) -> Iterator[Metric]:
     build = GaugeMetricFamily(
         "portico_build_info", "The version that runs; always 1.", labels=("version",)
     )
-    build.add_metric((version(),), 1)
-    yield build
+    yield _with_values(build, {version(): 1})
+
+
+def _with_values(family: Family, values: Mapping[str, float]) -> Family:
+    """A family with one label, with these values by that label."""
+    for label, value in values.items():
+        family.add_metric((label,), value)
+    return family
 
 
 def _get(path: str, handler: Handler, summary: str, access: Access = Access.ANYONE) -> Route:
@@ -180,9 +184,7 @@ def _database(everyone: Snapshot) -> Iterator[Metric]:
         "1 while every worker hears of others' changes.",
         labels=("environment",),
     )
-    for environment, hears in everyone.listening.items():
-        listening.add_metric((environment,), hears)
-    yield from (busy, waiting, seconds, listening)
+    yield from (busy, waiting, seconds, _with_values(listening, everyone.listening))
     labels = ("environment", "replica")
     used = GaugeMetricFamily(
         "portico_database_replica_used", "1 while every worker reads there.", labels=labels

@@ -127,7 +127,9 @@ class Router:
         """The match of an unknown path, with what the innermost mount around it declares."""
         best = self._mounts[0]
         longest = -1
-        for mount in filter(lambda mount: mount.host, self._mounts):
+        for mount in self._mounts:
+            if not mount.host:
+                continue
             base = (host_name(mount.host) if self._by_host else "") + mount.prefix
             if len(base) > longest and (where == base or where.startswith(f"{base}/")):
                 best, longest = mount, len(base)

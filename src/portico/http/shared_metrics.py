@@ -8,9 +8,11 @@ that no counter ever decreases.
 import logging
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from operator import add, and_
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -22,6 +24,9 @@ from portico.services.credentials import Credentials
 from portico.services.environment import Environment
 from portico.services.passwords import Passwords
 from portico.storage.database import PoolUse, ReplicaState
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 log = logging.getLogger(__name__)
 
@@ -73,20 +78,20 @@ class CredentialUse(msgspec.Struct, frozen=True, array_like=True):
 class Snapshot(msgspec.Struct):
     """Counters since the start, and current values."""
 
-    requests: list[Requests]
-    refusals: dict[str, int]
+    requests: list[Requests] = []
+    refusals: dict[str, int] = {}
     """Requests over a limit, by environment."""
-    pools: dict[str, dict[str, PoolUse]]
+    pools: dict[str, dict[str, PoolUse]] = {}
     """Use of the database connections, by environment and pool."""
-    listening: dict[str, bool]
+    listening: dict[str, bool] = {}
     """Whether every worker receives change notifications, by environment."""
-    replicas: dict[str, dict[str, ReplicaState]]
+    replicas: dict[str, dict[str, ReplicaState]] = {}
     """The state of the read replicas, by environment and address."""
-    hashing: int
+    hashing: int = 0
     """Passwords being hashed or waiting for it, in the fullest worker, since each worker has a
     limit of its own."""
-    jobs: list[Runs]
-    mails: dict[str, int]
+    jobs: list[Runs] = []
+    mails: dict[str, int] = {}
     """Waiting mails of all processes, by environment, as last seen by this one."""
     kept: CacheUse = CacheUse()
     credentials: dict[str, CredentialUse] = {}
@@ -136,36 +141,21 @@ def snapshot(
 
 def total(snapshots: Iterable[Snapshot]) -> Snapshot:
     """The sum of the snapshots; for current values the worst or the largest."""
-    result = Snapshot([], {}, {}, {}, {}, 0, [], {})
+    result = Snapshot()
     requests: dict[tuple[str, ...], Requests] = {}
     jobs: dict[tuple[str, str], Runs] = {}
     for one in snapshots:
-        for mine in one.requests:
-            known = requests.get(mine.labels)
-            requests[mine.labels] = mine if known is None else _sum(known, mine)
-        for name, count in one.refusals.items():
-            result.refusals[name] = result.refusals.get(name, 0) + count
+        _merge(requests, ((mine.labels, mine) for mine in one.requests), _sum)
+        _merge(result.refusals, one.refusals.items(), add)
         for name, pools in one.pools.items():
-            sums = result.pools.setdefault(name, {})
-            for pool, use in pools.items():
-                sums[pool] = sums[pool].beside(use) if pool in sums else use
-        for name, listening in one.listening.items():
-            result.listening[name] = result.listening.get(name, True) and listening
+            _merge(result.pools.setdefault(name, {}), pools.items(), PoolUse.beside)
+        _merge(result.listening, one.listening.items(), and_)
         for name, replicas in one.replicas.items():
-            worst = result.replicas.setdefault(name, {})
-            for address, state in replicas.items():
-                worst[address] = worst[address].beside(state) if address in worst else state
-        for runs in one.jobs:
-            earlier = jobs.get((runs.environment, runs.job))
-            jobs[runs.environment, runs.job] = runs if earlier is None else earlier.beside(runs)
-        for name, count in one.mails.items():
-            result.mails[name] = max(result.mails.get(name, 0), count)
-        for name, known_ones in one.credentials.items():
-            result.credentials[name] = result.credentials.get(name, CredentialUse()).beside(
-                known_ones
-            )
-        for word, count in one.workers.items():
-            result.workers[word] = result.workers.get(word, 0) + count
+            _merge(result.replicas.setdefault(name, {}), replicas.items(), ReplicaState.beside)
+        _merge(jobs, (((runs.environment, runs.job), runs) for runs in one.jobs), Runs.beside)
+        _merge(result.mails, one.mails.items(), max)
+        _merge(result.credentials, one.credentials.items(), CredentialUse.beside)
+        _merge(result.workers, one.workers.items(), add)
         ends = [result.certificate_expires_at, one.certificate_expires_at]
         result.certificate_expires_at = min(filter(None, ends), default=0)
         result.backed_up_at = max(result.backed_up_at, one.backed_up_at)
@@ -174,6 +164,11 @@ def total(snapshots: Iterable[Snapshot]) -> Snapshot:
     result.requests = list(requests.values())
     result.jobs = list(jobs.values())
     return result
+
+
+def _merge(into: dict[K, V], items: Iterable[tuple[K, V]], join: Callable[[V, V], V]) -> None:
+    for key, value in items:
+        into[key] = join(into[key], value) if key in into else value
 
 
 def _counters(found: Snapshot) -> Snapshot:
@@ -221,7 +216,7 @@ class SharedMetrics:
     def earlier(self) -> Snapshot:
         """The counters of this worker's predecessor; its queues and kept answers are gone."""
         found = self._read(self._own)
-        return _counters(found) if found else Snapshot([], {}, {}, {}, {}, 0, [], {})
+        return _counters(found) if found else Snapshot()
 
     def others(self) -> list[Snapshot]:
         """The latest snapshots of the other workers."""

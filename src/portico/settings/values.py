@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
 from ipaddress import ip_address, ip_network
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -18,6 +19,8 @@ from portico.domain.networks import Network
 from portico.domain.origins import ANY, origin
 from portico.domain.rules import OneOf
 from portico.domain.store_urls import read_store_url
+
+T = TypeVar("T")
 
 
 def whole(low: int, high: int) -> Callable[[str], int]:
@@ -51,7 +54,7 @@ def listening_address(text: str) -> str:
 def networks(text: str) -> tuple[Network, ...]:
     """Comma-separated addresses and CIDR networks; empty text is none."""
     try:
-        return tuple(ip_network(part.strip()) for part in text.split(",")) if text.strip() else ()
+        return _separated(text, ip_network)
     except ValueError:
         raise BrokenRule(
             "must be comma-separated addresses or networks (without bits set beyond the prefix),"
@@ -84,9 +87,7 @@ def base(text: str) -> str:
 
 def origins(text: str) -> tuple[str, ...]:
     """Comma-separated origins of web pages, or `ANY` alone; empty text is none."""
-    if text.strip() == ANY:
-        return (ANY,)
-    return tuple(origin(part.strip()) for part in text.split(",")) if text.strip() else ()
+    return (ANY,) if text.strip() == ANY else _separated(text, origin)
 
 
 def store_url(*schemes: str, kinds: Collection[str] = ()) -> Callable[[str], str]:
@@ -216,7 +217,12 @@ def domain(text: str) -> str:
 
 def domains(text: str) -> tuple[str, ...]:
     """Comma-separated domains of e-mails; empty text is none."""
-    return tuple(domain(part.strip()) for part in text.split(",")) if text.strip() else ()
+    return _separated(text, domain)
+
+
+def _separated(text: str, parse: Callable[[str], T]) -> tuple[T, ...]:
+    """The parsed parts of comma-separated text; empty text has none."""
+    return tuple(parse(part.strip()) for part in text.split(",")) if text.strip() else ()
 
 
 _PLAN_LIMITS = ("per_minute", "per_day")
