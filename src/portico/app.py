@@ -299,7 +299,9 @@ class Server:
         told = False
         while await _is_behind(portico):
             if not told:
-                log.warning("Migrations are pending: requests get 503 until portico migrate ran.")
+                log.warning(
+                    "Migrations are pending: requests get 503 until portico migrate has run."
+                )
                 told = True
             await wait(LOOK_SECONDS)
         await portico.ready()

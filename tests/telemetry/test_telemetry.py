@@ -214,7 +214,7 @@ async def test_a_collector_that_is_away_costs_two_lines_and_delays_no_stop(
         # It has stopped: for an hour, if it waited.
         await asyncio.to_thread(exported)
     told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert len([line for line in told if line.startswith("OpenTelemetry, which")]) == 1
+    assert len([line for line in told if line.startswith("OpenTelemetry (then silent")]) == 1
     assert len([line for line in told if "the job telemetry fails" in line]) == 1
     assert "c4n4ry" not in caplog.text
 

@@ -109,35 +109,35 @@ class Operations(Collector):
         )
 
 
-def _families(everyone: Snapshot) -> Iterator[Metric]:
+def _families(totals: Snapshot) -> Iterator[Metric]:
     by_environment = ("environment",)
-    yield _latency(everyone)
+    yield _latency(totals)
     refusals = CounterMetricFamily(
         "portico_limiter_refusals", "Requests over a limit.", labels=by_environment
     )
-    yield _with_values(refusals, everyone.refusals)
-    yield from _database(everyone)
+    yield _with_values(refusals, totals.refusals)
+    yield from _database(totals)
     mails = GaugeMetricFamily(
-        "portico_mails_waiting", "Mails that wait to be sent.", labels=by_environment
+        "portico_mails_waiting", "Mails waiting to be sent.", labels=by_environment
     )
-    yield _with_values(mails, everyone.mails)
+    yield _with_values(mails, totals.mails)
     yield GaugeMetricFamily(
         "portico_password_queue",
         "Passwords being hashed or waiting, in the fullest worker.",
-        everyone.hashing,
+        totals.hashing,
     )
-    yield from _cache_use(everyone.kept)
-    yield from _credential_use(everyone)
-    yield from _jobs(everyone.jobs)
+    yield from _cache_use(totals.kept)
+    yield from _credential_use(totals)
+    yield from _jobs(totals.jobs)
     workers = GaugeMetricFamily(
-        "portico_workers", "Processes that serve, and that hang or have ended.", labels=("state",)
+        "portico_workers", "Workers that serve, and that hang or have ended.", labels=("state",)
     )
-    yield _with_values(workers, everyone.workers)
-    if everyone.certificate_expires_at:
+    yield _with_values(workers, totals.workers)
+    if totals.certificate_expires_at:
         yield GaugeMetricFamily(
             "portico_certificate_expiry_timestamp_seconds",
-            "When the certificate ends that is served, in Unix time.",
-            everyone.certificate_expires_at / SECOND,
+            "When the served certificate expires, in Unix time.",
+            totals.certificate_expires_at / SECOND,
         )
     yield GaugeMetricFamily(
         "portico_backup_last_success_timestamp_seconds",
@@ -145,7 +145,7 @@ def _families(everyone: Snapshot) -> Iterator[Metric]:
         everyone.backed_up_at / SECOND,
     )
     build = GaugeMetricFamily(
-        "portico_build_info", "The version that runs; always 1.", labels=("version",)
+        "portico_build_info", "The running version; always 1.", labels=("version",)
     )
     yield _with_values(build, {version(): 1})
 
@@ -163,38 +163,40 @@ def _get(path: str, handler: Handler, summary: str, access: Access = Access.ANYO
     )
 
 
-def _database(everyone: Snapshot) -> Iterator[Metric]:
+def _database(totals: Snapshot) -> Iterator[Metric]:
     labels = ("environment", "pool")
     busy = GaugeMetricFamily(
-        "portico_database_connections_in_use", "Connections that callers have.", labels=labels
+        "portico_database_connections_in_use", "Connections in use.", labels=labels
     )
     waiting = GaugeMetricFamily(
         "portico_database_waiting", "Callers waiting for a connection.", labels=labels
     )
     seconds = CounterMetricFamily(
-        "portico_database_wait_seconds", "For how long callers have waited for one.", labels=labels
+        "portico_database_wait_seconds",
+        "Seconds that callers have waited for a connection.",
+        labels=labels,
     )
-    for environment, pools in everyone.pools.items():
+    for environment, pools in totals.pools.items():
         for pool, use in pools.items():
             busy.add_metric((environment, pool), use.busy)
             waiting.add_metric((environment, pool), use.waiting)
             seconds.add_metric((environment, pool), use.seconds)
     listening = GaugeMetricFamily(
         "portico_database_listening",
-        "1 while every worker hears of others' changes.",
+        "1 while every worker receives change notifications.",
         labels=("environment",),
     )
-    yield from (busy, waiting, seconds, _with_values(listening, everyone.listening))
+    yield from (busy, waiting, seconds, _with_values(listening, totals.listening))
     labels = ("environment", "replica")
     used = GaugeMetricFamily(
-        "portico_database_replica_used", "1 while every worker reads there.", labels=labels
+        "portico_database_replica_used", "1 while every worker reads from it.", labels=labels
     )
     lag = GaugeMetricFamily(
         "portico_database_replica_lag_seconds",
-        "For how long a replica has lacked something.",
+        "Seconds that the replica is behind.",
         labels=labels,
     )
-    for environment, replicas in everyone.replicas.items():
+    for environment, replicas in totals.replicas.items():
         for address, state in replicas.items():
             used.add_metric((environment, address), state.word == OK)
             lag.add_metric((environment, address), state.lag)
@@ -202,58 +204,56 @@ def _database(everyone: Snapshot) -> Iterator[Metric]:
         yield from (used, lag)
 
 
-def _cache_use(everyone: CacheUse) -> Iterator[Metric]:
+def _cache_use(totals: CacheUse) -> Iterator[Metric]:
     name = "portico_kept_representations"
+    yield CounterMetricFamily(f"{name}_hits", "Requests answered with a kept answer.", totals.hits)
     yield CounterMetricFamily(
-        f"{name}_hits", "Answers to which nothing was read: they were kept.", everyone.hits
+        f"{name}_misses", "Requests whose answer can be kept, but was not.", totals.misses
     )
-    yield CounterMetricFamily(
-        f"{name}_misses", "Answers that may be kept and had to be made.", everyone.misses
-    )
-    yield GaugeMetricFamily(f"{name}_bytes", "Memory that kept answers take.", everyone.size)
+    yield GaugeMetricFamily(f"{name}_bytes", "Memory used by kept answers.", totals.size)
 
 
-def _credential_use(everyone: Snapshot) -> Iterator[Metric]:
+def _credential_use(totals: Snapshot) -> Iterator[Metric]:
     hits = CounterMetricFamily(
         "portico_credentials_hits",
-        "Credentials that were known as they came.",
+        "Credentials that were cached.",
         labels=("environment",),
     )
     misses = CounterMetricFamily(
         "portico_credentials_misses",
-        "All other credentials: looked up, or refused as none.",
+        "Credentials that were looked up, or refused without a look-up.",
         labels=("environment",),
     )
-    for environment, known in everyone.credentials.items():
+    for environment, known in totals.credentials.items():
         hits.add_metric((environment,), known.hits)
         misses.add_metric((environment,), known.misses)
     yield from (hits, misses)
 
 
-def _jobs(everyone: Sequence[Runs]) -> Iterator[Metric]:
+def _jobs(totals: Sequence[Runs]) -> Iterator[Metric]:
     labels = ("environment", "job")
     succeeded = GaugeMetricFamily(
         "portico_job_last_success_timestamp_seconds",
-        "When a job last did what it is for, in Unix time.",
+        "When a job last succeeded, in Unix time.",
         labels=labels,
     )
     failures = CounterMetricFamily(
         "portico_job_failures", "Runs of a job that failed.", labels=labels
     )
-    for runs in everyone:
+    for runs in totals:
         if runs.succeeded_at:
             succeeded.add_metric((runs.environment, runs.job), runs.succeeded_at)
         failures.add_metric((runs.environment, runs.job), runs.failures)
     yield from (succeeded, failures)
 
 
-def _latency(everyone: Snapshot) -> Metric:
+def _latency(totals: Snapshot) -> Metric:
     latency = HistogramMetricFamily(
         "portico_http_request_duration_seconds",
-        "Requests, and the seconds until each was answered.",
+        "Seconds until a request was answered.",
         labels=REQUEST_LABELS,
     )
-    for requests in everyone.requests:
+    for requests in totals.requests:
         count = 0
         buckets: list[tuple[str, float]] = []
         for bound, more in zip((*BUCKETS, "+Inf"), requests.buckets, strict=True):

@@ -145,5 +145,5 @@ def _refusal(request: Request, responder: Responder | None, error: Exception) ->
         request.error_code = error.code
         return responder.problem(request, error) if responder else problem(error)
     except Exception:
-        log.exception("an error could not be shown", extra={"request_id": request.id})
+        log.exception("no error response could be made", extra={"request_id": request.id})
         return failed()

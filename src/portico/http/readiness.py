@@ -56,7 +56,7 @@ class Probe:
         except Unavailable as error:
             return error.why
         except Exception:
-            log.exception("a store could not be asked")
+            log.exception("a store could not be probed")
             return FAILING
         return OK
 

@@ -138,7 +138,7 @@ class _Seldom(logging.Handler):
         if now >= self._silent_until:
             self._silent_until = now + SILENCE_SECONDS
             # Without the exception: its traceback through the SDK does not help operators.
-            log.warning("OpenTelemetry, which is silent then for a while: %s", record.getMessage())
+            log.warning("OpenTelemetry (then silent for 5 minutes): %s", record.getMessage())
 
 
 def _speak_seldom(logger: logging.Logger) -> None:
