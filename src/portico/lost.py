@@ -14,7 +14,7 @@ from portico.storage.sqlite_connection import is_empty, require_no_rest
 from portico.storage.sqlite_files import FileError, has_ledger
 
 _ANYBODY = "SELECT 1 FROM users LIMIT 1"
-_INSTEAD = {
+_NEW_START = {
     LIVE: "start anew with another data directory or database",
     SANDBOX: "let portico sandbox reset create a new one, without the old keys and clients",
 }
@@ -63,10 +63,10 @@ def how_to_move(settings: Settings) -> str:
 async def require_both(settings: Settings, live: Database, sandbox: Database) -> None:
     """Raises `Unavailable` if one of the two has lost its tables, or if both are empty PostgreSQL
     schemas and would leave an installation on SQLite behind."""
-    lives = await is_used(live)
+    live_is_used = await is_used(live)
     # Each check precedes that of what is created earlier: another host may be creating them now.
     if not await has_tables(sandbox):
-        if lives:
+        if live_is_used:
             raise _lost(settings, SANDBOX)
         if left_behind := how_to_move(settings):
             raise Unavailable(left_behind)
@@ -99,7 +99,7 @@ def _lost(settings: Settings, environment: str) -> Unavailable:
 
 def how_to_go_on(environment: str) -> str:
     """What to do if this environment's database is lost and the other exists."""
-    return f"put it back, restore a backup into a new place, or {_INSTEAD[environment]}"
+    return f"put it back, restore a backup into a new place, or {_NEW_START[environment]}"
 
 
 async def is_lost(settings: Settings, environment: str) -> bool:

@@ -55,21 +55,21 @@ class OAuthResponder:
             raise no_endpoint(request, match)
         # Without a client to count against, the address must be within its limit before the body
         # is read.
-        named = await self._basic_client(request)
+        named = await _basic_client(request)
         if named is None:
             await throttle.check_address(request)
         else:
-            await self._count(request, named)
+            await _count(request, named)
         try:
             body = await request.read_body(PUBLIC_BODY_LIMIT)
             parameters = _parameters(request, body, endpoint.route.form)
-            client = await self._client(request, parameters, named)
+            client = await _client(request, parameters, named)
         except PorticoError as error:
             if named is None:
-                await self._count_failure(request, error)
+                await _count_failure(request, error)
             raise
         if named is None:
-            await self._count(request, client)
+            await _count(request, client)
         request.body = _as_form(endpoint.route.form, parameters)
         request.client = client
         reply = await endpoint.handler(request)
@@ -81,60 +81,62 @@ class OAuthResponder:
         request.error_code, _ = _code_and_status(error)
         return refusal(error)
 
-    async def _basic_client(self, request: Request) -> Client | None:
-        """The client that HTTP Basic authenticates; None without the header. Counts failures
-        against the address."""
-        if "authorization" not in request.headers:
-            return None
-        try:
-            if len(request.headers.get_all("authorization")) > 1:
-                raise Refused("invalid_request", "Send the Authorization header once.")
-            client_id, secret = _basic(request.header("authorization") or "")
-            if not client_id:
-                raise Refused("invalid_client", "HTTP Basic must have the client_id as the user.")
-            return await authenticate_client(request.environment, client_id, secret)
-        except PorticoError as error:
-            await self._count_failure(request, error)
-            raise
 
-    async def _count_failure(self, request: Request, error: PorticoError) -> None:
-        """Counts a request without an authenticated client against its address. A failed
-        authentication is audited, but only while the address is within its limit."""
-        request.now = request.environment.clock()  # the body may have taken long to arrive
-        await throttle.address(request)
-        if isinstance(error, Unproven):
-            await note_refusal(request.environment, error.client, request.by)
-
-    async def _client(
-        self, request: Request, parameters: Mapping[str, str], named: Client | None
-    ) -> Client:
-        """The client that calls, authenticated by HTTP Basic or in the body (RFC 6749 §2.3.1)."""
-        client_id, secret = parameters.get("client_id"), parameters.get("client_secret")
-        if named is not None:
-            if secret is not None:
-                raise Refused(
-                    "invalid_request", "Authenticate by HTTP Basic or in the body, not by both."
-                )
-            if client_id not in (None, named.client_id):
-                raise Refused("invalid_request", "client_id must be the one of HTTP Basic.")
-            return named
+async def _basic_client(request: Request) -> Client | None:
+    """The client that HTTP Basic authenticates; None without the header. Counts failures
+    against the address."""
+    if "authorization" not in request.headers:
+        return None
+    try:
+        if len(request.headers.get_all("authorization")) > 1:
+            raise Refused("invalid_request", "Send the Authorization header once.")
+        client_id, secret = _basic(request.header("authorization") or "")
         if not client_id:
-            raise Refused("invalid_client", "Send client_id, and client_secret if you have one.")
+            raise Refused("invalid_client", "HTTP Basic must have the client_id as the user.")
         return await authenticate_client(request.environment, client_id, secret)
+    except PorticoError as error:
+        await _count_failure(request, error)
+        raise
 
-    async def _count(self, request: Request, client: Client) -> None:
-        """Counts a request against the client's owner, or for a public client against the address,
-        since anyone can claim to be a public client."""
-        env = request.environment
-        request.now = env.clock()  # as in `_count_failure`
-        if client.public:
-            await throttle.address(request)
-            return
-        owner = await env.users.get(client.user_id) if client.user_id else None
-        if owner is not None:
-            await throttle.account(request, owner.id, owner.plan)
-            return
-        await throttle.client(request, client.id)
+
+async def _count_failure(request: Request, error: PorticoError) -> None:
+    """Counts a request without an authenticated client against its address. A failed
+    authentication is audited, but only while the address is within its limit."""
+    request.now = request.environment.clock()  # the body may have taken long to arrive
+    await throttle.address(request)
+    if isinstance(error, Unproven):
+        await note_refusal(request.environment, error.client, request.by)
+
+
+async def _client(request: Request, parameters: Mapping[str, str], named: Client | None) -> Client:
+    """The client that calls, authenticated by HTTP Basic or in the body (RFC 6749 §2.3.1)."""
+    client_id, secret = parameters.get("client_id"), parameters.get("client_secret")
+    if named is not None:
+        if secret is not None:
+            raise Refused(
+                "invalid_request", "Authenticate by HTTP Basic or in the body, not by both."
+            )
+        if client_id not in (None, named.client_id):
+            raise Refused("invalid_request", "client_id must be the one of HTTP Basic.")
+        return named
+    if not client_id:
+        raise Refused("invalid_client", "Send client_id, and client_secret if you have one.")
+    return await authenticate_client(request.environment, client_id, secret)
+
+
+async def _count(request: Request, client: Client) -> None:
+    """Counts a request against the client's owner, or for a public client against the address,
+    since anyone can claim to be a public client."""
+    env = request.environment
+    request.now = env.clock()  # as in `_count_failure`
+    if client.public:
+        await throttle.address(request)
+        return
+    owner = await env.users.get(client.user_id) if client.user_id else None
+    if owner is not None:
+        await throttle.account(request, owner.id, owner.plan)
+        return
+    await throttle.client(request, client.id)
 
 
 def missing_parameter(name: str) -> Refused:

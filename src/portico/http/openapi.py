@@ -115,7 +115,7 @@ def document(
         "summary": "Users and products, over HTTPS.",
         "description": _guide(version_part.address),
     }
-    beside = {
+    external_docs = {
         "description": "The document of the authorization server.",
         "url": f"{auth_part.address}/openapi.json",
     }
@@ -127,7 +127,7 @@ def document(
     return only_used(
         {
             **_head(about, version_part.address, everything),
-            "externalDocs": beside,
+            "externalDocs": external_docs,
             "security": ANY_CREDENTIAL,
             "paths": paths,
             "webhooks": webhooks(schemas),
@@ -148,11 +148,11 @@ def auth_document(auth_part: Part, version_address: str, plans: Mapping[str, Pla
             auth=auth_part.address, base=version_address
         ),
     }
-    beside = {"description": "The reference of the API.", "url": f"{version_address}/docs"}
+    external_docs = {"description": "The reference of the API.", "url": f"{version_address}/docs"}
     return only_used(
         {
             **_head(about, auth_part.address, auth_part.routes),
-            "externalDocs": beside,
+            "externalDocs": external_docs,
             "paths": _paths(auth_part, answers, ()),
             "components": _components(auth_part.routes, auth_part.address, schemas, {}),
             **_tables(plans),
@@ -260,7 +260,7 @@ def _operation(route: AnyRoute, made: Json) -> Json:
         "tags": [_tag(route)],
         "operationId": operation_id(route),
         "summary": route.summary,
-        "description": _description(route),
+        "description": f"{route.description} {_needs(route)}".strip(),
         "responses": made,
     }
     if parameters := _parameters(route):
@@ -279,23 +279,22 @@ def _operation(route: AnyRoute, made: Json) -> Json:
     return operation
 
 
-def _description(route: AnyRoute) -> str:
+def _needs(route: AnyRoute) -> str:
+    """What a caller needs, as a sentence; empty if the route's description says it."""
     if route.scope:
-        needs = f"Needs the scope `{route.scope}`."
-    elif _is_oauth(route):
-        needs = "Needs the client's id, and its secret if it has one."
-    elif route.access is Access.ANYONE:
-        needs = "Needs no credential."
-    elif route.access is Access.WHOLE_CALLER:
-        needs = (
+        return f"Needs the scope `{route.scope}`."
+    if _is_oauth(route):
+        return "Needs the client's id, and its secret if it has one."
+    if route.access is Access.ANYONE:
+        return "Needs no credential."
+    if route.access is Access.WHOLE_CALLER:
+        return (
             "Needs a credential with all scopes of its user, including `admin` for what belongs to"
             " another user."
         )
-    elif route.permit is not None:
-        needs = ""  # the route's description says who may call it
-    else:
-        needs = "Needs any credential; an OAuth token needs at least one scope of the API."
-    return f"{route.description} {needs}".strip()
+    if route.permit is not None:
+        return ""
+    return "Needs any credential; an OAuth token needs at least one scope of the API."
 
 
 def _parameters(route: AnyRoute) -> list[Json]:

@@ -118,5 +118,5 @@ def derived_addresses(values: Mapping[str, Any]) -> dict[str, str]:
         "dashboard_url": values["dashboard_url"] or f"{origin}/dashboard",
     }
     auth = urlsplit(addresses["auth_url"])
-    beside = auth._replace(path=f"/sandbox{auth.path}").geturl()
-    return {**addresses, "sandbox_auth_url": values["sandbox_auth_url"] or beside}
+    sandbox_auth = auth._replace(path=f"/sandbox{auth.path}").geturl()
+    return {**addresses, "sandbox_auth_url": values["sandbox_auth_url"] or sandbox_auth}
