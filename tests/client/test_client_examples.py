@@ -109,9 +109,9 @@ def test_a_file_is_made_into_products_once(
     for _ in range(2):
         done = run(served, "bulk_create.py", str(file))
         assert done.returncode == 1, done.stderr
-        assert done.stdout.splitlines()[-1] == "30 made, 2 wrong"
+        assert done.stdout.splitlines()[-1] == "30 created, 2 wrong"
         assert "line 32: price must not be negative" in done.stdout
-        assert "line 33: price 'many' is no number" in done.stdout
+        assert "line 33: price 'many' is not a number" in done.stdout
         assert "32 of 32" in done.stderr
     found = client.products.list(category=category, status="draft").page(1).pagination
     assert found.total_items == 30
@@ -201,7 +201,7 @@ def test_a_service_lets_in_who_brings_a_token(served: Authority, tmp_path: Path)
         assert (known.status_code, known.json()["user"]) == (200, person.id)
         assert known.json()["role"] == "viewer"
         unknown = caller.get(address, headers={"authorization": f"Bearer {token[:-4]}AAAA"})
-        assert (unknown.status_code, unknown.json()) == (401, {"error": "its signature is wrong"})
+        assert (unknown.status_code, unknown.json()) == (401, {"error": "its signature is invalid"})
         assert caller.get(address).status_code == 401
 
 
@@ -213,7 +213,7 @@ def test_a_receiver_prints_each_event_once(served: Authority, tmp_path: Path) ->
     ):
         refused = sender.post("/", content=BODY + b" ", headers=headers)
         assert refused.status_code == 400
-        assert "none of its signatures is right" in refused.text
+        assert "none of its signatures is valid" in refused.text
         left_unfinished(int(address.rstrip("/").rpartition(":")[2]))
         for _ in range(2):
             assert sender.post("/", content=BODY, headers=headers).status_code == 204

@@ -240,10 +240,10 @@ def test_a_file_of_authorities_that_is_none_is_named(
 ) -> None:
     gone, other = tmp_path / "gone.pem", tmp_path / "other.pem"
     other.write_text("no certificate")
-    with pytest.raises(ValueError, match=f"^ca names no file of certificates: {gone} "):
+    with pytest.raises(ValueError, match=f"^ca is not a file of certificates: {gone} "):
         Client(KEY, ca=gone)
     monkeypatch.setenv("PORTICO_CA", str(other))
-    with pytest.raises(ValueError, match=f"^PORTICO_CA names no file of certificates: {other} "):
+    with pytest.raises(ValueError, match=f"^PORTICO_CA is not a file of certificates: {other} "):
         Client(KEY)
 
 

@@ -154,7 +154,7 @@ def test_no_bit_of_a_body_can_be_changed(place: int, bit: int) -> None:
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"null", b"{}", b"\xff", b"[" * 100_000])
 def test_what_is_signed_and_no_event_is_refused(body: bytes) -> None:
-    assert refused(signed(body), body) == "it is signed, and no event"
+    assert refused(signed(body), body) == "it is signed but not an event"
 
 
 def test_a_body_that_was_read_as_text_is_told() -> None:

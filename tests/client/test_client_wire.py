@@ -132,7 +132,7 @@ def test_what_json_does_not_have_exactly_is_not_sent(wrong: float) -> None:
 
 @pytest.mark.parametrize("wrong", [b"1", {1}, object()])
 def test_what_json_does_not_have_at_all_is_told_by_its_type(wrong: object) -> None:
-    with pytest.raises(TypeError, match=f"^JSON has nothing for a {type(wrong).__name__}$"):
+    with pytest.raises(TypeError, match=f"^JSON cannot represent a {type(wrong).__name__}$"):
         encode({"price": wrong})
 
 
@@ -180,7 +180,7 @@ def test_a_success_of_something_else_is_told_as_such() -> None:
     script = Scripted(Response(200, {}, b"<html>"))
     with (
         Client(KEY, base_url=PLACE, transport=script) as client,
-        pytest.raises(UnexpectedAnswer, match=r"^the answer 200 is not one of Portico's$"),
+        pytest.raises(UnexpectedAnswer, match=r"^the response 200 is not from Portico$"),
     ):
         client.products.get(1)
 

@@ -345,8 +345,8 @@ def test_products_are_made_once_and_listed_by_filters(
         done = tried(package, served, "bulk_create.js", str(file))
         assert done.returncode == 1, done.stderr
         *faults, told = done.stdout.splitlines()
-        assert sorted(faults) == ["line 5: price must not be negative", "line 6: it is no JSON"]
-        assert told == "4 made, 2 wrong"
+        assert sorted(faults) == ["line 5: price must not be negative", "line 6: it is not JSON"]
+        assert told == "4 created, 2 wrong"
     asked = ("--category", category, "--max-price", "30.5", "lamp")
     done = tried(package, served, "list_products.js", *asked)
     assert done.returncode == 0, done.stderr

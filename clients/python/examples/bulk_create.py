@@ -33,7 +33,7 @@ async def create(client: AsyncClient, line: int, row: dict[str, str]) -> str | N
         faults = "; ".join(f"{fault.field} {fault.message}" for fault in error.details)
         return f"line {line}: {faults}"
     except ArithmeticError:
-        return f"line {line}: price {row['price']!r} is no number"
+        return f"line {line}: price {row['price']!r} is not a number"
     return None
 
 
@@ -57,7 +57,7 @@ async def main(path: Path) -> int:
         for line, row in enumerate(rows, start=2):
             tasks.create_task(one(line, row))
     print(file=sys.stderr)
-    print(f"{done - faults} made, {faults} wrong")
+    print(f"{done - faults} created, {faults} wrong")
     return faults
 
 

@@ -34,7 +34,7 @@ class Service(BaseHTTPRequestHandler):
         except InvalidToken as refused:
             self.answer(401, {"error": str(refused)})
         except PorticoError:
-            self.answer(503, {"error": "the issuer's keys cannot be had just now"})
+            self.answer(503, {"error": "the issuer's keys cannot be fetched"})
         else:
             self.answer(200, {"user": claims.user_id, "name": claims.name, "role": claims.role})
 

@@ -29,7 +29,7 @@ async function work() {
     } catch (error) {
       if (!(error instanceof ValidationError || error instanceof SyntaxError)) throw error;
       wrong += 1;
-      const details = error instanceof ValidationError ? error.details : [{ field: "it", message: "is no JSON" }];
+      const details = error instanceof ValidationError ? error.details : [{ field: "it", message: "is not JSON" }];
       const faults = details.map(({ field, message }) => `${field} ${message}`);
       console.log(`line ${line}: ${faults.join("; ")}`);
     }
@@ -37,5 +37,5 @@ async function work() {
 }
 
 await Promise.all(Array.from({ length: AT_ONCE }, work));
-console.log(`${made} made, ${wrong} wrong`);
+console.log(`${made} created, ${wrong} wrong`);
 process.exitCode = wrong ? 1 : 0;

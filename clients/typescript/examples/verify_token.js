@@ -32,7 +32,7 @@ async function answer(token) {
     return [200, { user: userId, name, role }];
   } catch (error) {
     if (error instanceof InvalidToken) return [401, { error: error.message }];
-    return [503, { error: "the issuer's keys cannot be had just now" }];
+    return [503, { error: "the issuer's keys cannot be fetched" }];
   }
 }
 

@@ -71,7 +71,7 @@ export class Access {
   /** Ends the login or session, if there is one. Throws TypeError if the client does not sign in itself. */
   async end(signal?: AbortSignal): Promise<void> {
     const ending = this.#ending;
-    if (!ending) throw new TypeError("an API key or tokens are no login: revoke them instead");
+    if (!ending) throw new TypeError("an API key or tokens cannot be logged out: revoke them");
     const work = async () => {
       if (this.#proof !== NONE) {
         const answer = await this.requests.send({ ...ending(this.#proof), signal });
@@ -209,6 +209,6 @@ function oauthProof(tokens: OAuthTokens): Proof {
 
 function bearer(token: string): Record<string, string> {
   // The message does not show the token.
-  if (!isSendable(token)) throw new TypeError("an API key or token is visible ASCII characters");
+  if (!isSendable(token)) throw new TypeError("an API key or token must be visible ASCII characters");
   return { authorization: `Bearer ${token}` };
 }

@@ -28,7 +28,7 @@ export class ApiKeys {
   /** Creates a key, which is in the `key` of the result. `idempotencyKey` works as in `Products.create`. Throws `SecretLost` if
    * the response was lost. */
   create(fields: NewApiKey, { idempotencyKey, signal }: Creating = {}): Promise<ApiKeyWithSecret> {
-    const lost = ({ id }: ApiKey) => `the key ${id} was made, and was lost on the way: revoke it`;
+    const lost = ({ id }: ApiKey) => `the key ${id} was created, but the response was lost: revoke it`;
     return this.#calls.secret<ApiKeyWithSecret>(PATH, { fields, idempotencyKey, signal }, lost);
   }
 
@@ -43,7 +43,7 @@ export class ApiKeys {
    * Throws `Conflict` if the key was rotated before, `SecretLost` if the response was lost.
    */
   async rotate({ switch: use = false, signal }: Calling & { readonly switch?: boolean | undefined } = {}): Promise<RotatedKey> {
-    const lost = ({ hint }: RotatedKey) => `the key was rotated, and its successor ${hint} was lost on the way`;
+    const lost = ({ hint }: RotatedKey) => `the key was rotated, but its successor ${hint} was lost on the way`;
     const rotated = await this.#calls.secret(`${PATH}/rotate`, { signal }, lost);
     if (use) this.#switch(rotated.key);
     return rotated;

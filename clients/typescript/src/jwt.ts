@@ -19,7 +19,7 @@ const jose = () => import("jose");
 export async function keyId(token: string): Promise<string> {
   const { alg, crit, kid } = headerOf(token, await jose());
   if (alg !== ALGORITHM) throw new InvalidToken(`it is not signed by ${ALGORITHM}`);
-  if (crit !== undefined) throw new InvalidToken("it makes demands that are not known here");
+  if (crit !== undefined) throw new InvalidToken("it has an unknown crit header");
   if (typeof kid !== "string") throw new InvalidToken("it does not name its key");
   return kid;
 }
@@ -63,9 +63,9 @@ export async function verified(token: string, key: CryptoKey, { issuer, audience
     throw new InvalidToken(cause.message, { cause });
   });
   const { sub: subject, exp = NaN, amr, acr, name, role } = payload;
-  if (typeof subject !== "string") throw new InvalidToken("it does not say who it is about");
+  if (typeof subject !== "string") throw new InvalidToken("it has no subject");
   const expiresAt = new Date(exp * 1000);
-  if (Number.isNaN(expiresAt.getTime())) throw new InvalidToken("its exp is no time");
+  if (Number.isNaN(expiresAt.getTime())) throw new InvalidToken("its exp is not a time");
   return {
     subject,
     userId: Number(subject),

@@ -103,7 +103,7 @@ export class OAuthApp {
     const { id_token: idToken } = decoded<{ id_token?: unknown }>(answer);
     if (typeof idToken !== "string") throw new InvalidToken("there is no ID token");
     const claims = await this.#keys.verify(idToken, clientId);
-    if (!same(claims.all["nonce"], nonce)) throw new InvalidToken("its nonce is not ours");
+    if (!same(claims.all["nonce"], nonce)) throw new InvalidToken("its nonce does not match");
     const half = base64url((await sha256(accessToken)).slice(0, 16));
     if ("at_hash" in claims.all && !same(claims.all["at_hash"], half)) {
       throw new InvalidToken("it belongs to another access token");
@@ -115,9 +115,9 @@ export class OAuthApp {
 /** The code of a callback with this state from this issuer (RFC 9207). */
 function codeOf(sent: URLSearchParams, state: string, issuer: string): string {
   const names = [...sent.keys()];
-  if (new Set(names).size < names.length) throw new CallbackRejected("a parameter of the callback is there twice");
+  if (new Set(names).size < names.length) throw new CallbackRejected("the callback has a parameter twice");
   if (!same(sent.get("state"), state)) {
-    throw new CallbackRejected("the callback's state is not that of this authorization");
+    throw new CallbackRejected("the callback's state does not match");
   }
   if (!same(sent.get("iss"), issuer)) throw new CallbackRejected("the callback comes from another issuer");
   const error = sent.get("error");

@@ -59,14 +59,14 @@ export function eventOf(text: string): Event {
   const event = JSON.parse(text) as Event;
   const { id, type, timestamp, data } = event;
   const known = Number.isSafeInteger(id) && typeof type === "string" && !Number.isNaN(Date.parse(timestamp));
-  if (!known || typeof data !== "object" || !data || Array.isArray(data)) throw new TypeError("it is no event");
+  if (!known || typeof data !== "object" || !data || Array.isArray(data)) throw new TypeError("it is not an event");
   return event;
 }
 
 /** The error for a successful response that cannot be understood. */
 export function unexpected({ status, headers }: Answer): UnexpectedAnswer {
   const id = headers.get("x-request-id");
-  return new UnexpectedAnswer(`the answer ${status} ${id ? `cannot be understood [${id}]` : "is not one of Portico's"}`);
+  return new UnexpectedAnswer(`the response ${status} ${id ? `cannot be understood [${id}]` : "is not from Portico"}`);
 }
 
 /** The error of a response, whether it comes from the service or something in between. */
@@ -84,12 +84,12 @@ export function errorOf(answer: Answer): APIError {
     return new kind(status, mustBeText(error.code), mustBeText(error.message), { ...told, details });
   } catch {
     const kind = known ?? APIError;
-    return new kind(status, kind.CODE, "The answer is not one of Portico's.", told);
+    return new kind(status, kind.CODE, "The response is not from Portico.", told);
   }
 }
 
 function mustBeText(told: unknown): string {
-  if (typeof told !== "string") throw new TypeError("it is no text");
+  if (typeof told !== "string") throw new TypeError("it is not a string");
   return told;
 }
 

@@ -40,17 +40,17 @@ export async function verifyWebhook(
   if (!secret?.length) throw new TypeError("give a webhook's secret");
   const keys = (typeof secret === "string" ? [secret] : secret).map(keyOf);
   const [id, timestamp, signatures] = headersOf(headers);
-  if (!/^\d{1,19}$/.test(timestamp)) throw new InvalidDelivery("its timestamp is no time");
+  if (!/^\d{1,19}$/.test(timestamp)) throw new InvalidDelivery("its timestamp is not a time");
   if (Math.abs(Number(timestamp) - clock()) > tolerance) {
     throw new InvalidDelivery(`its timestamp is more than ${tolerance} seconds from now`);
   }
   const sent = typeof body === "string" ? new TextEncoder().encode(body) : new Uint8Array(body);
   const content = await new Blob([`${id}.${timestamp}.`, sent]).arrayBuffer();
-  if (!(await isSigned(content, signatures, keys))) throw new InvalidDelivery("none of its signatures is right");
+  if (!(await isSigned(content, signatures, keys))) throw new InvalidDelivery("none of its signatures is valid");
   try {
     return eventOf(new TextDecoder("utf-8", { fatal: true }).decode(sent));
   } catch (cause) {
-    throw new InvalidDelivery("it is signed, and no event", { cause });
+    throw new InvalidDelivery("it is signed but not an event", { cause });
   }
 }
 

@@ -64,5 +64,5 @@ export class Webhooks {
 }
 
 function lost({ id }: Webhook): string {
-  return `webhook ${id} has a new secret, which was lost on the way: rotate it`;
+  return `webhook ${id} has a new secret, but the response was lost: rotate it`;
 }

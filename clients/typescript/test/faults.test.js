@@ -42,8 +42,8 @@ test("a list that is nothing cannot be understood", async () => {
 test("a success of something else is told as such, and one of Portico's with its request", async () => {
   const { fetch } = scripted({ status: 200, text: "<html>" }, { status: 200, text: "{}", headers: { "x-request-id": "req_1" } });
   const client = new Client({ apiKey: KEY, fetch });
-  assert.equal((await rejected(client.me())).message, "the answer 200 is not one of Portico's");
-  assert.equal((await rejected(client.me())).message, "the answer 200 cannot be understood [req_1]");
+  assert.equal((await rejected(client.me())).message, "the response 200 is not from Portico");
+  assert.equal((await rejected(client.me())).message, "the response 200 cannot be understood [req_1]");
 });
 
 test("who is boundlessly patient waits for weeks where a server asks for more than a timer holds", async () => {

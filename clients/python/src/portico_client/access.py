@@ -101,7 +101,7 @@ class Access:
         """Ends the login or session, if there is one. Raises ValueError if the client does not sign
         in itself."""
         if self._ending is None:
-            raise ValueError("an API key or OAuth tokens are no login: revoke them instead")
+            raise ValueError("an API key or OAuth tokens cannot be logged out: revoke them")
         yield Alone(self._ended(self._ending))
 
     def _ended(self, ending: Callable[[Proof], Request]) -> Flow[None]:
@@ -258,7 +258,7 @@ def bearer(token: str) -> dict[str, str]:
     """The header that carries a bearer credential."""
     if not _is_sendable(token):
         # The message does not show the token.
-        raise ValueError("an API key or token is visible ASCII characters")
+        raise ValueError("an API key or token must be visible ASCII characters")
     return {"authorization": f"Bearer {token}"}
 
 

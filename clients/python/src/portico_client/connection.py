@@ -71,7 +71,7 @@ def trusted(ca: Authorities | None) -> ssl.SSLContext | bool:
         return ssl.create_default_context(cafile=given)
     except OSError as error:  # ssl.SSLError is one
         name = "PORTICO_CA" if ca is None else "ca"
-        raise ValueError(f"{name} names no file of certificates: {given} ({error})") from error
+        raise ValueError(f"{name} is not a file of certificates: {given} ({error})") from error
 
 
 Given = TypeVar("Given", bound=str | os.PathLike[str])

@@ -109,7 +109,7 @@ class _Whole:
         self._size += len(part)
         if self._size > LARGEST:
             where = f"{self._request.method} {self._request.url.partition('?')[0]}"
-            raise UnexpectedAnswer(f"{where}: the answer has more than {LARGEST} bytes")
+            raise UnexpectedAnswer(f"{where}: the response has more than {LARGEST} bytes")
 
     @property
     def content(self) -> bytes:
@@ -121,7 +121,7 @@ class Closed(RuntimeError):
     """The client or stream was closed while this waited. httpx raises RuntimeError for that too."""
 
     def __init__(self) -> None:
-        super().__init__("it was closed meanwhile")
+        super().__init__("it was closed")
 
 
 class Closing(ABC):
@@ -334,7 +334,7 @@ class AsyncDriver:
 def _check(options: _Options, known: type[_Options]) -> None:
     """Raises TypeError for an unknown option, ValueError for an invalid one."""
     if unknown := options.keys() - known.__annotations__.keys():
-        raise TypeError(f"there is no option {', '.join(sorted(unknown))}")
+        raise TypeError(f"unknown option: {', '.join(sorted(unknown))}")
     if not options.get("timeout", 1) > 0:
         raise ValueError("timeout must be more than 0 seconds")
 
@@ -383,7 +383,7 @@ def _failed(request: Request | httpx.Request, error: httpx.RequestError) -> Conn
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
             return UntrustedCertificate(
-                f"{where}: {cause.verify_message}. For a server with an authority of its own, give"
+                f"{where}: {cause.verify_message}. If the server has its own authority, give"
                 " that authority's certificate as ca=… or in PORTICO_CA."
             )
         cause = cause.__cause__ or cause.__context__

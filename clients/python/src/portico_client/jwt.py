@@ -39,7 +39,7 @@ def key_id(token: str) -> str:
     if header.get("alg") != ALGORITHM:
         raise InvalidToken(f"it is not signed by {ALGORITHM}")
     if "crit" in header:
-        raise InvalidToken("it makes demands that are not known here")
+        raise InvalidToken("it has an unknown crit header")
     kid = header.get("kid")
     if not isinstance(kid, str):
         raise InvalidToken("it does not name its key")
@@ -71,26 +71,26 @@ def verified(token: str, key: PublicKey, *, issuer: str, audience: str, now: flo
     try:
         payload = jws.deserialize_compact(token, key, algorithms=[ALGORITHM]).payload
     except (JoseError, ValueError) as error:
-        raise InvalidToken("its signature is wrong") from error
+        raise InvalidToken("its signature is invalid") from error
     claims = _object(payload)
     expires_at = _seconds(claims, "exp")
     if expires_at <= now:
         raise InvalidToken("it has expired")
     if "nbf" in claims and _seconds(claims, "nbf") > now:
-        raise InvalidToken("it does not hold yet")
+        raise InvalidToken("it is not valid yet")
     if claims.get("iss") != issuer:
-        raise InvalidToken("somebody else issued it")
+        raise InvalidToken("it was issued by another issuer")
     intended = claims.get("aud")
     if audience not in (intended if isinstance(intended, list) else [intended]):
-        raise InvalidToken("it is meant for somebody else")
+        raise InvalidToken("it is for another audience")
     subject = claims.get("sub")
     if not isinstance(subject, str):
-        raise InvalidToken("it does not say who it is about")
+        raise InvalidToken("it has no subject")
     name, role = (_text(claims, one) for one in ("name", "role"))
     try:
         end = datetime.fromtimestamp(expires_at, UTC)
     except (ValueError, OverflowError, OSError):
-        raise InvalidToken("its exp is no time") from None
+        raise InvalidToken("its exp is not a time") from None
     return Claims(subject, end, name, role, claims)
 
 
@@ -114,7 +114,7 @@ def _object(content: bytes) -> Mapping[str, Any]:
 def _seconds(claims: Mapping[str, Any], name: str) -> float:
     value = claims.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidToken(f"its {name} is no time")
+        raise InvalidToken(f"its {name} is not a time")
     return value
 
 

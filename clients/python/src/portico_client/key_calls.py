@@ -51,7 +51,7 @@ def _read_one(response: Response) -> ApiKey:
 def _read_made(response: Response) -> ApiKeyWithSecret:
     if is_replayed(response):
         id_ = _read_one(response).id
-        raise SecretLost(f"the key {id_} was made, and was lost on the way: revoke it")
+        raise SecretLost(f"the key {id_} was created, but the response was lost: revoke it")
     key: ApiKeyWithSecret = data_of(response, ApiKeyWithSecret)
     return key
 
@@ -59,7 +59,7 @@ def _read_made(response: Response) -> ApiKeyWithSecret:
 def _read_rotated(response: Response) -> RotatedKey:
     if is_replayed(response):
         hint = data_of(response, _Hinted).hint
-        raise SecretLost(f"the key was rotated, and its successor {hint} was lost on the way")
+        raise SecretLost(f"the key was rotated, but its successor {hint} was lost on the way")
     rotated: RotatedKey = data_of(response, RotatedKey)
     return rotated
 

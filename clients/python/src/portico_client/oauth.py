@@ -117,7 +117,7 @@ class Application:
             raise InvalidToken("there is no ID token")
         claims = yield from self._issuer_keys().verify(id_token, self._client_id)
         if not _same(claims.all.get("nonce"), nonce):
-            raise InvalidToken("its nonce is not ours")
+            raise InvalidToken("its nonce does not match")
         half = hashlib.sha256(tokens.access_token.encode()).digest()[:16]
         if "at_hash" in claims.all and not _same(claims.all["at_hash"], _base64url(half)):
             raise InvalidToken("it belongs to another access token")
@@ -138,9 +138,9 @@ def code_of(callback_url: str, state: str, issuer: str) -> str:
     pairs = parse_qsl(urlsplit(callback_url).query, keep_blank_values=True)
     sent = dict(pairs)
     if len(sent) < len(pairs):
-        raise CallbackRejected("a parameter of the callback is there twice")
+        raise CallbackRejected("the callback has a parameter twice")
     if not _same(sent.get("state"), state):
-        raise CallbackRejected("the callback's state is not that of this authorization")
+        raise CallbackRejected("the callback's state does not match")
     if not _same(sent.get("iss"), issuer):
         raise CallbackRejected("the callback comes from another issuer")
     if "error" in sent:

@@ -68,7 +68,7 @@ def encode(value: Any) -> str:
         return "[" + ",".join(map(encode, value)) + "]"
     if isinstance(value, float):
         raise TypeError("send a Decimal or an int, not a float")
-    raise TypeError(f"JSON has nothing for a {type(value).__name__}")
+    raise TypeError(f"JSON cannot represent a {type(value).__name__}")
 
 
 @cache
@@ -119,7 +119,7 @@ def event_of(content: bytes) -> Event:
     event: Event = reader(Event)(decode(content))
     known = type(event.id) is int and isinstance(event.type, str) and isinstance(event.data, dict)
     if not known:
-        raise TypeError("it is no event")
+        raise TypeError("it is not an event")
     return event
 
 
@@ -138,8 +138,8 @@ def data_of(response: Response, kind: Any, **extra: Any) -> Any:
 def unexpected(response: Response) -> UnexpectedAnswer:
     """The error for a successful response that cannot be understood."""
     request_id = response.headers.get("x-request-id")
-    said = f"cannot be understood [{request_id}]" if request_id else "is not one of Portico's"
-    return UnexpectedAnswer(f"the answer {response.status} {said}")
+    said = f"cannot be understood [{request_id}]" if request_id else "is not from Portico"
+    return UnexpectedAnswer(f"the response {response.status} {said}")
 
 
 def error_of(response: Response) -> APIError:
@@ -158,7 +158,7 @@ def error_of(response: Response) -> APIError:
         kind = BY_CODE.get(code, APIError)
     except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError):
         kind = _BY_STATUS.get(response.status, APIError)
-        message = "The answer is not one of Portico's."
+        message = "The response is not from Portico."
         return kind(response.status, kind.CODE, message, (), request_id, wait)
     return kind(response.status, code, message, faults, request_id, wait)
 
@@ -166,7 +166,7 @@ def error_of(response: Response) -> APIError:
 def _text(told: Any, name: str) -> str:
     found = told[name]
     if not isinstance(found, str):
-        raise TypeError(f"{name} is no text")
+        raise TypeError(f"{name} is not a string")
     return found
 
 

@@ -90,6 +90,6 @@ def _read_one(response: Response) -> Webhook:
 def _read_secret(response: Response) -> WebhookWithSecret:
     if is_replayed(response):
         id_ = _read_one(response).id
-        raise SecretLost(f"webhook {id_} has a new secret, which was lost on the way: rotate it")
+        raise SecretLost(f"webhook {id_} has a new secret, but the response was lost: rotate it")
     webhook: WebhookWithSecret = tagged(response, WebhookWithSecret)
     return webhook

@@ -62,11 +62,11 @@ def verify_webhook(
     made = [b"v1," + b64encode(digest(key, content, "sha256")) for key in keys]
     sent = [one.encode("utf-8", "surrogatepass") for one in signatures.split()]
     if not any(compare_digest(ours, theirs) for ours in made for theirs in sent):
-        raise InvalidDelivery("none of its signatures is right")
+        raise InvalidDelivery("none of its signatures is valid")
     try:
         return event_of(body)
     except (KeyError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
-        raise InvalidDelivery("it is signed, and no event") from error
+        raise InvalidDelivery("it is signed but not an event") from error
 
 
 def _key(secret: str) -> bytes:
@@ -87,5 +87,5 @@ def _key(secret: str) -> bytes:
 
 def _seconds(timestamp: str) -> int:
     if not (timestamp.isascii() and timestamp.isdigit()) or len(timestamp) > LONGEST_TIMESTAMP:
-        raise InvalidDelivery("its timestamp is no time")
+        raise InvalidDelivery("its timestamp is not a time")
     return int(timestamp)
