@@ -1,4 +1,4 @@
-"""Servers on loopback that answer as a test likes."""
+"""Loopback servers whose behavior a test defines."""
 
 import asyncio
 from asyncio import StreamReader, StreamWriter
@@ -9,15 +9,15 @@ from ssl import SSLContext
 Talk = Callable[[StreamReader, StreamWriter], Awaitable[None]]
 
 TURNS = 3
-"""Of the event loop, from when a connection is accepted until it can be talked to."""
+"""Turns of the event loop from when a connection is accepted until it can be used."""
 
 
 @asynccontextmanager
 async def answering(
     talk: Talk, tls: SSLContext | None = None, *, host: str = "127.0.0.1", port: int = 0
 ) -> AsyncIterator[int]:
-    """Has each connection talked to, and tells the port. A connection is closed when its talk ends,
-    by itself or since the other side has gone away, and all that are left are at the end."""
+    """Runs `talk` for each connection, and yields the port. A connection is closed when its `talk`
+    ends, or when the client disconnects; the remaining ones are closed at the end."""
     talks: set[asyncio.Task[None]] = set()
 
     async def whole(reader: StreamReader, writer: StreamWriter) -> None:
@@ -28,7 +28,7 @@ async def answering(
         task = asyncio.ensure_future(whole(reader, writer))
         talks.add(task)
         task.add_done_callback(talks.discard)
-        # Not by the task: one that is cancelled before its first turn does nothing at all.
+        # Not closed by the task: if it is cancelled before its first turn, it does nothing.
         task.add_done_callback(lambda _: writer.close())
 
     listener = await asyncio.start_server(accept, host, port, ssl=tls, limit=2**20)
@@ -43,8 +43,8 @@ async def answering(
 
 
 async def close(listener: asyncio.Server) -> None:
-    """Has a listener take nobody any more. Whom it is just taking, asyncio would neither talk to
-    nor close, were the listener closed by then; uvloop takes everybody at once."""
+    """Stops accepting and closes the listener. asyncio would neither serve nor close a connection
+    that it is just accepting if the listener were closed by then; uvloop accepts immediately."""
     loop = asyncio.get_running_loop()
     if isinstance(loop, asyncio.SelectorEventLoop):
         for one in listener.sockets:

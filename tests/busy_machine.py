@@ -1,4 +1,4 @@
-"""What a busy machine adds to something brief, for tests of what is promised in seconds."""
+"""Measures delays caused by a busy machine, for tests of time limits of some seconds."""
 
 import os
 import threading
@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 _LOOK_SECONDS = 0.05
-"""Between two looks: how long a thread waits between the last one and its end is not seen."""
+"""Seconds between two looks. What a thread waits between the last look and its end is missed."""
 
 
 class Added:
-    """For how long this process, and all that it has started, have waited for a processor."""
+    """How long this process and its children have waited for a processor."""
 
     def __init__(self) -> None:
         self._before = _waits()
@@ -27,14 +27,14 @@ class Added:
 
     @property
     def seconds(self) -> float:
-        """Until now, or the end."""
+        """The seconds until now, or until `end`."""
         self._look()
         before = self._before
         waited = sum(max(now - before.get(thread, 0), 0) for thread, now in self._waits.items())
         return waited / 1e9 + self._woken_late
 
     def end(self) -> None:
-        """Watches no more."""
+        """Stops watching."""
         self._over.set()
         self._thread.join()
 
@@ -43,22 +43,22 @@ class Added:
         while not is_over:
             asleep = time.monotonic()
             is_over = self._over.wait(_LOOK_SECONDS)
-            # The machine may itself wait for its host, of which no thread is told.
+            # A virtual machine may wait for its host, which no thread's statistics show.
             self._woken_late += max(time.monotonic() - asleep - 1.5 * _LOOK_SECONDS, 0.0)
             self._look()
 
     def _look(self) -> None:
         with self._looking:
-            self._waits = self._waits | _waits()  # threads that have ended stay
-            self._waits.pop(self._thread.native_id or 0, None)  # but not the one that looks
+            self._waits = self._waits | _waits()  # keeps threads that have ended
+            self._waits.pop(self._thread.native_id or 0, None)  # drops the watching thread itself
 
 
 def _waits() -> dict[int, int]:
-    """The nanoseconds that each of those threads has waited so far (proc(5))."""
+    """The nanoseconds that each thread of this process and its children has waited (proc(5))."""
     found: dict[int, int] = {}
     left = [os.getpid()]
     while left:
-        with suppress(OSError):  # it has ended meanwhile
+        with suppress(OSError):  # the process has ended meanwhile
             for thread in Path(f"/proc/{left.pop()}/task").iterdir():
                 with suppress(OSError):
                     found[int(thread.name)] = int((thread / "schedstat").read_text().split()[1])
@@ -67,23 +67,23 @@ def _waits() -> dict[int, int]:
 
 
 def leave_time(patch: pytest.MonkeyPatch) -> None:
-    """Has a store of limits, of which no test is that it is away, be silent for as long as whatever
-    else there is to do takes: for a second, a busy machine is silent too."""
+    """Raises the timeouts of the store of limits, for tests that do not need it to be away: a busy
+    machine may be silent for a second too."""
     for name in ("valkey.ANSWER", "valkey_client.ANSWER", "valkey_client.NODE"):
         patch.setattr(f"portico.state.{name}_SECONDS", 60.0)
 
 
 def leave_versions_time(patch: pytest.MonkeyPatch) -> None:
-    """The same for the versions of PostgreSQL's lists: what they stand on is kept only where they
-    are told in time."""
+    """The same for the versions of lists on PostgreSQL: an answer is kept only if its version is
+    read in time."""
     for name in ("postgres", "postgres_versions"):
         patch.setattr(f"portico.storage.{name}.VERSION_SECONDS", 60.0)
 
 
 @contextmanager
 def added() -> Iterator[Added]:
-    """Tells what a busy machine adds to what happens meanwhile. Of what keeps the machine busy
-    itself, see `operating.lateness`."""
+    """Measures what a busy machine adds to the block. If the block itself keeps the machine busy,
+    use `operating.lateness`."""
     more = Added()
     try:
         yield more
@@ -93,8 +93,7 @@ def added() -> Iterator[Added]:
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """Sees that what is done inside takes no longer than so many seconds, and what a busy machine
-    adds."""
+    """Asserts that the block takes less than so many seconds, plus what a busy machine adds."""
     with added() as more:
         began = time.monotonic()
         yield

@@ -1,4 +1,4 @@
-"""A collector of OpenTelemetry over HTTP in a thread of the test's process."""
+"""An OpenTelemetry collector over HTTP, in a thread of the test's process."""
 
 import threading
 import time
@@ -24,7 +24,7 @@ WAIT_SECONDS = 20.0
 
 
 class Post(NamedTuple):
-    """A request as it came."""
+    """A request, unmodified."""
 
     path: str
     headers: dict[str, str]
@@ -43,30 +43,30 @@ def values(attributes: Any) -> dict[str, str | int]:
 
 
 class Collector:
-    """Keeps what it gets, and answers with `status`."""
+    """Stores the requests it receives, and answers with `status`."""
 
     def __init__(self) -> None:
         self.status = 200
         self.endless = False
-        """Whether an answer's body goes on for as long as somebody reads it."""
+        """Whether the body of an answer goes on for as long as the client reads."""
         self.posts: list[Post] = []
         self.url = ""
         self._arrived = threading.Condition()
 
     def took(self, post: Post) -> None:
-        """Notes a request."""
+        """Stores a request."""
         with self._arrived:
             self.posts.append(post)
             self._arrived.notify_all()
 
     @property
     def spans(self) -> list[Span]:
-        """All spans that came."""
+        """All spans received so far."""
         return [span for _, spans in self._traces() for span in spans]
 
     @property
     def resources(self) -> list[dict[str, str | int]]:
-        """What sent spans, once for each time."""
+        """The resources that sent spans, once for each export."""
         return [resource for resource, _ in self._traces()]
 
     def _traces(self) -> Iterator[tuple[dict[str, str | int], list[Span]]]:
@@ -78,7 +78,7 @@ class Collector:
 
     @property
     def metrics(self) -> dict[str, Metric]:
-        """The latest metrics that came, by name."""
+        """The latest metrics received, by name."""
         latest = [post for post in self.posts if post.path == "/v1/metrics"][-1:]
         return {
             metric.name: metric
@@ -89,7 +89,7 @@ class Collector:
         }
 
     def wait(self, condition: Callable[[], bool]) -> None:
-        """Returns once something has come after which `condition` holds."""
+        """Waits until a request has arrived after which `condition` is true."""
         end = time.monotonic() + WAIT_SECONDS
         with self._arrived:
             while not condition():
@@ -97,12 +97,12 @@ class Collector:
                 assert came, [span.name for span in self.spans]
 
     def more(self, count: int) -> None:
-        """Returns once so many more requests have come."""
+        """Waits until so many more requests have arrived."""
         last = len(self.posts) + count
         self.wait(lambda: len(self.posts) >= last)
 
     def got(self, name: str) -> Span:
-        """The span of this name, once it is there."""
+        """Waits for the span of this name and returns it."""
         self.wait(lambda: any(span.name == name for span in self.spans))
         return next(span for span in self.spans if span.name == name)
 
@@ -126,7 +126,7 @@ def collecting() -> Iterator[Collector]:
                     self.wfile.write(bytes(2**16))
 
         def log_message(self, *_: object) -> None:
-            """Says nothing."""
+            """Logs nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
@@ -142,19 +142,19 @@ def collecting() -> Iterator[Collector]:
 
 
 def exporting() -> list[threading.Thread]:
-    """What exports in this process."""
+    """The threads that export in this process."""
     names = (THREAD, "OtelBatch")
     return [thread for thread in threading.enumerate() if thread.name.startswith(names)]
 
 
 def exported() -> None:
-    """Returns once nothing exports any more."""
+    """Waits until no thread exports any more."""
     for thread in exporting():
         thread.join(WAIT_SECONDS)
 
 
 async def trace(api: Api, endpoint: str) -> Telemetry:
-    """Has what answers and delivers export to a collector."""
+    """Restarts the server of `api` with exports to a collector."""
     await api.server.stop()
     telemetry = Telemetry(endpoint, "process-1")
     api.server = Server(api.portico, telemetry=telemetry)

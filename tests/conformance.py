@@ -1,4 +1,4 @@
-"""Holds real answers against the OpenAPI document, closer than any client would."""
+"""Checks real responses against the OpenAPI document, more strictly than any client."""
 
 import json
 from typing import Any
@@ -11,11 +11,12 @@ TRANSPORT = {
     *("strict-transport-security", "x-content-type-options", "x-accel-buffering", "vary"),
     *("access-control-allow-origin", "access-control-expose-headers"),
 }
-"""Headers of HTTP itself, and those for browsers or proxies alone; no document names them."""
+"""Headers of HTTP itself, and those only for browsers or proxies. The document does not list them.
+"""
 
 
 class Conformance:
-    """What a document says of answers. Notes which of its promises were seen kept."""
+    """Checks responses against a document, and records which documented ones were seen."""
 
     def __init__(self, document: dict[str, Any]) -> None:
         self._document = document
@@ -23,11 +24,11 @@ class Conformance:
         for schema in self._components["schemas"].values():
             _close(schema)
         self.seen: set[tuple[str, str, str]] = set()
-        """Method, path and status of every answer that was checked."""
+        """Method, path and status of every response that was checked."""
 
     def check(self, path: str, answer: httpx.Response) -> None:
-        """Fails unless an answer to a request of `path`, a key of the document, is documented:
-        its status, each of its headers, none left out, and its body, nothing added."""
+        """Fails unless the response to a request of `path`, a key of the document, is as
+        documented: its status, exactly its headers, and its body without further fields."""
         method, status = answer.request.method, str(answer.status_code)
         where = f"{method} {path} {status}"
         operation = self._document["paths"][path][method.lower()]
@@ -45,7 +46,7 @@ class Conformance:
         self.seen.add((method, path, status))
 
     def check_delivery(self, name: str, event: Any) -> None:
-        """Fails unless an event of this type is documented, with nothing added."""
+        """Fails unless an event of this type is as documented, without further fields."""
         body = self._document["webhooks"][name]["post"]["requestBody"]
         schema = json.loads(json.dumps(body["content"]["application/json"]["schema"]))
         _close(schema)
@@ -73,7 +74,7 @@ class Conformance:
         assert not faults, f"{where}: {faults} in {value}"
 
     def resolved(self, value: Any) -> Any:
-        """What a reference leads to, or the value itself."""
+        """The target of a reference, or the value itself."""
         found = self._document
         for part in value["$ref"].removeprefix("#/").split("/") if "$ref" in value else ():
             found = found[part]
@@ -81,7 +82,7 @@ class Conformance:
 
 
 def _close(schema: Any) -> None:
-    """Allows an object no more than its declared fields."""
+    """Forbids fields that an object does not declare."""
     if "properties" in schema:
         schema.setdefault("additionalProperties", False)
     for part in schema.get("properties", {}).values():

@@ -1,4 +1,4 @@
-"""The servers that tests share. A test that stops its server starts its own, from `servers`."""
+"""The servers that tests share. A test that stops a server starts its own, from `servers`."""
 
 import gc
 import signal
@@ -11,14 +11,14 @@ from hypothesis import HealthCheck, settings
 from servers import PostgresServer, RedisServer, postgres_server, redis_server
 from shared_database import SharedDatabase
 
-# How long an example takes says something of the machine alone.
+# How long an example takes depends only on the machine.
 settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tests")
 
-# Whoever started this may ignore it, as a shell does for what it starts in the background, and what
-# tests start would inherit that: none of them could be stopped by it.
+# A shell ignores SIGINT in background jobs. Processes that tests start would inherit that, and
+# could not be stopped by it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # by nohup, which they are to be told apart
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # by nohup, which tests must not inherit
     signal.signal(signal.SIGHUP, lambda *_: None)
 
 LONGEST = (
@@ -29,25 +29,25 @@ LONGEST = (
     "tests/auth/test_canaries.py",
     "tests/reliability/",
 )
-"""What takes longest begins first, so that at the end no core waits for another."""
+"""The longest tests start first, so that at the end no core waits for another."""
 
 LONGEST_NAME, LONGEST_ID = 1_000, 60
-"""Characters of a test's name, and of a parameter in it. The system hands it to what a test starts,
-and xdist to its workers: neither has room for a body of 10 MB."""
+"""The most characters of a test's name, and of a parameter in it. Child processes get it in their
+environment, and xdist sends it to its workers: neither has room for a body of 10 MB."""
 
 DRILLS = "tests/reliability/test_drills.py"
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
-    """Names what is long by its length; None leaves it to pytest."""
+    """Names long parameters by their length; None leaves the name to pytest."""
     if isinstance(val, str | bytes) and len(val) > LONGEST_ID:
         return f"{argname}-of-{len(val)}"
     return None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Puts `LONGEST` before all others, which keep their order, and leaves what concerns the
-    protocol alone to one engine, and drills to `--cluster`."""
+    """Puts `LONGEST` first, without changing the order of the others. Deselects protocol tests on
+    the second engine unless `--long` is given, and drills unless `--cluster` is."""
     if not config.option.cluster:
         drills = [item for item in items if DRILLS in item.nodeid]
         config.hook.pytest_deselected(items=drills)
@@ -63,9 +63,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Sees that groups stay together and that no name is too long, and leaves out of every garbage
-    collection what stays anyway: modules and six thousand tests. To walk them again and again took
-    a fifth of the processor's time."""
+    """Asserts that groups stay together and that no name is too long. Excludes modules and six
+    thousand tests from garbage collection, since they stay anyway: traversing them again and again
+    took a fifth of the processor time."""
     if getattr(session.config.option, "loadgroup", False):
         assert all(
             item.nodeid.endswith(f"@{group.args[0]}")
@@ -96,7 +96,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Shows what tests measured."""
+    """Prints what tests measured."""
     for report in terminalreporter.getreports("passed"):
         for name, value in report.user_properties:
             terminalreporter.write_line(f"{name}: {value}")
@@ -104,14 +104,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """A running PostgreSQL server; every test takes a `fresh_database()` of it."""
+    """A running PostgreSQL server. Every test uses its own `fresh_database()` of it."""
     with postgres_server() as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def redis() -> Iterator[RedisServer]:
-    """A running Redis or Valkey server; tests keep apart by the names of their callers."""
+    """A running Redis or Valkey server. Tests use different names of callers."""
     with redis_server() as server:
         yield server
 
@@ -129,7 +129,7 @@ async def shared_database(postgres: PostgresServer) -> AsyncIterator[SharedDatab
 async def empty_database(
     shared_database: SharedDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> SharedDatabase:
-    """It, emptied; the application uses its connections."""
+    """The shared database, emptied. The application uses its connections."""
     await shared_database.empty()
     monkeypatch.setattr("portico.app.database", shared_database.database)
     return shared_database

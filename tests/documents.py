@@ -1,4 +1,4 @@
-"""The documents as tests read them: links, code, and tables between markers."""
+"""Reads documents for tests: links, code, and tables between markers."""
 
 import re
 from dataclasses import dataclass, field
@@ -12,10 +12,10 @@ SECRETS = (
     *("sk_live_", "sk_test_", "sk_read_"),
     *("oat_", "ort_", "oac_", "ocs_", "client_", "eyJ"),
 )
-"""How secrets, and names of clients, begin; documents show an ellipsis behind that."""
+"""The prefixes of secrets and client ids. Documents show an ellipsis after them."""
 
 _FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
-"""One within a list is indented."""
+"""A fence within a list is indented."""
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _SPAN = re.compile(r"`([^`\n]+)`")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -26,7 +26,7 @@ _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block of code and its language; empty where none is named."""
+    """A fenced code block and its language, which may be empty."""
 
     language: str
     text: str
@@ -51,27 +51,27 @@ class Document:
 
     @cached_property
     def prose(self) -> str:
-        """What is not in a fenced block."""
+        """The text outside of fenced blocks."""
         return _FENCE.sub("", self.text)
 
     @property
     def spans(self) -> list[str]:
-        """The code within its sentences."""
+        """Its inline code."""
         return _SPAN.findall(self.prose)
 
     @property
     def links(self) -> list[str]:
-        """The targets of its links, those to other sites too."""
+        """The targets of its links, including other sites."""
         return _LINK.findall(self.prose)
 
     @property
     def anchors(self) -> set[str]:
-        """What a link can name of it: its headings, spelled as GitHub does."""
+        """The anchors of its headings, as GitHub makes them."""
         headings = (heading.lower() for heading in _HEADING.findall(self.prose))
         return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in headings}
 
     def marked(self, name: str) -> str:
-        """What stands between the markers of this name."""
+        """The text between the markers of this name."""
         start, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
         assert self.text.count(start) == self.text.count(end) == 1, f"{self.name}: {start}"
         return self.text.partition(start)[2].partition(end)[0]
@@ -84,7 +84,7 @@ class Document:
 
 
 def settled(value: Any) -> Any:
-    """A JSON value without what differs at each start: ids, times, secrets."""
+    """A JSON value without what differs from run to run: ids, times, secrets."""
     if isinstance(value, dict):
         return {name: name if name in _COUNTED else settled(item) for name, item in value.items()}
     if isinstance(value, list):
@@ -101,6 +101,6 @@ def document(name: str) -> Document:
 
 
 def every_document() -> list[Document]:
-    """Every Markdown file for readers of the repository."""
+    """Every Markdown file of the repository's root and `docs`."""
     paths = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     return [document(str(path.relative_to(ROOT))) for path in sorted(paths)]

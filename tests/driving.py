@@ -1,7 +1,7 @@
-"""Drives the whole application inside a test's event loop, with a clock that the test moves.
+"""Runs the whole application inside a test's event loop, with a clock that the test moves.
 
-Only the server is stood in for: `InProcess` hands the application what granian would (RSGI), paths
-percent-decoded, and takes its answer, a HEAD's without the body.
+Only granian is replaced: `InProcess` calls the application by RSGI as granian does, with decoded
+paths, and drops the body of the response to HEAD.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ NOON = 1_773_576_000_000
 """2026-03-15T12:00:00.000Z, the first moment of a minute."""
 
 UNMETERED = "unmetered"
-"""A plan whose windows no test exhausts."""
+"""A plan whose limits no test reaches."""
 
 TINY = "tiny"
 """A plan of 3 requests a minute and 5 a day."""
@@ -61,10 +61,10 @@ BASE = {"live": "https://localhost:8443/v1", "sandbox": "https://localhost:8443/
 
 EXAMPLES = hypothesis.settings(
     max_examples=40,
-    deadline=None,  # the first example pays for what others find warm
+    deadline=None,  # the first example fills the caches for the others
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-"""How a property of the whole application is tried: one fresh application for all examples."""
+"""Settings for a property test of the whole application: all examples share one application."""
 
 TABLES = {
     "users": "id",
@@ -97,19 +97,18 @@ TABLES = {
     "untold_imports": "name",
     "idempotency_keys": "user_id, route, key_hash",
 }
-"""What changes leave behind, each table with its order; not what jobs move: mails and deliveries
-that wait, totals' blocks, and what is counted."""
+"""The tables that changes write to, with their order. Without those that jobs change by themselves:
+waiting mails and deliveries, blocks of totals, and counters."""
 _EPHEMERAL = {"api_keys": (8,), "grants": (7,), "sessions": (6,), "webhooks": (8, 10)}
-"""The columns of a table that move by themselves: `last_used_at`, `last_seen_at`, and how far the
-deliveries of a webhook have come, or since when they fail."""
+"""The columns of a table that jobs change: `last_used_at`, `last_seen_at`, and up to which event a
+webhook has been served, or since when its deliveries fail."""
 _SHOWN = {"events": "type, at, data, previous"}
-"""The columns that are looked at where others move by themselves: an event's number comes after its
-commit."""
+"""The columns to compare if jobs change others: an event gets its number after the commit."""
 
 
 @dataclass
 class FakeClock:
-    """Stands still until a test moves it."""
+    """A clock that stands still until a test moves it."""
 
     now: int = NOON
 
@@ -118,24 +117,24 @@ class FakeClock:
         return self.now
 
     def advance(self, *, days: int = 0, seconds: float = 0, milliseconds: int = 0) -> None:
-        """Moves the time, also backwards."""
+        """Moves the time, forwards or backwards."""
         self.now += days * 86_400_000 + round(seconds * 1000) + milliseconds
 
 
 @cache
 def _trusting() -> ssl.SSLContext:
-    """What a sender makes for itself, which takes as long as a whole test."""
+    """A sender's TLS context, cached: creating one takes as long as a whole test."""
     return ssl.create_default_context()
 
 
 def _nowhere(name: str) -> list[str]:
-    """Finds no address of any name: nothing that a test has sent leaves this machine."""
+    """Resolves no name, so that nothing that a test sends leaves this machine."""
     raise OSError(f"{name} is not looked up")
 
 
 class Headers:
-    """Header fields as granian's `RSGIHeaders` shows them: of those whose value is not ASCII it
-    shows the name alone."""
+    """Header fields, like granian's `RSGIHeaders`: a field whose value is not ASCII has a name, but
+    no value."""
 
     def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
         self._pairs = [(name.lower(), value) for name, value in pairs]
@@ -152,11 +151,11 @@ class Headers:
 
 
 Pause = Callable[[], Awaitable[object]]
-"""What happens while a body comes in."""
+"""Called while a body arrives."""
 
 
 class Application(Protocol):
-    """What granian calls."""
+    """The object that granian calls."""
 
     async def __rsgi__(self, scope: Any, proto: Any) -> None:
         """Answers one request."""
@@ -165,7 +164,7 @@ class Application(Protocol):
 
 @dataclass
 class _Scope:
-    """What the server tells of a request."""
+    """The properties of a request that granian passes."""
 
     method: str
     path: str
@@ -179,18 +178,18 @@ class _Scope:
 
 
 class _Sent:
-    """What is sent of a stream, for as long as it is open."""
+    """The sending side of an open stream."""
 
     def __init__(self, chunks: "asyncio.Queue[bytes]") -> None:
         self._chunks = chunks
-        weakref.finalize(self, chunks.put_nowait, b"")  # so granian tells its end
+        weakref.finalize(self, chunks.put_nowait, b"")  # granian too ends a dropped stream
 
     async def send_bytes(self, chunk: bytes) -> None:
         self._chunks.put_nowait(chunk)
 
 
 class Streamed(httpx.AsyncByteStream):
-    """The body of a stream, as it comes."""
+    """The body of a stream, as it arrives."""
 
     def __init__(self) -> None:
         self.chunks: asyncio.Queue[bytes] = asyncio.Queue()
@@ -201,7 +200,7 @@ class Streamed(httpx.AsyncByteStream):
             yield chunk
 
     async def aclose(self) -> None:
-        """The client goes away."""
+        """Disconnects the client."""
         self.left.set()
 
 
@@ -235,7 +234,7 @@ class _Proto:
 
 
 class InProcess(httpx.AsyncBaseTransport):
-    """Sends requests to the application that `api` runs at the moment."""
+    """Sends requests to the application that `api` currently runs."""
 
     def __init__(self, api: "Api", client: str = "127.0.0.1:50000") -> None:
         """`client` is the address and port that the requests come from."""
@@ -260,8 +259,8 @@ class InProcess(httpx.AsyncBaseTransport):
         *body: bytes | Pause,
         scheme: str = "https",
     ) -> httpx.Response:
-        """One request, its target as on the wire and its body in chunks, between which other
-        things may happen."""
+        """Sends a request. `target` is as on the wire; the chunks of `body` may have pauses between
+        them."""
         path, _, query = target.partition("?")
         proto = _Proto(body)
         scope = _Scope(
@@ -278,7 +277,7 @@ class InProcess(httpx.AsyncBaseTransport):
 
 
 class Caller(httpx.AsyncClient):
-    """A client that authenticates with one account's key."""
+    """A client that authenticates with an account's key."""
 
     def __init__(self, api: "Api", user: User, record: ApiKey, key: str, environment: str) -> None:
         super().__init__(
@@ -293,17 +292,17 @@ class Caller(httpx.AsyncClient):
 
 @dataclass
 class Api:
-    """The application, its clock, and short ways to what tests need."""
+    """The application, its clock, and shortcuts for tests."""
 
     settings: Settings
     clock: FakeClock = field(default_factory=FakeClock)
     fetcher: Fetcher | None = None
     seed: int = 20260315
-    """Of all that is random: of two hosts, each has another."""
+    """The seed of all randomness. Two hosts have different ones."""
     portico: Portico = field(init=False)
     server: Server = field(init=False)
     application: Application = field(init=False)
-    """What answers: the server, unless a test puts another in its place."""
+    """The application that answers: the server's pipeline, unless a test replaces it."""
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)  # noqa: S311 - repeatable on purpose
@@ -321,13 +320,13 @@ class Api:
         return self.portico.sandbox
 
     def beside(self) -> "Api":
-        """The same stores as another process serves them, with a memory of its own."""
+        """The same stores served by another process, with its own caches."""
         other = copy(self)
         other.application = Server(self.portico).pipeline
         return other
 
     async def start(self) -> None:
-        """Opens the stores and begins to serve."""
+        """Opens the stores and starts the server."""
         self._others = asyncio.all_tasks()
         if not self.settings.database_url:
             await prepare(self.settings, FakeClock())
@@ -335,7 +334,7 @@ class Api:
             self.settings,
             clock=self.clock,
             random=self._random.randbytes,
-            passwords=Passwords(memory_kib=8, iterations=1),  # what tests ask takes no strength
+            passwords=Passwords(memory_kib=8, iterations=1),  # tests need no strong hashes
             sender=Sender(
                 Destinations(self.settings.webhooks_allow),
                 self.clock,
@@ -350,14 +349,14 @@ class Api:
         await self.server.start()
 
     async def stop(self) -> None:
-        """As SIGTERM does."""
+        """Stops as after SIGTERM."""
         await self.server.pipeline.streams.stop()
         await self.server.stop()
         await self.portico.close()
         logs._writer.flush(PATIENCE_SECONDS)  # noqa: SLF001 - what the end of the process does
 
     async def __aenter__(self) -> Self:
-        """Begins to serve."""
+        """Starts."""
         await self.start()
         return self
 
@@ -367,7 +366,7 @@ class Api:
         await self.stop()
 
     async def crash(self) -> None:
-        """Ends without writing what has gathered in memory, as a kill does."""
+        """Ends without storing what is in memory, as after a kill."""
         tasks = asyncio.all_tasks() - self._others - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
@@ -375,15 +374,15 @@ class Api:
         await self.portico.close()
 
     def leave_turns(self, patch: pytest.MonkeyPatch) -> None:
-        """Has many at once wait for their turns at PostgreSQL for as long as a busy machine takes
-        for those before them."""
+        """Raises the time that requests wait for a connection to PostgreSQL, so that many at once
+        can do so on a busy machine."""
         for env in self.portico.environments:
             if isinstance(env.db, PostgresDatabase):
                 for pool in env.db._pools.values():  # noqa: SLF001 - no setting
                     patch.setattr(pool, "_patience", 60.0)
 
     async def mailed(self) -> None:
-        """Returns once no mail waits any more."""
+        """Sends mails until none waits."""
         for env in self.portico.environments:
             while (await env.mails.queue()).length:
                 await SendMails(env).flush()
@@ -402,7 +401,7 @@ class Api:
         env: Environment | None = None,
         **values: Any,
     ) -> User:
-        """A new user, straight into the database: with a password only if one is given."""
+        """Inserts a user into the database, with a password only if one is given."""
         env = env or self.live
         number = next(self._numbers)
         if password := values.pop("password", None):
@@ -425,7 +424,7 @@ class Api:
             return await env.users.insert(tx, user)
 
     async def product(self, env: Environment | None = None, **values: Any) -> Product:
-        """A new product, straight into the database; active and priced 1 unless told otherwise."""
+        """Inserts a product into the database, active and with a price of 1 by default."""
         env = env or self.live
         facts: dict[str, Any] = {
             "name": "Lamp",
@@ -444,7 +443,7 @@ class Api:
             return await env.products.insert(tx, Product(id=0, **(facts | values)))
 
     async def broken_product(self) -> Product:
-        """A product with a status that does not exist: to rename it, or to change that, fails."""
+        """Inserts a product with an unknown status: renaming it or changing the status fails."""
         product = await self.product()
         async with self.live.db.transaction() as tx:
             sql = "UPDATE products SET status = 'gone' WHERE id = :id"
@@ -461,7 +460,7 @@ class Api:
         plan: str = UNMETERED,
         **values: Any,
     ) -> Caller:
-        """A client with a new key, of a new account unless `user` is given."""
+        """A client with a new key, for a new account unless `user` is given."""
         user = user or await self.account(role, plan=plan, **values)
         record, key = await give_key(
             self.live,
@@ -478,7 +477,7 @@ class Api:
         return caller
 
     def stranger(self, address: str = "127.0.0.1:50000", **headers: str) -> httpx.AsyncClient:
-        """A client without a key, at an address of its own."""
+        """A client without a key, at this address."""
         client = httpx.AsyncClient(
             transport=InProcess(self, address), base_url=BASE["live"], headers=headers
         )
@@ -486,7 +485,7 @@ class Api:
         return client
 
     async def state(self) -> dict[str, list[tuple[Any, ...]]]:
-        """All that both databases hold, but for counters and last uses."""
+        """The contents of both databases, without counters and last uses."""
         held: dict[str, list[tuple[Any, ...]]] = {}
         for env in self.portico.environments:
             for table, rows in (await _rows(env)).items():
@@ -497,7 +496,7 @@ class Api:
 
     @asynccontextmanager
     async def unchanged(self, *, but: str = "") -> AsyncIterator[None]:
-        """Whatever happens inside leaves both databases as they were, `but` for these tables."""
+        """Asserts that the block leaves both databases unchanged, except the tables in `but`."""
         before = await self.state()
         yield
         after = await self.state()
@@ -507,7 +506,7 @@ class Api:
 
 @asynccontextmanager
 async def at_rest(settings: Settings) -> AsyncIterator[Api]:
-    """The application without a server, whose jobs would do what tests do."""
+    """The application without a server, whose jobs could interfere with tests."""
     api = Api(settings)
     if not settings.database_url:
         await prepare(settings, api.clock)
@@ -520,14 +519,14 @@ async def at_rest(settings: Settings) -> AsyncIterator[Api]:
 
 
 def _shown() -> Iterator[tuple[str, str, str]]:
-    """Each table, its order, and the statement that shows it."""
+    """Each table, its order, and the statement that reads it."""
     for table, order in TABLES.items():
         yield table, order, f"SELECT {_SHOWN.get(table, '*')} FROM {table}"  # noqa: S608 - constants
 
 
 async def _rows(env: Environment) -> dict[str, Sequence[Row]]:
-    """What each table of an environment holds: read a thousand times in some tests, so on
-    PostgreSQL by one statement."""
+    """The rows of each table of an environment. On PostgreSQL they are read by one statement, since
+    some tests read them a thousand times."""
     if env.db.engine == "sqlite":
         return {
             table: await env.db.all(f"SELECT * FROM ({shown}) ORDER BY {order}")  # noqa: S608 - constants
@@ -542,8 +541,8 @@ async def _rows(env: Environment) -> dict[str, Sequence[Row]]:
 
 
 def settings_for(data: Path, environ: Mapping[str, str]) -> Settings:
-    """Settings as an operator would make them, with plans of ours and no request log."""
-    # One secret for all: tests that share a database share its signing keys.
+    """Settings read from variables, with plans for tests and without a request log."""
+    # The same secret everywhere: tests that share a database share its signing keys.
     (data / SECRET_FILE).write_text("s" * 43)
     loaded = load({"data": str(data)}, environ, data)
     added = (Plan(UNMETERED, 10**9, 10**9), Plan(TINY, 3, 5), Plan(EVEN, 5, 5))
@@ -552,8 +551,8 @@ def settings_for(data: Path, environ: Mapping[str, str]) -> Settings:
 
 
 def refused(response: httpx.Response, status: int, code: str | None = None) -> dict[str, str]:
-    """Sees that a response is the one error body, and that no cache keeps it; returns its faults,
-    field to message."""
+    """Asserts that a response has the API's error body, and that no cache may keep it; returns its
+    faults as field to message."""
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/json"
     assert response.headers.get_list("cache-control") == ["no-store"]

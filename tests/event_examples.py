@@ -1,4 +1,4 @@
-"""Makes an event of every type, as it is delivered.
+"""Creates an event of every type, as it is delivered.
 
 python tests/event_examples.py    # writes the examples of docs/events.md
 """
@@ -44,7 +44,7 @@ _GRACE = {"name": "Grace Hopper", "email": "grace@example.com", "password": "Cob
 
 
 async def examples(api: Api) -> dict[str, dict[str, Any]]:
-    """The body of a delivery of every type, by type. Each is of a change that was made in `api`."""
+    """The body of a delivery of every type, by type, each from a change made in `api`."""
     admin = await api.caller("admin")
     after = await api.live.events.last_id()
     await _products(api, admin)
@@ -88,7 +88,7 @@ async def _keys(api: Api, owner: User) -> None:
 
 
 async def _told(env: Environment, after: int) -> dict[str, dict[str, Any]]:
-    """What is delivered of the events after the one with this number, by type."""
+    """The bodies of deliveries of the events after the one with this number, by type."""
     await env.events.settle()
     numbers = [event.id for event in await env.events.to_tell(after, 1_000)]
     events = await env.events.some(numbers)
@@ -96,7 +96,7 @@ async def _told(env: Environment, after: int) -> dict[str, dict[str, Any]]:
 
 
 def sections(found: dict[str, dict[str, Any]]) -> str:
-    """The part of the document that the examples make: a section for each type."""
+    """The examples as Markdown: a section for each type."""
     parts = []
     for name, event in found.items():
         scope = EVENT_SCOPES.get(name)

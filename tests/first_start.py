@@ -1,4 +1,4 @@
-"""Data directories as a first start leaves them, made once and copied for every test."""
+"""Databases as a first start creates them, made once and copied for every test."""
 
 import shutil
 from dataclasses import replace
@@ -15,8 +15,8 @@ _databases: dict[str, bytes] = {}
 
 
 async def prepare(settings: Settings, clock: Clock) -> None:
-    """Puts databases without anybody into a data directory that has none: to make their signing
-    keys takes a fifth of a second. All directories have the same secret, so they can use them."""
+    """Copies databases without users into a data directory that has none, since creating signing
+    keys takes a fifth of a second. All directories have the same secret, which decrypts them."""
     if not _databases:
         with TemporaryDirectory() as directory:
             shutil.copy(settings.data / SECRET_FILE, directory)

@@ -1,7 +1,7 @@
-"""The command line without the interpreter's start.
+"""Runs commands without starting an interpreter for each.
 
 Commands are forks of one process that has imported all of Portico, which takes a tenth of the time
-of a start. Each has a process, directory, environment and output of its own, as always.
+of a start. Each still has its own process, directory, environment and output.
 """
 
 import array
@@ -27,11 +27,11 @@ from pathlib import Path
 from typing import IO
 
 LONGEST = 2**20
-"""The bytes of the longest request."""
+"""The longest request, in bytes."""
 
 
 class Forked:
-    """A command that runs: as much of `subprocess.Popen` as tests use."""
+    """A running command, with the part of `subprocess.Popen` that tests use."""
 
     def __init__(
         self,
@@ -63,8 +63,7 @@ class Forked:
         return self._code
 
     def wait(self, seconds: float | None = None) -> int:
-        """The exit code, once it has ended. Raises `TimeoutError` when that takes longer than
-        `seconds`."""
+        """Waits for the end and returns the exit code. Raises `TimeoutError` after `seconds`."""
         if self._code is None and not select.select([self._told], [], [], seconds)[0]:
             raise TimeoutError(f"process {self.pid}: not done within {seconds} s")
         code = self.poll()
@@ -72,13 +71,13 @@ class Forked:
         return code
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Sends a signal to it, unless it has ended."""
+        """Sends a signal, unless the command has ended."""
         if self.poll() is None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """Ends it at once."""
+        """Kills the command, unless it has ended."""
         self.send_signal(signal.SIGKILL)
 
     def _number(self) -> int:
@@ -89,7 +88,7 @@ class Forked:
 def run(
     arguments: Sequence[str], directory: Path, environment: dict[str, str], seconds: float
 ) -> "subprocess.CompletedProcess[str]":
-    """One command, to its end. Raises `TimeoutError` when that takes longer than `seconds`."""
+    """Runs a command to its end. Raises `TimeoutError` after `seconds`."""
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         code = Forked(arguments, directory, environment, output, errors).wait(seconds)
         said = [_text(file) for file in (output, errors)]
@@ -106,7 +105,7 @@ def _text(file: IO[bytes]) -> str:
 
 @cache
 def _first() -> socket.socket:
-    """The connection to the process that all commands come from."""
+    """The connection to the process that forks all commands."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         process = subprocess.Popen(
@@ -127,12 +126,12 @@ def _serve(connection: socket.socket) -> None:
     """Starts a command for each request, until the tests have ended."""
     import portico
 
-    atexit.register(_leave)  # before others, so it is called after them
+    atexit.register(_leave)  # registered first, so it is called last
     for module in pkgutil.walk_packages(portico.__path__, "portico."):
         if module.name != "portico.__main__":
             importlib.import_module(module.name)
-    importlib.import_module("portico.cli.parsers.top").parser()  # made once for all commands
-    gc.freeze()  # so that no collection copies it
+    importlib.import_module("portico.cli.parsers.top").parser()  # created once for all commands
+    gc.freeze()  # so that garbage collection in a fork copies no memory
     with selectors.DefaultSelector() as running:
         running.register(connection, selectors.EVENT_READ)
         while True:
@@ -145,7 +144,7 @@ def _serve(connection: socket.socket) -> None:
 
 
 def _start(connection: socket.socket, running: selectors.BaseSelector) -> bool:
-    """Starts the next command, and tells its id; False where there is no next one."""
+    """Starts the next command and sends its process id. Returns False if there are no more."""
     request, files, _, _ = socket.recv_fds(connection, LONGEST, 3)
     if not request:
         return False
@@ -167,14 +166,14 @@ def _start(connection: socket.socket, running: selectors.BaseSelector) -> bool:
 
 
 def _tell_end(ended: int, child: int, tells: int) -> None:
-    """Tells the exit code of a command that has ended."""
+    """Sends the exit code of a command that has ended."""
     _tell(tells, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     os.close(tells)
     os.close(ended)
 
 
 def _tell(tells: int, number: int) -> None:
-    """Tells a test a number, if it still listens."""
+    """Sends a number to a test, if it still listens."""
     with suppress(BrokenPipeError):
         os.write(tells, array.array("i", [number]).tobytes())
 
@@ -182,10 +181,10 @@ def _tell(tells: int, number: int) -> None:
 def _become(
     arguments: list[str], directory: str, environment: dict[str, str], output: int, errors: int
 ) -> None:
-    """Is this command from now on."""
+    """Turns this process into the command. Does not return."""
     from portico.cli.main import main
 
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where it was started unheard
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # even if it was ignored at the start
     os.chdir(directory)
     os.environ.clear()
     os.environ.update(environment)
@@ -197,19 +196,19 @@ def _become(
     sys.argv = ["portico", *arguments]
     try:
         code = main()
-    except SystemExit as ended:  # so does a wrong command line
+    except SystemExit as ended:  # as argparse raises for a wrong command line
         code = int(ended.code or 0)
     _ended.append(code)
     sys.exit(code)
 
 
 _ended: list[int] = []
-"""The exit code of the command that this process was, once it has one."""
+"""The exit code of the command in this process, once it has ended."""
 
 
 def _leave() -> None:
-    """Ends a command after its threads and all that it does at its exit: to take apart what it has
-    imported would copy that, and take longer than most commands."""
+    """Ends a command after its threads and its exit handlers, without tearing the interpreter down:
+    that would copy all imported modules, and take longer than most commands."""
     if _ended:
         os._exit(_ended[0])
 

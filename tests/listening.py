@@ -1,4 +1,4 @@
-"""`portico events listen`, as it runs."""
+"""Runs `portico events listen` for tests."""
 
 import json
 import signal
@@ -11,7 +11,7 @@ from operating import PATIENCE_SECONDS, Installation, until
 
 
 class Listening:
-    """The command, as it runs."""
+    """The running command."""
 
     def __init__(self, installation: Installation, *words: str, **variables: str) -> None:
         place = installation.directory / f"listening-{len(list(installation.directory.iterdir()))}"
@@ -26,43 +26,43 @@ class Listening:
 
     @property
     def text(self) -> str:
-        """All that it printed."""
+        """Its standard output so far."""
         return self._said.read_text()
 
     @property
     def mentioned(self) -> str:
-        """What it said beside that."""
+        """Its standard error so far."""
         return self._mentioned.read_text()
 
     @property
     def objects(self) -> list[dict[str, Any]]:
-        """The whole lines that it printed, as JSON."""
+        """The complete lines of its standard output, as JSON."""
         lines = self.text.splitlines(keepends=True)
         return [json.loads(line) for line in lines if line.endswith("\n")]
 
     def heard(self, count: int) -> list[dict[str, Any]]:
-        """So many objects, once they are there."""
+        """Waits for so many objects, and returns all of them."""
         until(lambda: len(self.objects) >= count, f"{count} events; {self.mentioned}")
         return self.objects
 
     def interrupt(self) -> int:
-        """Its exit code after Ctrl-C."""
+        """Sends SIGINT as Ctrl-C does, and returns the exit code."""
         self._process.send_signal(signal.SIGINT)
         return self.wait()
 
     def wait(self) -> int:
-        """Its exit code, once it ends."""
+        """Waits for its end, and returns the exit code."""
         return self._process.wait(PATIENCE_SECONDS)
 
     def end(self) -> None:
-        """Kills it, unless it has ended."""
+        """Kills it if it still runs."""
         self._process.kill()
         self._process.wait(PATIENCE_SECONDS)
 
 
 @contextmanager
 def listening(installation: Installation, *words: str, **variables: str) -> Iterator[Listening]:
-    """The command, once it follows."""
+    """Runs the command, and yields it once it follows events."""
     command = Listening(installation, *words, **variables)
     try:
         until(lambda: "Following" in command.text + command.mentioned, command.mentioned)

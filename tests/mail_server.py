@@ -1,4 +1,4 @@
-"""A mail server to send to, in the test's own event loop, and what it was sent."""
+"""A mail server in the test's own event loop, which stores what it receives."""
 
 import asyncio
 import email
@@ -21,11 +21,11 @@ from portico.mail.protocol import Letter
 PATIENCE_SECONDS = 60.0
 
 ELSEWHERE = "0.0.0.0"  # noqa: S104 - connected to
-"""This host, under an address that is none of the loopback's."""
+"""An address of this host that is not a loopback address."""
 
 USER, PASSWORD = "portico", "p@ss/w:rd"
 SIGNED_IN = "portico:p%40ss%2Fw%3Ard@"
-"""User and password as a URL has them."""
+"""User and password in the form of a URL."""
 
 NOON = 1_773_576_000_000
 
@@ -41,7 +41,7 @@ LETTER = Letter(
 
 
 class Received(NamedTuple):
-    """A message that the server took."""
+    """A message that the server accepted."""
 
     sender: str
     recipients: list[str]
@@ -52,21 +52,21 @@ class Received(NamedTuple):
 
 @dataclass
 class MailServer:
-    """Takes every message, once it has given the `answers` to the first recipients."""
+    """Accepts every message, after giving the `answers` to the first recipients."""
 
     answers: list[str] = field(default_factory=list)
     received: list[Received] = field(default_factory=list)
     port: int = 0
     recipients: int = 0
-    """How many recipients were named to it."""
+    """How many recipients it was given."""
     passwords: int = 0
-    """How many passwords were told to it."""
+    """How many passwords it was given."""
 
     def __post_init__(self) -> None:
         self._arrived: asyncio.Queue[Received] = asyncio.Queue()
 
     async def next(self) -> Received:
-        """The next message, once it is there."""
+        """Waits for the next message and returns it."""
         return await asyncio.wait_for(self._arrived.get(), PATIENCE_SECONDS)
 
     async def handle_RCPT(  # noqa: N802 - the library's name
@@ -84,7 +84,7 @@ class MailServer:
     ) -> str:
         """See aiosmtpd's handlers."""
         content = envelope.content
-        if isinstance(content, str):  # where the server takes no more than ASCII
+        if isinstance(content, str):  # if the server accepts only ASCII
             content = content.encode("ascii")
         assert isinstance(content, bytes)
         assert all(len(line) <= 998 for line in content.splitlines())
@@ -112,14 +112,14 @@ class MailServer:
 
 
 class Authority(NamedTuple):
-    """A certificate authority, and what a server needs that it knows."""
+    """A certificate authority, and the TLS context of a server with a certificate of it."""
 
     certificate: Path
     context: ssl.SSLContext
 
 
 def authority(directory: Path) -> Authority:
-    """A new authority, which knows this host."""
+    """A new authority, with a certificate for this host."""
     files = ensure(directory, [ELSEWHERE], NOON)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(files.certificate, files.key)
@@ -135,12 +135,12 @@ async def serving(
     password: bool = False,
     **options: Any,
 ) -> AsyncIterator[MailServer]:
-    """Runs a server: over TLS from the first byte, by STARTTLS, or neither; only for those who sign
-    in with a `password`, or for all."""
+    """Runs a server with TLS from the first byte, with STARTTLS, or without TLS. With `password` it
+    requires clients to sign in."""
 
     def protocol() -> SMTP:
         with warnings.catch_warnings(action="ignore"):
-            # The library takes the TLS of the listener for none, and warns.
+            # The library does not see the TLS of the listener, and warns.
             return SMTP(
                 server,
                 hostname="mail.example.com",

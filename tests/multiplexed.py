@@ -1,5 +1,5 @@
-"""A client of HTTP/2 in a test's hands: it sends what no client should, and opens its windows when
-it likes (RFC 9113)."""
+"""An HTTP/2 client that tests control frame by frame (RFC 9113): it can send what no client should,
+and delay the opening of its windows."""
 
 import contextlib
 import struct
@@ -14,7 +14,7 @@ DATA, HEADERS, RESET, SETTINGS, PING, GOAWAY, WINDOW, CONTINUATION = 0, 1, 3, 4,
 END_STREAM, END_HEADERS, ACKNOWLEDGED = 1, 4, 1
 MAX_STREAMS, INITIAL_WINDOW = 3, 4
 MOST = 16_384
-"""Bytes of a frame (§4.2)."""
+"""The most bytes of a frame's payload (§4.2)."""
 
 Fields = list[tuple[str, str]]
 
@@ -27,7 +27,7 @@ def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
 
 @dataclass
 class Exchange:
-    """What came back on one stream."""
+    """The response on one stream."""
 
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
@@ -37,16 +37,16 @@ class Exchange:
 
     @property
     def status(self) -> int:
-        """The status, 0 while there is none."""
+        """The status, or 0 before it has arrived."""
         return int(self.headers.get(":status", 0))
 
 
 class Multiplexed:
-    """One connection. What the server tells is kept by stream."""
+    """One connection, with the responses by stream."""
 
     def __init__(self, service: Service, *, window: int = 65_535, reads: bool = True) -> None:
-        """`window` is how much of an answer may come before it is told that more may; it is told
-        so for what comes where it `reads`."""
+        """`window` is the initial window: how many bytes of a response the server may send. If the
+        client `reads`, it enlarges the window by what it receives."""
         self._service = service
         self._reads = reads
         context = service.trusting()
@@ -59,9 +59,9 @@ class Multiplexed:
         self._heard = b""
         self.exchanges: dict[int, Exchange] = {}
         self.most_streams = 0
-        """How many requests the server takes at once."""
+        """How many requests the server accepts at once."""
         self.ended: int | None = None
-        """The error code with which the server ended the connection, -1 where it said none."""
+        """The error code with which the server closed the connection, -1 if it gave none."""
         settings = frame(SETTINGS, 0, 0, struct.pack(">HI", INITIAL_WINDOW, window))
         self.socket.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + settings)
         until(lambda: self.most_streams or not self.hear(), "its settings")
@@ -73,7 +73,7 @@ class Multiplexed:
         self.socket.close()
 
     def fields(self, path: str | None, *more: tuple[str, str], method: str = "GET") -> bytes:
-        """A request's fields, with the credential of the first admin."""
+        """The encoded fields of a request, with the first admin's credential."""
         made: Fields = [(":method", method), (":scheme", "https"), (":authority", "localhost")]
         made += [(":path", path)] if path is not None else []
         made += [("authorization", f"Bearer {self._service.installation.key}")]
@@ -82,7 +82,8 @@ class Multiplexed:
     def begin(
         self, path: str | None, *more: tuple[str, str], method: str = "GET", whole: bool = True
     ) -> int:
-        """A request without a body, or with one to come; the number of its stream."""
+        """Sends a request, and returns the number of its stream. Unless it is `whole`, a body is to
+        follow."""
         number, self._next = self._next, self._next + 2
         self.exchanges[number] = Exchange()
         flags = END_HEADERS | (END_STREAM if whole else 0)
@@ -95,8 +96,8 @@ class Multiplexed:
         return number
 
     def hear(self, seconds: float = 20) -> bool:
-        """Takes in what comes next. Returns whether the connection goes on; raises TimeoutError
-        where nothing comes."""
+        """Receives the next data. Returns False if the connection is closed; raises TimeoutError if
+        nothing arrives."""
         self.socket.settimeout(seconds)
         try:
             data = self.socket.recv(65_536)
@@ -140,24 +141,24 @@ class Multiplexed:
             exchange.ended = True
 
     def tell(self, sent: bytes) -> None:
-        """Sends this, if the server still takes it."""
+        """Sends bytes, unless the connection is closed."""
         with contextlib.suppress(OSError):
             self.socket.sendall(sent)
 
     def answers(self, numbers: Iterable[int]) -> list[Exchange]:
-        """What came back on these streams, once all of them have ended or were reset, or the
-        connection is over."""
+        """Waits until these streams have ended or were reset, or the connection is closed, and
+        returns their responses."""
         wanted = [self.exchanges[number] for number in numbers]
         while not all(one.ended or one.reset is not None for one in wanted) and self.hear():
             pass
         return wanted
 
     def ask(self, path: str | None, *more: tuple[str, str], method: str = "GET") -> Exchange:
-        """One request to its end."""
+        """Sends a request and returns its response."""
         return self.answers([self.begin(path, *more, method=method)])[0]
 
     def end(self) -> int:
-        """The error code with which the server ends the connection; see `ended`."""
+        """Waits until the server closes the connection, and returns the error code; see `ended`."""
         while self.hear():
             pass
         assert self.ended is not None

@@ -1,4 +1,4 @@
-"""A provider of the tests' own: OpenID Connect over loopback HTTP. It lies where it is told to."""
+"""An OpenID Connect provider for tests, over loopback HTTP, which can give wrong answers."""
 
 import asyncio
 from base64 import b64encode
@@ -29,11 +29,11 @@ KEYS: dict[str, Any] = {
     "ES512": ECKey.generate_key("P-521"),
     **dict.fromkeys(("Ed25519", "EdDSA"), OKPKey.generate_key("Ed25519")),
 }
-"""What signs by each algorithm."""
+"""A signing key for each algorithm."""
 
 
 class OpenIdProvider:
-    """Signs in whoever `claims` are. What is set here is answered instead of the truth."""
+    """Signs in the user of `claims`. The attributes replace parts of the correct answers."""
 
     def __init__(self) -> None:
         self.issuer = ""
@@ -44,15 +44,15 @@ class OpenIdProvider:
         self.header: dict[str, Any] = {"alg": "RS256", "kid": "first"}
         self.keys: list[Any] = [FIRST_KEY]
         self.bodies: dict[str, bytes] = {}
-        """Whole answers, by their path."""
+        """Bodies that replace the answer, by path."""
         self.statuses: dict[str, int] = {}
-        """Answers without a body."""
+        """Statuses that replace the answer, without a body, by path."""
         self.hangs: set[str] = set()
         self.asked: list[str] = []
         self._codes: dict[str, dict[str, str]] = {}
 
     async def answer(self, request: web.BaseRequest) -> web.Response:
-        """One request."""
+        """Answers one request."""
         path = request.path.removeprefix("/here")
         self.asked.append(path)
         if path in self.hangs:
@@ -72,8 +72,8 @@ class OpenIdProvider:
         return web.Response(status=404)
 
     def visit(self, address: str, **more: str) -> str:
-        """What a browser does there: the address that it is sent back to, with `more` or without
-        what is empty."""
+        """Signs in as a browser does, and returns the address that the browser is redirected to.
+        `more` adds or replaces parameters; empty ones are left out."""
         parts = urlsplit(address)
         assert address.startswith(f"{self.issuer}/authorize?")
         asked = dict(parse_qsl(parts.query))
@@ -127,22 +127,22 @@ class OpenIdProvider:
 
 
 def client_secret_key() -> OctKey:
-    """The key of whoever takes the client's secret for one."""
+    """The client's secret as a symmetric key."""
     return OctKey.import_key(SECRET.ljust(32))
 
 
 def for_encryption() -> RSAKey:
-    """The first key, published as one that signs nothing."""
+    """The first key, published for encryption instead of signing."""
     told = {**FIRST_KEY.as_dict(private=False), "use": "enc"}
     return RSAKey.import_key(told)
 
 
 @asynccontextmanager
 async def providing() -> AsyncIterator[OpenIdProvider]:
-    """Runs one."""
+    """Runs a provider."""
     provider = OpenIdProvider()
     server = web.Server(provider.answer)
-    # By 0 its end would wait for whoever hangs.
+    # With 0, stopping would wait for requests that hang.
     runner = web.ServerRunner(server, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)

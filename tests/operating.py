@@ -1,4 +1,4 @@
-"""Runs Portico as an operator does: its commands as processes, its server over real TLS."""
+"""Runs Portico as an operator does: commands as processes, the server over real TLS."""
 
 import asyncio
 import contextlib
@@ -30,15 +30,15 @@ from busy_machine import added
 
 COMMAND = (sys.executable, "-m", "portico")
 PATIENCE_SECONDS = 60.0
-"""How long anything may take that should happen at once, on a machine with much else to do."""
+"""How long anything that should be immediate may take on a busy machine."""
 
 
 SERVES = re.compile(r"^Portico serves\b.*\n", re.MULTILINE)
-"""What a server says once it does."""
+"""The line that a server prints once it serves."""
 
 
 def until(true: Callable[[], Any], what: str = "it", seconds: float = PATIENCE_SECONDS) -> Any:
-    """Waits for `true` to be true, and returns what it is. Fails after `seconds`."""
+    """Waits until `true` returns something true, and returns that. Fails after `seconds`."""
     deadline = time.monotonic() + seconds
     while not (value := true()):
         assert time.monotonic() < deadline, f"{what} did not happen within {seconds} s"
@@ -49,7 +49,7 @@ def until(true: Callable[[], Any], what: str = "it", seconds: float = PATIENCE_S
 async def eventually(
     true: Callable[[], Any], what: str = "it", seconds: float = PATIENCE_SECONDS
 ) -> Any:
-    """`until` for what runs in an event loop; what `true` returns may have to be awaited."""
+    """Like `until`, in an event loop; `true` may be a coroutine function."""
     deadline = time.monotonic() + seconds
     while True:
         value = true()
@@ -62,25 +62,25 @@ async def eventually(
 
 
 def early_in_a_minute() -> None:
-    """Waits for the next minute where this one ends soon: for tests of servers, whose clock is
-    nobody's to move, that are about what they count in one minute."""
+    """Waits for the next minute if this one ends soon: for tests of counts per minute on servers
+    whose clock cannot be moved."""
     until(lambda: time.time() % 60 < 50, "the next minute")
 
 
 def early_in_a_day() -> None:
-    """The same for what they count in one day."""
+    """The same for counts per day."""
     until(lambda: time.time() % 86_400 < 86_350, "the next day")
 
 
 class Turns:
-    """How often whatever waits for the event loop has had its turn."""
+    """How often other tasks had a turn of the event loop."""
 
     count = 0
 
 
 @asynccontextmanager
 async def turns() -> AsyncIterator[Turns]:
-    """Counts the turns of others meanwhile."""
+    """Counts the turns of other tasks during the block."""
     seen = Turns()
 
     async def others() -> None:
@@ -94,15 +94,15 @@ async def turns() -> AsyncIterator[Turns]:
 
 
 class Lateness:
-    """How much later than asked a process has been woken."""
+    """How much too late this process was woken, in total."""
 
     seconds = 0.0
 
 
 @contextmanager
 def lateness() -> Iterator[Lateness]:
-    """Adds up what a busy machine adds to what happens meanwhile, where that keeps the machine busy
-    itself: `busy_machine.added` would forgive it all that it waits for its own work."""
+    """Measures what a busy machine adds to the block if the block itself keeps the machine busy:
+    `busy_machine.added` would also count the time that it waits for its own work."""
     late, over = Lateness(), threading.Event()
 
     def watch() -> None:
@@ -122,14 +122,14 @@ def lateness() -> Iterator[Lateness]:
 
 
 def free_port() -> int:
-    """A port of nobody else, below those that the system hands out by itself, and none of those
-    that servers of stores have."""
+    """A port for this test only, below the system's ephemeral ports and apart from those of the
+    stores' servers."""
     return ports.free_port(range(22_700, 30_000))
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A response, its header names in lower case."""
+    """A response. The names of headers are in lower case."""
 
     status: int
     headers: dict[str, str]
@@ -137,7 +137,7 @@ class Answer:
 
     @property
     def is_stream(self) -> bool:
-        """Whether its body goes on for as long as somebody reads it."""
+        """Whether its body is an endless stream of events."""
         return self.headers.get("content-type") == "text/event-stream"
 
     @property
@@ -152,27 +152,27 @@ class Answer:
 
     @property
     def error(self) -> tuple[int, str]:
-        """Its status and error code, the body being that of an error (specification §7)."""
+        """Its status and error code. Asserts that it has the error body (specification §7)."""
         assert set(self.json["error"]) == {"code", "message", "details"}
         assert self.headers["x-request-id"]
         return self.status, self.json["error"]["code"]
 
     @property
     def worker(self) -> str:
-        """Which process answered: request ids begin with random digits of its own."""
+        """Identifies the process that answered: its request ids begin with the same digits."""
         return self.headers["x-request-id"][:16]
 
 
 @dataclass(frozen=True)
 class Installation:
-    """A data directory and the settings that go with it; `facts` is what `init --json` told."""
+    """A data directory and its settings. `facts` is the output of `init --json`."""
 
     directory: Path
     variables: dict[str, str] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
     port: int = field(default_factory=free_port)
     path: Path | None = None
-    """Where alone programs are found; None: where the caller finds them."""
+    """The `PATH` of commands; None for that of the tests."""
 
     @property
     def data(self) -> Path:
@@ -186,7 +186,7 @@ class Installation:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment that commands run in: none of the caller's own settings."""
+        """The environment of commands, without Portico's settings in the tests' environment."""
         kept = {name: value for name, value in os.environ.items() if "PORTICO" not in name}
         given = {f"PORTICO_{name.upper()}": value for name, value in self.variables.items()}
         if self.path is not None:
@@ -199,17 +199,17 @@ class Installation:
         return replace(self, variables={**self.variables, **variables})
 
     def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        """One command, to its end."""
+        """Runs a command to its end."""
         return forking.run(arguments, self.directory, self.environment, PATIENCE_SECONDS * 3)
 
     def told(self, *arguments: str) -> Any:
-        """What a command that goes well prints with `--json`."""
+        """Runs a command that must succeed, and returns its JSON value."""
         done = self.run(*arguments, "--json")
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
     def refused(self, *arguments: str) -> tuple[int, str]:
-        """The exit code and the one line with which a command fails."""
+        """Runs a command that must fail with one line, and returns its exit code and that line."""
         done = self.run(*arguments)
         assert done.stderr.startswith("portico: "), done.stderr
         assert done.stderr.count("\n") == 1, done.stderr
@@ -219,8 +219,8 @@ class Installation:
     def serving(
         self, *arguments: str, program: tuple[str, ...] | None = None
     ) -> Iterator["Service"]:
-        """A running server, killed at the end unless it was stopped: a fork, as commands are, or
-        a `program` of its own."""
+        """A running server, which is killed at the end unless it was stopped. It is a fork, like
+        commands, or a new process of `program`."""
         service = Service(self, arguments, program)
         try:
             service.wait_until_ready()
@@ -230,7 +230,7 @@ class Installation:
 
 
 class Service:
-    """A server process and what it says."""
+    """A server process and its output."""
 
     def __init__(
         self,
@@ -264,13 +264,14 @@ class Service:
 
     @property
     def lines(self) -> list[dict[str, Any]]:
-        """The whole lines of its log."""
+        """The complete lines of its log."""
         return [
             json.loads(line) for line in self.text.splitlines(keepends=True) if line[-1] == "\n"
         ]
 
     def line_of(self, answer: Answer) -> dict[str, Any]:
-        """The log's line of the request that had this answer: what was wrong with it has others."""
+        """Waits for the line about the request with this response, and returns it. Lines about
+        errors of the request are others."""
         wanted = ("request", answer.headers["x-request-id"])
         found = until(
             lambda: [one for one in self.lines if (one["event"], one.get("request_id")) == wanted],
@@ -280,7 +281,7 @@ class Service:
         return dict(found[0])
 
     def wait_until_ready(self, seconds: float = PATIENCE_SECONDS) -> None:
-        """Returns when it serves. Fails, with its log, where it ends instead or takes longer."""
+        """Waits until it serves. Fails with its log if it ends instead, or takes longer."""
         try:
             until(
                 lambda: SERVES.search(self.said) or self.process.poll() is not None,
@@ -292,7 +293,8 @@ class Service:
         assert self.process.poll() is None, self.text
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> tuple[int, float]:
-        """Its exit code, and how many seconds it took to end, but for what a busy machine added."""
+        """Stops it by a signal. Returns its exit code and how many seconds it took, less what a
+        busy machine added."""
         with added() as more:
             started = time.monotonic()
             self.process.send_signal(how)
@@ -300,7 +302,7 @@ class Service:
             return code, time.monotonic() - started - more.seconds
 
     def end(self) -> None:
-        """Kills what is left of it."""
+        """Kills it and its workers."""
         children = self.workers()
         self.process.kill()
         self.process.wait()
@@ -317,18 +319,18 @@ class Service:
         return found
 
     def memory(self, pid: int | None = None) -> int:
-        """The bytes of memory that it has, shared ones included."""
+        """Its resident memory in bytes, including shared memory."""
         status = Path(f"/proc/{pid or self.process.pid}/status").read_text()
         found = re.search(r"VmRSS:\s+(\d+) kB", status)
         assert found is not None
         return int(found[1]) * 1024
 
     def trusting(self) -> ssl.SSLContext:
-        """What trusts the authority of the directory."""
+        """A TLS context that trusts the authority of the directory."""
         return ssl.create_default_context(cafile=self.installation.data / "tls" / "ca.pem")
 
     def connect(self, *, context: ssl.SSLContext | None = None) -> ssl.SSLSocket:
-        """A connection whose certificate was verified against the authority of the directory."""
+        """A TLS connection that trusts the authority of the directory, or with this context."""
         trusting = context or self.trusting()
         plain = self.connect_plain()
         try:
@@ -344,8 +346,8 @@ class Service:
 
     @contextmanager
     def connected(self, workers: int, each: int) -> Iterator[list[ssl.SSLSocket]]:
-        """So many connections to each of its workers, to which the system deals them out by
-        chance: of ten, now and then, all to one."""
+        """So many connections to each of its workers. The system distributes connections at random:
+        sometimes ten of ten go to one worker."""
         dealt: dict[str, list[ssl.SSLSocket]] = {}
         with contextlib.ExitStack() as stack:
 
@@ -369,8 +371,8 @@ class Service:
         form: dict[str, str] | None = None,
         connection: socket.socket | None = None,
     ) -> Answer:
-        """One request, over TLS and a connection of its own unless told otherwise; it carries
-        `body` as JSON, or a `form`."""
+        """Sends a request with `body` as JSON, or with a `form`, over a new TLS connection unless
+        one is given."""
         sent = b"" if body is None else json.dumps(body).encode()
         sent = sent if form is None else urlencode(form).encode()
         fields = {"host": "localhost", "content-length": str(len(sent))}
@@ -391,8 +393,7 @@ class Service:
 
 
 def read_answer(connection: socket.socket, method: str = "GET") -> Answer:
-    """The next response on a connection, its body included but for that of a stream, which has no
-    end."""
+    """The next response on a connection, with its body unless it is a stream, which is endless."""
     response = http.client.HTTPResponse(connection, method=method)
     try:
         response.begin()
@@ -407,7 +408,7 @@ def read_answer(connection: socket.socket, method: str = "GET") -> Answer:
 
 
 def in_database(file: Path, sql: str, *values: Any) -> Any:
-    """What one statement on a SQLite file gives first, by a connection of its own."""
+    """The first result of one statement on a SQLite file, over a new connection."""
     connection = apsw.Connection(str(file))
     connection.set_busy_timeout(10_000)
     try:
@@ -427,7 +428,7 @@ def damage(file: Path, name: str) -> None:
 
 
 def at_once(work: Callable[[int], Any], times: int) -> list[Any]:
-    """What `work(0)` … `work(times - 1)` return, each run in a thread of its own."""
+    """The results of `work(0)` … `work(times - 1)`, each run in a thread."""
     results: list[Any] = [None] * times
 
     def one(number: int) -> None:
@@ -442,7 +443,7 @@ def at_once(work: Callable[[int], Any], times: int) -> list[Any]:
 
 
 def with_input(installation: Installation, text: bytes, *words: str) -> tuple[int, bytes, bytes]:
-    """One command that is given an input: its exit code, output and complaints."""
+    """Runs a command with this standard input. Returns its exit code, output and error output."""
     done = subprocess.run(
         [*COMMAND, *words],
         cwd=installation.directory,
@@ -455,13 +456,13 @@ def with_input(installation: Installation, text: bytes, *words: str) -> tuple[in
 
 
 def copy_of(installation: Installation, directory: Path) -> Installation:
-    """An installation with the same keys and data, in another directory and on another port."""
+    """A copy of an installation with its data, in another directory and on another port."""
     shutil.copytree(installation.data, directory / "data")
     return replace(installation, directory=directory, port=free_port())
 
 
 def contents(directory: Path) -> dict[str, bytes]:
-    """Every file's bytes, but for what SQLite shares among its connections and a server locks."""
+    """The bytes of every file, except SQLite's shared files and the server's lock."""
     return {
         str(path): path.read_bytes()
         for path in directory.rglob("*")
@@ -470,8 +471,7 @@ def contents(directory: Path) -> dict[str, bytes]:
 
 
 def bytes_in(directory: Path) -> bytes:
-    """All that a directory's files hold, whatever they are, but for those that a service which
-    runs takes away meanwhile."""
+    """The bytes of all files of a directory, except those that a server removes meanwhile."""
     found = []
     for file in directory.rglob("*"):
         with contextlib.suppress(FileNotFoundError, IsADirectoryError):

@@ -1,4 +1,4 @@
-"""Ports of the loopback address, each given to one test alone."""
+"""Hands out ports of the loopback address, each to one test only."""
 
 import fcntl
 import os
@@ -9,13 +9,13 @@ from functools import cache
 from pathlib import Path
 
 _given: set[int] = set()
-"""Those that this process has given already."""
+"""The ports that this process has handed out."""
 
 
 def free_port(among: range, *also: int) -> int:
-    """A port that nobody listens on, nor on those that are `also` as far above it. It is given to
-    nobody else while this process lives, nor by another process of this user, whichever run of the
-    tests that belongs to."""
+    """A free port `among` these, for which the ports at the distances `also` above it are free too.
+    It is not handed out again while this process lives, nor by another process of this user, even
+    one of another test run."""
     while True:
         port = secrets.choice(among)
         if _is_reserved(port) and all(_is_free(port + above) for above in (0, *also)):
@@ -23,7 +23,8 @@ def free_port(among: range, *also: int) -> int:
 
 
 def _is_reserved(port: int) -> bool:
-    """Whether it is ours from now on: by a lock on one byte, which ends with the process."""
+    """Reserves a port by a lock on one byte of a file, which ends with the process. Returns False
+    if it is reserved already."""
     if port in _given:
         return False
     with suppress(BlockingIOError):
@@ -35,8 +36,8 @@ def _is_reserved(port: int) -> bool:
 
 @cache
 def _locks() -> int:
-    """The file that all processes lock: never closed, for that would end all locks of this one."""
-    # Not in TMPDIR, which each run has for itself: all of them share the ports.
+    """The file that all processes lock. It is never closed, since that would release all locks."""
+    # Not in TMPDIR, which differs from run to run, while all runs share the ports.
     file = Path("/tmp", f"portico-test-ports-{os.getuid()}")  # noqa: S108 - it holds nothing
     return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
 

@@ -1,4 +1,4 @@
-"""A receiver of webhooks in the test's own event loop, which answers as it is told."""
+"""A receiver of webhooks in the test's own event loop, with a given answer."""
 
 import asyncio
 import ssl
@@ -19,7 +19,7 @@ Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
 
 class Received(NamedTuple):
-    """A request as it came; names of headers in lower case."""
+    """A request. The names of headers are in lower case."""
 
     line: str
     headers: dict[str, str]
@@ -27,7 +27,7 @@ class Received(NamedTuple):
 
 
 class Receiver:
-    """Gives every request the same answer and keeps the connection, unless the answer ends it."""
+    """Answers every request alike, and keeps the connection unless the answer closes it."""
 
     def __init__(self, answer: bytes | Answer = OK) -> None:
         self._answer = answer
@@ -39,7 +39,7 @@ class Receiver:
         self.port = 0
 
     async def got(self, count: int) -> list[Received]:
-        """The requests, once there are so many."""
+        """Waits for so many requests, and returns all of them."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             while len(self.requests) < count:
                 self._arrived.clear()
@@ -72,14 +72,14 @@ async def _request(reader: asyncio.StreamReader) -> Received:
 
 
 class Authority(NamedTuple):
-    """An authority that signed a receiver's certificate: what the two sides need."""
+    """An authority that signed a receiver's certificate, as TLS contexts for both sides."""
 
     receivers: ssl.SSLContext
     senders: ssl.SSLContext
 
 
 def authority(directory: Path, *hosts: str) -> Authority:
-    """A new one, which knows loopback addresses and `hosts`."""
+    """A new authority, with a certificate for loopback addresses and `hosts`."""
     files = ensure(directory, hosts, int(datetime.now(UTC).timestamp() * 1000))
     receivers = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     receivers.load_cert_chain(files.certificate, files.key)
@@ -94,14 +94,14 @@ async def receiving(
     host: str = "127.0.0.1",
     port: int = 0,
 ) -> AsyncIterator[Receiver]:
-    """Runs a receiver, on a port of its own unless one is named."""
+    """Runs a receiver, on a free port unless one is given."""
     async with answering(receiver.serve, tls, host=host, port=port) as receiver.port:
         yield receiver
 
 
 @contextmanager
 def received(answer: bytes | Answer = OK, port: int = 0) -> Iterator[Receiver]:
-    """Runs a receiver beside a test that has no event loop."""
+    """Runs a receiver in a thread, for a test without an event loop."""
     receiver = Receiver(answer)
     loop = asyncio.new_event_loop()
     ready, over = threading.Event(), asyncio.Event()

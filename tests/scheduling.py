@@ -1,4 +1,4 @@
-"""What the system makes of a scheduling policy: some refuse them, to containers say."""
+"""Checks which scheduling policies the system allows; some refuse them, such as to containers."""
 
 import os
 import threading
@@ -6,7 +6,7 @@ from contextlib import suppress
 
 
 def taken(policy: int) -> int:
-    """The policy of a thread that has asked for this one."""
+    """The policy of a thread that has requested this one."""
     had: list[int] = []
 
     def ask() -> None:

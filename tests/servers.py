@@ -1,4 +1,4 @@
-"""Real servers to test against, each in a temporary directory and on a free loopback port."""
+"""Real servers for tests, each in a temporary directory and on a free loopback port."""
 
 import itertools
 import os
@@ -22,14 +22,14 @@ POSTGRES_AT_LEAST = 14
 
 
 class Server:
-    """A process that can be stopped and started again on the same port, with the same files."""
+    """A process that can be stopped, and started again on the same port with the same files."""
 
     name: str
     user: int | None = None
-    """The account to run under and its group; None: the present one."""
+    """The user and group to run as; None for the current ones."""
     group: int | None = None
     environment: Mapping[str, str] | None = None
-    """All of it; None: the present one."""
+    """The whole environment; None for the current one."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -37,7 +37,8 @@ class Server:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Returns as soon as the server answers. Raises RuntimeError, with its log, if it fails."""
+        """Starts the server and waits until it answers. Raises RuntimeError with its log if it
+        fails."""
         log = self.directory / "log"
         with log.open("ab") as output:
             self._process = subprocess.Popen(
@@ -56,7 +57,7 @@ class Server:
             time.sleep(0.02)
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
-        """Ends the process by `how`, without waiting for clients, and returns when it is gone."""
+        """Ends the process by the signal `how`, and waits for its end."""
         if self._process is not None:
             self._process.send_signal(how)
             self._process.wait(READY_SECONDS)
@@ -64,10 +65,10 @@ class Server:
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """The process and its children are there and do nothing: connections are accepted and
-        never answered."""
+        """Freezes the process and its children during the block: connections are accepted but never
+        answered."""
         tree = self._processes()
-        _signal(tree, signal.SIGSTOP)  # parents first, so that they get no more children
+        _signal(tree, signal.SIGSTOP)  # parents first, so that they start no more children
         tree = self._processes()
         try:
             _signal(tree, signal.SIGSTOP)
@@ -76,7 +77,7 @@ class Server:
             _signal(tree, signal.SIGCONT)
 
     def _belongs_to_postgres(self) -> None:
-        """Has it run as somebody else where we are root, as whom PostgreSQL refuses to."""
+        """Makes it run as another user if we are root, since PostgreSQL refuses to run as root."""
         if os.geteuid() == 0:
             known = {entry.pw_name: entry for entry in pwd.getpwall()}
             account = known.get("postgres") or known["nobody"]
@@ -92,17 +93,17 @@ class Server:
         raise NotImplementedError
 
     def answers(self) -> bool:
-        """Whether it does what it is for."""
+        """Whether it is ready."""
         raise NotImplementedError
 
 
 class RedisServer(Server):
-    """Redis or Valkey. It keeps nothing on disk, so stopping it forgets everything."""
+    """Redis or Valkey. It stores nothing on disk, so stopping it loses everything."""
 
     name = "redis-server"
 
     def __init__(self, directory: Path, *options: str) -> None:
-        """`options` are words of its command line, such as `--replicaof`."""
+        """`options` are arguments of its command line, such as `--replicaof`."""
         directory.mkdir(exist_ok=True)
         super().__init__(directory)
         self._options = options
@@ -129,11 +130,12 @@ class RedisServer(Server):
 
 
 class SentinelServer(RedisServer):
-    """A Sentinel; `quorum` of them decide which of the servers around `primary` is the primary."""
+    """A Sentinel of the servers around `primary`. A `quorum` of Sentinels decides which of them is
+    the primary."""
 
     def __init__(self, directory: Path, primary: RedisServer, name: str, quorum: int = 1) -> None:
         super().__init__(directory, "--sentinel")
-        self._file = directory / "sentinel.conf"  # which it writes itself
+        self._file = directory / "sentinel.conf"  # the Sentinel rewrites it
         self._file.write_text(
             f"port {self.port}\nbind 127.0.0.1\n"
             f"sentinel monitor {name} 127.0.0.1 {primary.port} {quorum}\n"
@@ -146,12 +148,12 @@ class SentinelServer(RedisServer):
 
 
 class PgBouncer(Server):
-    """A pooler, by transactions, with two sessions of PostgreSQL for all."""
+    """A PgBouncer in transaction mode, with two PostgreSQL sessions for all clients."""
 
     name = "pgbouncer"
 
     def __init__(self, directory: Path, database: "PostgresServer", ignored: str) -> None:
-        """`ignored` are settings of a session that it drops; it refuses all others."""
+        """`ignored` are startup parameters that it drops; it refuses all others."""
         super().__init__(directory)
         self.user, self.group = database.user, database.group
         if self.user is not None and self.group is not None:
@@ -177,13 +179,13 @@ class PgBouncer(Server):
 
 
 class PostgresServer(Server):
-    """A PostgreSQL cluster of its own. Its default collation is that of English, not that of code
-    points, so that SQL which depends on the one or the other does not pass unseen."""
+    """A PostgreSQL server. Its default collation is English, not by code points, so that tests
+    notice SQL that depends on the collation."""
 
     name = "postgres"
 
     def __init__(self, directory: Path, *, fsync: bool, primary: "PostgresServer | None") -> None:
-        """A standby of `primary`, where there is one."""
+        """With `primary`, this is a standby of it."""
         super().__init__(directory)
         self._binaries, version = postgres_binaries()
         self._fsync = fsync
@@ -201,22 +203,22 @@ class PostgresServer(Server):
             locale += ["--locale-provider=icu", "--icu-locale=en"]
         self._run(
             *("initdb", "-D", "data", "-U", "postgres", "-E", "UTF8", "--no-sync", *locale),
-            # Not scram: its hashing would take longer than the tests that connect.
+            # Not scram: its hashing would take longer than the tests.
             *("--auth=password", "--pwfile", str(password_file)),
         )
 
     @property
     def url(self) -> str:
-        """The address of the server's own database, of the user who may do everything."""
+        """The address of the database `postgres`, for the superuser."""
         return f"postgresql://postgres:{self.password}@127.0.0.1:{self.port}/postgres"
 
     def promote(self) -> None:
-        """Makes a standby a primary."""
+        """Promotes a standby."""
         self._run("pg_ctl", "promote", "-D", "data", "--no-wait")
 
     def fresh_database(self, template: str | None = None) -> str:
-        """The address of a new database: an empty one, or a copy of the one at the address
-        `template`, which nobody may use meanwhile."""
+        """Creates an empty database, or a copy of the one at the address `template`, which must not
+        be in use. Returns its address."""
         name = f"fresh_{next(self._numbers)}"
         copied = ["--template", template.rpartition("/")[2]] if template else []
         self._run("createdb", *copied, name)
@@ -226,9 +228,9 @@ class PostgresServer(Server):
         settings = {
             "listen_addresses": "127.0.0.1",
             "unix_socket_directories": str(self.directory),
-            "max_connections": "300",  # a dozen Porticos of many tests use it at one time
+            "max_connections": "300",  # the servers of a dozen tests use it at one time
         }
-        if not self._fsync:  # what is committed outlives the server's death, not the machine's
+        if not self._fsync:  # commits survive a crash of the server, but not of the machine
             settings["fsync"] = "off"
         options = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
         return [str(self._binaries / "postgres"), "-D", "data", "-p", str(self.port), *options]
@@ -258,7 +260,7 @@ class PostgresServer(Server):
 
 @contextmanager
 def redis_server() -> Iterator[RedisServer]:
-    """A running Redis or Valkey server. Raises RuntimeError where neither is installed."""
+    """A running Redis or Valkey server. Raises RuntimeError if neither is installed."""
     with tempfile.TemporaryDirectory(prefix="portico-redis-") as directory:
         server = RedisServer(Path(directory))
         try:
@@ -270,7 +272,7 @@ def redis_server() -> Iterator[RedisServer]:
 
 @contextmanager
 def redis_servers(*options: Sequence[str]) -> Iterator[list[RedisServer]]:
-    """As many of them as there are options, which are words of each one's command line."""
+    """Running servers, one for each of `options`, which are arguments of its command line."""
     with tempfile.TemporaryDirectory(prefix="portico-redis-") as directory, ExitStack() as stack:
         servers: list[RedisServer] = []
         for number, words in enumerate(options):
@@ -282,29 +284,29 @@ def redis_servers(*options: Sequence[str]) -> Iterator[list[RedisServer]]:
 
 @contextmanager
 def pgbouncer(database: PostgresServer, ignored: str = "") -> Iterator[PgBouncer]:
-    """A running pooler before `database`. Raises RuntimeError where none is installed."""
+    """A running PgBouncer in front of `database`. Raises RuntimeError if it is not installed."""
     with tempfile.TemporaryDirectory(prefix="portico-pgbouncer-") as directory:
         server = PgBouncer(Path(directory), database, ignored)
         try:
             server.start()
             yield server
         finally:
-            server.stop(signal.SIGTERM)  # at once: it would wait for clients
+            server.stop(signal.SIGTERM)  # immediate; SIGINT would wait for clients
 
 
 @contextmanager
 def postgres_server(
     *, fsync: bool = False, primary: PostgresServer | None = None
 ) -> Iterator[PostgresServer]:
-    """A running PostgreSQL server, a standby of `primary` where there is one. Raises RuntimeError
-    where none of version 14 or later is."""
+    """A running PostgreSQL server, or a standby of `primary`. Raises RuntimeError unless version 14
+    or later is installed."""
     with tempfile.TemporaryDirectory(prefix="portico-postgres-") as directory:
         server = PostgresServer(Path(directory), fsync=fsync, primary=primary)
         try:
             server.start()
             yield server
         finally:
-            server.stop(signal.SIGQUIT)  # at once: nothing of it is kept
+            server.stop(signal.SIGQUIT)  # immediate, since its files are removed anyway
 
 
 def family(pid: int) -> list[int]:
@@ -317,16 +319,16 @@ def family(pid: int) -> list[int]:
 
 
 def _signal(processes: Iterable[int], number: signal.Signals) -> None:
-    """Sends a signal to those of the processes that are still there."""
+    """Sends a signal to those processes that still exist."""
     for process in processes:
         with suppress(ProcessLookupError):
             os.kill(process, number)
 
 
 def free_port() -> int:
-    """A port of nobody else, nor is the one 10,000 above it, where nodes of a cluster talk: both
-    below those that the system hands out by itself, so that a stopped server's port is still free
-    when it starts again."""
+    """A port for this server only, as is the one 10,000 above it, where nodes of a cluster talk.
+    Both are below the system's ephemeral ports, so that a stopped server's port is still free when
+    it starts again."""
     return ports.free_port(range(20_000, 22_700), 10_000)
 
 

@@ -1,4 +1,4 @@
-"""One PostgreSQL database for many tests, whose connections stay."""
+"""One PostgreSQL database for many tests, whose connections stay open."""
 
 from typing import Any
 
@@ -28,12 +28,12 @@ BEGIN
             WHERE one.sequencename NOT LIKE 'signing_keys%';
     END LOOP;
 END $$"""
-"""Signing keys stay: nothing refers to them, and to make one takes a tenth of a second. Deleting a
-few rows is ten times as quick as truncating every table."""
+"""Signing keys stay: nothing refers to them, and creating one takes a tenth of a second. Deleting a
+few rows is ten times as fast as truncating every table."""
 
 
 class Kept(PostgresDatabase):
-    """Stays connected when a test closes it, for the next one that opens it."""
+    """A database that stays connected when a test closes it, for the next test that opens it."""
 
     def __init__(self, url: str, schema: str, idle: "list[Kept]") -> None:
         with pytest.MonkeyPatch.context() as patch:
@@ -46,19 +46,19 @@ class Kept(PostgresDatabase):
             await super().open()
 
     async def close(self) -> None:
-        if self._listener is None or self._listener.done():  # the test has let it crash
+        if self._listener is None or self._listener.done():  # the test has crashed it
             await self.end()
         else:
             self._idle.append(self)
 
     async def end(self) -> None:
-        """Closes it."""
+        """Closes the connections."""
         await super().close()
 
 
 class SharedDatabase:
-    """A PostgreSQL database that many tests use, one after the other. Emptying it is quicker than
-    making another, and connections that stay know its tables and statements."""
+    """A PostgreSQL database that many tests use one after the other. Emptying it is faster than
+    creating another, and open connections have its tables and statements cached."""
 
     def __init__(self, url: str, connection: Any) -> None:
         self.url = url
@@ -66,11 +66,11 @@ class SharedDatabase:
         self._idle: dict[str, list[Kept]] = {}
 
     async def empty(self) -> None:
-        """Removes what tests left."""
+        """Removes what tests have left."""
         await self._connection.execute(EMPTY)
 
     def database(self, _: Settings, environment: str, **_makes: bool) -> Kept:
-        """Stands in for `portico.app.database`."""
+        """Replaces `portico.app.database`."""
         idle = self._idle.setdefault(environment, [])
         return idle.pop() if idle else Kept(self.url, database_schema(environment), idle)
 

@@ -1,4 +1,4 @@
-"""Short ways to credentials that signing in and OAuth issue, and to the servers that issue them."""
+"""Shortcuts to sessions, logins and OAuth tokens, and to the endpoints that issue them."""
 
 import itertools
 import json
@@ -40,7 +40,7 @@ _ADDRESSES = itertools.count()
 
 
 def somewhere(api: Api) -> InProcess:
-    """A way to the application from an address of its own: those that fail often must wait."""
+    """A transport with its own client address, since addresses with many failures must wait."""
     number = next(_ADDRESSES)
     return InProcess(api, f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}:1000")
 
@@ -49,14 +49,14 @@ WAITING = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
 
 
 async def waits(env: Environment) -> bool:
-    """Whether somebody waits for what a transaction holds."""
+    """Whether a transaction waits for a lock."""
     if env.db.engine == "sqlite":
         return env.db.pools()["write"].waiting > 0
     return await env.db.one(WAITING) is not None
 
 
 async def session_of(env: Environment, user: User) -> str:
-    """The secret of a new session, straight into the database."""
+    """Inserts a session into the database, and returns its secret."""
     secret = mint("", env.random)
     now = env.clock()
     async with env.db.transaction() as tx:
@@ -75,7 +75,7 @@ async def session_of(env: Environment, user: User) -> str:
 
 
 async def login_of(env: Environment, user: User) -> Pair:
-    """The tokens of a new login, straight into the database."""
+    """Inserts a login into the database, and returns its tokens."""
 
     async def work(change: Change) -> Pair:
         change.told_elsewhere()
@@ -119,7 +119,7 @@ async def code_of(
     challenge: str | None = None,
     nonce: str | None = None,
 ) -> str:
-    """A code, as the user's consent to these scopes gives one."""
+    """An authorization code, as after the user's consent to these scopes."""
     wanted = ConsentRequest(client, redirect_uri, frozenset(scopes.split()), nonce, challenge)
     by = By(Actor(user.id, user.email, "session"))
     return await grant_code(env, wanted, Proof(BY_PASSWORD, env.clock()), by)
@@ -135,10 +135,10 @@ async def tokens_of(
 
 
 class Visitor:
-    """Somebody with an address of their own, who calls any server."""
+    """A client with its own address, for all endpoints."""
 
     def __init__(self, api: Api, address: str | None = None) -> None:
-        """`address` is one that nobody else has, unless it is given."""
+        """Without `address`, the client has one that no other client has."""
         self._transport = InProcess(api, f"{address}:1000") if address else somewhere(api)
 
     async def send(
@@ -151,7 +151,7 @@ class Visitor:
         cookie: str | None = None,
         **headers: str,
     ) -> httpx.Response:
-        """One request, its body as JSON; `_` in the name of a header stands for `-`."""
+        """Sends a request with `body` as JSON. `_` in the name of a header stands for `-`."""
         sent = [(name.replace("_", "-"), value) for name, value in headers.items()]
         if bearer is not None:
             sent.append(("authorization", f"Bearer {bearer}"))
@@ -203,7 +203,7 @@ class Visitor:
         env: str = "live",
         **headers: str,
     ) -> httpx.Response:
-        """POST of a form to an endpoint of OAuth."""
+        """POST of a form to an OAuth endpoint."""
         sent = [("content-type", FORM)]
         sent += [(name.replace("_", "-"), value) for name, value in headers.items()]
         if basic is not None:
@@ -242,7 +242,7 @@ def cookie_of(answer: httpx.Response) -> str:
 
 
 def oauth_refused(answer: httpx.Response, status: int, error: str) -> None:
-    """Sees that a response is the error body of RFC 6749 §5.2."""
+    """Asserts that a response has the error body of RFC 6749 §5.2."""
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/json"
     assert answer.headers["cache-control"] == "no-store"
@@ -250,7 +250,7 @@ def oauth_refused(answer: httpx.Response, status: int, error: str) -> None:
     assert body.keys() == {"error", "error_description"}
     assert body["error"] == error, body
     description = body["error_description"]
-    # RFC 6749 §5.2 allows no others.
+    # RFC 6749 §5.2 allows no other characters.
     assert all(" " <= letter <= "~" and letter not in '"\\' for letter in description)
 
 
@@ -266,7 +266,7 @@ def read(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 async def counted(api: Api, kind: Kind, count: int = 1) -> list[str]:
-    """The names under which the counters' store has those of one kind, once it has so many."""
+    """Waits until the store has so many counters of one kind, and returns their names."""
 
     async def found() -> list[str] | None:
         if api.settings.valkey_url is None:

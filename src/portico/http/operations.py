@@ -142,7 +142,7 @@ def _families(totals: Snapshot) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "portico_backup_last_success_timestamp_seconds",
         "When portico backup last made a backup, in Unix time; 0 if it never has.",
-        everyone.backed_up_at / SECOND,
+        totals.backed_up_at / SECOND,
     )
     build = GaugeMetricFamily(
         "portico_build_info", "The running version; always 1.", labels=("version",)
