@@ -1,9 +1,9 @@
-"""Reckons what an installation needs from what a request and a row cost, and what is short first.
+"""Calculates what an installation needs from the costs of a request and a row, and what runs short.
 
     python -m bench.capacity --requests 2000 --accounts 100000 --products 1000000
 
-It knows nothing by itself: its figures are those of `script/bench --only stores`, by default the
-ones in `bench/figures.json`. Take your own with `--figures bench/results/latest.json`.
+Its figures come from `script/bench --only stores`; by default they are those in
+`bench/figures.json`. Use your own with `--figures bench/results/latest.json`.
 """
 
 import argparse
@@ -15,27 +15,28 @@ from pathlib import Path
 
 FIGURES = Path(__file__).with_name("figures.json")
 BUSY = 0.6
-"""How much of a core may be used: above it requests queue for one another."""
+"""The usable part of a core: with a higher load, requests wait for each other."""
 CONNECTIONS = 32
-"""Of each worker to PostgreSQL (docs/operations/postgresql.md)."""
+"""Connections of each worker to PostgreSQL (docs/operations/postgresql.md)."""
 LIST = "list made anew"
-"""One that is kept costs less than a GET."""
+"""A list that is not cached; a cached one costs less than a GET."""
 DAY = 86_400
 GB = 1e9
 
 Figures = Mapping[str, float]
-"""By the names that the row has, such as `GET: Portico`, in its units: µs and bytes."""
+"""Figures by their names in the benchmark's row, such as `GET: Portico`, in its units: µs and
+bytes."""
 
 
 def option(default: float, meaning: str) -> float:
-    """A number that whoever plans may give."""
+    """A field that a command-line option can set."""
     value: float = field(default=default, metadata={"meaning": meaning})
     return value
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One's own numbers. All rates are those of the busiest minute."""
+    """The planned load. All rates are those of the busiest minute."""
 
     requests: float = option(1_000, "requests a second")
     writes: float = option(0.05, "share of requests that change something")
@@ -58,26 +59,26 @@ class Plan:
 
 @dataclass(frozen=True)
 class Need:
-    """Something that is needed, and how much of it one machine has."""
+    """The need for a resource, and how much of it one machine has."""
 
     what: str
     amount: float
     unit: str
     limit: float | None = None
     then: str = ""
-    """What to do where one machine has not enough."""
+    """What to do if one machine does not have enough."""
 
     @property
     def share(self) -> float:
-        """Of the limit; above 1 it is more than there is."""
+        """The used part of the limit; above 1 there is not enough."""
         return self.amount / self.limit if self.limit else 0.0
 
 
 def needs(plan: Plan, figures: Figures) -> list[Need]:
-    """All that the plan needs."""
+    """The needs of a plan."""
     workers = ceil(_cores(plan, figures, "Portico"))
     enough = ceil(workers / plan.cores)
-    # One host more, with as many workers as each of the others.
+    # One more host than needed, with as many workers as the others.
     hosts, serving = enough + 1, ceil(workers / max(enough, 1))
     return [
         Need("Portico", workers, "cores, a worker each"),
@@ -115,7 +116,7 @@ def needs(plan: Plan, figures: Figures) -> list[Need]:
 
 
 def _rates(plan: Plan) -> dict[str, float]:
-    """Requests a second, by kind."""
+    """Requests per second, by kind."""
     return {
         "GET": plan.requests * (1 - plan.writes - plan.lists),
         LIST: plan.requests * plan.lists,
@@ -168,7 +169,7 @@ def _of_the_database(plan: Plan, figures: Figures) -> list[Need]:
 
 
 def report(found: Sequence[Need]) -> str:
-    """A table, and what is short, the shortest first."""
+    """A table of the needs, and which resources run short, the scarcest first."""
     lines = ["| Needed | | of one machine |", "|---|---:|---:|"]
     for need in found:
         share = f"{need.share:.0%}" if need.limit else ""
@@ -184,12 +185,12 @@ def report(found: Sequence[Need]) -> str:
 
 
 def number(amount: float) -> str:
-    """With two digits that count, or all before the point."""
+    """A number with two significant digits, or with all digits before the point."""
     return f"{amount:,.0f}" if amount >= 10 else f"{amount:.2g}"
 
 
 def figures_of(path: Path) -> Figures:
-    """What `script/bench --only stores` measured. Raises ValueError where it has not."""
+    """The results of `script/bench --only stores`. Raises ValueError if the file has none."""
     findings = json.loads(path.read_text("utf-8"))["findings"]
     found = {one["what"]: one["value"] for one in findings if one["row"] == "stores"}
     if not found or None in found.values():
@@ -198,7 +199,7 @@ def figures_of(path: Path) -> Figures:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints what is needed."""
+    """Prints the report. Returns the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.capacity", description="What an installation needs."
     )

@@ -1,7 +1,7 @@
-"""The made-up catalogue that every measured server sells; the same size gives the same products.
+"""The generated catalogue of all measured servers. The same size gives the same products.
 
-`zanzibar` is in exactly 20 products and `cotton` in a fifth of them, so that a search can ask for
-a rare and for a common word. No other word begins like one of the two.
+`zanzibar` is in exactly 20 products and `cotton` in a fifth of them, as a rare and a common word to
+search for. No other word begins like them.
 """
 
 import json
@@ -28,7 +28,7 @@ _WORDS = (
 
 def products(count: int) -> Iterator[dict[str, Any]]:
     """`count` products as `POST /v1/products` takes them, all of them active."""
-    choose = random.Random(count)  # noqa: S311  the same catalogue each time is the point
+    choose = random.Random(count)  # noqa: S311  the same catalogue each time, on purpose
     rare_step = max(1, count // RARE_COUNT)
     for number in range(count):
         quality, thing = choose.choice(_QUALITIES), choose.choice(_THINGS)
@@ -52,7 +52,7 @@ def products(count: int) -> Iterator[dict[str, Any]]:
 
 
 def write_ndjson(path: Path, count: int) -> None:
-    """Writes `count` products to `path`, one JSON object a line, without holding them all."""
+    """Writes `count` products to `path`, one JSON object per line, holding one at a time."""
     with path.open("w", encoding="utf-8") as file:
         for product in products(count):
             file.write(json.dumps(product) + "\n")

@@ -1,4 +1,4 @@
-"""Load that wrk cannot make: requests at fixed instants, password hashing, idle connections."""
+"""Load that wrk cannot generate: requests at fixed times, password hashing, idle connections."""
 
 import contextlib
 import itertools
@@ -16,10 +16,10 @@ HASHING_CONNECTIONS = 8
 
 
 def paced(address: Address, path: str, per_second: int, seconds: int) -> list[float]:
-    """GETs `path` at fixed instants over one connection; the seconds each answer took.
+    """GETs `path` at fixed times over one connection. Returns the seconds that each response took.
 
-    Counted from the instant the request was due: a request that could not be sent because the one
-    before it was still waiting has waited too.
+    They are counted from the time when the request was due: if the one before it was still waiting,
+    the request has waited too.
     """
     connection = address.connect()
     connection.connect()
@@ -35,9 +35,8 @@ def paced(address: Address, path: str, per_second: int, seconds: int) -> list[fl
 
 
 def after_changes(address: Address, path: str, times: int) -> list[float]:
-    """GETs `path`, each time after a product has changed, so that nothing kept answers for it.
-
-    The seconds each answer took.
+    """GETs `path`, each time after a product has changed, so that no cached response is used.
+    Returns the seconds that each response took.
     """
     connection = address.connect()
     headers = {**address.headers, "Content-Type": "application/json"}
@@ -66,7 +65,7 @@ def _get(connection: HTTPConnection, address: Address, path: str) -> bytes:
 
 
 def percentile(values: list[float], percent: int) -> float:
-    """The smallest of `values` that `percent` of them do not exceed."""
+    """The smallest value that is not exceeded by `percent` of the values."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)]
 
@@ -118,9 +117,9 @@ class Hashing:
 
     @contextlib.contextmanager
     def under_way(self) -> Iterator[None]:
-        """Hashes while the block runs, then says in `done_per_second` how many were answered.
+        """Creates users while the block runs, then sets `done_per_second` to the rate of responses.
 
-        Raises BenchError when a creation failed.
+        Raises BenchError if a creation failed.
         """
         thread = threading.Thread(target=self._pace)
         started = time.perf_counter()
@@ -137,12 +136,12 @@ class Hashing:
 
 @contextlib.contextmanager
 def idle_connections(address: Address, count: int, path: str) -> Iterator[None]:
-    """`count` open connections that have each had one answer; all must still answer at the end."""
+    """Holds `count` open connections, each after one response. All must still work at the end."""
     connections = [address.connect() for _ in range(count)]
     try:
         for connection in connections:
             connection.connect()
-            connection.auto_open = 0  # a connection that the server closed must not come back
+            connection.auto_open = 0  # do not reopen a connection that the server has closed
             _get(connection, address, path)
         yield
         for connection in connections:

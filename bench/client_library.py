@@ -1,4 +1,4 @@
-"""The row of the client library: what it costs beside httpx alone, for the same requests."""
+"""The row of the client library: its cost compared with plain httpx for the same requests."""
 
 import gc
 import json
@@ -15,20 +15,20 @@ from bench.workshop import SMALL, Workshop
 from portico_client import Client
 
 CALLS = 200
-"""Of one kind in one turn; a turn takes about a tenth of a second."""
+"""Calls of one kind in a turn, which takes about a tenth of a second."""
 TURNS = 5
-"""In each round and second that was asked for."""
+"""Turns for each round and second of the options."""
 MOST = 1.3
 
 Call = Callable[[], object]
 
 
 def library(shop: Workshop) -> None:
-    """Processor time of this process for each call: the library's ÷ that of httpx, which has the
-    same connection, headers and body, and reads the same JSON."""
+    """The processor time of a call: the library's ÷ that of httpx with the same connection, headers
+    and body, which parses the same JSON."""
     data = shop.portico_data(SMALL)
     with shop.portico(SMALL, tls_on=True) as server:
-        # The copy on which the server runs has its authority from the data that was copied.
+        # The server runs on a copy of these data, with the same authority.
         context = ssl.create_default_context(cafile=data.directory / "tls" / "ca.pem")
         base = f"{server.address.origin}/v1"
         with (

@@ -1,4 +1,4 @@
-"""A row about connections: many that stay, and many that come and go."""
+"""A row about connections: many persistent ones, and many short ones."""
 
 from contextlib import ExitStack
 from dataclasses import replace
@@ -10,8 +10,8 @@ MANY = 1_000
 
 
 def connections(shop: Workshop) -> None:
-    """GET one product over 1,000 connections that stay, and over a new one for each request; beside
-    it what the former cost a bare server and Fastify."""
+    """GET one product over 1,000 persistent connections, and over a new connection for each
+    request. The former is compared with a bare server and Fastify."""
     with ExitStack() as stack:
         ours = stack.enter_context(shop.portico(MIDDLE, tls_on=True))
         hello = stack.enter_context(shop.hello(mean_body(ours), tls_on=True))

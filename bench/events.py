@@ -1,5 +1,5 @@
-"""Rows of events: streams that many follow, deliveries beside a dead webhook's million, and a
-cursor anywhere in ten million events."""
+"""Rows of events: many followers of streams, deliveries beside a million due to a dead webhook, and
+a cursor anywhere in ten million events."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ from bench.workshop import SMALL, Workshop, check_answer
 STREAMS = 1_000
 STREAMS_OF_AN_ACCOUNT = 10
 TOLD = 50
-"""Events that all streams are told."""
+"""How many events all streams are sent."""
 TOLD_PER_SECOND = 4
 
 DUE = 1_000_000
@@ -42,7 +42,7 @@ SELECT :webhook, n, 'product.updated', 'pending', 1, :at - n % 1000, :at FROM nu
 
 
 def _insert(data: Prepared, sql: str, **values: object) -> None:
-    """Writes rows that would take an hour to come about."""
+    """Inserts rows directly, which would take an hour to create through the API."""
     connection = apsw.Connection(str(data.directory / "live.db"))
     connection.execute("PRAGMA synchronous = OFF")
     with connection:
@@ -51,7 +51,7 @@ def _insert(data: Prepared, sql: str, **values: object) -> None:
 
 
 def streams(shop: Workshop) -> None:
-    """What 1,000 open streams hold, and how soon the last of them is told."""
+    """The memory of 1,000 open streams, and how soon the last of them gets an event."""
     with shop.portico(SMALL, tls_on=True) as server:
         tokens = _accounts(shop, server, STREAMS // STREAMS_OF_AN_ACCOUNT)
         _get_warm(server)
@@ -109,7 +109,7 @@ async def _follow(shop: Workshop, server: Running, tokens: list[str]) -> None:
 async def _stream(
     address: Address, token: str, last: dict[int, float], ready: asyncio.Semaphore
 ) -> None:
-    """Follows until all is told; notes when the last stream had each event."""
+    """Follows a stream to its last event; records when the last stream got each event."""
     reader, writer = await asyncio.open_connection(
         "127.0.0.1", address.port, ssl=anything_goes(), server_hostname="localhost"
     )
@@ -124,7 +124,7 @@ async def _stream(
     told = number = 0
     while told < TOLD:
         line = await reader.readline()
-        if line.startswith(b"id:"):  # alone, where it only says how far the stream is
+        if line.startswith(b"id:"):  # an id without data only gives the position
             number = int(line[3:])
         elif line.startswith(b"data:"):
             last[number] = time.perf_counter()
@@ -149,7 +149,7 @@ def _tell(server: Running) -> list[float]:
 
 
 def dead(shop: Workshop) -> None:
-    """What a webhook's deliveries wait where a million are due of another one that is dead."""
+    """How long a webhook's deliveries wait while a million are due to another one that is dead."""
     with receiving(shop) as (receiver, believed):
         quiet, beside = [_told_beside(shop, receiver, believed, due) for due in (0, DUE)]
     shop.note("dead", "event → delivery, p50", percentile(quiet, 50), "ms")
@@ -179,7 +179,7 @@ def _told_beside(shop: Workshop, receiver: Running, believed: str, due: int) -> 
 
 
 def cursor(shop: Workshop) -> None:
-    """A page of events anywhere in ten million, beside the first."""
+    """A page of events anywhere in ten million, compared with the first page."""
     data = shop.portico_data(SMALL).copied(shop.fresh("portico-events"))
     shop.say(f"cursor: writing {EVENTS:,} events")
     _insert(data, _MANY_EVENTS, count=EVENTS, at=time.time_ns() // 1_000_000, event=_DATA)

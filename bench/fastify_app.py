@@ -1,4 +1,4 @@
-"""The Fastify applications beside this file: their databases of the catalogue, their start."""
+"""Prepares the databases of the Fastify applications in `fastify/`, and starts them."""
 
 import hashlib
 import secrets
@@ -23,7 +23,7 @@ VALUES (:name, :description, :category, :units, :currency, :stock_quantity, :sta
     :now, :now)
 """
 
-# As `schema.sql` has it. A trigger keeps the totals.
+# The schema of `schema.sql`. A trigger keeps the totals.
 _STORES_SCHEMA = """
 CREATE TABLE products (
     id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -62,7 +62,7 @@ _COLUMNS = ("name", "description", "category", "price", "currency", "stock_quant
 
 
 def prepare(database: Path, count: int) -> str:
-    """Fills a new database file with the catalogue of `count`; the API key that opens it."""
+    """Fills a new database file with a catalogue of `count` products. Returns the API key."""
     key = secrets.token_urlsafe(40)
     now = time.time_ns() // 1_000_000
     with closing(sqlite3.connect(database)) as connection, connection:
@@ -85,7 +85,7 @@ def prepare(database: Path, count: int) -> str:
 def serving(
     database: Path, key: str, log: Path, certificate: tuple[Path, Path] | None
 ) -> Iterator[Running]:
-    """The application on `database`, over TLS where there is a certificate (and its key)."""
+    """The application on `database`, over TLS if there is a certificate with its key."""
     address = Address(free_port(), certificate is not None, {"Authorization": f"Bearer {key}"})
     argv = ["node", str(HERE / "server.js"), str(database), str(address.port)]
     argv += [str(path) for path in certificate or ()]
@@ -96,8 +96,7 @@ def serving(
 
 
 async def prepare_stores(url: str, count: int) -> str:
-    """Fills an empty PostgreSQL database with the catalogue of `count`; the API key that opens
-    it."""
+    """Fills an empty PostgreSQL database with a catalogue of `count`. Returns the API key."""
     key = secrets.token_urlsafe(40)
     now = time.time_ns() // 1_000_000
     connection = await asyncpg.connect(url)
@@ -124,7 +123,7 @@ async def prepare_stores(url: str, count: int) -> str:
 
 @contextmanager
 def serving_stores(url: str, redis_url: str, key: str, log: Path) -> Iterator[Running]:
-    """The application on PostgreSQL and Redis, plain as behind a proxy."""
+    """The application on PostgreSQL and Redis, without TLS as behind a proxy."""
     address = Address(free_port(), tls=False, headers={"Authorization": f"Bearer {key}"})
     argv = ["node", str(HERE / "stores.js"), str(address.port)]
     stores = {"DATABASE_URL": url, "REDIS_URL": redis_url, "NODE_ENV": "production"}

@@ -12,12 +12,12 @@ from bench.workshop import MIDDLE, Workshop
 MEMORY_REQUESTS = 1_000_000
 LIST_SHARE = 0.1
 PAGES = Request("/v1/products?page={N}&limit=25", high=MIDDLE // 25)
-"""More of them than there is room for."""
+"""More pages than the cache has room for."""
 IDLE_CONNECTIONS = 2_000
 
 
 def memory(shop: Workshop) -> None:
-    """Resident memory after a million requests, a tenth of them pages, with what is kept full."""
+    """Resident memory after a million requests, a tenth of them for pages, with full caches."""
     with shop.portico(MIDDLE, tls_on=True) as server:
         shop.note("memory", "at start", server.memory_kib() / 1024, "MiB")
         sent = seed = 0
@@ -33,7 +33,7 @@ def memory(shop: Workshop) -> None:
 
 
 def idle(shop: Workshop) -> None:
-    """What each of 2,000 idle TLS connections adds to a server that is warm."""
+    """The memory of an idle TLS connection, with 2,000 of them on a warm server."""
     with shop.portico(MIDDLE, tls_on=True) as server:
         wrk(server.address, GET, shop.report.seconds, seed=1)
         before = server.memory_kib()
@@ -44,7 +44,7 @@ def idle(shop: Workshop) -> None:
 
 
 def start(shop: Workshop) -> None:
-    """From the command to its first answer over TLS, on prepared data and on none."""
+    """The time from the command to the first response over TLS, with and without prepared data."""
     data = shop.portico_data(MIDDLE).copied(shop.fresh("portico-start"))
     prepared, first = [], []
     for round_ in range(shop.report.rounds):

@@ -1,4 +1,4 @@
-"""Rows that take long and much room: 10 million products, audit entries and kept answers."""
+"""Rows that need much time and space: 10 million products, audit entries and kept answers."""
 
 import asyncio
 import os
@@ -32,16 +32,16 @@ POST = Request(
     "",
     script=_POST.format(path=portico.PRODUCTS, body=catalog.new_product().replace("{N}", "1" * 9)),
 )
-"""A product each time, with an `Idempotency-Key` of its own."""
+"""Creates a product with a new `Idempotency-Key` each time."""
 
 REQUESTS = {
     "GET": Request(portico.PRODUCT, high=SMALL),
     "POST": POST,
 }
 
-# All are of today, so that nothing is old enough to be removed, in the order of their times, and
-# tell of products that exist: nothing is told of ids that are yet to be given. Keys come in the
-# order of their index; those of later requests fall anywhere between.
+# The entries are from today, so that none is old enough to be removed, ordered by time, and about
+# existing products. Keys are inserted in the order of their index; those of later requests fall
+# anywhere between.
 _ENTRIES = """
 INSERT INTO audit (at, action, user_id, email, credential, credential_id, address, target,
     target_id, details, request_id)
@@ -57,7 +57,7 @@ FROM {numbers};"""
 _DAY = 80_000_000
 _PARTS = 10
 _PLACE = "n * 4294967295 / {count}"
-"""Evenly over all that 32 bits can hold."""
+"""Spread evenly over 32 bits."""
 _SQLITE = {
     "key": f"unhex(format('%08x%056x', {_PLACE}, n))",
     "bytes": "BLOB",
@@ -69,12 +69,12 @@ _POSTGRES = {
     "bytes": "BYTEA",
     "numbers": "generate_series(CAST({first} AS BIGINT), {last}) AS numbers (n)",
 }
-# For the time in which nobody serves: the rest of the row is as it ever is.
+# Only for filling the database while no server runs. What is measured uses the usual settings.
 _QUICKLY = "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-4000000"
 
 
 def products(shop: Workshop) -> None:
-    """GET, list and the search of a rare word at 10 million products against a million."""
+    """GET, list and the search of a rare word with 10 million products, compared with a million."""
     names = {"GET": GET, "list": LIST, "search of a rare word": RARE}
     with ExitStack() as stack:
         servers = [stack.enter_context(shop.portico(n, tls_on=True)) for n in (LARGE, HUGE)]
@@ -90,7 +90,7 @@ def products(shop: Workshop) -> None:
 
 
 def entries(shop: Workshop) -> None:
-    """Reads and writes after 10 million audit entries and kept answers, against ten thousand."""
+    """Reads and writes after 10 million audit entries and kept answers, compared with 10,000."""
     for engine, served in (("SQLite", _on_sqlite), ("PostgreSQL", _on_postgres)):
         with ExitStack() as stack:
             servers = [stack.enter_context(served(shop, count)) for count in (FEW, MANY)]
@@ -112,7 +112,7 @@ def _on_sqlite(shop: Workshop, count: int) -> Iterator[Running]:
         connection.execute(_QUICKLY).fetchall()
         for part in _filling(shop, "SQLite", _SQLITE, count):
             connection.execute(part).fetchall()
-    # As it is where writes have filled it: on disk, and what memory has room for is there too.
+    # As if writes had filled it: on disk, and in memory as far as there is room.
     os.sync()
     with (data.directory / "live.db").open("rb") as file:
         while file.read(1 << 24):
@@ -139,7 +139,7 @@ async def _fill(shop: Workshop, url: str, count: int) -> None:
 
 
 def _filling(shop: Workshop, engine: str, words: dict[str, str], count: int) -> Iterator[str]:
-    """Statements that make entries, a part of them each."""
+    """Statements that each insert a part of the entries."""
     usual = {
         "now": time.time_ns() // 1_000_000,
         "day": _DAY,

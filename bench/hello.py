@@ -1,8 +1,8 @@
-"""The bare application: one fixed JSON body on Portico's server program and settings.
+"""The bare application: one fixed JSON body, served by granian as Portico is.
 
-The server's settings are those of `portico serve`, but for its time-outs. What this reaches is the
-ceiling for any application on that server; Portico is measured against it. It routes nothing, reads
-nothing and checks nothing.
+granian's settings are those of `portico serve`, except the timeouts. The application does no
+routing, reading or checking, so its rate is the maximum for any application on granian, and Portico
+is compared with it.
 """
 
 import argparse
@@ -26,7 +26,7 @@ class Responder(Protocol):
     """The part of granian's RSGI protocol object that is used here."""
 
     def response_bytes(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
-        """Answers in full."""
+        """Sends a whole response."""
 
 
 def body_of(size: int) -> bytes:

@@ -1,4 +1,4 @@
-"""A row of what is kept while it is true: how much it saves, alone and with changes beside."""
+"""A row of cached representations: how much they save, with and without concurrent changes."""
 
 import re
 from contextlib import ExitStack
@@ -10,7 +10,7 @@ from bench.throughput import LIST
 from bench.workshop import MIDDLE, Job, Workshop
 
 CHANGED = 5
-"""Of a hundred requests, how many change the price of a product chosen by chance."""
+"""How many of a hundred requests change the price of a random product."""
 
 _MIXED = """
 wrk.headers["Content-Type"] = "application/json"
@@ -27,7 +27,7 @@ end
 
 
 def _mixed(path: str) -> Request:
-    """Reads of this path, which is Lua, and changes beside."""
+    """Reads of a path, a Lua expression, mixed with changes."""
     product = portico.PRODUCT.removesuffix("{N}")
     script = _MIXED.format(changed=CHANGED, product=product, high=MIDDLE, path=path)
     return Request("", script=script)
@@ -37,7 +37,7 @@ REQUESTS = {"list": LIST, "list, 5 % changes": _mixed(f'"{LIST.path}"')}
 
 
 def kept(shop: Workshop) -> None:
-    """The list, as it is kept and as it is made."""
+    """The list with and without the cache."""
     with ExitStack() as stack:
         ours = stack.enter_context(shop.portico(MIDDLE, tls_on=True))
         made = stack.enter_context(shop.portico(MIDDLE, tls_on=True, kept=False))
@@ -55,7 +55,7 @@ def kept(shop: Workshop) -> None:
 
 
 def _hit_rate(shop: Workshop, server: Running, request: Request) -> float:
-    """Which part of the reads was answered with what was kept."""
+    """The part of the reads that was answered from the cache."""
     hits, misses = _counts(server)
     wrk(server.address, request, shop.report.seconds, seed=1)
     hits_after, misses_after = _counts(server)

@@ -25,16 +25,16 @@ SEARCH_BOUNDS_MS = {"SQLite": (3.0, 60.0), "PostgreSQL": (5.0, 120.0)}
 BESIDE_PER_SECOND = 100
 HASHES_PER_SECOND = 20
 PAUSE_MS = 4
-"""32 connections that pause so long ask for some 7,000 GETs a second."""
+"""With this pause, 32 connections send about 7,000 GETs per second."""
 CHANGES = 10
-"""A round's searches that each follow a change."""
+"""How many searches of a round each follow a change."""
 IMPORT_HEAD_START_SECONDS = 1.0
 SLICE_MS = 2.0
-"""What a turn of another thread on the one core costs, whoever waits for whom."""
+"""The time slice of another thread on the one core, whichever waits for the other."""
 
 
 def one_at_a_time(shop: Workshop, row: str, name: str, server: Running, what: Request) -> Series:
-    """The request over one connection, each when the one before it was answered."""
+    """Repeats a request over one connection, each time after the response to the one before."""
     series = Series(name)
     shop.say(f"{row}: {name}")
     what = replace(what, connections=1)
@@ -47,7 +47,7 @@ def one_at_a_time(shop: Workshop, row: str, name: str, server: Running, what: Re
 
 
 def pages(shop: Workshop) -> None:
-    """Page 40,000 of a million products, and whether a GET waits behind it."""
+    """Page 40,000 of a million products, and how long a GET waits for it."""
     shop.on_each_engine("pages", _pages)
 
 
@@ -66,10 +66,10 @@ def _pages(shop: Workshop, engine: str, server: Running) -> None:
 def _beside_deep_pages(
     shop: Workshop, engine: str, server: Running, page: Request, page_ms: float
 ) -> None:
-    """GETs at fixed instants while one client asks for a deep page without a pause.
+    """GETs at fixed times while one client requests a deep page without a pause.
 
-    A GET that had to wait for the page under way would wait half of it longer in the median and
-    nine tenths of it longer at the 90th percentile.
+    If a GET had to wait for the page under way, its median would be longer by half of the page's
+    time, and its 90th percentile by nine tenths.
     """
     shop.say(f"pages: GET beside deep pages, {engine}")
     seconds = shop.report.rounds * shop.report.seconds
@@ -112,7 +112,7 @@ def _search(shop: Workshop, engine: str, server: Running) -> None:
 
 @contextmanager
 def _importing(shop: Workshop, data: portico.Prepared) -> Iterator[None]:
-    """`portico products import` of a million rows beside the server, on the server's core."""
+    """Runs `portico products import` of a million rows beside the server, on the server's core."""
     argv = portico.command(data, "products", "import", str(shop.catalogue(LARGE)))
     with shop.log.open("ab") as output:
         process = subprocess.Popen(
@@ -134,10 +134,10 @@ def _importing(shop: Workshop, data: portico.Prepared) -> Iterator[None]:
 
 
 def busy(shop: Workshop) -> None:
-    """GET, quiet, then beside 20 password hashes a second, then beside an import.
+    """GET on an idle server, then beside 20 password hashes per second, then beside an import.
 
-    Under full load everything else has to fight for the one core; at a third of it there is room,
-    so there the hashes must also be done at the rate at which they are asked for.
+    Under full load, everything competes for the one core. At a third of the load there is room, so
+    there the hashes must also be done at the rate at which they are requested.
     """
     shop.catalogue(LARGE)
     data = shop.portico_data(MIDDLE).copied(shop.fresh("portico-busy"))

@@ -1,4 +1,4 @@
-"""Load by wrk: one thread on the load's core, keep-alive, requests made by a small Lua script."""
+"""Load by wrk: one thread on the load's core, keep-alive, requests from a small Lua script."""
 
 import json
 import statistics
@@ -49,7 +49,7 @@ end
 
 @dataclass(frozen=True)
 class Request:
-    """What is sent, over and over; `{N}` in the path or body becomes a new random number."""
+    """A request to repeat. `{N}` in the path or body is replaced by a new random number."""
 
     path: str
     method: str = "GET"
@@ -57,44 +57,44 @@ class Request:
     high: int = 1
     """The numbers are 1 to this."""
     digits: int = 0
-    """Numbers are zero-padded to so many; a body needs it, its length is announced only once."""
+    """Numbers are zero-padded to so many digits: the length of a body is set only once."""
 
     script: str | None = None
-    """Lua that makes the requests, where a path and a body are not enough."""
+    """Lua that generates the requests, if a path and a body are not enough."""
     pause_ms: int = 0
-    """What a connection waits in the mean after an answer; 0 loads the server fully."""
+    """How long a connection waits on average after a response; 0 loads the server fully."""
     connections: int = 32
-    """Over how many of them."""
+    """The number of connections."""
     keep_alive: bool = True
-    """Whether more than one request goes over each of them."""
+    """Whether each connection is used for more than one request."""
 
     @property
     def mark(self) -> str:
-        """What stands in the request's text where the number goes, as long as the number."""
+        """The placeholder in the request's text, as long as the number."""
         return "@" * (self.digits or 8)
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What one run of wrk saw."""
+    """The results of one run of wrk."""
 
     requests: int
     per_second: float
     p50_ms: float
     p99_ms: float
     refused: int
-    """Answers that were not a success."""
+    """Responses that were not successful."""
     broken: int
-    """Connections refused or reset, requests that timed out."""
+    """Connections refused or reset, and requests that timed out."""
     cpu_us: float | None = None
-    """Processor time of the server for each request, in microseconds, where it was watched.
+    """Processor time of the server for each request, in microseconds, if it was measured.
 
-    Unlike the rate it hardly changes when something else takes the core away for a while.
+    Unlike the rate, it hardly changes when something else takes the core for a while.
     """
 
     @property
     def void(self) -> bool:
-        """A run with any error measured something else than was asked."""
+        """Whether any request failed: then the run did not measure what it should."""
         return self.refused + self.broken > 0 or self.requests == 0
 
 
@@ -128,14 +128,15 @@ def _script(request: Request, headers: Mapping[str, str], seed: int) -> str:
 
 
 def wrk(address: Address, request: Request, seconds: int, *, seed: int) -> Sample:
-    """Sends `request` for `seconds` over its connections, as fast as they are answered.
+    """Sends `request` for `seconds` over its connections, as fast as the server responds.
 
-    wrk itself counts statuses from 400 up; a look at each answer would slow it below the servers.
+    wrk itself counts statuses from 400 up. Checking each response in Lua would make it slower than
+    the servers.
     """
     with tempfile.TemporaryDirectory() as directory:
         script = Path(directory) / "requests.lua"
-        # The script holds a credential, so it goes into a directory that only we can read, and is
-        # never an argument that the process list would show.
+        # The script contains a credential, so it is in a directory that only we can read, and not
+        # an argument, which the process list would show.
         script.write_text(_script(request, address.headers, seed))
         threads = ["-t1", f"-c{request.connections}", f"-d{seconds}s", "--timeout", "10s"]
         argv = ["taskset", "-c", LOAD_CPU, "wrk", *threads, "-s", str(script), address.origin]
@@ -163,12 +164,12 @@ class Series:
 
     @property
     def void(self) -> bool:
-        """One void run voids the series: its median would hide what went wrong."""
+        """Whether any run is void: the median would hide what went wrong."""
         return any(sample.void for sample in self.samples)
 
     @property
     def per_second(self) -> float:
-        """Median requests a second."""
+        """Median requests per second."""
         return statistics.median(sample.per_second for sample in self.samples)
 
     @property

@@ -1,7 +1,7 @@
 """PocketBase with the same products: collection, rules, limits, rows, and a token for the load.
 
-Everything that PocketBase has an interface for goes through it. Only the rows are written into its
-SQLite file, while it is stopped: they are as its own would be, 100,000 of them in seconds.
+Everything is set up through PocketBase's interfaces, except the rows. Those are written to its
+SQLite file while it is stopped, just as it would write them, 100,000 in seconds.
 """
 
 import json
@@ -43,7 +43,7 @@ _COLLECTION = {
     ],
     "indexes": ["CREATE INDEX products_by_status ON products (status, created DESC, id DESC)"],
 }
-# The limiter counts every request, and never refuses one.
+# The limiter counts every request but never refuses one.
 _LIMITS = {
     "rateLimits": {
         "enabled": True,
@@ -62,7 +62,7 @@ VALUES (:id, :name, :description, :category, :price, :currency, :stock_quantity,
 
 
 def program() -> str:
-    """The path of PocketBase's binary, which its wheel puts beside Python."""
+    """The path of PocketBase's binary, which its wheel installs beside Python."""
     found = shutil.which("pocketbase", path=str(Path(sys.executable).parent))
     if found is None:
         raise BenchError("pocketbase is not installed; run script/bench, which installs it")
@@ -70,7 +70,7 @@ def program() -> str:
 
 
 def _directories(directory: Path) -> list[str]:
-    """Keeps all that it writes and looks for inside `directory`."""
+    """Options that keep all its files inside `directory`."""
     names = {"dir": "data", "migrationsDir": "migrations", "hooksDir": "hooks", "publicDir": "www"}
     return [f"--{flag}={directory / name}" for flag, name in names.items()]
 
@@ -98,9 +98,9 @@ def serving(directory: Path, token: str | None, log: Path) -> Iterator[Running]:
 
 
 def prepare(directory: Path, count: int, log: Path, *, request_log: bool = True) -> str:
-    """Makes a data directory that holds the catalogue of `count`; a user's token.
+    """Creates a data directory with a catalogue of `count` products. Returns a user's token.
 
-    As it comes, PocketBase writes each request into a log database; `request_log=False` ends that.
+    By default PocketBase logs each request to a database; `request_log=False` turns that off.
     """
     owner, user = (
         {"identity": f"{name}@example.com", "password": secrets.token_hex(24)}

@@ -28,7 +28,7 @@ _BEHIND_PROXY = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "192.0.2.1"}
 
 @dataclass(frozen=True)
 class Prepared:
-    """A data directory with a catalogue in it, and the first admin's key and password."""
+    """A data directory with a catalogue, and the first admin's key and password."""
 
     directory: Path
     key: str
@@ -37,7 +37,7 @@ class Prepared:
     count: int
 
     def copied(self, directory: Path) -> "Prepared":
-        """The same data in a directory of its own, for a server that will change it (SQLite)."""
+        """A copy of the data in `directory`, for a server that changes it (SQLite)."""
         shutil.copytree(self.directory, directory)
         return replace(self, directory=directory)
 
@@ -48,7 +48,7 @@ def command(prepared: Prepared, *words: str) -> list[str]:
 
 
 def environment(prepared: Prepared) -> dict[str, str]:
-    """What a command on the prepared data needs in its environment."""
+    """The environment of a command on the prepared data."""
     return {**os.environ, **prepared.environment}
 
 
@@ -64,16 +64,16 @@ def _run(prepared: Prepared, *words: str) -> str:
 
 
 def told(prepared: Prepared, *words: str) -> Any:
-    """What `portico WORDS… --json` prints."""
+    """The output of `portico WORDS… --json`."""
     return json.loads(_run(prepared, *words, "--json"))
 
 
 def prepare(
     directory: Path, products: Path, count: int, database_url: str | None = None
 ) -> Prepared:
-    """`portico init`, and the import of `count` products from the NDJSON file `products`.
+    """Runs `portico init`, and imports `count` products from the NDJSON file `products`.
 
-    The first admin's plan and that of strangers have limits too high to be reached.
+    The limits of the first admin's plan and of unauthenticated clients are too high to be reached.
     """
     config = directory.with_suffix(".toml")
     config.write_text(_LIMITS)
@@ -96,16 +96,16 @@ def serving(
     kept: bool = True,
     cpus: str = SERVER_CPU,
 ) -> Iterator[Running]:
-    """`portico serve`, over its own TLS or over plain HTTP as behind a trusted proxy.
+    """Runs `portico serve`, with its own TLS or over plain HTTP as behind a trusted proxy.
 
-    As it comes, Portico logs each request and keeps representations; `request_log=False` and
-    `kept=False` end that.
+    By default Portico logs each request and caches representations; `request_log=False` and
+    `kept=False` turn that off.
     """
     headers = {"Authorization": f"Bearer {prepared.key}"}
     variables = {
         **prepared.environment,
         "PORTICO_LOG_REQUESTS": "on" if request_log else "off",
-        "PORTICO_CONNECTIONS_PER_ADDRESS": "16384",  # all load comes from one
+        "PORTICO_CONNECTIONS_PER_ADDRESS": "16384",  # all load comes from one address
         "PORTICO_DRAIN_SECONDS": "0",
     }
     if not kept:
@@ -123,7 +123,7 @@ def serving(
 
 
 def first_start_seconds(directory: Path, log: Path) -> float:
-    """From `portico serve` on a directory that does not exist yet to its first answer."""
+    """The time from `portico serve` on a new directory to its first response."""
     address = Address(free_port(), tls=True, headers={})
     argv = [_COMMAND, "serve", "--host", "127.0.0.1", "--port", str(address.port)]
     argv += ["--data", str(directory)]

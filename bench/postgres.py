@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the benchmark's own, with default settings, on the server's core."""
+"""A PostgreSQL server for the benchmark, with default settings, on the server's core."""
 
 import asyncio
 import contextlib
@@ -28,7 +28,8 @@ def _programs() -> Path:
 
 
 def _as_server_user() -> list[str]:
-    """PostgreSQL refuses to run as root, so root lends it Debian's account for it."""
+    """A prefix that runs a command as Debian's PostgreSQL user if we are root, since PostgreSQL
+    refuses to run as root."""
     if os.getuid() != 0:
         return []
     return ["setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups"]
@@ -56,13 +57,13 @@ async def _settle(url: str) -> None:
 
 
 def settle(url: str) -> None:
-    """Does now what the server would do by itself in the minutes after an import."""
+    """Does the maintenance that the server would do in the minutes after an import."""
     asyncio.run(_settle(url))
 
 
 @contextlib.contextmanager
 def cluster(parent: Path, cpu: str = SERVER_CPU) -> Iterator[str]:
-    """A new, empty server on that core; the address of its database. It is gone afterwards."""
+    """Runs a new, empty server on that core, yields the address of its database, and removes it."""
     programs = _programs()
     with tempfile.TemporaryDirectory(dir=parent, ignore_cleanup_errors=True) as directory:
         password = secrets.token_urlsafe(24)

@@ -1,6 +1,6 @@
-"""A receiver of webhooks, as quick as can be: it notes when each delivery came.
+"""A minimal and fast receiver of webhooks, which records when each delivery arrived.
 
-GET answers with what came since the last GET: `{"count": …, "milliseconds": [from the event's
+GET returns the deliveries since the last GET: `{"count": …, "milliseconds": [from the event's
 timestamp to the delivery's first byte, …], "seconds": between the first and the last}`.
 """
 
@@ -21,7 +21,7 @@ _AT = re.compile(rb'"timestamp":"([^"]+)"')
 
 
 class Receiver(asyncio.Protocol):
-    """One connection; what came stands in the class."""
+    """One connection. The deliveries are stored in the class, for all connections."""
 
     came: list[tuple[float, bytes]]
 

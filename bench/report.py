@@ -1,4 +1,4 @@
-"""What was found, held against the floors: a table for people, JSON for programs."""
+"""The results compared with the floors, as a table for people and JSON for programs."""
 
 import json
 import os
@@ -16,12 +16,12 @@ from bench.load import Series
 
 @dataclass(frozen=True)
 class Finding:
-    """One figure; with a bound it is met or missed, without one it is for information."""
+    """One figure. A bound is met or missed; without one, the figure is for information."""
 
     row: str
     what: str
     value: float | None
-    """None where it could not be measured; `note` says why."""
+    """None if it could not be measured; `note` says why."""
     unit: str
     at_least: float | None = None
     at_most: float | None = None
@@ -56,7 +56,7 @@ class Finding:
 
 @dataclass
 class Report:
-    """Gathers findings and the series behind them as they come."""
+    """Collects findings and the series behind them."""
 
     rounds: int
     seconds: int
@@ -66,7 +66,7 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """No bound missed, no run void, nothing left unmeasured."""
+        """Whether no bound is missed, no run is void and everything was measured."""
         return all(finding.met is not False for finding in self.findings)
 
     def table(self) -> str:
@@ -97,7 +97,7 @@ class Report:
         return lines
 
     def write_json(self, path: Path) -> None:
-        """Writes everything that was measured, on what, and with which versions."""
+        """Writes all measurements, with the machine and the versions."""
         path.parent.mkdir(parents=True, exist_ok=True)
         content = {
             "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),

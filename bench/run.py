@@ -1,8 +1,8 @@
-"""Portico beside a bare server, Fastify and PocketBase: rows, floors, verdicts.
+"""Runs the benchmark of Portico, a bare server, Fastify and PocketBase: rows, floors, verdicts.
 
     script/bench [--rounds N] [--seconds N] [--only ROW]… [--huge] [--json FILE] [--dir DIR]
 
-One core for the server, one for the load. Ends with 0 when every floor is met, with 1 otherwise.
+One core is for the server, one for the load. Exits with 0 if every floor is met, otherwise with 1.
 """
 
 import argparse
@@ -61,7 +61,7 @@ HUGE: dict[str, Callable[[Workshop], None]] = {
     "huge": growth.products,
     "growth": growth.entries,
 }
-"""Rows that are measured only where they are asked for: they take half an hour and 60 GB."""
+"""Rows that are measured only on request: they take half an hour and 60 GB."""
 
 RESULTS = Path(__file__).parent / "results" / "latest.json"
 OPEN_FILES = 8192
@@ -96,22 +96,22 @@ def _arguments() -> argparse.Namespace:
 
 
 def _prepare_process() -> None:
-    """Everything that is not a server stays on the load's core; nothing of ours leaks in."""
+    """Keeps everything but the servers on the load's core, and removes Portico's variables."""
     cores = {int(SERVER_CPU), int(LOAD_CPU)}
     if not cores <= os.sched_getaffinity(0):
         sys.exit("script/bench needs CPUs 0 and 1: one for the server, one for the load")
     os.sched_setaffinity(0, {int(LOAD_CPU)})
-    # Servers inherit it, so that 2,000 connections are a question of memory, not of `ulimit -n`.
+    # Servers inherit the limit, so that `ulimit -n` does not prevent 2,000 connections.
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, OPEN_FILES), hard))
-    # Being told to end must end the servers too.
+    # SIGTERM must stop the servers too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     for name in [name for name in os.environ if name.startswith("PORTICO_")]:
         del os.environ[name]
 
 
 def main() -> int:
-    """Runs the rows asked for, prints both tables, writes the JSON."""
+    """Runs the requested rows, prints both tables and writes the JSON. Returns the exit code."""
     given = _arguments()
     _prepare_process()
     report = Report(given.rounds, given.seconds)

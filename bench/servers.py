@@ -1,4 +1,4 @@
-"""Starting, watching and stopping the servers that are measured, each on the server's core."""
+"""Starts, watches and stops the measured servers, each on the server's core."""
 
 import contextlib
 import functools
@@ -20,12 +20,12 @@ STOP_SECONDS = 15.0
 
 
 class BenchError(Exception):
-    """Something that was to be measured did not do what it must; the message says what."""
+    """Something that was to be measured does not work; the message says what."""
 
 
 @functools.cache
 def anything_goes() -> ssl.SSLContext:
-    """A TLS client that asks for no proof: each server here has a certificate of its own making."""
+    """A TLS client that verifies nothing: each server here has a self-made certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -34,7 +34,7 @@ def anything_goes() -> ssl.SSLContext:
 
 @dataclass(frozen=True)
 class Address:
-    """Where a server answers, and what each request to it carries."""
+    """The address of a server, and the headers of each request to it."""
 
     port: int
     tls: bool
@@ -42,17 +42,17 @@ class Address:
 
     @property
     def origin(self) -> str:
-        """Such as `https://localhost:8443`."""
+        """The origin, such as `https://localhost:8443`."""
         return f"{'https' if self.tls else 'http'}://localhost:{self.port}"
 
     def connect(self, timeout: float = 30.0) -> HTTPConnection:
-        """A new connection, not yet opened."""
+        """A new connection, which is not open yet."""
         if self.tls:
             return HTTPSConnection("localhost", self.port, timeout=timeout, context=anything_goes())
         return HTTPConnection("localhost", self.port, timeout=timeout)
 
     def get(self, path: str, timeout: float = 30.0) -> tuple[int, bytes]:
-        """One request on a connection of its own: status and body."""
+        """Sends a request on a new connection. Returns status and body."""
         connection = self.connect(timeout)
         try:
             connection.request("GET", path, headers=dict(self.headers))
@@ -63,7 +63,7 @@ class Address:
 
 
 def free_port() -> int:
-    """A port that nothing listens on right now."""
+    """A port that is currently free."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
         return port
@@ -73,19 +73,19 @@ BOTH_CPUS = f"{SERVER_CPU},{LOAD_CPU}"
 
 
 def on_server_cpu(argv: Sequence[str], cpus: str = SERVER_CPU) -> list[str]:
-    """The same command, kept to the server's core."""
+    """The command, pinned to the server's core."""
     return ["taskset", "-c", cpus, *argv]
 
 
 @dataclass(frozen=True)
 class Running:
-    """A server that answers."""
+    """A running server."""
 
     name: str
     address: Address
     process: subprocess.Popen[bytes]
     start_seconds: float
-    """From starting the process to its first 200."""
+    """The time from the start of the process to its first 200."""
 
     def memory_kib(self) -> int:
         """Resident memory of the process and all its descendants."""
@@ -120,15 +120,15 @@ def _resident_kib(pid: int) -> int:
 def _cpu_seconds(pid: int) -> float:
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+    except (FileNotFoundError, ProcessLookupError):  # the process has ended meanwhile
         return 0.0
-    # The name, which may hold spaces, ends at the last bracket; user and system time follow.
+    # The name, which may contain spaces, ends at the last bracket; user and system time follow.
     fields = text.rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """Ends a process that was started in a session of its own, and all it has started."""
+    """Ends a process that was started in its own session, and all its children."""
     if process.poll() is None:
         process.terminate()
     try:
@@ -165,8 +165,8 @@ def running(
 ) -> Iterator[Running]:
     """Starts `argv` on `cpus`, yields once `probe` answers 200, and stops it at the end.
 
-    What the server prints goes to `log`, its last lines into the error where it does not start; at
-    the end `log` is removed, as a line for each request makes it large.
+    The server's output goes to `log`. If it does not start, the error has the last lines. At the
+    end `log` is removed, since a line for each request makes it large.
     """
     with log.open("ab") as output:
         started = time.perf_counter()

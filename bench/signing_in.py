@@ -1,4 +1,4 @@
-"""Rows of signing in: a GET by every kind of credential, refreshes, logins beside the API."""
+"""Rows of signing in: a GET with every kind of credential, refreshes, logins beside the API."""
 
 import json
 import secrets
@@ -21,15 +21,15 @@ from bench.workshop import MIDDLE, SMALL, Job, Workshop
 
 REFRESH_CONNECTIONS = 16
 FAMILIES = 48
-"""Token families in a round: more than there are connections, and their consents are fewer than
+"""Token families in a round: more than connections, and few enough that their consents stay within
 the pages that one account may load in a minute."""
 
 LOGIN_CONNECTIONS = 16
 ACCOUNTS = 400
-"""So many that nobody signs in more often than one account may."""
+"""So many accounts that none signs in more often than it may."""
 
 FIRST_SECONDS = 10
-"""In which all of them sign in for the first time, and get a mail about that."""
+"""The time in which all of them sign in for the first time, and get a mail about it."""
 
 BESIDE_PER_SECOND = 100
 
@@ -100,7 +100,7 @@ def _serving(
 
 
 def credentials(shop: Workshop) -> None:
-    """GET one product by a random id over TLS, with each kind of credential."""
+    """GET of a random product over TLS, with each kind of credential."""
     with _serving(shop, MIDDLE) as (server, data):
         visitor = Visitor(server, data)
         bearers = {"JWT": visitor.login_token(), "OAuth token": visitor.tokens()["access_token"]}
@@ -115,7 +115,7 @@ def credentials(shop: Workshop) -> None:
 
 
 def refresh(shop: Workshop) -> None:
-    """Refresh tokens rotated a second at the token endpoint, on one core, over TLS."""
+    """Refreshes per second at the token endpoint, on one core, over TLS."""
     series = Series("refresh, OAuth")
     with _serving(shop, SMALL) as (server, data):
         visitor = Visitor(server, data)
@@ -134,9 +134,9 @@ def refresh(shop: Workshop) -> None:
 
 
 def login(shop: Workshop) -> None:
-    """Logins a second with the server on both cores, beside bare verifications of the same hash by
-    argon2's reference implementation, and by what Portico has, and what the API's own requests wait
-    meanwhile."""
+    """Logins per second with the server on both cores, compared with bare verifications of the same
+    hash by argon2's reference implementation and by Portico's library. Also how long the API's
+    other requests wait meanwhile."""
     logins, bare, own, quiet, beside = Series("login"), [], [], [], []
     with _serving(shop, SMALL, tls_on=False, cpus=BOTH_CPUS) as (server, _):
         batch, password = secrets.token_hex(4), f"Aa1-{secrets.token_hex(8)}"
@@ -151,7 +151,7 @@ def login(shop: Workshop) -> None:
             own.append(_bare_verifications("libsodium", seconds))
             quiet += paced(server.address, path, BESIDE_PER_SECOND, seconds)
             _log_in(server, script, seconds, logins.samples)
-            # Whoever watches takes a tenth of a core, so the rate is not measured meanwhile.
+            # Measuring the waits takes a tenth of a core, so the rate is not measured meanwhile.
             watched: list[Sample] = []
             load = threading.Thread(target=_log_in, args=(server, script, seconds, watched))
             load.start()
@@ -194,7 +194,7 @@ def _make_accounts(server: Running, batch: str, password: str) -> None:
 
 
 def _bare_verifications(library: str, seconds: int) -> float:
-    """Verifications a second by two threads on both cores, with Portico's parameters."""
+    """Verifications per second by two threads on both cores, with Portico's parameters."""
     argv = ["taskset", "-c", BOTH_CPUS, sys.executable, "-c", _BARE, str(seconds), library]
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
     return float(done.stdout)

@@ -1,5 +1,5 @@
-"""Portico on PostgreSQL and Redis: beside Fastify on the same, and what capacity is reckoned with,
-which is what a request costs each party, and how many bytes a row of each kind takes."""
+"""Portico on PostgreSQL and Redis, compared with Fastify on the same. Also the figures for capacity
+planning: the cost of a request for each process, and the bytes of a row of each kind."""
 
 import asyncio
 import contextlib
@@ -48,8 +48,8 @@ TABLES = {
     "audit entry": ("audit",),
     "kept answer": ("idempotency_keys",),
 }
-"""What a row of each kind is in the database; it is counted in the first table."""
-# A table that has partitions has nothing itself.
+"""The tables of a row of each kind. Its rows are counted in the first table."""
+# A partitioned table itself is empty.
 _SIZE = """
 SELECT CAST(sum(pg_total_relation_size(part)) AS BIGINT) FROM (
     SELECT CAST($1::text AS regclass) AS part
@@ -66,7 +66,8 @@ MANY = replace(REQUESTS["POST"], connections=64)
 
 
 def stores(shop: Workshop) -> None:
-    """One worker on one core, with PostgreSQL and Redis on the other, plain as behind a proxy."""
+    """One worker on one core, with PostgreSQL and Redis on the other, without TLS as behind a
+    proxy."""
     with postgres.cluster(shop.directory.parent, LOAD_CPU) as url, _redis(shop) as counters:
         shop.say(f"portico products import, {PRODUCTS:,} products, PostgreSQL")
         data = portico.prepare(
@@ -88,9 +89,9 @@ def stores(shop: Workshop) -> None:
 
 
 def _beside_two_workers(shop: Workshop, data: Prepared, url: str, address: str) -> None:
-    """What a request costs with two workers, beside two servers of one worker each that know
-    nothing of each other: both on one core, with as many callers for each worker. What is more than
-    one worker's is what that core's turns and caches cost."""
+    """The cost of a request with two workers, compared with two independent servers of one worker
+    each: all on one core, with as many clients for each worker. The difference to one worker is the
+    cost of sharing the core and its caches."""
     apart = []
     for number in (1, 2):
         theirs = asyncio.run(_another_database(url, f"apart_{number}"))
@@ -125,7 +126,7 @@ def _beside_two_workers(shop: Workshop, data: Prepared, url: str, address: str) 
 
 
 def _cost(loads: Sequence[tuple[Running, Request]], seconds: int, seed: int) -> float:
-    """Microseconds of the servers' processor time for each request, under all loads at one time."""
+    """Processor time of the servers for each request in microseconds, with all loads at once."""
     used = -sum(server.cpu_seconds() for server, _ in loads)
     with ThreadPoolExecutor(len(loads)) as pool:
         samples = [
@@ -180,7 +181,7 @@ def _note_requests(
 
 
 def _note_many(shop: Workshop, server: Running) -> None:
-    """Products that are made at one time."""
+    """The cost of creating products concurrently."""
     series = Series("POST over 64 connections, stores")
     for round_ in range(shop.report.rounds):
         shop.say(f"stores: round {round_ + 1}/{shop.report.rounds} {series.name}")
@@ -195,7 +196,8 @@ def _note_rows(shop: Workshop, url: str) -> None:
 
 
 def _note_callers(shop: Workshop, server: Running, counters: Any) -> None:
-    """A caller is counted by minute and by day; a stranger's address is counted like an account."""
+    """The Redis memory of a caller, who is counted by minute and by day. The address of an
+    unauthenticated client is counted like an account."""
     before = counters.info("memory")["used_memory"]
     connection = server.address.connect()
     for number in range(CALLERS):
@@ -209,7 +211,7 @@ def _note_callers(shop: Workshop, server: Running, counters: Any) -> None:
 
 
 def _fill(server: Running) -> None:
-    """Makes accounts, keys, and writes with an `Idempotency-Key`."""
+    """Creates accounts and keys, and writes with an `Idempotency-Key`."""
     connection = server.address.connect()
 
     def post(path: str, body: object, **headers: str) -> None:
@@ -253,7 +255,7 @@ async def _another_database(url: str, name: str) -> str:
 
 
 async def _written(url: str) -> int:
-    """How many bytes of write-ahead log there have been."""
+    """How many bytes of write-ahead log have been written."""
     connection = await asyncpg.connect(url)
     told: int = await connection.fetchval(
         "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint"
@@ -263,7 +265,7 @@ async def _written(url: str) -> int:
 
 
 async def _postmaster(url: str) -> int:
-    """The process that is the parent of all of PostgreSQL's."""
+    """The id of PostgreSQL's main process, the parent of all others."""
     connection = await asyncpg.connect(url)
     told: str = await connection.fetchval("SELECT pg_read_file('postmaster.pid')")
     await connection.close()
@@ -272,7 +274,7 @@ async def _postmaster(url: str) -> int:
 
 @contextlib.contextmanager
 def _redis(shop: Workshop) -> Iterator[Any]:
-    """A client of a Redis or Valkey of the benchmark's own, on PostgreSQL's core."""
+    """Runs a Redis or Valkey server on PostgreSQL's core, and yields a client of it."""
     program = shutil.which("redis-server") or shutil.which("valkey-server")
     if program is None:
         raise BenchError("there is no redis-server here: apt-get install redis-server")

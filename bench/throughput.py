@@ -1,4 +1,4 @@
-"""Rows that count requests a second: GET one, the list, durable writes, small against large."""
+"""Rows of requests per second: GET one, the list, durable writes, small and large catalogues."""
 
 from contextlib import ExitStack
 
@@ -15,13 +15,13 @@ BODY_SAMPLE = 50
 
 
 def mean_body(server: Running) -> int:
-    """How many bytes a product is answered with."""
+    """The mean size of a product's response body, in bytes."""
     sizes = [len(server.address.get(f"/v1/products/{id_}")[1]) for id_ in range(1, BODY_SAMPLE + 1)]
     return sum(sizes) // BODY_SAMPLE
 
 
 def get(shop: Workshop) -> None:
-    """GET one product by a random id, beside everyone else."""
+    """GET of a random product, compared with all other servers."""
     with ExitStack() as stack:
         ours = [stack.enter_context(shop.portico(MIDDLE, tls_on=on)) for on in (True, False)]
         size = mean_body(ours[0])
@@ -49,7 +49,7 @@ def get(shop: Workshop) -> None:
 
 
 def list_(shop: Workshop) -> None:
-    """The first page of 25 with the exact total, newest first."""
+    """The first page of 25 products with the exact total, newest first."""
     with ExitStack() as stack:
         tls = stack.enter_context(shop.portico(MIDDLE, tls_on=True))
         plain = stack.enter_context(shop.portico(MIDDLE, tls_on=False))
@@ -67,9 +67,9 @@ def list_(shop: Workshop) -> None:
 
 
 def write(shop: Workshop) -> None:
-    """POST one product over 32 connections; Portico and Fastify answer after the disk did.
+    """POST of a product over 32 connections. Portico and Fastify respond after it is on disk.
 
-    PocketBase commits with `synchronous=NORMAL`: its answer does not wait for the disk.
+    PocketBase commits with `synchronous=NORMAL`: its response does not wait for the disk.
     """
     body = catalog.new_product()
     post = Request(portico.PRODUCTS, "POST", body, high=10**8, digits=9)
@@ -86,7 +86,7 @@ def write(shop: Workshop) -> None:
 
 
 def scale(shop: Workshop) -> None:
-    """GET and list at a million products against a thousand."""
+    """GET and list with a million products, compared with a thousand."""
     with ExitStack() as stack:
         small = stack.enter_context(shop.portico(SMALL, tls_on=True))
         large = stack.enter_context(shop.portico(LARGE, tls_on=True))

@@ -1,4 +1,4 @@
-"""A throw-away certificate for the servers that do not make their own."""
+"""A temporary certificate for the servers that do not create their own."""
 
 import datetime
 import ipaddress
@@ -13,7 +13,7 @@ LIFETIME = datetime.timedelta(days=2)
 
 
 def make_certificate(directory: Path) -> tuple[Path, Path]:
-    """Writes a self-signed P-256 certificate for localhost; the paths of certificate and key."""
+    """Writes a self-signed P-256 certificate for localhost. Returns the paths of it and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]

@@ -1,4 +1,4 @@
-"""The row of what people wait for: the first view of a page in a browser."""
+"""The row of page loads: the first view of a page in a browser."""
 
 import base64
 import json
@@ -24,7 +24,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 CHROMIUM = Path("/usr/bin/chromium-headless-shell")
 EMPTY = "/healthz"
-"""A page of one line: what the browser, the connection and the server need for any page."""
+"""A page of one line, for the time that browser, connection and server need for any page."""
 
 DASHBOARD = (
     "/dashboard",
@@ -37,19 +37,20 @@ DASHBOARD = (
 )
 REFERENCE = ("/v1/docs", "/v1/docs/list_products", "/v1/docs/create_product")
 SIGN_IN = "/sign-in"
-"""Where one comes from who has just signed in."""
+"""The page before the first page after signing in."""
 
 BOUND_MS = 100.0
 CHANGES = 60
-"""So many products are changed that the pages that tell of it are full."""
+"""How many products are changed, so that pages about changes are full."""
 
 _LOADED = "performance.getEntriesByType('navigation')[0].loadEventEnd"
-"""Milliseconds from the address to the end of the event `load` (Navigation Timing)."""
+"""Milliseconds from the start of the navigation to the end of the event `load` (Navigation Timing).
+"""
 _PAINTED = """new Promise(told => new PerformanceObserver(list => {
     for (const { name, startTime } of list.getEntries())
         if (name === "first-contentful-paint") told(startTime);
 }).observe({ type: "paint", buffered: true }))"""
-"""Milliseconds from the address to the first frame with something of the page (Paint Timing)."""
+"""Milliseconds from the start of the navigation to the first paint of the page (Paint Timing)."""
 
 
 class Waited(NamedTuple):
@@ -60,11 +61,12 @@ class Waited(NamedTuple):
 
 
 def view(shop: Workshop) -> None:
-    """From asking for a page to its load event: by Chromium with nothing of this server kept, on
-    both cores. The dashboard is met in the tab in which one signed in, the reference in a new one.
+    """The time from the navigation to the load event, in Chromium with an empty cache, on both
+    cores. The dashboard is opened in the tab in which the user signed in, the reference in a new
+    one.
 
-    The dashboard in a new tab is told too: there Chromium starts a process for the opener policy.
-    So is the first paint, which may come before the load event or after it.
+    The dashboard in a new tab is measured too: there Chromium starts a process because of the
+    opener policy. So is the first paint, which may come before or after the load event.
     """
     data = shop.portico_data(SMALL).copied(shop.fresh("portico-copy"))
     _add_requests(data)
@@ -101,9 +103,9 @@ def _measure(shop: Workshop, browser: Browser, origin: str, cookie: str) -> None
 def _first_view(
     browser: Browser, origin: str, path: str, before: str | None, cookie: str
 ) -> Waited:
-    """How long `path` takes in the tab that showed `before`, if anything."""
+    """How long `path` takes in a tab that has shown `before`, if that is given."""
     name, _, value = cookie.partition("=")
-    with browser.new_context() as context:  # with a cache and connections of its own
+    with browser.new_context() as context:  # with its own cache and connections
         page = context.new_page()
         if before is not None:
             page.goto(f"{origin}{before}")
@@ -116,8 +118,8 @@ def _first_view(
 
 
 def _add_requests(data: Prepared) -> None:
-    """The first admin has asked something at every hour and on every day that pages show, which no
-    command can do."""
+    """Inserts requests of the first admin for every hour and day that pages show, which no command
+    can do."""
     with closing(sqlite3.connect(data.directory / "live.db")) as database, database:
         for name, seconds, units in (("hour", 3600, 48), ("day", 86_400, 90)):
             last = int(time.time()) // seconds
@@ -146,8 +148,8 @@ def _change_products(server: Running) -> None:
 
 @contextmanager
 def _chromium(data: Prepared) -> Iterator[Browser]:
-    """A browser on both cores that trusts the server by its key: to one that overlooks a
-    certificate that it does not trust, each connection would be made twice."""
+    """A browser on both cores that trusts the server's key. If it merely ignored certificate
+    errors, it would make each connection twice."""
     if not CHROMIUM.exists():
         package = "apt-get install chromium-headless-shell"
         raise BenchError(f"{CHROMIUM} is missing; on Debian and Ubuntu: {package}")

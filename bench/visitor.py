@@ -1,4 +1,4 @@
-"""Somebody who signs in and consents as a browser would, to get credentials to measure with."""
+"""A client that signs in and consents as a browser does, to get credentials for measurements."""
 
 import json
 import re
@@ -16,10 +16,10 @@ SCOPES = "read:products"
 
 
 class Visitor:
-    """The first admin, with a session, and an OAuth client to consent to."""
+    """The first admin with a session, and an OAuth client to consent to."""
 
     def __init__(self, server: Running, data: Prepared) -> None:
-        """Signs in. `data` is what the server runs on."""
+        """Signs in. `data` is that of the server."""
         self._server = server
         self._headers = {
             name: value for name, value in server.address.headers.items() if name[0] == "X"
@@ -36,7 +36,7 @@ class Visitor:
         self._csrf = ""
 
     def with_header(self, name: str, value: str) -> Running:
-        """The server, for requests that carry this credential instead of the key."""
+        """The server, for requests with this credential instead of the key."""
         address = replace(self._server.address, headers={**self._headers, name: value})
         return replace(self._server, address=address)
 
@@ -55,11 +55,11 @@ class Visitor:
         return dict(json.loads(body))
 
     def secret(self) -> dict[str, str]:
-        """How the client authenticates, in the body."""
+        """The parameters that authenticate the client in the body."""
         return {name: self.client[name] for name in ("client_id", "client_secret")}
 
     def _form(self) -> str:
-        """What every form of the session carries."""
+        """The token that every form of the session must send."""
         if not self._csrf:
             _, page = self._send("GET", self._authorize, None, 200, {"Cookie": self.cookie})
             found = re.search(r'name="csrf" value="([^"]+)"', page.decode())

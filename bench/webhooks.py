@@ -1,4 +1,4 @@
-"""Rows of events: what a webhook costs a write, how soon and how fast deliveries come."""
+"""Rows of webhooks: their cost for writes, and the delay and rate of deliveries."""
 
 import json
 import sys
@@ -20,14 +20,14 @@ from bench.workshop import MIDDLE, Job, Workshop
 EVENTS_PER_SECOND = 200
 BESIDE_PER_SECOND = 500
 QUIET_SECONDS = 1.0
-"""Without a delivery for so long, there is nothing left to deliver."""
+"""After so long without a delivery, none is left."""
 
 POST = Request(portico.PRODUCTS, "POST", catalog.new_product(), high=10**8, digits=9)
 
 
 @contextmanager
 def receiving(shop: Workshop) -> Iterator[tuple[Running, str]]:
-    """A receiver over TLS on the load's core, and the certificate to believe."""
+    """A receiver over TLS on the load's core, and the certificate to trust."""
     certificate, key = make_certificate(shop.directory)
     address = Address(free_port(), tls=True, headers={})
     argv = [sys.executable, "-m", "bench.receiver", "--port", str(address.port)]
@@ -38,7 +38,7 @@ def receiving(shop: Workshop) -> Iterator[tuple[Running, str]]:
 
 @contextmanager
 def _portico(shop: Workshop, receiver: Running, believed: str, types: str) -> Iterator[Running]:
-    """Portico with one webhook that is told of these types."""
+    """Portico with one webhook for these types."""
     data = that_may_deliver(shop, MIDDLE, believed)
     create(data, receiver.address.port, types)
     with portico.serving(data, shop.log) as server:
@@ -46,14 +46,14 @@ def _portico(shop: Workshop, receiver: Running, believed: str, types: str) -> It
 
 
 def that_may_deliver(shop: Workshop, count: int, believed: str) -> Prepared:
-    """Data of its own with `count` products, whose webhooks may lead here."""
+    """A copy of the data with `count` products, whose webhooks may lead to this machine."""
     data = shop.portico_data(count).copied(shop.fresh("portico-hooked"))
     variables = {"PORTICO_WEBHOOKS_ALLOW": "127.0.0.0/8", "SSL_CERT_FILE": believed}
     return replace(data, environment={**data.environment, **variables})
 
 
 def create(data: Prepared, port: int, types: str) -> int:
-    """Makes a webhook that leads to this port; its id."""
+    """Creates a webhook that leads to this port. Returns its id."""
     url = f"https://127.0.0.1:{port}/"
     made = portico.told(data, "webhooks", "create", "--url", url, "--types", types)
     number: int = made["id"]
@@ -61,13 +61,13 @@ def create(data: Prepared, port: int, types: str) -> int:
 
 
 def came(receiver: Running) -> dict[str, Any]:
-    """What was delivered since it was last asked."""
+    """The deliveries since the last call."""
     told: dict[str, Any] = json.loads(receiver.address.get("/")[1])
     return told
 
 
 def drained(receiver: Running) -> dict[str, Any]:
-    """What is delivered until nothing comes any more."""
+    """Waits until no more deliveries arrive, and returns them."""
     waits: list[float] = []
     count, seconds = 0, 0.0
     while True:
@@ -81,8 +81,8 @@ def drained(receiver: Running) -> dict[str, Any]:
 
 
 def webhooks(shop: Workshop) -> None:
-    """Writes with and without a webhook that matches; deliveries of what gathered behind them;
-    events at a steady rate; GETs beside deliveries."""
+    """Writes with and without a matching webhook, the deliveries that they left behind, events at a
+    steady rate, and GETs beside deliveries."""
     with ExitStack() as stack:
         receiver, believed = stack.enter_context(receiving(shop))
         hooked = stack.enter_context(_portico(shop, receiver, believed, "*"))
@@ -106,7 +106,7 @@ def _latency(shop: Workshop, receiver: Running, server: Running) -> None:
 
 
 def write(server: Running, per_second: int, seconds: int) -> None:
-    """Writes products at fixed instants, over connections enough that none waits for another."""
+    """Writes products at fixed times, over so many connections that none waits for another."""
     threads = [
         threading.Thread(target=_posts, args=(server, per_second / 8, seconds, number / per_second))
         for number in range(8)
@@ -132,7 +132,7 @@ def _posts(server: Running, per_second: float, seconds: int, offset: float) -> N
 def _rate(shop: Workshop, receiver: Running, server: Running) -> None:
     shop.say("webhooks: what gathered behind writes")
     shop.interleave("webhooks", [Job("writes before deliveries", server, POST)])
-    came(receiver)  # since then nothing but deliveries
+    came(receiver)  # resets the receiver: only deliveries follow
     all_ = drained(receiver)
     rate = all_["count"] / all_["seconds"] if all_["seconds"] else 0.0
     shop.at_least("webhooks", "deliveries beside nothing else", rate, "/s", 1_500)

@@ -1,4 +1,4 @@
-"""Where a benchmark run keeps its data, and what all its rows share: servers, rounds, report."""
+"""What all rows of a benchmark run share: its directory, servers, rounds and report."""
 
 import ssl
 import sys
@@ -29,7 +29,7 @@ class Job:
 
 @dataclass
 class Workshop:
-    """One run: a directory that is removed at the end, options, and the report that grows."""
+    """One run: a directory that is removed at the end, options, and the report."""
 
     directory: Path
     report: Report
@@ -42,16 +42,16 @@ class Workshop:
 
     @property
     def log(self) -> Path:
-        """A new file for what a process prints."""
+        """A new file for the output of a process."""
         return self.fresh("log")
 
     def say(self, text: str) -> None:
-        """One line of progress."""
+        """Prints one line of progress."""
         passed = int(time.monotonic() - self._started)
         print(f"{passed // 60:3d}:{passed % 60:02d}  {text}", file=sys.stderr, flush=True)
 
     def fresh(self, name: str) -> Path:
-        """A path that nothing is at yet."""
+        """A path that does not exist yet."""
         self._copies += 1
         return self.directory / f"{name}-{self._copies}"
 
@@ -64,7 +64,7 @@ class Workshop:
         return path
 
     def portico_data(self, count: int) -> Prepared:
-        """SQLite data with `count` products: prepared once, for readers alone; others copy it."""
+        """SQLite data with `count` products, prepared once. Rows that change it copy it."""
         if count not in self._prepared:
             products = self.catalogue(count)
             self.say(f"portico products import, {count:,} products, SQLite")
@@ -88,7 +88,7 @@ class Workshop:
             yield server
 
     def _postgres_data(self) -> Prepared:
-        """A million products on a PostgreSQL server that stays until the end of the run."""
+        """A million products on a PostgreSQL server that runs until the end."""
         if self._on_postgres is None:
             products = self.catalogue(LARGE)
             url = self.kept.enter_context(postgres.cluster(self.directory.parent))
@@ -142,7 +142,8 @@ class Workshop:
         return tls.make_certificate(self.directory)
 
     def interleave(self, row: str, jobs: Sequence[Job]) -> list[Series]:
-        """Runs every job once a round, each round beginning with another one; a series a job."""
+        """Runs every job once per round, each round beginning with another job. Returns a series
+        for each job."""
         series = [Series(job.name) for job in jobs]
         for job in jobs:
             self.say(f"{row}: warming up {job.name}")
@@ -172,7 +173,7 @@ class Workshop:
     def ratio(
         self, row: str, what: str, over: Series, under: Series, at_least: float | None = None
     ) -> None:
-        """Adds the ratio of two medians to the report, and how the servers' own cost compares."""
+        """Adds the ratio of two medians to the report, with the ratio of processor times."""
         void = over.void or under.void
         value = over.per_second / under.per_second if under.per_second else None
         note = ""
@@ -183,13 +184,13 @@ class Workshop:
         )
 
     def missing(self, row: str, what: str, error: BenchError) -> None:
-        """Adds what could not be measured, and why."""
+        """Adds a figure that could not be measured, and why."""
         self.say(f"{row}: {what}: {error}")
         reason = str(error).splitlines()[0]
         self.report.findings.append(Finding(row, what, None, "", void=True, note=reason))
 
     def note(self, row: str, what: str, value: float, unit: str) -> None:
-        """Adds a figure that no bound is set for."""
+        """Adds a figure without a bound."""
         self.report.findings.append(Finding(row, what, value, unit))
 
     def at_least(
@@ -208,7 +209,7 @@ class Workshop:
 
 
 def check_tls_1_3(server: Running) -> None:
-    """Makes sure that a client which could do with less gets TLS 1.3."""
+    """Checks that a client that also supports older versions gets TLS 1.3."""
     connection = server.address.connect()
     connection.connect()
     spoken = connection.sock.version() if isinstance(connection.sock, ssl.SSLSocket) else None
@@ -218,9 +219,9 @@ def check_tls_1_3(server: Running) -> None:
 
 
 def check_answer(server: Running, path: str, wanted: bytes) -> int:
-    """Makes sure that `path` answers 200 with `wanted` in it; the size of the answer in bytes.
+    """Checks that `path` answers 200 with `wanted` in the body. Returns its size in bytes.
 
-    A server that is fast because its answer is wrong must not come into a table.
+    A server that is fast because its response is wrong must not appear in a table.
     """
     status, body = server.address.get(path)
     if status != 200 or wanted not in body.replace(b" ", b""):
