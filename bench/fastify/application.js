@@ -1,4 +1,4 @@
-// What both applications by hand have alike: errors, headers, bodies, hooks of Fastify.
+// Shared by both hand-written applications: errors, headers, bodies and Fastify hooks.
 'use strict'
 
 const crypto = require('node:crypto')
@@ -21,7 +21,7 @@ const KEYS_KEPT = 10_000
 const FREE = { per_minute: 30, per_day: 1000 }
 const callers = new Map()
 
-// The digest of a key that was sent, and its caller as far as that was seen within a second.
+// The digest of a sent key, and its caller if that was read within the last second.
 function presented (authorization, now) {
   if (authorization === undefined || !authorization.startsWith('Bearer ')) return undefined
   const digest = crypto.hash('sha256', authorization.slice(7), 'base64')
@@ -29,7 +29,7 @@ function presented (authorization, now) {
   return { digest, caller: known !== undefined && known.until > now ? known.caller : undefined }
 }
 
-// A row of a key as a caller, kept; undefined where there is none that still holds.
+// Caches the row of a key as a caller; undefined if there is none or it is not valid any more.
 function remember (digest, row, now) {
   if (row === undefined || (row.expires_at !== null && row.expires_at <= now)) {
     callers.delete(digest)
@@ -41,7 +41,7 @@ function remember (digest, row, now) {
   return row
 }
 
-// Raises what keeps a caller, undefined for a stranger, from a route.
+// Throws if a caller (undefined if not authenticated) may not use a route.
 function permit (caller, request, reply) {
   if (caller === undefined) {
     reply.header('WWW-Authenticate', 'Bearer')
@@ -55,7 +55,7 @@ function permit (caller, request, reply) {
 
 // --- Rate limits -------------------------------------------------------------------------------
 
-// Tells what is left of both windows, of which so much was used, and raises where it was refused.
+// Sets the headers of both windows from their usage, and throws if the request is refused.
 function tellLimits (reply, plan, now, minuteUsed, dayUsed, refused) {
   const minuteLeft = plan.per_minute - minuteUsed
   const dayLeft = plan.per_day - dayUsed

@@ -1,5 +1,5 @@
--- The same columns and indexes for these questions as Portico's own; no search index, because
--- nothing here searches. Prices are 1/10000 of the currency's unit, times milliseconds.
+-- The same columns and indexes as Portico has for these queries, without a search index, since
+-- there is no search here. Prices are 1/10000 of the currency's unit, times milliseconds.
 PRAGMA journal_mode = WAL;
 
 CREATE TABLE products (

@@ -1,4 +1,4 @@
-// What each route takes and answers; Fastify compiles the checks and the JSON writers from these.
+// The inputs and outputs of each route, from which Fastify compiles validators and serializers.
 'use strict'
 
 const listed = {

@@ -1,9 +1,9 @@
-// The products API by hand on Fastify and better-sqlite3, for script/bench to compare with.
+// The products API hand-written on Fastify and better-sqlite3, for comparison by script/bench.
 //
-// It does for these three routes what Portico does: API key by SHA-256, both rate-limit windows
-// and their headers, request id, validation, exact total, ETag. Where there was a choice it took
-// the faster one that is still right: verified keys and totals are kept in memory as long as the
-// data is unchanged, the ETag is a SHA-1 of the body, nothing is logged, no metrics are kept.
+// For these three routes it does what Portico does: API key by SHA-256, both rate-limit windows
+// and their headers, request id, validation, exact total, ETag. It always takes the fastest correct
+// way: verified keys and totals are cached as long as the data is unchanged, the ETag is a SHA-1 of
+// the body, and there is no logging and no metrics.
 //
 //   node server.js DATABASE PORT [CERTIFICATE KEY]
 'use strict'

@@ -1,10 +1,10 @@
-// The reads of products by hand on Fastify, PostgreSQL and Redis, for script/bench to compare with.
+// Reads of products, hand-written on Fastify, PostgreSQL and Redis, for comparison by script/bench.
 //
-// It does for these two routes what Portico does: API key by SHA-256, both rate-limit windows in one
-// script of Redis and their headers, request id, validation, exact total, ETag. Where there was a
-// choice it took the faster one that is still right: verified keys are kept in memory for a second,
-// statements are prepared, a trigger keeps the totals, what is asked of Redis at one time goes in
-// one exchange, the ETag is a SHA-1 of the body, nothing is logged, no metrics are kept.
+// For these two routes it does what Portico does: API key by SHA-256, both rate-limit windows in one
+// Redis script and their headers, request id, validation, exact total, ETag. It always takes the
+// fastest correct way: verified keys are cached for a second, statements are prepared, a trigger
+// keeps the totals, concurrent Redis calls are sent in one exchange, the ETag is a SHA-1 of the body,
+// and there is no logging and no metrics.
 //
 //   DATABASE_URL=… REDIS_URL=… node stores.js PORT
 'use strict'
