@@ -177,6 +177,17 @@ def test_headers_of_errors_are_those_that_they_are_answered_with(
     assert missing["required"] is False, "with a scope that is missing alone"
 
 
+def test_a_schema_with_properties_says_that_it_is_of_an_object(described: dict[str, Any]) -> None:
+    def check(value: Any) -> None:
+        for inner in value.values() if isinstance(value, dict) else value:
+            if isinstance(inner, dict | list):
+                check(inner)
+        if isinstance(value, dict) and isinstance(value.get("properties"), dict):
+            assert value.get("type") == "object", value
+
+    check(described)
+
+
 def test_every_example_keeps_its_schema(described: dict[str, Any]) -> None:
     components = described["components"]
     checked = 0

@@ -91,8 +91,9 @@ def _component(description: str, examples: Sequence[PorticoError]) -> Json:
     own = {name for name, _ in replies[0].headers}
     headers |= refs(*(name for name in HEADERS if name.lower() in own))
     headers["Cache-Control"] = NO_STORE
-    kinds = {"properties": {"error": {"enum": [body["error"] for body in bodies]}}}
-    schema = {"allOf": [{"$ref": f"#/components/schemas/{ERROR}"}, kinds]}
+    kinds = [body["error"] for body in bodies]
+    these = {"type": "object", "properties": {"error": {"enum": kinds}}}
+    schema = {"allOf": [{"$ref": f"#/components/schemas/{ERROR}"}, these]}
     shown = {body["error"]: {"value": body} for body in bodies}
     return {
         "description": description,

@@ -232,10 +232,11 @@ def _error_component(
         headers["WWW-Authenticate"] = {**HEADERS["WWW-Authenticate"], "required": False}
     codes = sorted({kind.code for kind in kinds})
     facts = {"$ref": "#/components/schemas/ErrorFacts"}
+    these = {"type": "object", "properties": {"code": {"enum": codes}}}
     schema = {
         "type": "object",
         "required": ["error"],
-        "properties": {"error": {"allOf": [facts, {"properties": {"code": {"enum": codes}}}]}},
+        "properties": {"error": {"allOf": [facts, these]}},
     }
     examples = {
         kind.__name__: {"value": msgspec.json.decode(reply.body)} for kind, reply in replies.items()
