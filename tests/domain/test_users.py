@@ -127,15 +127,19 @@ def test_an_unknown_role_or_theme_is_refused_with_the_choices(text: str) -> None
 
 
 @pytest.mark.parametrize(
-    "text", ["en", "EN", "deu", "pt-BR", "zh-Hant-TW", "de-CH-1996", "en-" + "-".join(["x8"] * 10)]
-)
+    "text",
+    ["en", "EN", "deu", "pt-BR", "zh-Hant-TW", "de-CH-1996", "en-" + "-".join(["x8"] * 10),
+     "en-US-u-hc-h23", "de-DE-u-co-phonebk", "en-a-bbb-x-a-ccc", "fr-x-1", "sr-Latn-t-sr-cyrl"],
+)  # fmt: skip
 def test_a_language_tag_passes(text: str) -> None:
     assert users.language(text) == text
 
 
 @pytest.mark.parametrize(
-    "text", ["", "e", "engl", "en_US", "en-", "-en", "en--US", "en-a", "én", "en\n", "en-123456789"]
-)
+    "text",
+    ["", "e", "engl", "en_US", "en-", "-en", "en--US", "en-a", "én", "en\n", "en-123456789",
+     "en-u", "en-u-x", "en-u-a-bb", "en-x", "en-x-123456789"],
+)  # fmt: skip
 def test_what_is_no_language_tag_is_refused(text: str) -> None:
     with pytest.raises(BrokenRule, match="language tag"):
         users.language(text)

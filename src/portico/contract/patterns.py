@@ -18,7 +18,10 @@ STRONG = (
 )
 """Passwords, with letters of the Latin-1 range; the rule accepts those of every script."""
 
-LANGUAGE = r"^[A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,8})*$"
+LANGUAGE = (
+    r"^[A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,8})*(?:-[0-9A-WYZa-wyz](?:-[A-Za-z0-9]{2,8})+)*"
+    r"(?:-[Xx](?:-[A-Za-z0-9]{1,8})+)?$"
+)
 
 _LOCAL_PART = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-](?:\.?[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]){0,63}"
 _LABEL = r"[A-Za-z0-9](?:-?[A-Za-z0-9]){0,62}"

@@ -20,7 +20,11 @@ PASSWORD_LENGTH = (8, 128)
 MAX_EMAIL_LENGTH = 254
 MAX_LANGUAGE_LENGTH = 35
 
-_LANGUAGE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*")
+_LANGUAGE = re.compile(
+    r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*"
+    r"(-[0-9A-WYZa-wyz](-[A-Za-z0-9]{2,8})+)*"  # extensions, as in en-US-u-hc-h23
+    r"(-[Xx](-[A-Za-z0-9]{1,8})+)?"  # private use
+)
 
 # A self-hosted service may use names that only a private network resolves. The library has no
 # argument for that: its documentation tells applications to edit this list.
