@@ -5,6 +5,7 @@ import gc
 import json
 import ssl
 import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -88,6 +89,16 @@ class Stage:
         ):
             list(events)
         return failed.value
+
+
+def test_a_line_that_comes_byte_by_byte_is_looked_through_once() -> None:
+    """Else a stream of some hundred kilobytes could hold up all of a program for minutes."""
+    parser = Parser()
+    began = time.process_time()
+    for _ in range(100_000):
+        assert list(parser.feed(b":")) == []
+    assert time.process_time() - began < 5
+    assert list(parser.feed(b"\ndata: one\n\n")) == [Message("one", None)]
 
 
 def parsed(content: bytes, cuts: list[int]) -> list[Message]:

@@ -27,7 +27,8 @@ export class Parser {
     if (!text) return;
     if (this.#afterReturn && text.startsWith("\n")) text = text.slice(1);
     this.#afterReturn = text.endsWith("\r");
-    const lines = (this.#rest + text).split(LINE_END);
+    const lines = text.split(LINE_END);
+    lines[0] = this.#rest + lines[0]; // What came before is looked through once, however small the parts are.
     this.#rest = lines.pop() ?? "";
     for (const line of lines) {
       if (line) {

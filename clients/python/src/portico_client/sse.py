@@ -28,7 +28,8 @@ class Parser:
     """Parses the bytes of one response into messages; drops an incomplete one at the end."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest = bytearray()
+        """How the line begins that is still to end."""
         self._after_return = False
         self._first = True
         self._data: list[str] = []
@@ -42,7 +43,11 @@ class Parser:
         if self._after_return:
             part = part.removeprefix(b"\n")
         self._after_return = part.endswith(b"\r")
-        *lines, self._rest = _LINE_END.split(self._rest + part)
+        begun, *lines = _LINE_END.split(part)
+        self._rest += begun  # which is looked through once, however small the parts are
+        if lines:
+            lines.insert(0, bytes(self._rest))
+            self._rest = bytearray(lines.pop())
         for line in lines:
             if self._first:
                 line = line.removeprefix(_BYTE_ORDER_MARK)
