@@ -87,8 +87,8 @@ async function read<P extends Page<unknown> | EventPage>(
 /** The cursor of the next page, if there is one (RFC 8288). */
 function nextOf({ headers }: Answer): string | undefined {
   // Nothing in the pattern fits the same text in two ways: of a long link, that would take for ever.
-  const [, parameters = ""] = /<[^<>?]*\?([^<>]*)>; *rel="next"/.exec(headers.get("link") ?? "") ?? [];
-  return new URLSearchParams(parameters.replaceAll("+", "%2B")).get("cursor") || undefined;
+  const told = /<[^<>?]*\?([^<>]*)>; *rel="next"/.exec(headers.get("link") ?? "")?.[1];
+  return new URLSearchParams(told?.replaceAll("+", "%2B")).get("cursor") || undefined;
 }
 
 function pageOf<P extends Page<unknown> | EventPage>(answer: Answer): P {

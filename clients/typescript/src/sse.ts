@@ -47,6 +47,6 @@ export class Parser {
     if (name === "data") {
       this.#data.push(value);
       this.#size += line.length;
-    } else if (name === "id" && !UNSENDABLE.test(value)) this.#lastId = value.replace(/^[\t ]+|[\t ]+$/g, "");
+    } else if (name === "id" && !UNSENDABLE.test(value)) this.#lastId = value.replace(/^[\t ]+|(?<![\t ])[\t ]+$/g, "");
   }
 }

@@ -154,6 +154,15 @@ test("a message without an end is an error before it fills the memory, and lines
   stream.close();
 });
 
+test("the spaces within an id are looked through once", async () => {
+  const id = `1${" ".repeat(100_000)}2`; // which took seconds, and of 16 MiB days
+  const begun = process.cpuUsage().user;
+  const { stream } = streamed({}, parts(`id: ${id}\n${message(1)}`, "wait"));
+  assert.equal((await stream.next()).value.id, 1);
+  assert.ok(process.cpuUsage().user - begun < 3_000_000);
+  stream.close();
+});
+
 test("an answer that there is nothing more ends a stream", async () => {
   for (const before of [[], [parts(message(1))]]) {
     const over = () => new Response(null, { status: 204, headers: CONTENT });
