@@ -1,4 +1,4 @@
-"""What the account has allowed OAuth clients to do."""
+"""The OAuth clients that may act for the account, and their scopes."""
 
 from portico.domain.errors import NotFound
 from portico.domain.oauth import Client
@@ -15,7 +15,7 @@ from portico.storage.listing import Page
 async def granted_by(
     env: Environment, user_id: int, now: int, *, page: int = 1
 ) -> Page[tuple[Grant, Client]]:
-    """A page of what an account has allowed, and to whom."""
+    """A page of an account's grants, each with its client."""
     grants = await env.grants.of_clients(user_id, now, offset=offset_of(page), limit=PER_PAGE)
     allowed = [(one, client) for one in grants.rows if (client := await _client_of(env, one))]
     return Page(allowed, grants.total)

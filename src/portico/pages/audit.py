@@ -23,12 +23,11 @@ from portico.storage.audit import AuditFilter
 _PER_PAGE = 25
 _FILTERS = ("user", "action", "target", "from", "to")
 _IN_DETAILS = {"user_id": "user", "successor": "api_key"}
-"""Members of an entry's details that are ids, and of what."""
+"""The members of an entry's details that are ids, and the kind of resource that each names."""
 
 
 class _Asked(NamedTuple):
-    """What is asked for: its filter, what the fields show and offer, and what is wrong with some of
-    them."""
+    """A query of the audit log: its filter, what the fields show and offer, and their faults."""
 
     chosen: AuditFilter
     shown: dict[str, str]
@@ -36,12 +35,12 @@ class _Asked(NamedTuple):
     faults: Mapping[str, str]
 
     def query(self, **also: object) -> str:
-        """The address of the same entries, from its `?` on."""
+        """The query string of the same entries."""
         return urlencode({name: text for name, text in {**self.shown, **also}.items() if text})
 
 
 def _action(actions: Collection[str], text: str) -> str:
-    """One of these actions. Raises `BrokenRule`."""
+    """One of these actions. Raises `BrokenRule` for any other."""
     if text not in actions:
         raise BrokenRule("must be an action that an entry tells of")
     return text
@@ -79,8 +78,7 @@ async def _asked(visit: Visit) -> _Asked:
 
 
 async def show(visit: Visit) -> Reply:
-    """GET /audit: the newest entries, or those older than `before`; none where a filter cannot be
-    read."""
+    """GET /audit: the newest entries, or those older than `before`; none if a filter is faulty."""
     asked = await _asked(visit)
     before, audit = visit.sent_number("before"), visit.env.audit
     entries = []
@@ -114,7 +112,7 @@ def _named(entry: Entry) -> Iterator[Named]:
 
 
 async def export(visit: Visit) -> Reply:
-    """GET /audit/export: all that the page of the same query shows, the newest first."""
+    """GET /audit/export: all entries of the same query, the newest first."""
     asked = await _asked(visit)
     form = format_asked(visit)
     if asked.faults:

@@ -1,6 +1,6 @@
 """The authorization endpoint: signs the user in, asks for consent, sends the browser back.
 
-RFC 6749 §4.1 as RFC 9700 has it, OpenID Connect Core §3.1.2, RFC 9207.
+RFC 6749 §4.1 as updated by RFC 9700, OpenID Connect Core §3.1.2, RFC 9207.
 """
 
 from collections.abc import Sequence
@@ -74,10 +74,10 @@ def _grantable(visit: Visit, wanted: ConsentRequest) -> frozenset[str]:
 
 
 async def decide(visit: Visit) -> Reply:
-    """POST /authorize: what the user decided. The request is in the address, as it was asked.
+    """POST /authorize: the user's decision. The query holds the client's request unchanged.
 
-    Role and client may have changed since it was shown: no more is granted than what the page has
-    shown, and where it would be, the user is asked again.
+    The user's role and the client may have changed since the page was shown. Nothing is granted
+    that the page did not show; if more would be, the user is asked again.
     """
     try:
         parameters = _parameters(visit)
@@ -123,7 +123,7 @@ def _refusal(visit: Visit, asked: AuthorizationRequest, error: str, message: str
 async def _sign_in(
     visit: Visit, asked: AuthorizationRequest, parameters: Parameters, **query: str
 ) -> Reply:
-    """Sends the browser to sign in, and then back with the same request."""
+    """Redirect to sign-in, and from there back to the same request."""
     if wants_fresh_sign_in(asked):
         request = await stamped(visit.env, parameters, visit.request.now)
     else:
@@ -145,9 +145,9 @@ PAGES = (
 
 
 class AuthorizationResponder(PageResponder):
-    """Answers as pages do, and takes a client's request by POST from anywhere: it changes nothing,
-    and is asked again by GET (OpenID Connect Core §3.1.2.1). The form of the question has the
-    request in its address, so a POST without a query is no decision."""
+    """A page responder that also accepts a client's request by POST from any site: it changes
+    nothing, and redirects to the same request by GET (OpenID Connect Core §3.1.2.1). The consent
+    form has the request in its query, so a POST without a query is never a decision."""
 
     async def answer(
         self, request: Request, match: PathMatch, endpoint: Endpoint | None, id_texts: Sequence[str]
@@ -164,8 +164,8 @@ class AuthorizationResponder(PageResponder):
 
 def authorize_mount(accounts: Accounts, home: str, desk: str) -> Mount:
     """The pages of an environment's authorization server, where its own accounts sign in. `home` is
-    where those go who want nothing in particular; below `desk`, if there is such a place, are the
-    pages for those who cannot sign in."""
+    the page to open when the user asked for no other. The pages for users who cannot sign in are
+    below `desk`, if it is given."""
     env = accounts.environment
     at = urlsplit(env.addresses.auth)
     site = Site(

@@ -1,4 +1,4 @@
-"""OAuth clients, for admins: register, change, give another secret, delete."""
+"""OAuth clients, for admins: register, change, create a new secret, delete."""
 
 from collections.abc import Awaitable, Iterable
 
@@ -59,7 +59,7 @@ def _stored(client: Client) -> dict[str, str]:
 
 
 def _form(visit: Visit, title: str, client: Client | None, mine: Told | None = None) -> Reply:
-    """The form of a client; with the changes of another admin beside those that are `mine`."""
+    """The form of a client, with another admin's changes beside `mine` if they conflict."""
     stored = _stored(client) if client else {}
     return visit.page(
         "client_form.html",

@@ -1,4 +1,4 @@
-"""What a user sees of OAuth: the question whether an application may act for them."""
+"""The consent page, which asks the user whether an application may act for them."""
 
 from urllib.parse import urlsplit
 
@@ -8,7 +8,7 @@ from portico.pages.filters import in_order, named
 from portico.pages.site import Visit
 
 SHOWN = "scopes"
-"""The field with the scopes that the page has shown, space-separated."""
+"""The form field with the scopes that the page showed, space-separated."""
 
 
 def consent_page(
@@ -20,12 +20,12 @@ def consent_page(
     nothing: bool,
     meanwhile: bool = False,
 ) -> Reply:
-    """Asks the user who is signed in whether a client may have these scopes, or tells them
-    that their role allows `nothing` of what it asks for; `meanwhile`, once more (409), since it
-    would get more than what they allowed.
+    """Ask the signed-in user whether a client may have these scopes. With `nothing`, the page says
+    that their role allows none of them; with `meanwhile`, it asks again (409), since the client
+    would get more than the user allowed.
 
-    The form goes to where it came from, with `csrf`, `SHOWN` and `decision`: `allow` or `deny`.
-    Whoever wants another account signs out, and comes back there.
+    The form is sent to the same address, with `csrf`, `SHOWN` and `decision` (`allow` or `deny`).
+    A user who wants to use another account signs out and returns here.
     """
     name = named(client.name, client.id)
     return visit.page(
@@ -35,7 +35,7 @@ def consent_page(
         nothing=nothing,
         meanwhile=meanwhile,
         shown=SHOWN,
-        # The client may send its user on to another host, of which nobody knows here.
+        # The client may redirect on to another host, which is not known here.
         leads_anywhere=True,
         client=client,
         destination=urlsplit(redirect_uri).netloc or f"{urlsplit(redirect_uri).scheme}:",
@@ -45,7 +45,7 @@ def consent_page(
 
 
 def refusal_page(visit: Visit, error: str, message: str) -> Reply:
-    """Tells the user that a client asks for what it may not (400); nothing is sent to it."""
+    """Tell the user that the client's request is invalid (400); nothing is sent to the client."""
     return visit.page(
         "oauth_error.html", "Authorization failed", status=400, error=error, message=message
     )

@@ -16,7 +16,7 @@ _KINDS = {"session": "Session", "login": "Login token"}
 
 
 class Device(NamedTuple):
-    """One place: what it was signed in by, "session" or "login", and the id of that. Times are
+    """One signed-in device: `by` is "session" or "login", and `id` is the id of that row. Times are
     epoch milliseconds."""
 
     by: str
@@ -32,7 +32,7 @@ class Device(NamedTuple):
 async def devices_of(
     env: Environment, user_id: int, now: int, *, session_id: int = 0, page: int = 1
 ) -> Page[Device]:
-    """A page of an account's, the one with the session that looks first, then the last seen."""
+    """A page of an account's devices, this session's first, then the most recently seen."""
     found = await env.devices.page(
         user_id, now, session_id=session_id, offset=offset_of(page), limit=PER_PAGE
     )

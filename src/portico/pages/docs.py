@@ -1,5 +1,5 @@
-"""What a reader needs: the OpenAPI documents of every mounted version and of the authorization
-server beside it, and pages made of both."""
+"""The OpenAPI documents of every mounted version and of the authorization server, and the
+reference, which is made of them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
@@ -36,8 +36,8 @@ def docs_mounts(
     plans: Mapping[str, Plan],
     responder: Responder,
 ) -> Iterator[Mount]:
-    """For a mount of the API: its `openapi.json`, `docs` with a page below it for each operation,
-    what these need, and the `openapi.json` of the authorization server, unless the version is
+    """The documentation of an API mount: its `openapi.json`, `docs` with a page for each operation
+    and their assets, and the authorization server's `openapi.json` unless the version is
     superseded.
 
     `beside` are the mounts of the same API in all environments, the live one first; `auth_routes`
@@ -45,7 +45,7 @@ def docs_mounts(
     """
     env = mount.environment
     addresses = env.addresses
-    # What is superseded is described, and not tried.
+    # A superseded version is documented, but cannot be tried.
     trying = "" if mount.extra_headers else (env.mirror or env).addresses.dashboard + PATH
     own = Part(addresses.base, mount.routes)
     auth = Part(addresses.auth, () if mount.extra_headers else auth_routes)
@@ -84,7 +84,7 @@ def docs_mounts(
 def _operations_mount(
     mount: Mount, names: Sequence[str], reference: Callable[[], Reference]
 ) -> Mount:
-    """The pages of these names, below the first."""
+    """The pages of these names, below the reference's first page."""
 
     def page(name: str) -> AnyRoute:
         return file_route(name, lambda: _shown(reference().page(name)))
@@ -103,8 +103,7 @@ def _operations_mount(
 
 
 class _ReferenceResponder:
-    """The way of what is below the reference's first page: that of files, but what is not there is
-    told by a page, to anyone."""
+    """Answers below the reference's first page as for files, but an unknown path gets a page."""
 
     def __init__(self, files: Responder, nowhere: Callable[[], str]) -> None:
         self._files = files
@@ -134,7 +133,7 @@ def _json_route(make: Callable[[], dict[str, object]]) -> AnyRoute:
 def trying_in(
     accounts: Accounts, mount: Mount, plans: Mapping[str, Plan], inside: Inside
 ) -> Trying:
-    """Where the operations of a mount of the API are tried, whose `accounts` are its own."""
+    """The pages that try out an API mount's operations; `accounts` are its environment's."""
     addresses = accounts.environment.addresses
 
     def described() -> Mapping[str, Operation]:

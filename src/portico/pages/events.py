@@ -1,4 +1,4 @@
-"""What has happened, for whoever may see it: the newest first."""
+"""Events that the user may see, the newest first."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -16,14 +16,14 @@ from portico.services.events import events_after, latest_events
 
 _PER_PAGE = 15
 _SHOWN = 4_000
-"""Characters of an event's JSON that are shown: a product may have hundreds of thousands."""
+"""The most characters of an event's JSON to show: a product's may have hundreds of thousands."""
 
 _COUNTS = ("inserted", "updated", "users", "products")
 
 
 class Line(NamedTuple):
-    """An event as a line: `name` is that of the resource, or what bulk work counted; `page` that of
-    the resource, empty where it has none."""
+    """An event as a line of a list. `name` is the resource's name, or the counts of a bulk change;
+    `page` is the path of the resource's page, empty if it has none."""
 
     id: int
     type: str
@@ -35,7 +35,7 @@ class Line(NamedTuple):
 
 
 class _Walked(NamedTuple):
-    """The events of a page, and whether others stand before and after them."""
+    """The events of a page, and whether there are newer and older ones."""
 
     rows: Sequence[StoredEvent] = ()
     newer: bool = False
@@ -43,7 +43,7 @@ class _Walked(NamedTuple):
 
 
 async def lines(visit: Visit, events: Iterable[StoredEvent]) -> list[Line]:
-    """Events as lines, their JSON to be read by people."""
+    """Events as lines, with their JSON formatted."""
     told = [(event, msgspec.json.decode(event.data)) for event in events]
     pages = await pages_of(visit, (_named(event, data) for event, data in told))
     return [_line(event, data, pages.get(_named(event, data), "")) for event, data in told]
@@ -66,14 +66,14 @@ def _line(event: StoredEvent, data: dict[str, Any], page: str) -> Line:
 
 
 def visible(caller: Principal) -> Sequence[str] | None:
-    """The types of events that a caller may see, which are some for every role; None for all."""
+    """The event types that a caller may see, at least some for every role; None for all."""
     covered = covered_by(caller.scopes)
     return None if covered == EVENT_TYPES else covered
 
 
 async def show(visit: Visit) -> Reply:
-    """GET /events: the newest, those older than `before` or those that came after `after`; none of
-    a type that is not offered."""
+    """GET /events: the newest, or those older than `before` or newer than `after`; none for a type
+    that is not offered."""
     types = visible(visit.request.caller)
     groups = by_noun(EVENT_TYPES if types is None else types)
     chosen = visit.sent("type")

@@ -1,4 +1,4 @@
-"""How an operation is called: by curl, and by the clients, whose lines stand in `snippets`."""
+"""Examples of calling an operation, with curl and with the clients; those are in `snippets`."""
 
 import json
 import re
@@ -24,7 +24,7 @@ _TYPESCRIPT_IMPORT = re.compile(r"^(import \{ )(.+)( \} from .+)$", re.MULTILINE
 
 
 class Example(NamedTuple):
-    """One way to make a call: `language` is what pages know it by, `title` its name."""
+    """An example in one language: `language` is its key on pages, `title` its name."""
 
     language: str
     title: str
@@ -32,13 +32,13 @@ class Example(NamedTuple):
 
 
 class _Snippets(NamedTuple):
-    """What a file has: operations with their parameters and lines, and its imports."""
+    """The content of a snippet file: operations with their parameters and code, and its imports."""
 
     calls: dict[str, tuple[str, str]]
     imports: list[tuple[str, list[str], str]]
 
     def importing(self, text: str) -> str:
-        """A program with the imports that it needs."""
+        """The program with the imports that it needs."""
         lines = []
         for start, names, end in self.imports:
             if used := [name for name in names if re.search(rf"\b{name}\b", text)]:
@@ -49,7 +49,7 @@ class _Snippets(NamedTuple):
 def examples(
     address: str, method: str, operation: Json, document: Json, addresses: Addresses
 ) -> Iterator[Example]:
-    """The examples of an operation; those of the clients where these make the call."""
+    """The examples of an operation; those of a client only if it has the call."""
     yield Example("curl", "curl", _curl(address, method, operation, document, addresses))
     for language, title, program in (
         ("python", "Python", _python),
@@ -65,11 +65,11 @@ def _curl(address: str, method: str, operation: Json, document: Json, addresses:
         parts.append("-N")
     if method != "GET":
         parts.append(f"-X {method}")
-    if not addresses.authority:  # whose path takes a line
+    if not addresses.authority:  # with a CA, its path fills the first line
         parts = [" ".join(parts)]
     security = operation.get("security", document["security"])
     if {} in security:
-        pass  # what it takes is in the body
+        pass  # the credentials are in the body
     elif any("bearer" in way for way in security):
         parts.append('-H "Authorization: Bearer $API_KEY"')
     elif any("oauth" in way for way in security):
@@ -145,12 +145,12 @@ def _typescript(operation: str, addresses: Addresses) -> str:
 
 
 def _auth_is_elsewhere(addresses: Addresses) -> bool:
-    """Whether the clients cannot tell where the authorization server is."""
+    """Whether the clients need `auth_url`, since it does not follow from the API's address."""
     return addresses.auth != urljoin(addresses.base, "auth")
 
 
 def _call(start: str, arguments: list[str], end: str) -> str:
-    """A call, on lines of their own where there are several arguments."""
+    """A call, with one argument per line if there are several."""
     if len(arguments) == 1:
         return f"{start}{arguments[0]}{end}"
     lines = indent("".join(f"{each},\n" for each in arguments), "  " if "{" in start else "    ")

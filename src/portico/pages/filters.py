@@ -1,4 +1,4 @@
-"""What templates write values with."""
+"""Filters of the templates, which format values."""
 
 import re
 from collections.abc import Iterable
@@ -23,12 +23,12 @@ _TOKEN = re.compile(
 )
 
 _BLANK = "\u115f\u1160\u2800\u3164\uffa0"
-"""Letters and symbols that show nothing."""
+"""Letters and symbols that are invisible."""
 
 
 def named(name: str, row_id: int) -> str:
-    """A name that somebody chose, as it stands among other words: it turns none of them round, and
-    where nothing of it shows, its id does."""
+    """A user-chosen name within other text. It cannot change the direction of the text around it,
+    and a name of invisible characters is replaced by the id."""
     shown = unturned(name)
     if any(category(one)[0] in "LNPS" and one not in _BLANK for one in shown):
         return shown
@@ -36,13 +36,13 @@ def named(name: str, row_id: int) -> str:
 
 
 def email(address: str) -> Markup:
-    """An e-mail, which breaks before its @ where a line has no room for all of it."""
+    """An e-mail address that may break only before its @."""
     name, sign, host = address.rpartition("@")
     return Markup("{}<wbr>{}{}").format(name, sign, host)
 
 
 def prose(text: str) -> Markup:
-    """Markdown, as far as the guide and the declarations use it: paragraphs and code."""
+    """Render Markdown as far as the guide and the declarations use it: paragraphs and code."""
     parts = []
     for block in re.split(r"\n{2,}", text.strip()):
         if block.startswith("```"):
@@ -54,13 +54,13 @@ def prose(text: str) -> Markup:
 
 
 def inline(text: str) -> Markup:
-    """A paragraph's text, with its code."""
+    """Render the text of a paragraph with its code."""
     marked = re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text)))
     return Markup(marked)  # noqa: S704 - escaped above
 
 
 def coloured(text: str) -> Markup:
-    """JSON text with its tokens marked for the style sheet."""
+    """Mark the tokens of JSON text for the style sheet."""
     parts, end = [], 0
     for token in _TOKEN.finditer(text):
         parts.append(escape(text[end : token.start()]))
@@ -91,8 +91,8 @@ def when(at: int) -> Markup:
 
 
 def ago(at: int, now: int) -> Markup:
-    """How long ago a time is, in the largest unit that it fills; a date after 30 days, and where it
-    is ahead of the clock."""
+    """How long ago a time was, in the largest unit that fits; the date after 30 days, or for a time
+    in the future."""
     if at > now + AHEAD:
         return _time(at, day(at))
     seconds = max(now - at, 0) // SECOND
@@ -113,12 +113,12 @@ def second(at: int) -> Markup:
 
 
 def status_words(status: int) -> str:
-    """A status of HTTP with its name: 404 Not Found."""
+    """An HTTP status with its name: 404 Not Found."""
     return f"{status} {HTTPStatus(status).phrase}" if status else "Other"
 
 
 def status_colour(status: int) -> str:
-    """The colour of a status: of what was answered, of what failed, of what was refused."""
+    """The colour of an HTTP status: answered, failed, or refused by a rate limit."""
     if status == REFUSED:
         return "warn"
     return "bad" if status >= 400 else "good"
@@ -141,7 +141,7 @@ def scope_words(scope: str) -> str:
 
 
 def in_order(scopes: Iterable[str]) -> list[str]:
-    """Scopes as people read them, the harmless ones first."""
+    """Scopes in reading order, the harmless ones first."""
     return sorted(scopes, key=list(_SCOPES).index)
 
 
@@ -179,14 +179,14 @@ _DEEDS = {"asked": "asked for"}
 
 
 def code_words(code: str) -> str:
-    """What an event's type, or an action of the audit log, says: Product updated."""
+    """An event type or an audit log action in words: Product updated."""
     noun, _, deed = code.partition(".")
     words = f"{_NOUNS.get(noun, noun.capitalize())} {_DEEDS.get(deed, deed)}"
     return words.replace("_", " ").strip()
 
 
 def facts(details: str) -> list[tuple[str, str]]:
-    """The members of the audit log's JSON object, as names and values to read."""
+    """The members of an audit entry's details (JSON), as readable names and values."""
     members = msgspec.json.decode(details)
     return [(name.replace("_", " "), _told(value)) for name, value in members.items()]
 

@@ -1,4 +1,4 @@
-"""The templates, and what they may use."""
+"""The templates with their filters and globals."""
 
 from functools import cache
 from pathlib import Path
@@ -12,8 +12,7 @@ from portico.pages.files import asset_path, content
 
 
 def _mark() -> Markup:
-    """The icon as a part of a page: an image would be one more request, and all that has loaded
-    would wait until it is drawn."""
+    """The icon as inline SVG: an image would be one more request that delays the first paint."""
     drawn = content("icon.svg").decode()
     return Markup(drawn.replace("<svg ", '<svg aria-hidden="true" ', 1))  # noqa: S704 - our own
 
@@ -58,5 +57,5 @@ def _environment() -> Environment:
 
 
 def template(name: str) -> Template:
-    """The template of this file name; its values are escaped, and a missing one is an error."""
+    """The template with this file name. It escapes values; a missing one is an error."""
     return _environment().get_template(name)

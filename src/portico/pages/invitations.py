@@ -1,4 +1,4 @@
-"""Invitations, for admins: make, renew, take back."""
+"""Invitations, for admins: create, renew, revoke."""
 
 from collections.abc import Awaitable, Callable
 
@@ -39,7 +39,7 @@ async def show(visit: Visit) -> Reply:
 
 
 def _list(visit: Visit) -> str:
-    """The path of the page of the list that somebody came from."""
+    """The path of the list's page that the user came from."""
     query = list_of(visit, _FILTERS).get("list")
     return f"/users/invitations?{query}" if query else "/users/invitations"
 
@@ -68,7 +68,7 @@ async def make(visit: Visit) -> Reply:
 
 
 async def _made(visit: Visit, make: Callable[[By], Awaitable[Made]]) -> Reply:
-    """The link goes by mail; where there is no mail server, the admin hands it over."""
+    """Send the link by mail; without a mail server, show it to the admin, who passes it on."""
     if visit.env.has_mail_server:
         return await sent_once(
             visit,

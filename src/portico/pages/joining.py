@@ -1,4 +1,4 @@
-"""How people get an account: by an invitation, or by signing up."""
+"""Getting an account, by an invitation or by signing up."""
 
 from portico.domain import users
 from portico.domain.errors import BrokenRule, Invalid, NotFound
@@ -11,7 +11,7 @@ from portico.services.sign_up import ask_sign_up
 
 
 def _language(visit: Visit) -> str:
-    """The language tag that the browser names first; English where it names none."""
+    """The browser's preferred language tag; English if it names none."""
     languages = visit.request.header("accept-language") or ""
     try:
         return users.language(languages.partition(",")[0].partition(";")[0].strip())
@@ -20,7 +20,7 @@ def _language(visit: Visit) -> str:
 
 
 async def show_invitation(visit: Visit) -> Reply:
-    """GET /invitation. It uses nothing up: programs that look through mail follow links."""
+    """GET /invitation. It does not use up the link: mail scanners open links too."""
     token = visit.sent("token")
     try:
         invitation = await find(visit.env, token)
@@ -63,7 +63,7 @@ async def show_sign_up(visit: Visit) -> Reply:
 
 
 async def sign_up(visit: Visit) -> Reply:
-    """POST /sign-up: one answer, whoever it is."""
+    """POST /sign-up. The answer does not tell whether there is an account."""
     address = visit.form.read("email", lambda text: users.email(text.strip()))
     visit.form.check()
     await ask_sign_up(visit.env, address, visit.request.by, _language(visit))

@@ -1,4 +1,4 @@
-"""API keys: list, create, rotate, revoke; those of everybody for admins."""
+"""API keys: list, create, rotate, revoke. Admins see those of all users too."""
 
 from typing import NamedTuple
 
@@ -37,7 +37,7 @@ _UNUSED = {
 
 
 class Shown(NamedTuple):
-    """A key as a row of the list."""
+    """A key as a row of a list."""
 
     id: int
     name: str
@@ -82,14 +82,14 @@ def shown(key: ApiKey, now: int) -> Shown:
 
 
 def _bounds(key: ApiKey) -> str:
-    """What makes a key narrow, in words; empty where nothing does."""
+    """The restrictions of a key, in words; empty if it has none."""
     scopes = ", ".join(in_order(key.scopes)) if key.scopes else ""
     networks = f"from {', '.join(key.networks)}" if key.networks else ""
     return "; ".join(filter(None, (scopes, networks)))
 
 
 def _expiries(visit: Visit) -> list[tuple[str, str]]:
-    """When a key may expire: how long from now, and in words."""
+    """The choices of a key's lifetime, and their words."""
     most = visit.env.max_key_days
     if most is None:
         return [*((f"{days}d", words) for days, words in _EXPIRIES.items()), ("never", "Never")]
@@ -104,12 +104,12 @@ def _scopes(visit: Visit) -> list[tuple[str, str, str]]:
 
 
 def _types(visit: Visit) -> list[tuple[KeyType, str, str]]:
-    """The types of keys that belong to the environment that is shown."""
+    """The key types of the environment that is shown."""
     return [(name, *_TYPES[name]) for name in KEY_TYPES if name not in visit.env.foreign]
 
 
 async def show(visit: Visit) -> Reply:
-    """GET /keys: the newest first, those that have ended last."""
+    """GET /keys: the newest first, expired and revoked ones last."""
     owner, now = await visit.owner(), visit.request.now
 
     async def on(page: int) -> Page[ApiKey]:
@@ -146,7 +146,7 @@ def _wanted(visit: Visit) -> NewKey:
         expires_at=now + parse_duration(expiry) if expiry and expiry != "never" else None,
     )
     role, most = visit.user.role, env.max_key_days
-    # The change judges it again. Here it is told together with what the form found.
+    # The change checks it too. Here it is reported together with the form's other faults.
     agreed(new, Bounds(role=role, elsewhere=env.foreign, now=now, most_days=most))
     form.check()
     return new
@@ -177,7 +177,7 @@ def _page(
 
 
 async def _own(visit: Visit) -> ApiKey:
-    """The key that the form or the address names. Raises `NotFound` for another user's."""
+    """The key that the form or the query names. Raises `NotFound` for another user's."""
     key = await visit.env.api_keys.get(visit.sent_id())
     owner = await visit.owner()
     if key is None or owner is None or key.user_id != owner.id:
@@ -241,7 +241,7 @@ async def revoke(visit: Visit) -> Reply:
 
 
 def _unused_since(visit: Visit) -> int | None:
-    """Since when the keys that are looked for were not used; None where that does not matter."""
+    """The time since which the wanted keys were not used; None for any."""
     if visit.sent("unused") not in _UNUSED:
         return None
     _, days = _UNUSED[visit.sent("unused")]
@@ -249,8 +249,8 @@ def _unused_since(visit: Visit) -> int | None:
 
 
 async def show_all(visit: Visit) -> Reply:
-    """GET /keys/all: everybody's, for admins; with an `id`, that one. A page after the last is the
-    last."""
+    """GET /keys/all: all users' keys, for admins, or only that with `id`. A page number beyond the
+    last gives the last page."""
     search, key_id = visit.sent("search").strip()[:_MAX_SEARCH], visit.sent_number("id")
 
     async def on(page: int) -> Page[OwnedKey]:
@@ -278,7 +278,7 @@ async def show_all(visit: Visit) -> Reply:
 
 
 async def _any(visit: Visit) -> ApiKey:
-    """The key that the form or the address names, whosever it is. Raises `NotFound`."""
+    """The key that the form or the query names, of any user. Raises `NotFound`."""
     key = await visit.env.api_keys.get(visit.sent_id())
     if key is None:
         raise NotFound("There is no key with this ID.")

@@ -1,4 +1,4 @@
-"""What is done to products with one button: to one, or to several of a list at once."""
+"""Changes made with one button, to one product or to several of a list."""
 
 from typing import NamedTuple
 from urllib.parse import urlencode
@@ -25,11 +25,11 @@ from portico.services.products import change_product, delete_product
 DELETE = "delete"
 
 MOST_NAMED = 5
-"""Of several products so many are named where somebody is asked whether they mean them."""
+"""How many products the confirmation names."""
 
 
 async def _carry_out(visit: Visit, product_id: int, verb: Verb | None) -> None:
-    """Changes the status of a product, or deletes it where no verb is given."""
+    """Change the status of a product, or delete it if no verb is given."""
     by = await visit.by()
     if verb is None:
         await delete_product(visit.env, product_id, lambda _product: None, by)
@@ -75,7 +75,7 @@ async def delete(visit: Visit) -> Reply:
 
 
 class _Chosen(NamedTuple):
-    """What is to be done to which products, and the list that they are chosen from."""
+    """The action, the selected products, and the list that they were selected from."""
 
     verb: Verb | None
     words: str
@@ -85,7 +85,7 @@ class _Chosen(NamedTuple):
 
 
 def _chosen(visit: Visit) -> _Chosen:
-    """Raises `Unreadable` for no choice, or more than a page of a list has."""
+    """The selection. Raises `Unreadable` if it is empty, or larger than a page of a list."""
     name = visit.sent("do")
     verb = VERBS.get(name)
     if verb is None and name != DELETE:
@@ -108,7 +108,7 @@ def _consequences(verb: Verb | None, count: int) -> list[str]:
 
 
 async def _names(visit: Visit, ids: list[int]) -> str:
-    """The first of these products by their names, and how many more there are."""
+    """The names of the first products, and how many more there are."""
     first = ids[:MOST_NAMED]
     found = await visit.env.products.several(first)
     names = [
@@ -139,7 +139,7 @@ async def ask_several(visit: Visit) -> Reply:
 
 
 class _Outcome(NamedTuple):
-    """What became of one of several products: `why` nothing did, empty where it is done."""
+    """The outcome for one of several products; `why` says why it failed, empty if it did not."""
 
     id: int
     name: str
@@ -164,7 +164,7 @@ def _reason(error: PorticoError) -> str:
 
 
 async def change_several(visit: Visit) -> Reply:
-    """POST /products/several: each by itself. What cannot be done is told, the rest is done."""
+    """POST /products/several: each product by itself. Failures are reported; the rest is done."""
     chosen = _chosen(visit)
     outcomes = [await _outcome(visit, product_id, chosen.verb) for product_id in chosen.ids]
     done = sum(not one.why for one in outcomes)

@@ -1,4 +1,4 @@
-"""What a list shows, as a file."""
+"""The list of products as a file."""
 
 from collections.abc import AsyncGenerator
 
@@ -13,7 +13,7 @@ from portico.pages.site import PageRoute, Visit
 
 
 async def export(visit: Visit) -> Reply:
-    """GET /products/export: all that the list of the same query shows, oldest first."""
+    """GET /products/export: all products of the same query, the oldest first."""
     asked = asked_of(visit)
     form = format_asked(visit)
     if asked.faults:

@@ -40,7 +40,7 @@ def _whole(text: str) -> int:
 
 
 def _values(form: Form) -> dict[str, Any]:
-    """The values that create and change share. A row that is empty is none."""
+    """The values that creating and changing share. Empty rows are ignored."""
     return {
         "name": form.read("name", products.name),
         "category": form.read("category", products.category),
@@ -82,8 +82,8 @@ def _rows_of(form: Form, kind: str, *parts: str) -> list[list[str]]:
 
 
 def _rows(visit: Visit, kind: str, stored: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """What the rows of a kind show where the form does not say: what is stored, with one more, or
-    as many as were sent, with one more where that was asked for."""
+    """The rows of a kind to show: the stored ones and an empty one, or as many as were sent, and
+    one more if a row was to be added."""
     sent = sum(
         visit.form.has(f"{kind}_{n}_{_FIRST_FIELD[kind]}") for n in range(1, _MOST[kind] + 1)
     )
@@ -141,12 +141,12 @@ async def create(visit: Visit) -> Reply:
 
 
 def _tag(product: Product) -> str:
-    """The entity tag that the API gives this version of a product."""
+    """The product's entity tag, as in the API."""
     return entity_tag(encode(Single(product_body(product))))
 
 
 async def show_edit(visit: Visit) -> Reply:
-    """GET /products/{id}/edit. A form that is refused keeps the version that it began with."""
+    """GET /products/{id}/edit. A refused form keeps the version that it started from."""
     try:
         product = await product_of(visit, visit.request.resource_id)
     except NotFound:
@@ -188,7 +188,7 @@ def _stored(product: Product, names: Iterable[str]) -> dict[str, str]:
 
 
 def _texts(product: Product) -> dict[str, list[str]]:
-    """The texts of a product that may be of several lines, by the names of their fields."""
+    """The texts of a product that may have several lines, by field name."""
     return {
         "name": [product.name],
         "category": [product.category],
@@ -199,7 +199,7 @@ def _texts(product: Product) -> dict[str, list[str]]:
 
 
 def _told(values: dict[str, Any]) -> dict[str, str]:
-    """Values as people compare them, by the names of their fields."""
+    """Values as the page compares them, by field name."""
     return {
         "Name": values["name"],
         "Category": values["category"],
@@ -212,7 +212,7 @@ def _told(values: dict[str, Any]) -> dict[str, str]:
 
 
 async def _meanwhile(visit: Visit, product: Product, mine: dict[str, Any]) -> Reply:
-    """The form again, with what is stored by now beside it: sent once more, it is saved on top."""
+    """The form again, beside the values stored meanwhile. Sent once more, it overwrites them."""
     return await _page(
         visit,
         "Edit product",
@@ -225,7 +225,7 @@ async def _meanwhile(visit: Visit, product: Product, mine: dict[str, Any]) -> Re
 
 
 async def _gone(visit: Visit) -> Reply:
-    """The form of a new product, with what was typed for one that is not there any more."""
+    """The form of a new product, filled in with the values for one that was deleted meanwhile."""
     visit.form.refused = _GONE
     hidden = {ONCE: fresh_key(visit)}
     return await _page(visit, "New product", None, status=404, hidden=hidden)

@@ -1,4 +1,4 @@
-"""Products from a file: sent, checked, and then stored."""
+"""Imports of products: upload a file, check it, then store it."""
 
 from portico.contract.faulty_rows import report
 from portico.domain.errors import Invalid, NotFound, PayloadTooLarge, Unreadable
@@ -8,12 +8,12 @@ from portico.pages.site import PageRoute, Visit
 from portico.services.uploads import begin_storing, discard, is_behind, is_lost, take_in
 
 _SHOWN = 20
-"""Faulty rows that the page shows; the file to download has more."""
+"""The most faulty rows that the page shows; the downloadable file has more."""
 
 
 async def show_form(visit: Visit) -> Reply:
     """GET /products/import."""
-    # As many again as may wait may be lost with their host.
+    # Twice as many as may wait: the others may have been lost with their host.
     latest = await visit.env.uploads.latest(visit.user.id, 2 * MAX_WAITING)
     most = MAX_BYTES >> 20
     return visit.page("import.html", "Import products", uploads=latest, most=most)
@@ -46,7 +46,7 @@ async def _upload(visit: Visit) -> Upload:
 
 
 async def show(visit: Visit) -> Reply:
-    """GET /products/import/{id}: how far it is, or what came of it."""
+    """GET /products/import/{id}: the progress or the outcome."""
     upload = await _upload(visit)
     env = visit.env
     return visit.page(
@@ -71,7 +71,7 @@ async def go_on(visit: Visit) -> Reply:
 
 
 async def download_faults(visit: Visit) -> Reply:
-    """GET /products/import/{id}/faults: the faulty rows as a table."""
+    """GET /products/import/{id}/faults: the faulty rows as CSV."""
     upload = await _upload(visit)
     return Reply(
         200,

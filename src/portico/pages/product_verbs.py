@@ -1,4 +1,4 @@
-"""The changes of status that pages offer, by the words of their buttons."""
+"""The status changes that pages offer as buttons."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -8,8 +8,8 @@ from portico.domain.products import STATUSES, Product, next_statuses
 
 
 class Verb(NamedTuple):
-    """A change of status: what its button says, what has happened then, and what follows of it,
-    for one product and for several."""
+    """A status change: its button, its notice and its consequence, for one product and for
+    several."""
 
     name: str
     words: str
@@ -34,7 +34,7 @@ VERBS = {verb.name: verb for verb in (PUBLISH, ACTIVATE, ARCHIVE)}
 
 
 def _verb(old: str, new: str) -> Verb:
-    """What the change from one status to another is called."""
+    """The name of the change from one status to another."""
     if new == "archived":
         return ARCHIVE
     return PUBLISH if old == "draft" else ACTIVATE
@@ -47,12 +47,12 @@ _FROM = {
 
 
 def verbs_for(status: str) -> list[Verb]:
-    """The changes of status that a product of this one allows."""
+    """The status changes that a product with this status allows."""
     return [verb for verb in VERBS.values() if status in _FROM[verb]]
 
 
 def check_of(verb: Verb) -> Callable[[Product], None]:
-    """Refuses another change than the button says: a product may have moved on meanwhile."""
+    """A check that raises `Conflict` if the status, changed meanwhile, allows no such change."""
 
     def check(product: Product) -> None:
         if product.status != verb.status and product.status not in _FROM[verb]:

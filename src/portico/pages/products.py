@@ -1,4 +1,4 @@
-"""The catalogue: its list, and one product with what may be done to it."""
+"""The catalogue: the list of products, and a product with its actions."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -23,10 +23,10 @@ from portico.storage.listing import Beginning, Page
 from portico.storage.products import ProductFilter
 
 COUNTING = "counting"
-"""What asks for the total of what was found while one typed."""
+"""The id of the element that asks for the total of a search while the user types."""
 
 MAX_CATEGORIES = 200
-"""How many of them a field offers; others can be typed."""
+"""How many categories a field suggests; others can be typed."""
 
 _MAX_SEARCH = 200
 _STOCK = {"yes": True, "no": False}
@@ -34,8 +34,7 @@ FILTERS = ("search", "status", "category", "min_price", "max_price", "stock", "p
 
 
 class Asked(NamedTuple):
-    """What a list is asked for: its filter, the words, what the fields show, and what is wrong
-    with some of them."""
+    """A query of the list: its filter, the search, what the fields show, and their faults."""
 
     chosen: ProductFilter
     search: str
@@ -43,13 +42,13 @@ class Asked(NamedTuple):
     faults: Mapping[str, str]
 
     def query(self, page: int) -> str:
-        """The address of a page of the same list, from its `?` on."""
+        """The query string of a page of the same list."""
         shown = {name: text for name, text in self.shown.items() if text}
         return urlencode(shown | ({"page": page} if page > 1 else {}))
 
 
 def asked_of(visit: Visit) -> Asked:
-    """What the address asks for."""
+    """The query of the address."""
     shown = {name: visit.sent(name).strip() for name in FILTERS if name != "page"}
     shown["search"] = shown["search"][:_MAX_SEARCH]
     shown["status"] = shown["status"] if shown["status"] in STATUSES else ""
@@ -81,8 +80,8 @@ async def _page(visit: Visit, asked: Asked, number: int) -> Page[Product]:
 
 
 async def _found(visit: Visit, asked: Asked) -> tuple[int, Beginning[Product]]:
-    """A page's number, and what stands on it: nothing where a filter cannot be read. What is
-    searched while one types is not counted: the page asks for the total by itself."""
+    """A page's number and its products, none if a filter is faulty. A search while the user types
+    is not counted: the page then asks for the total itself."""
     if asked.faults:
         return 1, Beginning([], 0)
     number = max(visit.sent_number("page") or 1, 1)
@@ -98,7 +97,7 @@ async def _found(visit: Visit, asked: Asked) -> tuple[int, Beginning[Product]]:
 
 
 async def show_all(visit: Visit) -> Reply:
-    """GET /products: the newest first, or the most relevant; a page after the last is the last."""
+    """GET /products: the newest first, or by relevance. A page beyond the last gives the last."""
     asked = asked_of(visit)
     number, found = await _found(visit, asked)
     return visit.page(
@@ -122,7 +121,7 @@ async def show_all(visit: Visit) -> Reply:
 
 
 def may_change(visit: Visit) -> bool:
-    """Whether whoever looks may change products."""
+    """Whether the user may change products."""
     return "write:products" in visit.request.caller.scopes
 
 

@@ -1,4 +1,4 @@
-"""The account itself: name, preferences, e-mail, password."""
+"""The profile of the account: name, preferences, e-mail, password."""
 
 from functools import partial
 from typing import Any
@@ -46,7 +46,7 @@ def _stored(user: User) -> Told:
 
 
 def _page(visit: Visit, user: User, mine: Told | None = None) -> Reply:
-    """The profile; with what was changed elsewhere beside what is `mine`."""
+    """The profile, with changes made elsewhere beside `mine` if they conflict."""
     stored = _stored(user)
     return visit.page(
         "profile.html",
@@ -67,7 +67,7 @@ async def change(visit: Visit) -> Reply:
     """POST /profile."""
     form = visit.form
     wanted = form.several("mails", users.MAILS)
-    # Where all are off, no kind is remembered as muted: the API's one switch brings them all back.
+    # If all are off, no kind is stored as muted, so that the API's one switch turns all on again.
     muted = [mail for mail in users.MAILS if mail not in wanted] if wanted else []
     values: dict[str, Any] = {
         "name": form.read("name", users.name),

@@ -1,4 +1,4 @@
-"""Signing in by another provider, and which ones an account is linked to."""
+"""Signing in with an identity provider, and linking accounts to providers."""
 
 from functools import partial
 
@@ -65,7 +65,7 @@ async def _leave(
         )
     except Unavailable as error:
         return _refused(visit, error, target)
-    # A redirect would be one of a form, which our policy keeps to this host.
+    # Not a redirect: after a form, our policy allows redirects to this host only.
     reply = visit.page(
         "leave.html", f"Continue to {provider.label}", address=gone.address, to=provider.label
     )
@@ -74,7 +74,7 @@ async def _leave(
 
 
 async def come_back(provider: Provider, visit: Visit) -> Reply:
-    """GET /sign-in/back/NAME: where the provider sends the browser."""
+    """GET /sign-in/back/NAME: the redirect URI of a provider."""
     if visit.cookie_kept_back:
         raise AuthenticationRequired("Whether somebody is signed in will be seen.")
     env, by = visit.site.accounts.environment, visit.request.by
@@ -116,7 +116,7 @@ def _refused(visit: Visit, error: PorticoError, target: str) -> Reply:
     reply = visit.page(
         "provider_refused.html",
         "Sign-in failed",
-        # 401 would ask for a header that no browser can send.
+        # 401 would ask for a header that no browser sends here.
         status=403 if shown.status == 401 else shown.status,
         message=error.message,
         next=target,
@@ -127,13 +127,13 @@ def _refused(visit: Visit, error: PorticoError, target: str) -> Reply:
 
 
 def _back(visit: Visit, provider: Provider) -> str:
-    """Where the provider sends the browser: an address of each provider's own, so that none is
-    taken for another (RFC 9700 §4.4)."""
+    """The redirect URI of a provider. Each has its own, which prevents mix-up attacks (RFC 9700
+    §4.4)."""
     return f"{visit.site.origin}{visit.site.sign_in}/sign-in/back/{provider.name}"
 
 
 async def _own(visit: Visit) -> ProviderLink:
-    """The link that the form or the address names. Raises `NotFound`."""
+    """The link that the form or the query names. Raises `NotFound`."""
     links = await visit.env.providers.links_of(visit.user.id)
     found = next((one for one in links if one.id == visit.sent_id()), None)
     if found is None:
@@ -163,13 +163,13 @@ async def remove_link(visit: Visit) -> Reply:
 
 
 async def linked(visit: Visit) -> list[tuple[ProviderLink, str]]:
-    """An account's links, each with what its provider is called."""
+    """An account's links, each with the label of its provider."""
     links = await visit.env.providers.links_of(visit.user.id)
     return [(one, label_of(visit.env, one) or one.issuer) for one in links]
 
 
 def provider_pages(env: Environment) -> tuple[PageRoute, ...]:
-    """The ways to the providers of an environment's accounts, and back."""
+    """The pages that lead to the providers of an environment and back."""
     return tuple(
         page
         for name, provider in env.sign_in_by.items()

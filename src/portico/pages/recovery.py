@@ -1,4 +1,4 @@
-"""What people do who cannot sign in, and where the links in mails lead."""
+"""Pages for users who cannot sign in, and those that mailed links open."""
 
 from portico.domain.errors import Invalid
 from portico.domain.users import email, password
@@ -26,7 +26,7 @@ async def show_forgot(visit: Visit) -> Reply:
 
 
 async def forgot(visit: Visit) -> Reply:
-    """POST /forgot: one answer, whoever it is."""
+    """POST /forgot. The answer does not tell whether there is an account."""
     address = visit.form.read("email", lambda text: email(text.strip()))
     visit.form.check()
     await ask_reset(visit.env, address, visit.request.by)
@@ -34,7 +34,7 @@ async def forgot(visit: Visit) -> Reply:
 
 
 def sent_title(visit: Visit) -> str:
-    """What comes after a link was asked for: the mail, or, where none is sent, whoever has it."""
+    """The title of the page after a link was requested: check your mail, or ask for the link."""
     return "Check your e-mail" if visit.env.has_mail_server else "Ask the server operator"
 
 
@@ -44,12 +44,12 @@ async def show_sent(visit: Visit) -> Reply:
 
 
 async def _of_link(visit: Visit, template_name: str, title: str, link: Link) -> Reply:
-    """The page that a link of this kind leads to. It uses nothing up: programs that look through
-    mail follow links."""
+    """The page that a link of this kind opens. It does not use up the link: mail scanners open
+    links too."""
     token, address = visit.sent("token"), ""
     try:
         found = await find_link(visit.env, token, link)
-        # A link that an admin hands over was sent nowhere.
+        # A link that an admin passes on was not mailed, so it has no address.
         owner = await visit.env.users.get(found.user_id) if link is RESET else None
         address = owner.email if owner else found.email
     except Invalid as refusal:
@@ -80,7 +80,7 @@ async def reset(visit: Visit) -> Reply:
 
 
 async def show_verify(visit: Visit) -> Reply:
-    """GET /verify: asks first."""
+    """GET /verify: asks for confirmation."""
     return await _of_link(visit, "verify.html", "Verify your e-mail", VERIFY)
 
 
@@ -96,13 +96,13 @@ async def show_verified(visit: Visit) -> Reply:
 
 
 def _link_made(visit: Visit, sent: str) -> str:
-    """The notice that a link was `sent`, or lies on the server where none is sent."""
+    """The notice `sent`, or that the link is on the server if it sends no mail."""
     return sent if visit.env.has_mail_server else "link-written"
 
 
 async def send_verification(visit: Visit) -> Reply:
     """POST /profile/verification."""
-    if visit.user.email_verified_at is not None:  # in another window
+    if visit.user.email_verified_at is not None:  # verified in another window
         return visit.go("/profile", done="verified-before")
     await ask_verification(visit.env, visit.user, visit.request.by)
     return visit.go("/profile", done=_link_made(visit, "verification-sent"))
@@ -124,7 +124,7 @@ async def change_email(visit: Visit) -> Reply:
 
 
 async def show_new_email(visit: Visit) -> Reply:
-    """GET /new-email: asks first."""
+    """GET /new-email: asks for confirmation."""
     return await _of_link(visit, "new_email.html", "Confirm your new e-mail", NEW_EMAIL)
 
 
@@ -135,7 +135,7 @@ async def new_email(visit: Visit) -> Reply:
 
 
 async def show_taken(visit: Visit) -> Reply:
-    """GET /new-email/taken: no mail has shown whose the address is."""
+    """GET /new-email/taken. It names no address, since no link proves whose it is."""
     return visit.page("verified.html", "Your e-mail has changed")
 
 

@@ -1,5 +1,5 @@
-"""The reference: an OpenAPI document as a reader meets it, on a page for each operation and one
-that tells what they have in common and lists them."""
+"""The reference: an OpenAPI document as pages, one for each operation, and a first one with the
+guide and the list of operations."""
 
 import json
 import re
@@ -18,10 +18,10 @@ from portico.services.wiring import Addresses
 Json = Mapping[str, Any]
 
 DELIVERIES = "deliveries"
-"""The name of the page that tells what webhooks are sent, beside those of the operations."""
+"""The name of the page about webhook deliveries, beside those of the operations."""
 
 _FEW = 8
-"""So many values of an enumeration are listed; of more, their description must tell."""
+"""The most values of an enumeration to list; the description must cover longer ones."""
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ class Field(msgspec.Struct, frozen=True):
     rules: list[str]
     description: str
     choices: list[str]
-    """The values that it may have, where they are few."""
+    """The allowed values, if they are few."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -48,7 +48,7 @@ class Answer(msgspec.Struct, frozen=True):
 
     @property
     def succeeded(self) -> bool:
-        """Whether this is what a caller hopes for."""
+        """Whether the status is a success."""
         return self.status < "400"
 
 
@@ -68,12 +68,12 @@ class Operation(msgspec.Struct, frozen=True):
     examples: list[Example]
     body_example: str
     tryable: bool
-    """Whether readers may try it: sessions may call it, as other credentials may, and its answer
-    ends."""
+    """Whether readers may try it: sessions may call it as other credentials may, and its answer is
+    no endless stream."""
 
 
 class Deliveries(msgspec.Struct, frozen=True):
-    """What webhooks are sent: an example of each type of event, and what all have."""
+    """Webhook deliveries: an example of each event type, and the fields that all share."""
 
     headers: list[Field]
     answers: dict[str, str]
@@ -81,8 +81,7 @@ class Deliveries(msgspec.Struct, frozen=True):
 
 
 class Entry(NamedTuple):
-    """A page as others link to it, `name` being the end of its address; `path` is empty where it is
-    the caller's own."""
+    """A link to a page; `name` is the end of its address. `path` is empty on the page itself."""
 
     name: str
     method: str
@@ -91,14 +90,14 @@ class Entry(NamedTuple):
 
 
 class Edition(NamedTuple):
-    """The reference of an environment: whose it is, and the address of the API."""
+    """The reference of an environment: its name, and the address of the API."""
 
     environment: str
     address: str
 
 
 class Reference:
-    """The pages of a document."""
+    """The pages of one OpenAPI document."""
 
     def __init__(
         self,
@@ -107,8 +106,8 @@ class Reference:
         trying: str = "",
         editions: Sequence[Edition] = (),
     ) -> None:
-        """For whoever calls these `addresses`. `trying` is the address of the page on which
-        operations are tried; empty where they are not. `editions` are those of all environments,
+        """`addresses` are those that readers call. `trying` is the address of the page that tries
+        out operations; empty if there is none. `editions` are the references of all environments,
         the live one first."""
         text = document["info"]["description"].replace("\ncurl ", f"\n{addresses.curl} ")
         self._introduction, *sections = re.split(r"^## ", text, flags=re.MULTILINE)
@@ -125,11 +124,11 @@ class Reference:
         self._marked = next(own, "")
 
     def index(self) -> str:
-        """The page of what all have in common, with a line for each operation."""
+        """The first page: the guide, and a line for each operation."""
         return self._page("docs.html", None, up="", introduction=self._introduction)
 
     def page(self, name: str) -> str:
-        """The page of an operation, or that of what webhooks are sent (`DELIVERIES`)."""
+        """The page of an operation, or that of webhook deliveries (`DELIVERIES`)."""
         at = next(at for at, (_, entry) in enumerate(self._all) if entry.name == name)
         before, entry, after = [None, *(entry for _, entry in self._all), None][at : at + 3]
         shown = {"up": "../", "tag": self._all[at][0], "before": before, "after": after}
@@ -140,7 +139,7 @@ class Reference:
         return self._page("docs_operation.html", entry, **shown)
 
     def nowhere(self) -> str:
-        """The page of any address below the reference that leads nowhere."""
+        """The page for an unknown address below the reference."""
         up = f"{urlsplit(self._addresses.base).path}/"
         return self._page("docs_nowhere.html", None, up=up)
 
@@ -231,7 +230,7 @@ def _is_tryable(operation: Json, document: Json) -> bool:
 
 
 def _resolved(value: Json, document: Json) -> Json:
-    """What a reference leads to, or the value itself."""
+    """The target of a `$ref`, or the value itself."""
     if "$ref" not in value:
         return value
     found = document
@@ -278,7 +277,7 @@ def _choices(schema: Json) -> list[str]:
 
 
 def _rules(schema: Json) -> Iterator[str]:
-    """The rules of a value that its description leaves out."""
+    """The rules for a value that its schema states, in words."""
     if "enum" in schema and (choices := _choices(schema)):
         yield "one of " + ", ".join(f"`{value}`" for value in choices)
     low, high = schema.get("minimum"), schema.get("maximum")

@@ -1,4 +1,4 @@
-"""The requests that were made: by time, route, status and key, and the latest that failed."""
+"""Requests by time, route, status and key, and the latest failed ones."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,14 +14,13 @@ from portico.storage.requests import DAYS, HOURS, NamedFailure, RequestFilter, S
 
 _SPANS = {"hours": HOURS, "days": DAYS}
 _NOWHERE = "none"
-"""What stands in an address for `NOWHERE`, and for whoever has no account."""
+"""The value in an address for `NOWHERE`, and for requests without an account."""
 _NOTHING = Summary({}, [], [], [], [])
 _NONE: Sequence[NamedFailure] = ()
 
 
 class _Asked(NamedTuple):
-    """What the page is asked for: the span, and the values of the filter's fields, empty where
-    there are none."""
+    """A query of the page: the span, and the filter's values, empty if not given."""
 
     span: str
     account: str
@@ -30,14 +29,14 @@ class _Asked(NamedTuple):
     key: str
 
     def query(self, **changes: str) -> str:
-        """The address of the same page with other values, from its `?` on."""
+        """The query string of the same page with other values."""
         fields = {**self._asdict(), **changes}
         return urlencode({name: value for name, value in fields.items() if value})
 
 
 class _Line(NamedTuple):
-    """One line of a table of sums: its `value` in an address, what it is called, and the address of
-    what it leaves, or of all where it is chosen already."""
+    """One line of a table of sums: its `value` in an address, its words, and the address that
+    filters by it, or shows all again if it is the current filter."""
 
     value: str
     name: str
@@ -68,7 +67,7 @@ def _asked(visit: Visit, *, is_admin: bool) -> _Asked:
 
 
 async def _account(visit: Visit, asked: _Asked, *, is_admin: bool) -> int | None:
-    """Whose requests are shown; None where there is nobody such."""
+    """The account whose requests are shown; None if there is no such account."""
     if not is_admin:
         owner = await visit.owner()
         return owner.id if owner else None

@@ -37,7 +37,7 @@ async def show(visit: Visit) -> Reply:
 
 
 async def show_app(visit: Visit) -> Reply:
-    """GET /security/app; where there is an app already, it is among the factors."""
+    """GET /security/app. An account that has an app already is led to its factors."""
     factors = await visit.env.factors.of_user(visit.user.id)
     if factors.authenticator is not None and visit.request.method == "GET":
         return visit.go("/security")
@@ -85,7 +85,7 @@ async def keep_passkey(visit: Visit) -> Reply:
 
 
 async def _own(visit: Visit) -> Authenticator | Passkey:
-    """The factor that the form or the address names. Raises `NotFound`."""
+    """The factor that the form or the query names. Raises `NotFound`."""
     factors = await visit.env.factors.of_user(visit.user.id)
     owned = factors.passkeys if visit.sent("kind") == "passkey" else (factors.authenticator,)
     for one in owned:

@@ -29,16 +29,15 @@ from portico.services.sessions import Browser, Opened, close_session, open_sessi
 from portico.services.sign_in import Attempt, Proven, StepGone, check_password
 
 _PLAIN = re.compile(r"(?:/[A-Za-z0-9_-]+)*/?")
-"""A path that no browser reads in another way: no empty part, no dots, nothing encoded."""
+"""A path that every browser reads alike: no empty part, no dots, nothing encoded."""
 
 _FOR_ANOTHER = ("account-made", "password-reset")
-"""What is told after it was done to an account that is not the one signed in: its session would
-have ended."""
+"""Notices that are shown beside a session too: they concern another account, since the action would
+have ended the session of the signed-in one."""
 
 
 def local(site: Site, target: str) -> str:
-    """Where to go after signing in: `target` if it is a path below the site's own, else its
-    beginning."""
+    """The page to open after sign-in: `target` if it is a path of the site, else the first page."""
     path, _, query = target.partition("?")
     if not path.startswith(site.base) or not (query.isascii() and query.isprintable()):
         return site.home
@@ -70,8 +69,8 @@ async def show(visit: Visit) -> Reply:
 
 
 def _keeps_no_cookies(visit: Visit) -> bool:
-    """Whether somebody has signed in, and is back where they did so without any cookie: no link on
-    the page leads to itself."""
+    """Whether the browser keeps no cookies: the user has signed in here and is back without one. No
+    link on the page leads to itself."""
     came_from = (visit.request.header("referer") or "").partition("?")[0]
     own = f"{visit.site.origin}{visit.site.base}/sign-in"
     is_back = came_from == own and visit.request.method == "GET"
@@ -79,7 +78,7 @@ def _keeps_no_cookies(visit: Visit) -> bool:
 
 
 async def _application(visit: Visit, target: str) -> str:
-    """The name of the application that sends somebody to sign in, if one does."""
+    """The name of the OAuth client that sent the user to sign in, if one did."""
     path, _, query = target.partition("?")
     if path != f"{visit.site.base}/authorize":
         return ""
@@ -100,8 +99,8 @@ async def sign_in(visit: Visit) -> Reply:
 async def enter(
     visit: Visit, user: User, target: str, provider: str | None = None, *, again: bool = False
 ) -> Reply:
-    """Signs somebody in who has taken the first step, by a provider unless by their password, or
-    sends them to the second one. `again` as `Proven` has it."""
+    """Sign in a user who has passed the first step, by password or by a provider, or redirect to
+    the second step. For `again`, see `Proven`."""
     env, by = visit.site.accounts.environment, visit.request.by
     if await needs_second_step(env, user):
         waits = await begin_second_step(env, user, by, provider)
@@ -124,8 +123,8 @@ def _browser(visit: Visit) -> Browser:
 
 
 async def _signed_in(visit: Visit, opened: Opened, browser: Browser, reply: Reply) -> Reply:
-    """The reply, with the session and the browser's own cookie; whoever came from a provider before
-    is linked to it now."""
+    """The reply, with the cookies of the session and the browser. A user who came from a provider
+    before is now linked to it."""
     secret = PROVIDER.read(visit.request.headers)
     await link_awaited(visit.site.accounts.environment, opened.user, secret, visit.request.by)
     reply.headers.append(visit.site.accounts.cookie.set(opened.secret))
@@ -146,8 +145,8 @@ def _start_again(visit: Visit) -> Reply:
 
 
 async def show_code(visit: Visit) -> Reply:
-    """GET /sign-in/code: the second step, or, where that is wanted and there is none, how to set
-    one up."""
+    """GET /sign-in/code: the second step, or how to set up a second factor if one is required and
+    missing."""
     waits = await _waiting(visit)
     if waits is None:
         return _start_again(visit)
@@ -200,8 +199,8 @@ async def by_passkey(visit: Visit) -> Reply:
 
 
 async def sign_out(visit: Visit) -> Reply:
-    """POST /sign-out: of the session that the browser has now, also where the page is from an
-    earlier one of the same account; where it has ended, there is nothing to do."""
+    """POST /sign-out: end the browser's current session, even if the page is from an earlier one of
+    the same account. If it has ended already, there is nothing to do."""
     accounts = visit.site.accounts
     if visit.signed_in:
         if sender_of(visit.form, accounts) != visit.user.id:

@@ -1,7 +1,7 @@
-"""Trying an operation of the reference: a page that sends one request to the sandbox.
+"""Trying out an operation of the reference: a page that sends one request to the sandbox.
 
-It never reaches live: a form names an operation and fills it in, the address is the sandbox's own,
-and so is the credential, of which live knows nothing
+It never reaches live: the form names an operation and its parameters, while the address and the
+credential are the sandbox's own and mean nothing in live
 (docs/decisions/0027-trying-by-a-lent-session.md).
 """
 
@@ -39,16 +39,16 @@ _TELLING = (
     "x-ratelimit-reset",
     "x-request-id",
 )
-"""The headers of an answer that say something of the request."""
+"""The response headers that the page shows."""
 
 _MOST = 64 * 1024
-"""So many characters of an answer are shown."""
+"""The most characters of a response body to show."""
 
 _HEADER = re.compile(r"[ -~]{1,1000}")
 
 
 class Reader(NamedTuple):
-    """Whoever is signed in, and the session's cookie, if it is one of the sandbox's own."""
+    """The signed-in user, and the session's cookie if the sandbox itself knows it."""
 
     name: str
     role: str
@@ -56,7 +56,7 @@ class Reader(NamedTuple):
 
 
 class Filled(NamedTuple):
-    """An operation as a form has filled it in."""
+    """An operation with the values from the form."""
 
     method: str
     address: str
@@ -65,8 +65,8 @@ class Filled(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """What came of it; `message` is what an error says to people. `left` is how many characters at
-    the end of the body are not shown."""
+    """The response. `message` is an error's message; `left` is the number of characters at the end
+    of the body that are not shown."""
 
     method: str
     address: str
@@ -79,27 +79,27 @@ class Answered(NamedTuple):
 
 
 class Trying:
-    """The page on which operations of the sandbox's API are tried."""
+    """The page that tries out operations of the sandbox's API."""
 
     def __init__(
         self, accounts: Accounts, operations: Callable[[], Mapping[str, Operation]], inside: Inside
     ) -> None:
-        """`accounts` are the sandbox's own, `operations` those of its API by their ids; `inside`
-        makes the requests."""
+        """`accounts` are the sandbox's own, `operations` its API's by their ids. `inside` sends the
+        requests."""
         self._accounts = accounts
         self._make_operations = operations
         self._inside = inside
 
     @property
     def pages(self) -> tuple[PageRoute, ...]:
-        """The page and its form, open to anyone: strangers are told where to sign in."""
+        """The page and its form, open to anyone: visitors without a session are told to sign in."""
         return (
             PageRoute("GET", PATH, self.show, Access.ANYONE),
             PageRoute("POST", PATH, self.send, Access.ANYONE),
         )
 
     async def show(self, visit: Visit) -> Reply:
-        """GET /try, and the form again where something is wrong with it."""
+        """GET /try, and the form again if it is faulty."""
         reader = await self._reader(visit)
         if reader is None and visit.cookie_kept_back:
             raise AuthenticationRequired("Nobody is signed in.")
@@ -156,7 +156,7 @@ class Trying:
         return found
 
     async def _reader(self, visit: Visit) -> Reader | None:
-        """Whoever is signed in, to the dashboard or to the sandbox itself."""
+        """The user who is signed in to the dashboard or to the sandbox itself."""
         if visit.signed_in:
             return Reader(visit.user.name, visit.user.role, None)
         cookie = self._accounts.cookie.read(visit.request.headers)
@@ -170,7 +170,7 @@ class Trying:
 
     @asynccontextmanager
     async def _session(self, visit: Visit, reader: Reader) -> AsyncIterator[str]:
-        """The cookie of a session that the sandbox knows."""
+        """The cookie of a session of the sandbox."""
         if reader.cookie is not None:
             yield reader.cookie
             return
@@ -180,12 +180,12 @@ class Trying:
 
 
 def _decides_on_access(operation: Operation) -> bool:
-    """Whether it may do what forms of the dashboard do by a fresh proof alone."""
+    """Whether the operation may do what the dashboard's forms do only after a step-up."""
     return operation.method != "GET" and operation.tag != "products"
 
 
 def _filled(operation: Operation, form: Form, base: str) -> Filled:
-    """The request that a form describes. Raises `Invalid` with every fault."""
+    """The request that the form describes. Raises `Invalid` with every fault."""
     path = operation.path
     for field in operation.parameters.get("path", ()):
         number = form.read(f"path.{field.name}", _id)
@@ -225,7 +225,7 @@ def _header(text: str) -> str:
 def _answered(filled: Filled, reply: Reply) -> Answered:
     told = dict(reply.headers)
     message, body = "", reply.body
-    if body:  # which is JSON, as everywhere in the API
+    if body:  # responses of the API are JSON
         body = msgspec.json.format(body, indent=2)
         if reply.status >= 400:
             message = msgspec.json.decode(body)["error"]["message"]

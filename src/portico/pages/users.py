@@ -1,4 +1,4 @@
-"""Users, for admins: find, create, see what each has, change, sign out, suspend, delete."""
+"""Users, for admins: search, create, view, change, sign out, suspend, delete."""
 
 from typing import Any
 from urllib.parse import urlencode
@@ -33,7 +33,7 @@ _NEWEST_FIRST = Order("created_at", descending=True)
 
 
 async def show_all(visit: Visit) -> Reply:
-    """GET /users; a page after the last is the last."""
+    """GET /users. A page beyond the last gives the last."""
     search = visit.sent("search").strip()[:_MAX_SEARCH]
     role = visit.sent("role") if visit.sent("role") in ROLES else None
     state = visit.sent("state") if visit.sent("state") in _SUSPENDED else ""
@@ -64,7 +64,7 @@ async def show_all(visit: Visit) -> Reply:
 
 
 def _plans(visit: Visit, own_plan: str) -> dict[str, str]:
-    """What each plan is called; also the one that somebody has, which may be configured no more."""
+    """The plans and their words, including the user's own, which may no longer be configured."""
     plans = {plan: plan.capitalize() for plan in visit.env.plans}
     plans.setdefault(own_plan, f"{own_plan.capitalize()}, no longer configured: limited like Free")
     return plans
@@ -112,7 +112,7 @@ def _stored(person: User) -> dict[str, str]:
 
 
 async def _page(visit: Visit, person: User, mine: Told | None = None) -> Reply:
-    """The page of a user; with the changes of another admin beside those that are `mine`."""
+    """The page of a user, with another admin's changes beside `mine` if they conflict."""
     env, now, stored = visit.env, visit.request.now, _stored(person)
     devices = await devices_of(env, person.id, now)
     grants = await granted_by(env, person.id, now)
@@ -161,13 +161,13 @@ async def change(visit: Visit) -> Reply:
 
 
 def _back(visit: Visit, person: User) -> tuple[str, str]:
-    """The way back to the page of a user, which knows the list that it was come to from."""
+    """The link back to the page of a user, with the list that the admin came from."""
     query = urlencode(list_of(visit, _FILTERS))
     return f"/users/{person.id}{'?' if query else ''}{query}", named(person.name, person.id)
 
 
 def _shown(visit: Visit, user_id: int, done: str) -> Reply:
-    """Shows a user to whom something was done."""
+    """Redirect to the page of a user after an action, with its notice."""
     return visit.go(f"/users/{user_id}", **list_of(visit, _FILTERS), done=done)
 
 

@@ -1,4 +1,4 @@
-"""Webhooks, for admins: where events are sent, and what became of each delivery."""
+"""Webhooks, for admins: the URLs that receive events, and the outcome of each delivery."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -38,7 +38,7 @@ from portico.services.webhooks import (
 
 _PER_PAGE = 25
 _SHORT = 18
-"""Characters of what follows a URL's host that its name has."""
+"""The most characters of a URL's path in the name of a webhook."""
 _SENT = ("webhook-tested", "webhook-resent")
 _WHY = {
     BY_HAND: "manually",
@@ -48,7 +48,7 @@ _WHY = {
 
 
 class State(NamedTuple):
-    """How a webhook is, in words; `since` is in epoch milliseconds."""
+    """The state of a webhook, in words; `since` is in epoch milliseconds."""
 
     words: str
     colour: str
@@ -66,7 +66,7 @@ def _state(webhook: Webhook) -> State:
 
 
 def _name(webhook: Webhook) -> str:
-    """What a webhook is called: its description, or else its host and what fits of the rest."""
+    """The name of a webhook: its description, or else its host and as much of the path as fits."""
     _, _, address = webhook.url.partition("://")
     most = len(urlsplit(webhook.url).netloc) + _SHORT
     short = address if len(address) <= most else f"{address[: most - 1]}…"
@@ -85,7 +85,7 @@ async def show_all(visit: Visit) -> Reply:
 
 
 def _groups(webhook: Webhook | None) -> list[tuple[str, list[str]]]:
-    """The types to choose from, under their titles; what a webhook has besides among them."""
+    """The event types to choose from by title, including types that the webhook has already."""
     groups = by_noun(EVENT_TYPES)
     offered = {EVERYTHING, *(name for _, names in groups for name in names)}
     others = [name for name in webhook.types if name not in offered] if webhook else []
@@ -101,7 +101,7 @@ def _stored(webhook: Webhook) -> dict[str, str]:
 
 
 def _form(visit: Visit, title: str, webhook: Webhook | None, mine: Told | None = None) -> Reply:
-    """The form of a webhook; with the changes of another admin beside those that are `mine`."""
+    """The form of a webhook, with another admin's changes beside `mine` if they conflict."""
     stored = _stored(webhook) if webhook else {}
     return visit.page(
         "webhook_form.html",
@@ -146,13 +146,13 @@ async def create(visit: Visit) -> Reply:
 
 
 async def show(visit: Visit) -> Reply:
-    """GET /webhooks/{id}: with its newest deliveries, or those older than `before`."""
+    """GET /webhooks/{id}, with the newest deliveries or those older than `before`."""
     env = visit.env
     webhook = await read_webhook(env, visit.request.resource_id)
     before = visit.sent_number("before")
     rows = await env.deliveries.latest(webhook.id, before, _PER_PAGE + 1)
     shown = [as_it_stands(delivery, webhook) for delivery in rows[:_PER_PAGE]]
-    # What was sent just now becomes a delivery a moment later.
+    # An event that was just sent becomes a delivery a moment later.
     due = visit.sent("done") in _SENT or any(_is_due(one, visit.request.now) for one in shown)
     return visit.page(
         "webhook.html",
@@ -168,13 +168,13 @@ async def show(visit: Visit) -> Reply:
 
 
 def _is_due(delivery: Delivery, now: int) -> bool:
-    """Whether a delivery is being tried, or is within a minute: the page then shows what came of
-    it by itself."""
+    """Whether a delivery is being tried or will be within a minute: the page then refreshes itself
+    to show the outcome."""
     return delivery.next_attempt_at is not None and delivery.next_attempt_at <= now + MINUTE
 
 
 async def send(visit: Visit) -> Reply:
-    """POST /webhooks/{id}: once more the delivery that the form names, or else a test."""
+    """POST /webhooks/{id}: send the form's delivery again or, without one, a test event."""
     webhook_id, delivery = visit.request.resource_id, visit.form.text("delivery")
     if delivery:
         await redeliver(visit.env, webhook_id, parse_id(delivery), await visit.by())
@@ -207,7 +207,7 @@ async def edit(visit: Visit) -> Reply:
 
 
 async def _ask(visit: Visit, verb: str, *lines: str, danger: bool = False) -> Reply:
-    """Asks whether to do to the webhook in the address what `/webhooks/VERB` does."""
+    """Ask for confirmation before `/webhooks/VERB`."""
     webhook = await read_webhook(visit.env, visit.sent_id())
     title, words = _QUESTIONS[verb]
     return visit.asks(
