@@ -1,5 +1,5 @@
-/* What the reference does beyond plain HTML: one language at a time, copying, searching, trying without leaving the page.
-   All of it can be read, and tried, without. */
+/* Enhancements of the reference: one language at a time, copy buttons, search, trying out operations in place.
+   The reference can be read, and operations tried out, without script. */
 "use strict";
 
 const root = document.documentElement;
@@ -20,17 +20,17 @@ function remembered(name) {
   try {
     return localStorage.getItem(name);
   } catch {
-    return null; // A browser that keeps nothing shows what comes first.
+    return null; // Without storage, the first language shows.
   }
 }
 
-// The reference is the same for anyone, so the theme is that of who looked at the dashboard last in this browser.
+// The reference is the same for all users; its theme is that of the dashboard last seen in this browser.
 root.dataset.theme ??= remembered(THEME) ?? "system";
 
-// Until somebody chooses, the page shows what they chose before.
+// At first the page shows the language that was selected before.
 root.dataset.language = LANGUAGES.find((language) => language === remembered(REMEMBERED)) ?? LANGUAGES[0];
 
-/** Shows every example in one language; the tab that was used stays where it is on the screen. */
+/** Show all examples in one language; the clicked tab stays at its place on the screen. */
 function choose(language, used) {
   const before = used?.getBoundingClientRect().top;
   root.dataset.language = language;
@@ -67,7 +67,7 @@ function use(tab) {
   try {
     localStorage.setItem(REMEMBERED, tab.dataset.language);
   } catch {
-    // It holds for this visit.
+    // Without storage, it applies to this page only.
   }
 }
 
@@ -88,7 +88,7 @@ document.addEventListener("keydown", (event) => {
 
 const announced = made("p", { class: "hidden", role: "status" });
 
-/** Gives every piece of code below `place` a button that copies it, where that can work. */
+/** Add a copy button to every piece of code below `place`, if the browser can copy. */
 function offerCopies(place) {
   if (!navigator.clipboard) return;
   for (const code of place.querySelectorAll("pre")) {
@@ -100,7 +100,7 @@ function offerCopies(place) {
   document.querySelector("main").append(announced);
 }
 
-// What came of it is announced as well: new words of a button that has the focus are not.
+// The result is announced too, since screen readers do not announce the new text of a focused button.
 document.addEventListener("click", async (event) => {
   const button = event.target.closest(".copy");
   if (!button) return;
@@ -119,8 +119,8 @@ document.addEventListener("click", async (event) => {
   }, 2500);
 });
 
-/** What can be found: each with a title, what else is known of it, and the address that it leads to. The first page of the
-    reference, which is at `index`, tells of all. */
+/** The entries of the search, each with a title, more text and an address. They come from the first page of the reference,
+    which is at `index`. */
 async function findable(index) {
   let page = document;
   if (!page.querySelector(".hero")) {
@@ -152,7 +152,7 @@ function offerSearch() {
   if (!field) return;
   field.parentElement.hidden = false;
   const index = document.querySelector(".brand").href;
-  let all; // a promise, once somebody searches
+  let all; // a promise, from the first search on
   let at = 0;
 
   function mark(number) {
@@ -176,7 +176,7 @@ function offerSearch() {
     try {
       known = await all;
     } catch {
-      all = undefined; // The next letter tries again.
+      all = undefined; // The next key press tries again.
       return close();
     }
     const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -221,7 +221,7 @@ function offerSearch() {
     } else return;
     event.preventDefault();
   });
-  // Before the field loses the focus, and with it the list.
+  // Before the field loses the focus, which closes the list.
   list.addEventListener("pointerdown", (event) => {
     event.preventDefault();
     go(event.target.closest("[role=option]"));
@@ -235,7 +235,7 @@ function offerSearch() {
   });
 }
 
-/** The part of a page that tries an operation, or first asks who does; of another page, what it says. */
+/** The part of a page that tries out an operation or asks the user to sign in; of any other page, its message. */
 async function tried(answer) {
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   const part = page.querySelector(".trying, .card:has([name=step_up])");
@@ -248,7 +248,7 @@ async function tried(answer) {
   return said;
 }
 
-// What is tried here is what the page that the link leads to would try, if that is of this origin.
+// The form is fetched from the page that the link leads to, if that has this origin.
 document.addEventListener("click", async (event) => {
   const link = event.target.closest("a.try");
   if (!link || link.origin !== location.origin || event.ctrlKey || event.metaKey || event.shiftKey) return;
@@ -283,18 +283,18 @@ document.addEventListener("submit", async (event) => {
   }
   button.disabled = false;
   part.querySelector(":scope > .notice, .came")?.remove();
-  if (!next.querySelector("form")) return part.append(next); // What was typed stays.
+  if (!next.querySelector("form")) return part.append(next); // Keep what was typed.
   part.replaceWith(next);
   offerCopies(next);
   next.querySelector("[aria-invalid], [type=password], .outcome")?.focus();
 });
 
-// What signing out, or the end of the session, has left in the browser's memory is not shown again.
+// After signing out, going back shows no page from the browser's memory.
 window.addEventListener("pageshow", (event) => {
   if (event.persisted && document.querySelector(".trying")) location.reload();
 });
 
-/** Whoever comes to the line of an operation, as all that links to it once did, is led on to its page. */
+/** Old links lead to an operation's line on the first page: go on to its own page. */
 function leadOn() {
   const line = document.getElementById(location.hash.slice(1));
   if (line?.matches(".operations > li")) location.replace(line.querySelector("a").href);

@@ -1,8 +1,8 @@
-/* What pages do beyond plain HTML: copy, choose dates, and ask in a dialog. All of it works without. */
+/* Enhancements of the pages: copy buttons, date fields, dialogs. Everything works without script. */
 "use strict";
 
-// htmx is fetched once the page has been painted, since it takes as long as to lay a page out. What somebody
-// has typed or chosen by then is looked for as soon as it is there.
+// htmx loads after the first paint, since it takes as long as laying out the page. A search that was typed before that is sent
+// once htmx is there.
 const { htmx: address } = document.currentScript.dataset;
 let begun;
 const begin = ({ target }) => (begun ??= target.closest(".filters[hx-get]"));
@@ -24,21 +24,21 @@ if (address) {
   addEventListener("load", () => oncePainted(fetchHtmx));
 }
 
-// What a browser remembers is asked for once the page has been painted: it takes a while. The reference, where it is on this
-// host, shows itself in the theme that was seen here last, also where the page is left before that.
+// Local storage is read after the first paint, since it takes a while. The theme is stored for the reference, if that is on this
+// host; leaving the page early stores it too.
 function rememberTheme() {
   removeEventListener("pagehide", rememberTheme);
   try {
     localStorage.setItem("portico.theme", document.documentElement.dataset.theme);
   } catch {
-    // In a browser that keeps nothing it is as the system is.
+    // Without storage, the reference uses the system's theme.
   }
 }
 addEventListener("pagehide", rememberTheme);
 addEventListener("load", () => oncePainted(() => (rememberTheme(), recallLocal())));
 
-// A secret is copied by a button that shows only where that can work. What came of it is announced as well: new words of a
-// button that has the focus are not.
+// Copy buttons show only if the browser can copy. The result is announced too, since screen readers do not announce the new
+// text of a focused button.
 const announced = document.createElement("p");
 announced.className = "hidden";
 announced.setAttribute("role", "status");
@@ -67,8 +67,8 @@ document.addEventListener("click", async (event) => {
   }, 2500);
 });
 
-// The page that asks for confirmation is shown in a dialog: htmx fetches it, this opens it at its beginning, from which
-// the focus on a button at its end would scroll it.
+// htmx fetches a confirmation page into the dialog, and this opens it. It scrolls to the top, since focusing a button at the
+// end scrolls down.
 document.addEventListener("htmx:afterSwap", (event) => {
   const { target } = event.detail;
   if (!target.matches("dialog") || !target.firstElementChild) return;
@@ -76,8 +76,8 @@ document.addEventListener("htmx:afterSwap", (event) => {
   target.scrollTop = 0;
 });
 
-// What htmx was refused is visited without it, so that the page says why; what no server has answered
-// is told in words. Both for what somebody has asked for: what asks by itself goes on asking.
+// A refused htmx request is loaded as a page, so that it says why; if no server answers, a message says so. Neither happens for
+// automatic refreshes, which just go on.
 const asked = ({ elt, requestConfig }) => requestConfig.verb === "get" && !elt.matches("[hx-trigger^=every]");
 document.addEventListener("htmx:responseError", ({ detail }) => {
   if (asked(detail)) location.assign(detail.pathInfo.finalRequestPath);
@@ -88,7 +88,7 @@ document.addEventListener("htmx:sendError", ({ detail }) => {
 document.addEventListener("htmx:beforeSwap", () => {
   document.getElementById("unreached").hidden = true;
 });
-// What a part tells again and again as its page is looked up is told once.
+// A status that a refresh repeats is announced only once.
 document.addEventListener("htmx:oobBeforeSwap", ({ detail }) => {
   const { target, fragment } = detail;
   if (target.id === "told") detail.shouldSwap = target.textContent !== fragment.textContent;
@@ -100,7 +100,7 @@ document.addEventListener("click", (event) => {
   button.closest("dialog").close();
 });
 
-// A box that chooses all the others of its form shows only where that can work.
+// "Select all" needs this script, so it is hidden without it.
 function offerAll() {
   for (const all of document.querySelectorAll("[data-all]")) all.hidden = false;
 }
@@ -113,12 +113,12 @@ document.addEventListener("change", (event) => {
   if (all) all.checked = boxes(name).every((box) => box.checked);
 });
 
-// On a box the Enter key would press the first of the buttons that do something with what is chosen.
+// On a checkbox, Enter would press the first of the buttons for the selected rows.
 document.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && event.target.matches(".several [type=checkbox]")) event.preventDefault();
 });
 
-// Addresses of what is searched have no more than what is asked for.
+// Empty filters are left out of addresses.
 document.addEventListener("htmx:configRequest", ({ detail: { verb, formData } }) => {
   if (verb !== "get") return;
   for (const name of new Set(formData.keys())) {
@@ -126,7 +126,7 @@ document.addEventListener("htmx:configRequest", ({ detail: { verb, formData } })
   }
 });
 
-// What is wrong with a filter comes beside its field, which says so too.
+// A filter with a fault is marked as invalid.
 document.addEventListener("htmx:afterSettle", () => {
   for (const field of document.querySelectorAll(".filters [aria-describedby]")) {
     const told = document.getElementById(field.getAttribute("aria-describedby"));
@@ -134,8 +134,8 @@ document.addEventListener("htmx:afterSettle", () => {
   }
 });
 
-// A date is chosen in the browser's own field, which costs the page a tenth of its time: so all of a form become
-// such only for whoever begins with one, by the mouse before the focus is there.
+// Text fields for dates become date fields on first use, since date fields take a tenth of the page's load time. The mouse
+// triggers it before the focus moves.
 for (const begins of ["pointerdown", "focusin"]) {
   document.addEventListener(begins, ({ target }) => {
     if (!target.matches("[data-date]")) return;
@@ -143,8 +143,8 @@ for (const begins of ["pointerdown", "focusin"]) {
   });
 }
 
-// Times are shown in UTC, as the API and its filters have them; to whoever asks for it, as the clock is here. Where the
-// mouse rests on one, it says so anyway.
+// Times are in UTC, as in the API and the filters. "Local times" shows them by the browser's clock; the title of a time under
+// the mouse has the local time anyway.
 const LOCAL = "portico.local";
 let clock, isLocal = false;
 function here({ dateTime }) {
@@ -165,7 +165,7 @@ function recallLocal() {
   try {
     isLocal = localStorage.getItem(LOCAL) === "true";
   } catch {
-    // In a browser that keeps nothing they are in UTC.
+    // Without storage, times are in UTC.
   }
   if (isLocal) tellTimes();
 }
@@ -176,7 +176,7 @@ document.addEventListener("click", ({ target }) => {
   try {
     localStorage.setItem(LOCAL, isLocal);
   } catch {
-    // It holds for this page.
+    // Without storage, it applies to this page only.
   }
 });
 document.addEventListener("htmx:afterSwap", tellTimes);
@@ -191,14 +191,14 @@ offerCopies();
 offerAll();
 tellTimes();
 
-// What was done is told once, not again where the page is loaded again.
+// Reloading the page does not repeat its notice.
 const shown = new URL(location);
 if (shown.searchParams.has("done")) {
   for (const name of ["done", "count"]) shown.searchParams.delete(name);
   history.replaceState(history.state, "", shown);
 }
 
-// What signing out, or the end of the session, has left in the browser's memory is not shown again.
+// After signing out, going back shows no page from the browser's memory.
 window.addEventListener("pageshow", (event) => {
   if (event.persisted) location.reload();
 });

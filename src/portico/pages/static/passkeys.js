@@ -1,4 +1,4 @@
-/* Passkeys: what the browser makes or signs goes into the field that the form names. Without this, a password does. */
+/* Passkeys: the browser's credential or signature goes into a field of the form. Without script, passwords still work. */
 "use strict";
 
 const able = window.PublicKeyCredential?.parseRequestOptionsFromJSON;
@@ -33,12 +33,12 @@ for (const form of able ? document.querySelectorAll("form[data-passkey]") : []) 
     }
   });
 
-  // Where the browser can, it offers passkeys as it fills in the e-mail.
+  // If supported, the browser offers passkeys when it fills in the e-mail.
   if (!creates && document.querySelector("[autocomplete~=webauthn]")) {
     (async () => {
       if (!(await PublicKeyCredential.isConditionalMediationAvailable?.())) return;
       const wish = { publicKey, mediation: "conditional", signal: waiting.signal };
-      navigator.credentials.get(wish).then(send, () => {}); // whoever takes none signs in otherwise
+      navigator.credentials.get(wish).then(send, () => {}); // the user may sign in another way
     })();
   }
 }

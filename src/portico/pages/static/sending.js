@@ -1,5 +1,5 @@
-/* A button that is pressed twice sends its form once: the browser would give up the first answer, and show what the
-   second was refused for. After five seconds, or where the page comes back from the browser's memory, it sends again. */
+/* Pressing a button twice sends its form once: otherwise the browser would drop the first response and show why the
+   second was refused. The button works again after five seconds, or when the page comes back from the browser's memory. */
 "use strict";
 
 const pressed = new Map();
@@ -15,10 +15,10 @@ document.addEventListener("submit", (event) => {
 });
 addEventListener("pageshow", () => pressed.clear());
 
-/* Nor does it send where the mouse has come to the page less than half a second before it is pressed: the first click
-   of a double click may have closed another site's window above, and the second falls on what nobody has read. Where
-   the page is shown with the focus nothing is above, and the mouse may rest on a button: it came as the page did.
-   A form into which something was typed has been read. */
+/* A click within half a second after the mouse reached the page does not send a form either. The first click of a double
+   click may have closed another site's window above the page, so that the second hits a button that the user has not seen
+   (clickjacking). A page that is shown with the focus has nothing above it, so the mouse counts as there since then. A form
+   with typed input was seen by the user. */
 let came, isEarly;
 const typed = new WeakSet();
 document.addEventListener("input", ({ target }) => target.form && typed.add(target.form));
