@@ -181,7 +181,7 @@ async def test_days_bound_what_is_shown_and_both_are_among_it(api: Api) -> None:
         ("to=20260315", "to", "Must be a date such as 2027-01-31."),
         ("to=15.03.2026", "to", "Must be a date such as 2027-01-31."),
         ("from=2026-03-15&to=2026-03-14", "to", "Must not be before the first day."),
-        ("action=nothing.of.ours", "action", "Must be an action that an entry tells of."),
+        ("action=nothing.of.ours", "action", "Must be an action that the log records."),
         ("target=17", "target", "Must be a kind and an id, such as product 17."),
     ],
 )

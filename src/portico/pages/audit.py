@@ -42,7 +42,7 @@ class _Asked(NamedTuple):
 def _action(actions: Collection[str], text: str) -> str:
     """One of these actions. Raises `BrokenRule` for any other."""
     if text not in actions:
-        raise BrokenRule("must be an action that an entry tells of")
+        raise BrokenRule("must be an action that the log records")
     return text
 
 

@@ -39,9 +39,9 @@ async def ask(visit: Visit) -> Reply:
         asked = await read_request(visit.env, parameters)
         if not visit.signed_in:
             if asked.silent:
-                raise _refusal(visit, asked, "login_required", "Nobody is signed in.")
+                raise _refusal(visit, asked, "login_required", "No user is signed in.")
             if visit.cookie_kept_back:
-                raise AuthenticationRequired("Whether somebody is signed in will be seen.")
+                raise AuthenticationRequired("The cookie was withheld. Load the page again.")
             return await _sign_in(visit, asked, parameters)
         session = await read_session(visit.env, visit.session_id)
         if not await signed_in_for(visit.env, asked, parameters, session):

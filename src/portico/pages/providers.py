@@ -76,7 +76,7 @@ async def _leave(
 async def come_back(provider: Provider, visit: Visit) -> Reply:
     """GET /sign-in/back/NAME: the redirect URI of a provider."""
     if visit.cookie_kept_back:
-        raise AuthenticationRequired("Whether somebody is signed in will be seen.")
+        raise AuthenticationRequired("The cookie was withheld. Load the page again.")
     env, by = visit.site.accounts.environment, visit.request.by
     answer = Answer(*(visit.sent(name) for name in Answer._fields))
     secret = PROVIDER.read(visit.request.headers) or ""

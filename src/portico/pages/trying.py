@@ -102,7 +102,7 @@ class Trying:
         """GET /try, and the form again if it is faulty."""
         reader = await self._reader(visit)
         if reader is None and visit.cookie_kept_back:
-            raise AuthenticationRequired("Nobody is signed in.")
+            raise AuthenticationRequired("You are not signed in.")
         return self._page(visit, reader)
 
     async def send(self, visit: Visit) -> Reply:
