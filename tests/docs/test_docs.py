@@ -14,7 +14,7 @@ from portico.cli.parsers.top import parser
 from portico.domain.limits import DEFAULT_PLANS
 from portico.domain.scopes import ROLE_SCOPES, SCOPES
 from portico.http.problems import STATUS
-from portico.settings import CLIENTS_VARIABLES, CONFIG_VARIABLE, SETTINGS, load, markdown_table
+from portico.settings import CLIENTS_VARIABLES, CONFIG_VARIABLE, SETTINGS, load, markdown_tables
 from portico.storage.postgres import POINT_CONNECTIONS, SLOW_CONNECTIONS, WRITE_CONNECTIONS
 
 SETTINGS_GUIDE = document("docs/operations/settings.md")
@@ -26,8 +26,8 @@ PAGES = {".html", ".js", ".py"}
 ALL = pytest.mark.parametrize("doc", DOCUMENTS, ids=lambda doc: doc.name)
 
 
-def test_the_table_of_settings_is_the_one_that_the_settings_make() -> None:
-    assert SETTINGS_GUIDE.marked("settings") == markdown_table()
+def test_the_tables_of_settings_are_those_that_the_settings_make() -> None:
+    assert SETTINGS_GUIDE.marked("settings") == markdown_tables()
 
 
 def test_every_error_is_in_the_table_with_its_status_and_code() -> None:

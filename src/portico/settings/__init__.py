@@ -1,6 +1,6 @@
 """Settings, read once at the start: from portico.toml, then PORTICO_* variables, then flags."""
 
-from portico.settings.composed import SETTINGS, Settings, markdown_table
+from portico.settings.composed import SETTINGS, Settings, markdown_tables
 from portico.settings.declaring import SettingError
 from portico.settings.reading import CLIENTS_VARIABLES, CONFIG_VARIABLE, load, nothing_runs
 
@@ -11,6 +11,6 @@ __all__ = [
     "SettingError",
     "Settings",
     "load",
-    "markdown_table",
+    "markdown_tables",
     "nothing_runs",
 ]

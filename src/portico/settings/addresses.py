@@ -17,6 +17,8 @@ class PublicAddresses(Group):
     """Five addresses, the domain of their cookie, and the origins that may call them. No address
     ends with a slash."""
 
+    title = "Public addresses"
+
     base_url: Annotated[
         str,
         declared(None, base, "public address of the API; unset: `/v1` at `host` and `port`"),

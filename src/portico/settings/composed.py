@@ -58,15 +58,23 @@ def _hidden(value: str) -> str:
 
 GROUPS: tuple[type[Group], ...] = Settings.__bases__
 
-SETTINGS: tuple[Setting, ...] = tuple(
-    hint.__metadata__[0](name)
-    for group in GROUPS
-    for name, hint in get_type_hints(group, include_extras=True).items()
-    if hasattr(hint, "__metadata__")
-)
+
+def _settings_of(group: type[Group]) -> tuple[Setting, ...]:
+    return tuple(
+        hint.__metadata__[0](name)
+        for name, hint in get_type_hints(group, include_extras=True).items()
+        if hasattr(hint, "__metadata__")
+    )
 
 
-def markdown_table() -> str:
-    """The settings as a Markdown table for the documents, one row each."""
-    head = "| Key in `portico.toml` | Variable | Default | Meaning |\n|---|---|---|---|\n"
-    return head + "".join(f"{setting.row}\n" for setting in SETTINGS)
+SETTINGS: tuple[Setting, ...] = tuple(one for group in GROUPS for one in _settings_of(group))
+
+
+def markdown_tables() -> str:
+    """The settings as Markdown for the documents: for each group a heading and a table, with one
+    row for each setting."""
+    head = ("| Key in `portico.toml` | Variable | Default | Meaning |", "|---|---|---|---|")
+    return "\n".join(
+        "\n".join((f"## {group.title}\n", *head, *(one.row for one in _settings_of(group)), ""))
+        for group in GROUPS
+    )

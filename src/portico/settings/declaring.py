@@ -6,6 +6,7 @@ Its key in portico.toml, its variable, its flag and its row in the documents are
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from portico.domain.errors import BrokenRule
 
@@ -21,6 +22,9 @@ Sources = Mapping[str, str]
 
 class Group:
     """Related settings: a frozen dataclass whose fields are declared settings."""
+
+    title: ClassVar[str]
+    """The heading of its table in the documents."""
 
     def check(self, sources: Sources) -> None:
         """Checks the group's settings together. Raises `SettingError`."""

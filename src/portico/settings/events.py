@@ -12,6 +12,8 @@ from portico.settings.values import networks, whole
 class Events(Group):
     """How long events are kept, and where webhooks may send them."""
 
+    title = "Events and webhooks"
+
     events_days: Annotated[
         int,
         declared(

@@ -13,6 +13,8 @@ from portico.settings.values import whole
 class Limits(Group):
     """How much clients may send, and how much the server counts and keeps for them."""
 
+    title = "Limits"
+
     body_limit: Annotated[
         int,
         declared("1048576", whole(1024, 2**30), "largest request body, in bytes", kind=int),

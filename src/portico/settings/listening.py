@@ -14,6 +14,8 @@ from portico.settings.values import listening_address, networks, switch, whole
 class Listening(Group):
     """The listeners, their TLS, and the proxies in front of them."""
 
+    title = "Listening and TLS"
+
     host: Annotated[
         str,
         declared("127.0.0.1", listening_address, "IP address to listen on; `0.0.0.0` or `::`: all"),

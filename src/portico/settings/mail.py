@@ -12,6 +12,8 @@ from portico.settings.values import mail_server
 class Mail(Group):
     """The mail server and the sender."""
 
+    title = "Mail"
+
     smtp_url: Annotated[
         str | None,
         declared(

@@ -14,6 +14,8 @@ from portico.settings.values import collector, networks, switch, whole
 class Observability(Group):
     """What operators can observe, and how long it is kept."""
 
+    title = "Observability"
+
     audit_days: Annotated[
         int | None,
         declared(

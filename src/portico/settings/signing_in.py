@@ -13,6 +13,8 @@ from portico.settings.values import domains, switch, whole
 class SigningIn(Group):
     """Who may sign up, what a sign-in needs, and how long logins, consents and keys last."""
 
+    title = "Sign-in and keys"
+
     sign_up: Annotated[
         bool,
         declared(

@@ -14,6 +14,8 @@ from portico.settings.values import key_prefix, secret_keys, store_url, switch
 class Stores(Group):
     """The data directory, and the stores that can be used instead."""
 
+    title = "Storage"
+
     data: Annotated[
         Path, declared("./portico-data", Path, "directory of databases, keys and certificates")
     ]
