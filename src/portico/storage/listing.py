@@ -212,14 +212,18 @@ class Listing(Generic[R]):
         order: Order,
         offset: int,
         limit: int,
+        behind: Keyset | None = None,
         kept: str | None,
     ) -> Page[R]:
-        """One page of the rows for which `where` holds.
+        """One page of the rows for which `where` holds. It begins `behind` a keyset if given, which
+        is fast at any depth, else after `offset` rows.
 
         `where` is SQL from a fixed set, its values in `params`. `kept` is the condition on
-        `list_counts.key` whose sum is the total (`TRUE` for the whole table), or None where no
-        total is kept for this filter.
+        `list_counts.key` whose sum is the total (`TRUE` for the whole table), or None if no total
+        is kept for this filter.
         """
+        if behind is not None:
+            return await self._page_behind(where, params, order, behind, limit, kept)
         if kept is None:
             skipped = min(offset, self._count_limit or FARTHEST)
             bounds = {**params, "limit": limit + 1, "offset": skipped}
@@ -233,17 +237,9 @@ class Listing(Generic[R]):
             return page
         return self._followed(page.rows, page.total, order)
 
-    async def page_behind(
-        self,
-        where: str,
-        params: Params,
-        *,
-        order: Order,
-        keyset: Keyset,
-        limit: int,
-        kept: str | None,
+    async def _page_behind(
+        self, where: str, params: Params, order: Order, keyset: Keyset, limit: int, kept: str | None
     ) -> Page[R]:
-        """The page that begins after a keyset, fast at any depth; otherwise as `page`."""
         bounds = {**params, **order.bounds(keyset), "limit": limit + 1, "offset": 0}
         if kept is None:
             page = await self._filtered(where, params, order, bounds, behind=True)

@@ -230,12 +230,8 @@ class Products:
             )
         every = "TRUE" if chosen.status is None else "key = :status"
         kept = every if chosen.by_status_alone else None
-        if behind is not None:
-            return await self._listing.page_behind(
-                where, params, order=_NEWEST_FIRST, keyset=behind, limit=limit, kept=kept
-            )
         return await self._listing.page(
-            where, params, order=_NEWEST_FIRST, offset=offset, limit=limit, kept=kept
+            where, params, order=_NEWEST_FIRST, offset=offset, limit=limit, behind=behind, kept=kept
         )
 
     async def beginning(

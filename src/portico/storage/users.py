@@ -148,12 +148,8 @@ class Users:
         else at `offset`."""
         where, kept = ("role = :role", "key = :role") if role else ("TRUE", "TRUE")
         params = {"role": role} if role else NOTHING
-        if behind is not None:
-            return await self._listing.page_behind(
-                where, params, order=order, keyset=behind, limit=limit, kept=kept
-            )
         return await self._listing.page(
-            where, params, order=order, offset=offset, limit=limit, kept=kept
+            where, params, order=order, offset=offset, limit=limit, behind=behind, kept=kept
         )
 
     async def search(
