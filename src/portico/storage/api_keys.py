@@ -6,7 +6,7 @@ from portico.domain.times import AHEAD
 from portico.domain.users import Owner
 from portico.storage.database import Database, Rank, Row, Transaction, integer
 from portico.storage.listing import Keyset, Page, counted_page, page_by_id
-from portico.storage.table import Form, Table, cuts
+from portico.storage.table import Form, Table, cuts, move_forward
 from portico.storage.users import OWNERS, anywhere, lower_for, pattern
 
 LAST_MOMENT = 2**62
@@ -78,14 +78,8 @@ UPDATE api_keys SET reminded_at = :now WHERE id = :id AND {_TO_REMIND} RETURNING
 # Reads every key: at the start, and after the clock was set back.
 _REMINDED_AFTER = "SELECT id FROM api_keys WHERE reminded_at > :latest LIMIT :limit"
 _FORGET_REMINDER = "UPDATE api_keys SET reminded_at = NULL WHERE id = :id AND reminded_at > :latest"
-# Skips locked rows: a transaction that holds one may be waiting for another that this one holds.
 _EARLIER = "(last_used_at IS NULL OR last_used_at < :at OR last_used_at > :latest)"
-_USED = {
-    "sqlite": f"UPDATE api_keys SET last_used_at = :at WHERE id = :id AND {_EARLIER}",
-    "postgres": f"""
-UPDATE api_keys SET last_used_at = :at WHERE id = (
-    SELECT id FROM api_keys WHERE id = :id AND {_EARLIER} FOR UPDATE SKIP LOCKED)""",
-}
+_USED = move_forward("api_keys", "last_used_at", _EARLIER)
 
 
 def _owned(row: Row) -> OwnedKey:

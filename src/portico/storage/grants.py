@@ -7,7 +7,7 @@ from portico.domain.times import AHEAD
 from portico.domain.users import Owner
 from portico.storage.database import Database, Rank, Row, Transaction
 from portico.storage.listing import Page, counted_page
-from portico.storage.table import SCOPES, WORDS, Table, cuts
+from portico.storage.table import SCOPES, WORDS, Table, cuts, move_forward
 from portico.storage.users import OWNERS
 
 
@@ -114,14 +114,7 @@ _REVOKE = "UPDATE grants SET revoked_at = :now WHERE id = :id AND revoked_at IS 
 _REVOKE_OF_USER = """
 UPDATE grants SET revoked_at = :now WHERE user_id = :user_id AND revoked_at IS NULL RETURNING id"""
 _EXTEND = "UPDATE grants SET expires_at = :expires_at, last_used_at = :now WHERE id = :id"
-# Skips locked rows: a transaction that holds one may be waiting for another that this one holds.
-_EARLIER = "(last_used_at < :at OR last_used_at > :latest)"
-_USED = {
-    "sqlite": f"UPDATE grants SET last_used_at = :at WHERE id = :id AND {_EARLIER}",
-    "postgres": f"""
-UPDATE grants SET last_used_at = :at WHERE id = (
-    SELECT id FROM grants WHERE id = :id AND {_EARLIER} FOR UPDATE SKIP LOCKED)""",
-}
+_USED = move_forward("grants", "last_used_at", "(last_used_at < :at OR last_used_at > :latest)")
 # Single use: of concurrent refreshes with one token exactly one finds `used_at` empty.
 _USE = "UPDATE tokens SET used_at = :now WHERE id = :id AND used_at IS NULL RETURNING id"
 # The time 0 has passed by every clock, also one that is behind.

@@ -5,7 +5,7 @@ from portico.domain.sessions import IDLE_SECONDS, Session
 from portico.domain.times import SECOND
 from portico.domain.users import Owner
 from portico.storage.database import Database, Rank, Transaction, integer
-from portico.storage.table import WORDS, Table, cuts
+from portico.storage.table import WORDS, Table, cuts, move_forward
 from portico.storage.users import OWNERS
 
 
@@ -28,13 +28,7 @@ _ALL = f"""
 SELECT {SESSIONS.columns} FROM sessions
 WHERE expires_at > :now AND last_seen_at > :idle ORDER BY id DESC"""
 _LATEST = "SELECT max(id) FROM sessions"
-# Skips locked rows: a transaction that holds one may be waiting for another that this one holds.
-_SEEN = {
-    "sqlite": "UPDATE sessions SET last_seen_at = :at WHERE id = :id AND last_seen_at < :at",
-    "postgres": """
-UPDATE sessions SET last_seen_at = :at WHERE id = (
-    SELECT id FROM sessions WHERE id = :id AND last_seen_at < :at FOR UPDATE SKIP LOCKED)""",
-}
+_SEEN = move_forward("sessions", "last_seen_at", "last_seen_at < :at")
 _PROVE = """
 UPDATE sessions SET amr = :amr, proved_at = :now WHERE id = :id AND user_id = :user_id"""
 _DELETE = "DELETE FROM sessions WHERE id = :id RETURNING id"

@@ -12,7 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 
 from portico.domain.oauth import spelled
-from portico.storage.database import LOCKED, Database, Params, Row, Transaction
+from portico.storage.database import LOCKED, Database, Engine, Params, Row, Transaction
 from portico.storage.parts import Part
 
 R = TypeVar("R", bound=msgspec.Struct)
@@ -129,6 +129,15 @@ class Table(Generic[R]):
         for name, key in self._keys.items():
             values[name] = key(record)
         return values
+
+
+def move_forward(table: str, column: str, earlier: str) -> dict[Engine, str]:
+    """The statement that sets a row's time to `:at` if the condition `earlier` holds. On PostgreSQL
+    it skips locked rows: a transaction that holds one may be waiting for another that this one
+    holds."""
+    update, own = f"UPDATE {table} SET {column} = :at", f"WHERE id = :id AND {earlier}"
+    unlocked = f"SELECT id FROM {table} {own} FOR UPDATE SKIP LOCKED"
+    return {"sqlite": f"{update} {own}", "postgres": f"{update} WHERE id = ({unlocked})"}
 
 
 def cuts(*tables: Table[Any]) -> Iterator[slice]:
