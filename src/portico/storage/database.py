@@ -303,8 +303,8 @@ class Database(Reads, Protocol):
         ...
 
     async def apart(self, tx: Transaction, sql: str) -> None:
-        """Runs one statement of a migration for up to an hour: outside any transaction on
-        PostgreSQL, while `tx` stays open; in `tx` on SQLite."""
+        """Runs one statement of a migration for up to a day: outside any transaction on PostgreSQL,
+        while `tx` stays open; in `tx` on SQLite."""
         ...
 
     async def close(self) -> None:

@@ -51,8 +51,8 @@ class ShownOnce:
         user_id: int,
         now: int,
     ) -> bytes | None:
-        """A user's page as in `take`, which stays until `until`: then for callers with this digest
-        and with the digest `again` of the first caller."""
+        """A user's page as in `take`, but kept until `until` under the digest `again`, made of the
+        token and the first caller's session, so that only this session can load it again."""
         key = {"hash": token_hash, "user_id": user_id, "now": now}
         await tx.run(_MOVE, {**key, "again": again, "until": until})
         row = await tx.one(_PAGE, {**key, "hash": again})

@@ -35,7 +35,7 @@ _REJECTED = json_form(list[Rejected])
 
 
 class Uploads:
-    """The files of one environment."""
+    """The uploaded files of one environment."""
 
     rank = Rank.REST
 
