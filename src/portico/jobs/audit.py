@@ -101,7 +101,7 @@ class RemoveAudit:
                 async with self._env.db.transaction() as tx:
                     if mine := await self._lease.renewed(tx):
                         await self._env.audit_ranges.drop(tx, number)
-            except Exception as error:  # noqa: BLE001 - a lock, or an operator's view of it
+            except Exception as error:  # noqa: BLE001 - a lock, or a view made by an operator
                 refusal = error
                 if number not in self._stuck:
                     await self._wait(DROP_PAUSE_SECONDS)

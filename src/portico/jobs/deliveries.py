@@ -38,7 +38,7 @@ POLL_SECONDS = 5.0
 left."""
 
 CLAIM_SECONDS = 30
-"""When a claim ends, so that the delivery of a process that died is due again."""
+"""How long a claim lasts: then the delivery of a process that died is due again."""
 
 FRESH_SECONDS = 10
 """How old a claim may be when sending begins, so that the attempt ends before the claim does."""
@@ -58,15 +58,16 @@ BUSY_REQUESTS = 16
 """From this many requests under way in this process on, requests have priority."""
 
 BUSY_SECONDS = 0.1
-"""How long they keep it afterwards: requests that wait for one commit end together, and the next
-ones follow at once."""
+"""How long requests keep priority afterwards: those that wait for one commit end together, and the
+next ones follow at once."""
 
 BUSY_RUN_SECONDS = 0.02
-"""How long to wait then for further commits before checking for due deliveries: each commit rings
-the bell on every host."""
+"""While requests have priority: how long to wait for further commits before checking for due
+deliveries, since each commit rings the bell on every host."""
 
 BUSY_PAUSE_SECONDS = 0.005
-"""The pause between two deliveries to one webhook then, which limits them to a tenth of a core."""
+"""While requests have priority: the pause between two deliveries to one webhook, which limits them
+to a tenth of a core."""
 
 LATE = DAY
 """If no attempt was made for this long after one was due, no server was running."""

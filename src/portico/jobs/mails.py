@@ -34,7 +34,7 @@ KEPT = DAY
 """How long a mail is tried at most, in milliseconds."""
 
 CLAIM_SECONDS = 60
-"""When a claim ends, so that the mail of a process that died is due again."""
+"""How long a claim lasts: then the mail of a process that died is due again."""
 
 KEEP_SECONDS = 20.0
 """How often the claim of a mail is renewed while the attempt lasts."""

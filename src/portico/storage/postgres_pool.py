@@ -43,7 +43,7 @@ class Pool:
         self._check = check
         self._settings = f"SELECT {', '.join(local)}"
         self._open = 0
-        """The number of open connections, and of those that a caller is about to open."""
+        """The number of open connections, plus the places of callers that are about to open one."""
         self._idle: list[tuple[Any, float]] = []
         """Idle connections, each with the loop's time since when, the latest last."""
         self._used: set[Any] = set()
@@ -163,9 +163,9 @@ class Pool:
             self._waited += time.monotonic() - begun
 
     async def _connect(self) -> Any:
-        """Opens a connection, which the caller has counted in `_open`. If the server has no free
-        slot but another connection is in use, uncounts it and returns None. Only if there is no
-        other connection to wait for, asks again."""
+        """Opens a connection in a place that the caller has taken in `_open`. If the server has no
+        free slot but the pool has another connection, gives up the place and returns None: only if
+        there is no other connection to wait for, it asks again."""
         loop = asyncio.get_running_loop()
         try:
             while True:
@@ -242,7 +242,7 @@ class Pool:
                 self._sweeper = loop.call_later(IDLE_SECONDS, self._sweep)
 
     def _living(self, connection: Any) -> Any:
-        """The connection, or None if it has ended and was uncounted."""
+        """The connection, or None if it has ended, after giving up its place."""
         if connection in self._expired:
             connection.terminate()
         if not connection.is_closed():

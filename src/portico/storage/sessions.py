@@ -136,11 +136,11 @@ class Sessions:
         return known is not None
 
     async def knows_device(self, tx: Transaction, user_id: int, token_hash: bytes) -> bool:
-        """Whether the user has signed in before in the browser whose cookie has this digest."""
+        """Whether the user has signed in before from the browser whose cookie has this digest."""
         return await tx.one(_KNOWN_DEVICE, {"user_id": user_id, "hash": token_hash}) is not None
 
     async def know_device(self, tx: Transaction, user_id: int, token_hash: bytes, now: int) -> None:
-        """Records that the user signed in in the browser whose cookie has this digest."""
+        """Records a sign-in of the user from the browser whose cookie has this digest."""
         await tx.run(_KNOW_DEVICE, {"user_id": user_id, "hash": token_hash, "now": now})
 
     async def know_address(self, tx: Transaction, user_id: int, address: str, now: int) -> None:
