@@ -279,7 +279,7 @@ class Server:
         )
         """The RSGI application: the pipeline, with tracing around it where `telemetry` is given."""
         self.plain = pipeline(Router([refusal]), Router([refusal]))
-        """What answers on `http_port`: it refuses everything."""
+        """The application on `http_port`, which refuses every request."""
 
     async def start(self) -> None:
         """Restores the counters that the last run stored, and starts the jobs."""

@@ -261,8 +261,8 @@ Methods = dict[str, Endpoint]
 
 
 class PathMatch(msgspec.Struct, frozen=True):
-    """What a path leads to, for every method. One is made for each path when the server starts, and
-    serves every request to it.
+    """The environment, responder and endpoints of a path. One is made for each path when the server
+    starts, and serves every request to it.
 
     `methods` has the endpoints by HTTP method; it is empty for an unknown path. `cors` says which
     other origins may read the answers: None if none may. `extra_headers` are on every response.

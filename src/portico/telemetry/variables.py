@@ -1,4 +1,4 @@
-"""Those of the SDK's `OTEL_` variables that it does not check or apply itself."""
+"""The `OTEL_` variables that the SDK does not check or apply itself."""
 
 import logging
 from collections.abc import Mapping

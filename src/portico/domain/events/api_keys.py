@@ -1,4 +1,4 @@
-"""What happens to API keys."""
+"""Notes about API keys."""
 
 from portico.domain.api_keys import ApiKey
 from portico.domain.events.base import Details, Event

@@ -1,4 +1,4 @@
-"""What happens to OAuth clients."""
+"""Notes about OAuth clients."""
 
 from portico.domain.events.base import Details, Event, changed_values
 from portico.domain.oauth import Client, spelled

@@ -1,4 +1,4 @@
-"""What happens to second factors."""
+"""Notes about second factors."""
 
 from portico.domain.events.base import Details
 from portico.domain.events.users import OfUser

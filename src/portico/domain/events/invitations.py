@@ -1,4 +1,4 @@
-"""What happens to invitations."""
+"""Notes about invitations."""
 
 from portico.domain.events.base import Details, Event
 from portico.domain.invitations import Invitation

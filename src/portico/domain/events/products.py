@@ -1,4 +1,4 @@
-"""What happens to products."""
+"""Notes about products."""
 
 from portico.domain.events.base import Details, Event
 from portico.domain.products import Product

@@ -1,4 +1,4 @@
-"""What happens to accounts' links to other providers."""
+"""Notes about accounts' links to other providers."""
 
 from portico.domain.events.base import Details
 from portico.domain.events.users import OfUser

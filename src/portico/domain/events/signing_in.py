@@ -1,4 +1,4 @@
-"""What happens around signing in."""
+"""Notes about signing in and out, sessions, grants and signing keys."""
 
 from portico.domain.events.base import Details, Event
 from portico.domain.events.users import OfUser

@@ -1,4 +1,4 @@
-"""What happens to accounts."""
+"""Notes about accounts."""
 
 from portico.domain.events.base import Details, Event, changed_values
 from portico.domain.users import User

@@ -1,4 +1,4 @@
-"""What happens to webhooks."""
+"""Notes about webhooks."""
 
 from portico.domain.events.base import Details, Event, changed_values
 from portico.domain.webhooks import Webhook
