@@ -2,6 +2,7 @@
 
 import asyncio
 import email
+import os
 from email.policy import default
 from pathlib import Path
 
@@ -55,3 +56,20 @@ async def test_a_directory_that_cannot_be_written_is_told(tmp_path: Path) -> Non
         await FileOutlet(tmp_path / "log", "portico@localhost").send(LETTER)
     assert "cannot be written: File exists" in caught.value.reason
     assert not caught.value.lasting
+
+
+async def test_a_letter_is_on_disk_before_it_counts_as_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = tmp_path / "mail"
+    stored: list[tuple[str, int]] = []
+    store = os.fsync
+
+    def seen(descriptor: int) -> None:
+        place = Path(f"/proc/self/fd/{descriptor}").readlink()
+        stored.append((place.name, len(list(directory.glob("mail-*.eml")))))
+        store(descriptor)
+
+    monkeypatch.setattr(os, "fsync", seen)
+    await FileOutlet(directory, "portico@localhost").send(LETTER)
+    assert stored == [(f".{LETTER.id}", 0), ("mail", 1), (tmp_path.name, 1)]

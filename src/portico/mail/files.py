@@ -8,6 +8,7 @@ from email.policy import SMTPUTF8
 from itertools import count
 from pathlib import Path
 
+from portico.durable import store_names
 from portico.mail.message import compose
 from portico.mail.protocol import Letter, Undelivered
 
@@ -35,7 +36,8 @@ class FileOutlet:
         log.info("a mail was written to %s, as smtp_url is not set", file)
 
     def _write(self, letter: Letter) -> Path:
-        """Writes the letter atomically, under the first name that is free."""
+        """Writes the letter atomically, under the first name that is free. Afterwards it survives a
+        power failure: the database, which deletes it once it is sent, does too."""
         self._directory.mkdir(mode=0o700, exist_ok=True)
         draft = self._directory / f".{letter.id}"
         content = compose(letter, self._sender).as_bytes(policy=_POLICY)
@@ -43,7 +45,12 @@ class FileOutlet:
             descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(descriptor, "wb") as draft_file:
                 draft_file.write(content)
-            return self._named(draft, datetime.fromtimestamp(letter.at // 1000, UTC))
+                draft_file.flush()
+                os.fsync(draft_file.fileno())
+            file = self._named(draft, datetime.fromtimestamp(letter.at // 1000, UTC))
+            store_names(self._directory)
+            store_names(self._directory.parent)  # where this may have created the directory
+            return file
         finally:
             draft.unlink(missing_ok=True)
 
