@@ -10,7 +10,7 @@ from jobs.conftest import Waiting
 from operating import eventually
 from portico.domain.published import Published
 from portico.domain.times import DAY, HOUR, MINUTE
-from portico.jobs.lease import MILLISECONDS, Lease
+from portico.jobs.lease import Lease
 from portico.jobs.tidy import PAUSE_SECONDS, Tidy, bounds
 from portico.storage.expiry import BATCH, Aging
 
@@ -158,7 +158,7 @@ async def ages(api: Api, kind: Aging) -> list[int]:
     table, age = kind.terms["table"], kind.terms["age"]
     sql = f"SELECT {age} FROM {table} WHERE {age} < :far ORDER BY {age}"  # noqa: S608 - constants
     rows = await api.live.db.slow.all(sql, {"far": 9 * NOON})
-    return [row[0] for row in rows if row[0] != NOON + MILLISECONDS]  # the tidy's own lease
+    return [row[0] for row in rows if row[0] != NOON + MINUTE]  # the tidy's own lease
 
 
 def test_every_kind_has_its_bound() -> None:
@@ -268,7 +268,7 @@ async def test_what_another_process_tidies_is_left_to_it_until_it_is_gone(api: A
         assert await other.renewed(tx)
     await Tidy(api.live, "this", at_once).run()
     assert len(await ages(api, kind)) == 3
-    api.clock.advance(milliseconds=MILLISECONDS)
+    api.clock.advance(milliseconds=MINUTE)
     await Tidy(api.live, "this", at_once).run()
     assert await ages(api, kind) == []
 
@@ -297,7 +297,7 @@ async def test_whoever_lost_the_lease_forgets_nothing_more(api: Api, waiting: Wa
     await fill(api, kind, await owners(api), [NOON - 1] * OLD)
     tidying = asyncio.create_task(Tidy(api.live, "this", waiting).run())
     _, go_on = await waiting.next()
-    api.clock.advance(milliseconds=MILLISECONDS)
+    api.clock.advance(milliseconds=MINUTE)
     async with api.live.db.transaction() as tx:
         assert await Lease(api.live, "tidy", "another").renewed(tx)
     go_on.set_result(None)

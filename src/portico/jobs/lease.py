@@ -12,8 +12,6 @@ from portico.domain.times import MINUTE
 from portico.services.environment import Environment
 from portico.storage.database import Transaction
 
-MILLISECONDS = MINUTE
-
 
 class Lease:
     """One process's claim to one job of an environment."""
@@ -28,7 +26,7 @@ class Lease:
         """Takes or renews the lease for a minute; False if another process has it."""
         now = self._env.clock()
         return await self._env.leases.take(
-            tx, self._name, self._holder, now=now, until=now + MILLISECONDS
+            tx, self._name, self._holder, now=now, until=now + MINUTE
         )
 
     @asynccontextmanager

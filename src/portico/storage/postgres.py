@@ -42,7 +42,13 @@ from portico.storage.postgres_hosts import (
     reason,
 )
 from portico.storage.postgres_pool import Pool, PoolReads
-from portico.storage.postgres_replicas import POSITION, Replicas, ReplicatedReads
+from portico.storage.postgres_replicas import (
+    BEAT_SECONDS,
+    POSITION,
+    SILENT_SECONDS,
+    Replicas,
+    ReplicatedReads,
+)
 from portico.storage.postgres_statements import (
     LOST,
     NOT_PREPARED,
@@ -66,22 +72,16 @@ SLOW_PATIENCE_SECONDS = 5.0
 """How long a slow read waits for a connection: longer than others, since an answer often needs
 several slow reads."""
 
+LISTEN_RETRY_SECONDS = 1.0
 STATEMENT_SECONDS = 10.0
 STOPPED_SECONDS = 8.0
 """How long a transaction may be idle before PostgreSQL ends it. Portico never pauses that long
 between two statements, so its host has stopped or vanished. Less than `STATEMENT_SECONDS`, so that
 others waiting for its locks still get them in time."""
 
-LISTEN_RETRY_SECONDS = 1.0
-BEAT_SECONDS = 0.5
-"""How often to check that the server answers."""
-
 FULL_SECONDS = 60.0
 """How long the disk counts as full after a write failed because it was. A later write that succeeds
 proves nothing: PostgreSQL may have used space that it had already."""
-
-SILENT_SECONDS = 0.75
-"""How long the check may take before the primary is looked for again."""
 
 RINGS = ("events", "webhooks")
 """The notifications that ring the bell; all others are for `Notices`."""

@@ -45,7 +45,11 @@ LONG_SECONDS = 5.0
 """A read that timed out after longer than this is not repeated on the primary."""
 
 BEAT_SECONDS = 0.5
+"""How often to check that a server answers, the primary too."""
+
 SILENT_SECONDS = 0.75
+"""How long the check may take before the server counts as silent."""
+
 SHORT_CONNECTIONS = 4
 SLOW_CONNECTIONS = 4
 REMEMBERED = 120

@@ -8,8 +8,9 @@ from typing import Any
 import apsw
 
 from portico.storage.migrate import LEDGER_COLUMNS, applied_of
+from portico.storage.sqlite_connection import BUSY_SECONDS
 
-BUSY_MILLISECONDS = 5000
+_BUSY_MILLISECONDS = int(BUSY_SECONDS * 1000)
 _STEPS = 1000
 """Instructions of SQLite's virtual machine between two checks for signals: some microseconds."""
 
@@ -24,7 +25,7 @@ def copy(source: Path, target: Path) -> None:
     try:
         reader = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
-            reader.set_busy_timeout(BUSY_MILLISECONDS)
+            reader.set_busy_timeout(_BUSY_MILLISECONDS)
             # Lets Python run, and so handle a signal that ends this process.
             reader.set_progress_handler(lambda: False, _STEPS)
             # A copy of the pages would include the deleted rows on free pages.
@@ -72,7 +73,7 @@ def reading(path: Path) -> Iterator[apsw.Connection]:
     try:
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
-            connection.set_busy_timeout(BUSY_MILLISECONDS)
+            connection.set_busy_timeout(_BUSY_MILLISECONDS)
             yield connection
         finally:
             connection.close()
