@@ -7,7 +7,8 @@ from portico.storage.database import Database, Transaction
 Counter = tuple[str, int, int, int, int]
 """Caller, minute window, its count, day window, its count."""
 
-_ALL = "SELECT caller, minute, minute_count, day, day_count FROM rate_counters WHERE day >= :day"
+_COLUMNS = ("caller", "minute", "minute_count", "day", "day_count")
+_ALL = f"SELECT {', '.join(_COLUMNS)} FROM rate_counters WHERE day >= :day"
 _SAVE = """
 INSERT INTO rate_counters (caller, minute, minute_count, day, day_count)
 VALUES (:caller, :minute, :minute_count, :day, :day_count)
@@ -28,12 +29,4 @@ class RateCounters:
 
     async def save(self, tx: Transaction, counters: Iterable[Counter]) -> None:
         """Stores counters."""
-        await tx.run_many(
-            _SAVE,
-            [
-                dict(
-                    zip(("caller", "minute", "minute_count", "day", "day_count"), row, strict=True)
-                )
-                for row in counters
-            ],
-        )
+        await tx.run_many(_SAVE, [dict(zip(_COLUMNS, row, strict=True)) for row in counters])
