@@ -34,7 +34,8 @@ takes more, and reading hundreds of thousands would block the event loop."""
 
 
 LONGEST_CACHED_QUERY = 8_192
-"""The longest query string whose values are cached; a number may have any number of zeros."""
+"""The longest query string whose values are cached. Longer ones, such as numbers padded with zeros,
+would fill the memory."""
 
 
 class Faults:

@@ -111,7 +111,7 @@ class Client:
                 raise Unsent(_reason(error)) from None
         finally:
             if response is not None:
-                response.close()  # a connection whose answer has ended is kept already
+                response.close()  # if the answer was read to its end, its connection stays open
         return Reply(response.status, response.headers.get("retry-after"), answer, arrived)
 
     async def close(self) -> None:

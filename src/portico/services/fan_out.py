@@ -36,7 +36,7 @@ async def _batch(env: Environment, after: int, ids: set[int]) -> int:
     last = events[-1].id
 
     async def work(change: Change) -> None:
-        # Read again under a lock: another process may have been faster.
+        # Read again under a lock: another process may have queued them already.
         behind = await env.webhooks.behind(change.tx, last)
         webhooks = [webhook for webhook in behind if webhook.id in ids]
         types = {webhook.id: covered(webhook.types) for webhook in webhooks}

@@ -29,7 +29,8 @@ Note = Callable[[], Awaitable[None]]
 
 POLLS = 400
 SECONDS_BETWEEN_POLLS = 0.025
-"""How often, and how long apart, an attempt looks for a place before it gives up: 10 seconds."""
+"""How often, and at which interval, an attempt tries to get a place before it gives up after 10
+seconds."""
 
 
 class Claim(NamedTuple):

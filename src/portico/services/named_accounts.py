@@ -5,7 +5,7 @@ from portico.services.environment import Environment
 
 
 async def named_user(env: Environment, who: str) -> int | None:
-    """The id of the user with this e-mail, or the id itself; None if nobody has that e-mail."""
+    """The id that `who` is, or that of the user with the e-mail `who`; None if nobody has it."""
     if (number := _number(who)) is not None:
         return number
     user = await env.users.by_email(typed_email(who))

@@ -81,7 +81,7 @@ class Subscriptions:
 
     async def _take(self, principal: Principal) -> str:
         now = self._clock()
-        # A return whose end is not known yet may be repeated, and would free what is taken now.
+        # Not those being released: a release that is repeated would free a place taken now.
         names = (f"stream {principal.user_id} {number}" for number in range(MOST))
         places = [name for name in names if name not in self._to_release | self._releasing]
         until = now + LEASE_SECONDS * SECOND
