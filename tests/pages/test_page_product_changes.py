@@ -223,7 +223,7 @@ async def test_a_product_leads_back_to_the_list_that_it_was_found_in(api: Api) -
     found = "category=light&status=active"
     kept = f"?list={quote('status=active&category=light', safe='')}"
     listed = await editor.get(f"/products?{found}")
-    assert f'/products/{product.id}{kept}">Lamp' in unescape(listed.text)
+    assert f'/products/{product.id}{kept}" title="Lamp">Lamp' in unescape(listed.text)
     page = await editor.get(f"/products/{product.id}{kept}")
     back = '/dashboard/products?status=active&category=light">← Products'
     assert back in unescape(page.text)
