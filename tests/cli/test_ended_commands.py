@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from operating import COMMAND, Installation, in_database, until
-from portico.cli.prepared import done
+from portico.cli.prepared import in_environment
 from portico.domain.errors import NotFound
 from portico.services.environment import Environment
 from portico.settings import load
@@ -161,7 +161,7 @@ def test_what_is_made_before_the_signal_is_still_shown(installation: Installatio
         asyncio.get_running_loop().call_soon(signal.raise_signal, signal.SIGINT)
         return env.name
 
-    assert done(settings, Namespace(sandbox=True), make) == "sandbox"
+    assert in_environment(settings, Namespace(sandbox=True), make) == "sandbox"
 
 
 def test_what_is_stored_as_the_signal_comes_is_still_shown(installation: Installation) -> None:
@@ -173,7 +173,7 @@ def test_what_is_stored_as_the_signal_comes_is_still_shown(installation: Install
             asyncio.get_running_loop().call_soon(signal.raise_signal, signal.SIGINT)
         return env.name
 
-    assert done(settings, Namespace(sandbox=False), make) == "live"
+    assert in_environment(settings, Namespace(sandbox=False), make) == "live"
     assert in_database(installation.data / "live.db", "SELECT name FROM users") == "Ada"
 
 
@@ -199,7 +199,7 @@ def test_what_is_refused_as_the_signal_comes_is_told(installation: Installation)
         raise NotFound("There is none.")
 
     with pytest.raises(NotFound):
-        done(settings, Namespace(sandbox=False), make)
+        in_environment(settings, Namespace(sandbox=False), make)
 
 
 def test_what_does_not_end_is_interrupted_and_may_have_been_carried_out(
@@ -212,7 +212,7 @@ def test_what_does_not_end_is_interrupted_and_may_have_been_carried_out(
         await asyncio.Event().wait()
 
     with pytest.raises(KeyboardInterrupt):
-        done(settings, Namespace(sandbox=False), make, seconds=0)
+        in_environment(settings, Namespace(sandbox=False), make, seconds=0)
     assert capsys.readouterr().err == (
         "portico: the change may have been made: check portico audit.\n"
     )

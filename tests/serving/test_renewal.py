@@ -21,7 +21,7 @@ from cryptography.x509.oid import NameOID
 
 from operating import Installation, Service, read_answer, until
 from portico.certificates import CertificateError, ensure
-from portico.cli.trial import Untried, require_taken
+from portico.cli.trial import Untried, require_accepted
 from servers import family
 
 IMPATIENT = (sys.executable, str(Path(__file__).with_name("impatient.py")), "30", "0.1", "1024")
@@ -225,11 +225,11 @@ def test_what_the_tls_library_does_not_take_is_known_before_it_is_served(tmp_pat
         key.write_bytes(made[1])
 
     write(pair())
-    require_taken(certificate, key)
+    require_accepted(certificate, key)
     for refused in (pair(critical=True), pair(exponent=3)):
         write(refused)
         with pytest.raises(CertificateError, match=f"{NOT_TAKEN}: [A-Z]"):
-            require_taken(certificate, key)
+            require_accepted(certificate, key)
 
 
 def test_a_trial_that_a_signal_ends_says_nothing_of_the_certificate(tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_a_trial_that_a_signal_ends_says_nothing_of_the_certificate(tmp_path: Pa
         return 0
 
     with ThreadPoolExecutor(1) as threads:
-        trying = threads.submit(require_taken, certificate, key)
+        trying = threads.submit(require_accepted, certificate, key)
         os.kill(until(trial, "the trial"), signal.SIGKILL)
         with pytest.raises(Untried, match="could not be tried: signal 9"):
             trying.result()

@@ -19,7 +19,7 @@ class Commands:
 
     def __init__(self, parser: ArgumentParser) -> None:
         """`parser` reads the arguments before the command."""
-        _take_data(parser)
+        _add_data(parser)
         self._verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     def noun(self, name: str, summary: str) -> "Commands":
@@ -42,7 +42,7 @@ class Commands:
             formatter_class=RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        _take_data(command)
+        _add_data(command)
         if json:
             command.add_argument(
                 "--json", action="store_true", help="print one JSON value and nothing else"
@@ -51,17 +51,17 @@ class Commands:
         return command
 
 
-def read_by(reference: str) -> Callable[[str], Any]:
+def by_function(reference: str) -> Callable[[str], Any]:
     """An argument type that calls the function "module:function"."""
     return lambda text: resolve_name(reference)(text)
 
 
-def ruled(rule: str) -> Callable[[str], Any]:
+def by_rule(rule: str) -> Callable[[str], Any]:
     """An argument type that applies the domain's rule "module:function"."""
-    return lambda text: resolve_name("portico.cli.values:kept")(resolve_name(rule), text)
+    return lambda text: resolve_name("portico.cli.values:apply_rule")(resolve_name(rule), text)
 
 
-text = ruled("builtins:str")
+text = by_rule("builtins:str")
 """An argument type for any text, such as an e-mail to look up. Rejects bytes that are not UTF-8."""
 
 
@@ -69,14 +69,14 @@ def _sentence(summary: str) -> str:
     return f"{summary[0].upper()}{summary[1:]}."
 
 
-def _take_data(parser: ArgumentParser) -> None:
+def _add_data(parser: ArgumentParser) -> None:
     # No default: the verb's parser would overwrite a value that was given before the verb.
     parser.add_argument(
         "--data", metavar="DIR", default=SUPPRESS, help="data directory (default ./portico-data)"
     )
 
 
-def take_sandbox(command: ArgumentParser) -> None:
+def add_sandbox(command: ArgumentParser) -> None:
     """Adds `--sandbox` to a command that works in either environment."""
     command.add_argument(
         "--sandbox", action="store_true", help="use the sandbox instead of live data"

@@ -3,7 +3,7 @@
 from argparse import Namespace
 
 from portico.cli.output import answer, minute, plain, table
-from portico.cli.prepared import done
+from portico.cli.prepared import in_environment
 from portico.contract.audit import entry_out
 from portico.domain.audit import Entry
 from portico.domain.errors import NotFound
@@ -14,7 +14,7 @@ from portico.storage.audit import AuditFilter
 
 
 def run(settings: Settings, chosen: Namespace) -> None:
-    entries = done(settings, chosen, lambda env: _read(env, chosen))
+    entries = in_environment(settings, chosen, lambda env: _read(env, chosen))
     answer([entry_out(entry) for entry in entries], _table(entries), as_json=chosen.json)
 
 

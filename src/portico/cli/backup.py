@@ -16,7 +16,7 @@ from portico.certificates import NAMES, CertificateError, check_pair
 from portico.cli import postgres_tools
 from portico.cli.archive import Manifest, digest, pack, unpack
 from portico.cli.claim import claimed
-from portico.cli.initialise import LOCK, UNFINISHED, alone, require_no_restore
+from portico.cli.initialise import LOCK, UNFINISHED, locked, require_no_restore
 from portico.cli.lock import NAME as SERVER_LOCK
 from portico.cli.output import CommandError, answer, mention, needing_room, plain
 from portico.cli.prepared import prepared, unprepared
@@ -147,7 +147,7 @@ def _new_directory(data: Path) -> Iterator[Path]:
     made = [path for path in (data, *data.parents) if not path.exists()]
     try:
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with alone(data):
+        with locked(data):
             _require_empty(data)  # a server may have started before the lock was taken
             work = data / UNFINISHED
             try:

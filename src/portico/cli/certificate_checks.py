@@ -14,8 +14,8 @@ from portico.certificates import (
     inspect,
     without_key,
 )
-from portico.cli.findings import Finding, advised, notice, well, wrong
-from portico.cli.trial import Untried, require_taken
+from portico.cli.findings import Finding, advised, notice, ok, problem
+from portico.cli.trial import Untried, require_accepted
 from portico.domain.text import counted
 from portico.domain.times import DAY
 from portico.settings import Settings
@@ -29,7 +29,7 @@ _FITTING = (
 def certificate(settings: Settings) -> Iterator[Finding]:
     """Whether the server's certificate can be served, for which names and for how long."""
     if not settings.tls:
-        yield well("certificate", "not needed: a trusted proxy terminates TLS")
+        yield ok("certificate", "not needed: a trusted proxy terminates TLS")
         return
     local = settings.tls_cert is None or settings.tls_key is None
     tls = settings.data / "tls"
@@ -45,19 +45,19 @@ def certificate(settings: Settings) -> Iterator[Finding]:
     if lost:
         renew = advised(lost, without_key(tls / "ca.pem"))
         # An operator may have moved the key away on purpose: no problem before the renewal.
-        tell = wrong if (tls / "ca.key").exists() else notice
+        tell = problem if (tls / "ca.key").exists() else notice
         yield tell("authority", f"the server certificate cannot be renewed: {lost}", renew)
     key = settings.tls_key or tls / "server.key"
     try:
         check_pair(path, key)
         if not local:
-            require_taken(path, key)  # as the start does
+            require_accepted(path, key)  # as the start does
         found = inspect(path)
         authority = inspect(tls / "ca.pem") if local else None
         if local:
             check_issuer(path, tls / "ca.pem")
     except (CertificateError, Untried) as error:
-        yield wrong("certificate", str(error), advised(error, renew if local else _FITTING))
+        yield problem("certificate", str(error), advised(error, renew if local else _FITTING))
         return
     now, names = system_clock(), sorted(settings.host_names)
     missing = [name for name in names if not _names(found.names, name)]
@@ -69,22 +69,22 @@ def certificate(settings: Settings) -> Iterator[Finding]:
         " which creates a new authority that clients must then trust"
     )
     if early:
-        yield wrong("authority", f"{tls / 'ca.pem'} is not valid yet", made_anew)
+        yield problem("authority", f"{tls / 'ca.pem'} is not valid yet", made_anew)
     # A certificate that expires together with its authority cannot be renewed.
     last = authority is not None and found.expires_at >= authority.expires_at
-    what = out_of_time(found, now, last=last)
+    what = validity_fault(found, now, last=last)
     if what:
         clock = made_anew if early else renew if local else "set this machine's clock"
         advice = clock if found.starts_at > now else renew
-        yield wrong("certificate", f"{path} {what}", advice)
+        yield problem("certificate", f"{path} {what}", advice)
     if missing:
-        yield wrong("certificate", f"{path} does not name {', '.join(missing)}", renew)
+        yield problem("certificate", f"{path} does not name {', '.join(missing)}", renew)
     if not (what or missing):
         days = (found.expires_at - now) // DAY
-        yield well("certificate", f"names {', '.join(names)}; expires in {counted(days, 'day')}")
+        yield ok("certificate", f"names {', '.join(names)}; expires in {counted(days, 'day')}")
 
 
-def out_of_time(found: Inspection, now: int, *, last: bool) -> str:
+def validity_fault(found: Inspection, now: int, *, last: bool) -> str:
     """What is wrong with a certificate's validity period, or "". The `last` certificate of an
     authority is not renewed before it expires."""
     left = found.expires_at - now
@@ -114,8 +114,8 @@ def _ends(authority: Path, days: int) -> Finding:
         f"remove {authority} once all clients can be made to trust the new one that the server"
         " then creates"
     )
-    said = f"expires in {counted(days, 'day')}" if days >= 0 else "has expired"
-    return wrong("authority", f"{authority} {said}", advice)
+    end = f"expires in {counted(days, 'day')}" if days >= 0 else "has expired"
+    return problem("authority", f"{authority} {end}", advice)
 
 
 def _names(patterns: frozenset[str], host: str) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from portico.app import system_clock
-from portico.cli.findings import Finding, all_of, notice, well, wrong
+from portico.cli.findings import Finding, all_of, notice, ok, problem
 from portico.cli.initialise import restore_fault
 from portico.cli.secret_checks import secret
 from portico.contract.envelope import timestamp
@@ -100,31 +100,33 @@ def data_directory(settings: Settings) -> Iterator[Finding]:
         # portico init does not create it on a further host, whose database is prepared already.
         further = "if another host has prepared the database, portico serve creates it; otherwise "
         advice = (further if settings.database_url else "") + _unprepared(settings)
-        yield wrong(check, f"{data} does not exist", advice)
+        yield problem(check, f"{data} does not exist", advice)
         return
     if not os.access(data, os.W_OK | os.X_OK):
         found = data.stat()
         is_closed = found.st_uid == os.geteuid() and found.st_mode & 0o300 != 0o300
         owned = "make the account that serves its owner, and its file system writable"
-        yield wrong(check, f"{data} cannot be written", f"chmod 700 {data}" if is_closed else owned)
+        advice = f"chmod 700 {data}" if is_closed else owned
+        yield problem(check, f"{data} cannot be written", advice)
     elif data.stat().st_mode & 0o077:
-        yield wrong(check, f"other users can access {data}", f"chmod 700 {data}")
+        yield problem(check, f"other users can access {data}", f"chmod 700 {data}")
     else:
-        yield well(check, f"only its owner can access {data}")
+        yield ok(check, f"only its owner can access {data}")
     yield _space("disk space", data)
 
 
 def _space(check: str, directory: Path) -> Finding:
     free = shutil.disk_usage(directory).free
     if free < FREE_BYTES:
-        return wrong(check, f"only {free // 2**20} MiB are free in {directory}", "free some space")
-    return well(check, f"{free // 2**20:,} MiB are free")
+        message = f"only {free // 2**20} MiB are free in {directory}"
+        return problem(check, message, "free some space")
+    return ok(check, f"{free // 2**20:,} MiB are free")
 
 
 def restore(settings: Settings) -> Iterator[Finding]:
     """Whether a restore is unfinished, which keeps a server from starting."""
     if fault := restore_fault(settings.data):
-        yield wrong("restore", *fault)
+        yield problem("restore", *fault)
 
 
 def audit_archive(settings: Settings) -> Iterator[Finding]:
@@ -136,9 +138,9 @@ def audit_archive(settings: Settings) -> Iterator[Finding]:
     there = next(path for path in (archive, *archive.parents) if path.exists())
     advice = "make it a directory that the account that serves owns: until then no entry is removed"
     if not there.is_dir():
-        yield wrong(check, f"{there} is not a directory", advice)
+        yield problem(check, f"{there} is not a directory", advice)
     elif not os.access(there, os.W_OK | os.X_OK):
-        yield wrong(check, f"{there} cannot be written", advice)
+        yield problem(check, f"{there} cannot be written", advice)
     else:
         yield _space(check, there)
 
@@ -156,9 +158,9 @@ def secret_files(settings: Settings) -> Iterator[Finding]:
         whose, mode = ("", 600) if others & 0o070 else ("group of the ", 640)
         shared = f"have the {whose}account that serves own it, then chmod {mode} {path}"
         advice = f"chmod 600 {path}" if is_own else shared
-        yield wrong("secret files", f"other users can read {path}", advice)
+        yield problem("secret files", f"other users can read {path}", advice)
     if keys and not exposed:
-        yield well("secret files", "no other users can read private keys")
+        yield ok("secret files", "no other users can read private keys")
 
 
 def _in(directory: Path, pattern: str) -> list[Path]:
@@ -172,8 +174,8 @@ def _in(directory: Path, pattern: str) -> list[Path]:
 def _unprepared(settings: Settings) -> str:
     """What to do if there is no database. `portico init` is no advice where parts of an
     installation are left."""
-    if told := how_to_move(settings):
-        return told.rstrip(".")
+    if hint := how_to_move(settings):
+        return hint.rstrip(".")
     if has_own(settings) or (settings.database_url is None and is_prepared(settings)):
         return "run this with the server's settings, put the database back, or restore a backup"
     return "run this with the server's settings, or portico init, or restore a backup"
@@ -198,17 +200,17 @@ async def _one_of_both(settings: Settings, environment: str, check: str) -> Asyn
     file = None if settings.database_url else database_file(settings, environment)
     if file is not None and is_empty(file):
         what = f"{file} is empty" if file.exists() else f"{file} does not exist"
-        yield wrong(check, what, await _without(settings, environment))
+        yield problem(check, what, await _without(settings, environment))
         return
     # Opening a read-only database would leave read-only files beside it.
     if file is not None and (closed := _closed(file)):
         advice = f"chmod 600 {closed}, as the account that serves, and start the server again"
-        yield wrong(check, f"this account cannot read and write {closed}", advice)
+        yield problem(check, f"this account cannot read and write {closed}", advice)
         return
     db = database(settings, environment)
     try:
         if file is not None and (found := faults(file)):
-            yield wrong(check, f"{file} is damaged: {found[0]}", _UNUSABLE[db.engine])
+            yield problem(check, f"{file} is damaged: {found[0]}", _UNUSABLE[db.engine])
             return
         await db.open()
         try:
@@ -217,9 +219,9 @@ async def _one_of_both(settings: Settings, environment: str, check: str) -> Asyn
         finally:
             await db.close()
     except Unusable as error:
-        yield wrong(check, str(error).rstrip("."), _UNUSABLE[db.engine])
+        yield problem(check, str(error).rstrip("."), _UNUSABLE[db.engine])
     except (Unavailable, FileError) as error:
-        yield wrong(check, str(error).rstrip("."), _UNOPENED[db.engine])
+        yield problem(check, str(error).rstrip("."), _UNOPENED[db.engine])
 
 
 def _closed(file: Path) -> str:
@@ -236,20 +238,20 @@ async def _database(
     try:
         due = await pending(db)
     except MigrationError as error:
-        yield wrong(check, str(error).rstrip("."), "use the release of Portico that migrated it")
+        yield problem(check, str(error).rstrip("."), "use the release of Portico that migrated it")
         return
     if len(due) == len(shipped(db.engine)):
-        yield wrong(check, f"{engine} is empty", await _without(settings, environment))
+        yield problem(check, f"{engine} is empty", await _without(settings, environment))
         return
     if due:
         names = ", ".join(f"{one.number:04d} {one.name}" for one in due)
-        yield wrong(check, f"{engine}: migrations are pending: {names}", "run portico migrate")
+        yield problem(check, f"{engine}: migrations are pending: {names}", "run portico migrate")
         return
     if db.engine == "postgres" and await db.slow.one(_READ_ONLY) == ("on",):
         advice = "name the primary in database_url, or unset default_transaction_read_only"
-        yield wrong(check, f"{engine} is read-only", advice)
+        yield problem(check, f"{engine} is read-only", advice)
     else:
-        yield well(check, f"{engine}, up to date" + (", intact" if db.engine == "sqlite" else ""))
+        yield ok(check, f"{engine}, up to date" + (", intact" if db.engine == "sqlite" else ""))
     if environment == LIVE and settings.database_url and not settings.database_listen_url:
         yield await _places(settings, db)
     async for finding in secret(settings, environment, db):
@@ -263,7 +265,7 @@ def _backup(made_at: int) -> Finding:
     """How old the last backup is; there is no finding where `portico backup` never made one."""
     message = f"the last one was made at {timestamp(made_at)}"
     if system_clock() - made_at <= BACKUP_DAYS * DAY:
-        return well("backup", message)
+        return ok("backup", message)
     return notice("backup", message, "see why portico backup has not run since")
 
 
@@ -273,7 +275,7 @@ async def _places(settings: Settings, db: Database) -> Finding:
     places, wanted = int(row[0]) if row else 0, settings.workers * CONNECTIONS
     message = f"PostgreSQL allows {places}, of which this host may use {wanted}"
     if wanted <= places:
-        return well("connections", message)
+        return ok("connections", message)
     advice = "raise max_connections, or use PgBouncer: until then requests may wait for connections"
     return notice("connections", message, advice)
 
@@ -288,8 +290,8 @@ async def _clock(environment: str, db: Database) -> Finding:
     if ahead > CLOCK_MILLISECONDS:
         message = f"this clock is {ahead // 1000} s behind the newest {environment} data"
         advice = "set this machine's clock, by NTP; if it is right now, it was ahead at that time"
-        return wrong("clock", message, advice)
-    return well("clock", f"not behind the newest {environment} data")
+        return problem("clock", message, advice)
+    return ok("clock", f"not behind the newest {environment} data")
 
 
 def _compared(check: str, whose: str, theirs: int) -> Finding:
@@ -298,8 +300,8 @@ def _compared(check: str, whose: str, theirs: int) -> Finding:
         message = (
             f"this clock is {abs(apart) / 1000:,.1f} s {'ahead of' if apart > 0 else 'behind'}"
         )
-        return wrong(check, f"{message} {whose}", "set the clocks of both machines by NTP")
-    return well(check, f"within {CLOCK_MILLISECONDS // 1000} s of {whose}")
+        return problem(check, f"{message} {whose}", "set the clocks of both machines by NTP")
+    return ok(check, f"within {CLOCK_MILLISECONDS // 1000} s of {whose}")
 
 
 async def valkey(settings: Settings) -> AsyncIterator[Finding]:
@@ -310,7 +312,7 @@ async def valkey(settings: Settings) -> AsyncIterator[Finding]:
     try:
         limiter = ValkeyLimiter(settings.valkey_url, LIVE, settings.key_prefix)
     except ValueError as error:
-        yield wrong("Valkey", f"{place}: {error}", "correct PORTICO_VALKEY_URL")
+        yield problem("Valkey", f"{place}: {error}", "correct PORTICO_VALKEY_URL")
         return
     try:
         await limiter.probe()
@@ -321,7 +323,7 @@ async def valkey(settings: Settings) -> AsyncIterator[Finding]:
             " until then requests get 503"
         )
         message = f"{place}: {error.message} {error.__cause__ or ''}".rstrip(". ")
-        yield wrong("Valkey", message, NO_COUNTS.get(error.why, advice))
+        yield problem("Valkey", message, NO_COUNTS.get(error.why, advice))
         return
     finally:
         await limiter.close()
@@ -329,7 +331,7 @@ async def valkey(settings: Settings) -> AsyncIterator[Finding]:
         message = "it answers, but INFO does not say how it keeps its counts"
         yield notice("Valkey", message, "allow INFO for the user of PORTICO_VALKEY_URL")
     else:
-        yield well("Valkey", f"{about.name} {about.version} answers")
+        yield ok("Valkey", f"{about.name} {about.version} answers")
     if about.policy not in (None, "noeviction"):
         message = f"it may evict counts, which then begin at zero: its policy is {about.policy}"
         yield notice("Valkey memory", message, "set maxmemory-policy noeviction")

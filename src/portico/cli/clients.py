@@ -3,8 +3,8 @@
 from argparse import Namespace
 from typing import Any
 
-from portico.cli.output import CommandError, answer, named, plain, table
-from portico.cli.prepared import done
+from portico.cli.output import CommandError, answer, command_line, plain, table
+from portico.cli.prepared import in_environment
 from portico.contract.envelope import timestamp
 from portico.domain.audit import OPERATOR
 from portico.domain.oauth import Client, spelled
@@ -21,12 +21,12 @@ from portico.settings import Settings
 
 
 def run_create(settings: Settings, chosen: Namespace) -> None:
-    made = done(settings, chosen, lambda env: _register(env, chosen))
+    made = in_environment(settings, chosen, lambda env: _register(env, chosen))
     client = made.client
     facts = {"client_id": client.client_id}
     if made.secret is not None:
         facts["client_secret"] = made.secret
-    renew = named(f"clients renew-secret {client.client_id}", sandbox=chosen.sandbox)
+    renew = command_line(f"clients renew-secret {client.client_id}", sandbox=chosen.sandbox)
     answer(
         {**facts, **_registration(client)},
         f"{plain(client.name)} is registered.\n\n"
@@ -44,7 +44,7 @@ async def _register(env: Environment, chosen: Namespace) -> Registered:
 
 
 def run_list(settings: Settings, chosen: Namespace) -> None:
-    found = done(settings, chosen, _found)
+    found = in_environment(settings, chosen, _found)
     answer([_entry(*each) for each in found], _table(found), as_json=chosen.json)
 
 
@@ -95,7 +95,7 @@ def run_renew(settings: Settings, chosen: Namespace) -> None:
     async def renew(env: Environment) -> Registered:
         return await renew_secret(env, await _row_of(env, chosen.client_id), by=OPERATOR)
 
-    made = done(settings, chosen, renew)
+    made = in_environment(settings, chosen, renew)
     answer(
         {"client_id": made.client.client_id, "client_secret": made.secret},
         f"{plain(made.client.name)} has a new secret:\n\n  {made.secret}\n\n"
@@ -109,7 +109,7 @@ def run_delete(settings: Settings, chosen: Namespace) -> None:
     async def delete(env: Environment) -> Client:
         return await delete_client(env, await _row_of(env, chosen.client_id), by=OPERATOR)
 
-    client = done(settings, chosen, delete)
+    client = in_environment(settings, chosen, delete)
     answer(
         {"client_id": client.client_id, "name": client.name},
         f"{plain(client.name)} is deleted and has lost its access to users' accounts.",

@@ -102,18 +102,18 @@ class Listener(Granian):
         self,
         *arguments: Any,
         patience: Patience,
-        waiting: int,
+        backlog: int,
         before: "Listener | None" = None,
         **named: Any,
     ) -> None:
-        """`waiting` is how many connections may wait to be accepted. This listener shares the
+        """`backlog` is how many connections may wait to be accepted. This listener shares the
         socket, and so the queue, of the one `before` it."""
         super().__init__(*arguments, **named)
         self._patience = patience
-        self._waiting = waiting
-        self._door: socket.socket | None = None
-        if before is not None and before._door is not None:  # noqa: SLF001 - of the same class
-            self._door = before._door.dup()  # noqa: SLF001 - the same
+        self._own_backlog = backlog
+        self._listening: socket.socket | None = None
+        if before is not None and before._listening is not None:  # noqa: SLF001 - of the same class
+            self._listening = before._listening.dup()  # noqa: SLF001 - the same
 
     @property
     def serves(self) -> bool:
@@ -122,38 +122,38 @@ class Listener(Granian):
 
     def _init_shared_socket(self) -> None:
         """Hands granian's worker our socket instead of the one that it would create."""
-        if self._door is None:
-            self._door = listening_socket(self.bind_addr, self.bind_port, self._patience)
+        if self._listening is None:
+            self._listening = listening_socket(self.bind_addr, self.bind_port, self._patience)
         self._ssp = None
         # The stub lacks the arguments: the descriptor, whether it is a Unix socket, the backlog.
-        self._shd = SocketHolder(self._door.dup().detach(), False, self._waiting)  # type: ignore[call-arg, assignment]  # noqa: FBT003 - granian's own signature
+        self._shd = SocketHolder(self._listening.dup().detach(), False, self._own_backlog)  # type: ignore[call-arg, assignment]  # noqa: FBT003 - granian's own signature
 
     def leaving(self) -> Callable[[], None]:
         """A function that makes this listener accept no more connections but keep those it has: it
         replaces the listening sockets by one that nobody knows. Stopping would cut off handshakes.
         """
-        own = self._door.fileno() if self._door else -1
+        own = self._listening.fileno() if self._listening else -1
         port = self.bind_port
-        doors = [one for one in descriptors() if one != own and _is_door(one, port)]
+        sockets = [one for one in descriptors() if one != own and _is_listener(one, port)]
 
         def leave() -> None:
             with socket.socket(socket.AF_UNIX) as nowhere:
                 nowhere.settimeout(0)
                 nowhere.bind("")  # the kernel picks a name, which nobody knows
                 nowhere.listen()
-                for door in doors:
-                    os.dup2(nowhere.fileno(), door, inheritable=False)
+                for one in sockets:
+                    os.dup2(nowhere.fileno(), one, inheritable=False)
 
         return leave
 
     def stop(self) -> None:
         """Accepts no more connections, and ends once all requests are answered."""
         super().stop()  # type: ignore[no-untyped-call]
-        if self._door is not None:
-            self._door.close()
+        if self._listening is not None:
+            self._listening.close()
 
 
-def _is_door(descriptor: int, port: int) -> bool:
+def _is_listener(descriptor: int, port: int) -> bool:
     """Whether a descriptor is a socket that listens on this port."""
     try:
         with borrowed(descriptor) as seen:
@@ -198,8 +198,8 @@ class FileLimit:
         self._enough = self.usable
 
     def crowded(self) -> bool:
-        """Whether half of the descriptors that were free at the last call of `short` are taken. The
-        system hands out the lowest free number, so one `dup` tells."""
+        """Whether half of the descriptors that were free when `nearly_full` was last called are
+        taken. The system hands out the lowest free number, so one `dup` tells."""
         try:
             lowest = os.dup(0)
         except OSError:
@@ -207,15 +207,15 @@ class FileLimit:
         os.close(lowest)
         return lowest > self._enough
 
-    def short(self, taken: int) -> bool:
+    def nearly_full(self, taken: int) -> bool:
         """Whether nearly all descriptors but the reserve are taken."""
         self._enough = (taken + self.usable) // 2
         return taken >= self.usable - 1
 
-    def set(self, *, pressed: bool) -> None:
-        """Sets the limit: with the reserve if `pressed`, without it otherwise."""
+    def set(self, *, with_reserve: bool) -> None:
+        """Sets the limit: with or without the reserve."""
         resource.setrlimit(
-            resource.RLIMIT_NOFILE, (self._most if pressed else self.usable, self._hard)
+            resource.RLIMIT_NOFILE, (self._most if with_reserve else self.usable, self._hard)
         )
 
 
@@ -260,7 +260,7 @@ class Watch:
         self._patience = patience
         self._connections = connections
         self._clock = clock
-        self._doors: set[int] = set()
+        self._listeners: set[int] = set()
         self._slow: dict[tuple[int, Any], tuple[float, int]] = {}
         self._silent: dict[tuple[int, Any], float] = {}
 
@@ -279,7 +279,7 @@ class Watch:
         found: list[_Connection] = []
         known = self._connections.known()  # first, so that each of these is among the sockets
         own = descriptors()
-        self._doors.clear()
+        self._listeners.clear()
         for start in range(0, len(own), _SLICE):
             began = time.perf_counter()
             found += filter(None, map(self._connection, own[start : start + _SLICE]))
@@ -289,7 +289,7 @@ class Watch:
         found = self._settled(found, known)
         for connection in (*self._excess(found), *self._slowest(found), *self._idle(found, known)):
             self._end(connection)
-        self._relieve(short=self._files.short(len(own)))
+        self._relieve(short=self._files.nearly_full(len(own)))
         return spent + time.perf_counter() - began
 
     def _connection(self, descriptor: int) -> _Connection | None:
@@ -300,7 +300,7 @@ class Watch:
                 if not isinstance(name, tuple) or name[1] not in self._most:
                     return None
                 if seen.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-                    self._doors.add(descriptor)
+                    self._listeners.add(descriptor)
                     return None
                 return _Connection(descriptor, name[1], seen.getpeername(), tcp_of(seen))
         except OSError:  # not a socket, not connected, or closed meanwhile
@@ -309,11 +309,12 @@ class Watch:
     def _relieve(self, *, short: bool) -> None:
         """While descriptors are short, drops new connections and releases the reserve."""
         program = struct.pack("HP", len(_NO_SYN), _NO_SYN.buffer_info()[0])
-        for descriptor in self._doors:
+        for descriptor in self._listeners:
             option = _ATTACH_FILTER if short else _DETACH_FILTER
-            with suppress(OSError), borrowed(descriptor) as door:  # there is no filter to detach
-                door.setsockopt(socket.SOL_SOCKET, option, program)
-        self._files.set(pressed=short)
+            # `OSError`: there is no filter to detach.
+            with suppress(OSError), borrowed(descriptor) as listener:
+                listener.setsockopt(socket.SOL_SOCKET, option, program)
+        self._files.set(with_reserve=short)
 
     def _excess(self, found: Sequence[_Connection]) -> list[_Connection]:
         """The connections that exceed the limit of their address: the heaviest first, and of those

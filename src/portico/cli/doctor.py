@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 
 from portico.cli import checks
 from portico.cli.certificate_checks import certificate
-from portico.cli.findings import Finding, all_of, well
+from portico.cli.findings import Finding, all_of, ok
 from portico.cli.outlet_checks import collector, mail
 from portico.cli.output import answer
 from portico.cli.replica_checks import replicas
@@ -42,7 +42,7 @@ async def _examine(settings: Settings) -> list[Finding]:
         ("server", server(settings)),
     )
     # Invalid settings have ended the command before this.
-    found = [well("settings", "valid")]
+    found = [ok("settings", "valid")]
     for check, findings in each:
         found += [finding async for finding in all_of(check, findings)]
     return found

@@ -5,7 +5,7 @@ from argparse import Namespace
 import msgspec
 
 from portico.cli.output import answer, mention, minute, plain, table
-from portico.cli.prepared import done
+from portico.cli.prepared import in_environment
 from portico.contract.events import event_body
 from portico.domain.published import StoredEvent
 from portico.services.environment import Environment
@@ -18,7 +18,7 @@ LONGEST = 60
 
 
 def run_list(settings: Settings, chosen: Namespace) -> None:
-    page = done(settings, chosen, lambda env: _read(env, chosen))
+    page = in_environment(settings, chosen, lambda env: _read(env, chosen))
     answer([event_body(event) for event in page.rows], _table(page.rows), as_json=chosen.json)
     if page.has_more and not chosen.json:
         mention(f"There are more: --after {page.rows[-1].id}")
@@ -46,8 +46,8 @@ def in_short(event: StoredEvent) -> str:
     data = msgspec.json.decode(event.data)
     if "id" in data:
         name = plain(data.get("email") or data["name"])
-        told = f"{data['id']} {name[:LONGEST]}"
+        subject = f"{data['id']} {name[:LONGEST]}"
     else:
-        told = ", ".join(f"{name} {value}" for name, value in data.items())
+        subject = ", ".join(f"{name} {value}" for name, value in data.items())
     changed = msgspec.json.decode(event.previous or "{}")
-    return f"{told} ({', '.join(changed)})" if changed else told
+    return f"{subject} ({', '.join(changed)})" if changed else subject

@@ -16,12 +16,12 @@ class Finding(msgspec.Struct, frozen=True):
     advice: str = ""
 
 
-def well(check: str, message: str) -> Finding:
+def ok(check: str, message: str) -> Finding:
     """A finding without a problem."""
     return Finding(check=check, ok=True, message=message)
 
 
-def wrong(check: str, message: str, advice: str) -> Finding:
+def problem(check: str, message: str, advice: str) -> Finding:
     """A finding of a problem."""
     return Finding(check=check, ok=False, message=message, advice=advice)
 
@@ -41,7 +41,7 @@ def _unusable(check: str, error: OSError) -> Finding:
     """A finding for a check that could not finish because of a system error."""
     place = f"{error.filename}: " if error.filename else ""
     advice = advised(error, "check the disk and its file system")
-    return wrong(check, f"{place}{error.strerror or error}", advice)
+    return problem(check, f"{place}{error.strerror or error}", advice)
 
 
 async def all_of(

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from portico.app import Portico, system_clock
 from portico.certificates import NAMES, Certificates, ensure
 from portico.cli.output import CommandError, answer, plain
-from portico.cli.stopping import whole
+from portico.cli.stopping import shielded
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Duplicate, Unavailable, Unknown
 from portico.lost import has_tables, is_prepared, require_files
@@ -41,7 +41,7 @@ def run(settings: Settings, chosen: Namespace) -> None:
 def show(facts: dict[str, Any], settings: Settings, *, as_json: bool) -> None:
     """Prints the admin's password and keys, which are shown only this once."""
     email = facts["admin"]["email"]
-    answer(facts, welcome(facts, settings), as_json=as_json, lost=_all_the_same(email))
+    answer(facts, welcome(facts, settings), as_json=as_json, lost=_what_was_created(email))
 
 
 async def _prepare_first(settings: Settings, email: str) -> dict[str, Any] | None:
@@ -80,7 +80,7 @@ async def _prepare(
 ) -> None:
     require_place(settings)
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with alone(settings.data):
+    with locked(settings.data):
         require_place(settings)  # a restore may have run before the lock was taken
         authority = _authority(settings)
         portico = Portico(settings, makes=True)
@@ -91,7 +91,7 @@ async def _prepare(
             await portico.migrate()
             if await portico.live.users.first_admin() is None:
                 with suppress(Duplicate):  # another host has just prepared the same database
-                    await whole(_first_admin(portico, email, authority), made)
+                    await shielded(_first_admin(portico, email, authority), made)
         finally:
             await portico.close()
 
@@ -156,8 +156,8 @@ async def _first_admin(portico: Portico, email: str, authority: str) -> dict[str
             portico.live, name="Admin", email=email, password=password, key_name=_KEY, by=OPERATOR
         )
     except Unknown as error:
-        told = f"{error.message} If the admin exists now: {_again(email)}"
-        raise CommandError(told) from error
+        message = f"{error.message} If the admin exists now: {_how_to_get_secrets(email)}"
+        raise CommandError(message) from error
     try:
         test = await give_key(
             portico.live,
@@ -171,7 +171,7 @@ async def _first_admin(portico: Portico, email: str, authority: str) -> dict[str
     except Unavailable as error:
         # That half of the message is true only of the sandbox: the admin is stored.
         reason = error.message.removesuffix("; nothing was changed.")
-        raise CommandError(f"{reason}. {_all_the_same(email)}") from error
+        raise CommandError(f"{reason}. {_what_was_created(email)}") from error
     settings = portico.settings
     return {
         "admin": {"id": admin.id, "email": admin.email, "password": password},
@@ -186,12 +186,12 @@ async def _first_admin(portico: Portico, email: str, authority: str) -> dict[str
     }
 
 
-def _all_the_same(email: str) -> str:
+def _what_was_created(email: str) -> str:
     """What was created although its secrets were not shown, and how to get new ones."""
-    return f"The admin {plain(email)} and a live key were created: {_again(email)}"
+    return f"The admin {plain(email)} and a live key were created: {_how_to_get_secrets(email)}"
 
 
-def _again(email: str) -> str:
+def _how_to_get_secrets(email: str) -> str:
     return (
         f"portico users reset-password {plain(email)} prints a link to set a password; portico keys"
         f" create --owner {plain(email)} --name NAME --type live prints a key (--type test one for"
@@ -224,7 +224,7 @@ and the dashboard is at {facts["urls"]["dashboard"]}
 
 
 @contextmanager
-def alone(data: Path) -> Iterator[None]:
+def locked(data: Path) -> Iterator[None]:
     """Locks a data directory, so that processes that prepare it wait for each other."""
     lock = os.open(data / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:

@@ -3,8 +3,8 @@
 from argparse import Namespace
 from typing import Any
 
-from portico.cli.output import CommandError, answer, minute, named, plain, table
-from portico.cli.prepared import done
+from portico.cli.output import CommandError, answer, command_line, minute, plain, table
+from portico.cli.prepared import in_environment
 from portico.contract.api_keys import in_order
 from portico.contract.envelope import optional_timestamp, timestamp
 from portico.domain.audit import OPERATOR
@@ -21,14 +21,14 @@ def run_create(settings: Settings, chosen: Namespace) -> None:
     if chosen.sandbox and chosen.type != "test":
         raise CommandError(f"--type {chosen.type} belongs to live; --sandbox takes --type test", 2)
     try:
-        facts = done(settings, chosen, lambda env: _give(env, chosen))
+        facts = in_environment(settings, chosen, lambda env: _give(env, chosen))
     except Invalid as error:
         faults = "; ".join(f"{fault.field} {fault.message}" for fault in error.details)
         raise CommandError(faults) from error
     expiry = f"It expires at {facts['expires_at']}." if facts["expires_at"] else "It never expires."
     is_test = chosen.type == "test"
     kind = "Sandbox key" if is_test else "Key"
-    revoke = named(f"keys revoke {facts['id']}", sandbox=is_test)
+    revoke = command_line(f"keys revoke {facts['id']}", sandbox=is_test)
     answer(
         facts,
         f"{kind} {facts['id']} is created for {plain(facts['owner'])}. {expiry}\n\n"
@@ -67,7 +67,7 @@ async def _give(env: Environment, chosen: Namespace) -> dict[str, Any]:
 
 
 def run_list(settings: Settings, chosen: Namespace) -> None:
-    owned, now = done(settings, chosen, lambda env: _found(env, chosen))
+    owned, now = in_environment(settings, chosen, lambda env: _found(env, chosen))
     answer([_entry(each) for each in owned], _table(owned, now), as_json=chosen.json)
 
 
@@ -135,7 +135,7 @@ def _state(owned: OwnedKey, now: int) -> str:
 
 
 def run_revoke(settings: Settings, chosen: Namespace) -> None:
-    key = done(settings, chosen, lambda env: revoke_key(env, chosen.id, OPERATOR))
+    key = in_environment(settings, chosen, lambda env: revoke_key(env, chosen.id, OPERATOR))
     revoked_at = optional_timestamp(key.revoked_at)
     answer(
         {"id": key.id, "name": key.name, "hint": key.hint, "revoked_at": revoked_at},

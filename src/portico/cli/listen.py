@@ -198,8 +198,8 @@ async def _events(source: _Source, after: int) -> AsyncGenerator[StoredEvent, No
 
 def _object(event: StoredEvent, outcome: Outcome | None) -> bytes:
     body = event_body(event)
-    came = Forwarded(outcome.status, outcome.error, outcome.milliseconds) if outcome else UNSET
-    return encode(Heard(body.id, body.type, body.timestamp, body.data, body.previous, came))
+    forwarded = Forwarded(outcome.status, outcome.error, outcome.milliseconds) if outcome else UNSET
+    return encode(Heard(body.id, body.type, body.timestamp, body.data, body.previous, forwarded))
 
 
 def _line(event: StoredEvent, outcome: Outcome | None, *, colours: bool) -> str:
@@ -223,9 +223,9 @@ def _line(event: StoredEvent, outcome: Outcome | None, *, colours: bool) -> str:
 def _answered(outcome: Outcome, *, well: bool) -> str:
     if outcome.status is None:
         return f"not delivered: {plain(outcome.error or '')}"
-    told = f"{outcome.status} in {outcome.milliseconds} ms"
-    said = plain(outcome.answer.strip())[:LONGEST]
-    return told if well or not said else f"{told}: {said}"
+    summary = f"{outcome.status} in {outcome.milliseconds} ms"
+    body = plain(outcome.answer.strip())[:LONGEST]
+    return summary if well or not body else f"{summary}: {body}"
 
 
 def _in_colour() -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pkgutil import resolve_name
 
 from portico.cli.parsers.top import parser
-from portico.cli.streams import hold, settle
+from portico.cli.streams import flush_output, replace_closed
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -14,10 +14,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # until there is something to finish
     os.umask(0o077)  # only their owner may read the databases, keys and backups a command creates
-    hold()
+    replace_closed()
     try:
         chosen = parser().parse_args(arguments)
         code: int = resolve_name("portico.cli.outcome:carry_out")(chosen)
         return code
     finally:
-        settle()
+        flush_output()

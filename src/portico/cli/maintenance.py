@@ -15,7 +15,7 @@ from portico.settings import Settings
 from portico.storage.migrate import Migration, migrate, pending, shipped
 
 
-class Named(msgspec.Struct, frozen=True):
+class Step(msgspec.Struct, frozen=True):
     """One migration of one environment."""
 
     environment: str
@@ -37,39 +37,39 @@ def run(settings: Settings, chosen: Namespace) -> int:
     return 0
 
 
-async def _migrate(settings: Settings) -> list[Named]:
+async def _migrate(settings: Settings) -> list[Step]:
     portico = Portico(settings, makes=True)
     await portico.connect()
     try:
         return [
-            named
+            step
             for environment in portico.environments
-            for named in _named(environment.name, await migrate(environment.db, portico.clock))
+            for step in _steps(environment.name, await migrate(environment.db, portico.clock))
         ]
     finally:
         await portico.close()
 
 
-async def _pending(settings: Settings) -> list[Named]:
+async def _pending(settings: Settings) -> list[Step]:
     """What `_migrate` would apply. Creates no file."""
     if not is_prepared(settings):
-        return [named for one in (LIVE, SANDBOX) for named in _named(one, shipped("sqlite"))]
+        return [step for one in (LIVE, SANDBOX) for step in _steps(one, shipped("sqlite"))]
     portico = Portico(settings)
     await portico.connect()
     try:
         return [
-            named
+            step
             for environment in portico.environments
-            for named in _named(environment.name, await pending(environment.db))
+            for step in _steps(environment.name, await pending(environment.db))
         ]
     finally:
         await portico.close()
 
 
-def _named(environment: str, migrations: Sequence[Migration]) -> list[Named]:
-    return [Named(environment, one.number, one.name) for one in migrations]
+def _steps(environment: str, migrations: Sequence[Migration]) -> list[Step]:
+    return [Step(environment, one.number, one.name) for one in migrations]
 
 
-def _text(heading: str, migrations: Sequence[Named]) -> str:
+def _text(heading: str, migrations: Sequence[Step]) -> str:
     lines = [f"  {one.environment}: {one.number:04d} {one.name}" for one in migrations]
     return "\n".join((heading, *lines)) if lines else "Up to date."

@@ -13,7 +13,7 @@ from portico.certificates import CertificateError
 from portico.cli.lock import listening
 from portico.cli.output import CommandError, say_error
 from portico.cli.stopping import interrupted_by
-from portico.cli.streams import leave_output
+from portico.cli.streams import discard_output
 from portico.domain.errors import PorticoError
 from portico.secret_file import SecretError
 from portico.settings import SettingError, Settings, load, nothing_runs
@@ -37,9 +37,9 @@ def carry_out(chosen: Namespace) -> int:
         run: Run = resolve_name(chosen.run)
         return run(settings, chosen)
 
-    told = interrupted_by()
+    signalled = interrupted_by()
     code = outcome(act, as_json=getattr(chosen, "json", False))
-    return 128 + told[0] if told and code == INTERRUPTED else code
+    return 128 + signalled[0] if signalled and code == INTERRUPTED else code
 
 
 def outcome(act: Callable[[], int | None], *, as_json: bool = False) -> int:
@@ -51,12 +51,12 @@ def outcome(act: Callable[[], int | None], *, as_json: bool = False) -> int:
         return _complain(str(error), MISUSED)
     except CommandError as error:
         if isinstance(error.__cause__, BrokenPipeError):
-            leave_output()
+            discard_output()
         message, code = str(error), error.exit_code
     except (PorticoError, MigrationError, CertificateError, SecretError) as error:
         message, code = str(error), WRONG
     except BrokenPipeError:  # the reader of the output is gone, as with `head`
-        leave_output()
+        discard_output()
         return WRONG
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
@@ -67,7 +67,7 @@ def outcome(act: Callable[[], int | None], *, as_json: bool = False) -> int:
         try:
             say_error(message)
         except OSError:  # stderr still gets the message below
-            leave_output()
+            discard_output()
     return _complain(message, code)
 
 

@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator, Callable, Iterator
 from pkgutil import resolve_name
 
-from portico.cli.findings import Finding, notice, well, wrong
-from portico.cli.output import INSTALLING
+from portico.cli.findings import Finding, notice, ok, problem
+from portico.cli.output import INSTALL_OTEL
 from portico.cli.server_checks import ANSWER_SECONDS
 from portico.mail.protocol import Undelivered
 from portico.mail.smtp import SmtpOutlet
@@ -23,9 +23,9 @@ async def mail(settings: Settings) -> AsyncIterator[Finding]:
         await SmtpOutlet(settings.smtp_url, settings.mail_from, seconds=ANSWER_SECONDS).check()
     except Undelivered as error:
         advice = "correct PORTICO_SMTP_URL, or check that it runs and accepts this machine"
-        yield wrong("mail", f"{place} does not accept mail: {error.reason}", advice)
+        yield problem("mail", f"{place} does not accept mail: {error.reason}", advice)
         return
-    yield well("mail", f"{place} answers")
+    yield ok("mail", f"{place} answers")
 
 
 def collector(settings: Settings) -> Iterator[Finding]:
@@ -38,9 +38,9 @@ def collector(settings: Settings) -> Iterator[Finding]:
         refusal: Callable[[str, float], str] = resolve_name("portico.telemetry.exporting:refusal")
         reason = refusal(endpoint, ANSWER_SECONDS)
     except ModuleNotFoundError:
-        yield wrong(check, "OpenTelemetry is not installed", INSTALLING)
+        yield problem(check, "OpenTelemetry is not installed", INSTALL_OTEL)
     except (SettingError, ValueError, RuntimeError) as error:  # the SDK's, about its variables
-        yield wrong(check, str(error), advice)
+        yield problem(check, str(error), advice)
     else:
         message = f"{endpoint} does not accept exports: {reason}"
-        yield wrong(check, message, advice) if reason else well(check, f"{endpoint} answers")
+        yield problem(check, message, advice) if reason else ok(check, f"{endpoint} answers")

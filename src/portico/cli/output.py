@@ -12,7 +12,7 @@ import msgspec
 
 from portico.contract.envelope import timestamp
 
-INSTALLING = (
+INSTALL_OTEL = (
     "install the wheel with its extra [otel], or in a checkout requirements/otel.txt"
     " (docs/operations/opentelemetry.md)"
 )
@@ -57,12 +57,12 @@ def answer(value: Any, text: str, *, as_json: bool, lost: str | None = None) -> 
             say(text)
     except OSError as error:
         if lost:
-            told = f"the secret could not be written: {error.strerror}. {lost}"
+            message = f"the secret could not be written: {error.strerror}. {lost}"
         elif isinstance(error, BrokenPipeError):  # the reader has stopped reading
             raise
         else:
-            told = f"the result could not be written: {error.strerror}."
-        raise CommandError(told) from error
+            message = f"the result could not be written: {error.strerror}."
+        raise CommandError(message) from error
 
 
 def _say_value(value: Any) -> None:
@@ -74,24 +74,24 @@ def _say_value(value: Any) -> None:
 
 def say_error(message: str) -> None:
     """Prints an error as JSON, unless JSON was printed before: a command prints one value."""
-    if not _Spoken.json:
+    if not _JsonOutput.begun:
         _say_value({"error": {"message": message}})
 
 
-def named(command: str, *, sandbox: bool) -> str:
+def command_line(command: str, *, sandbox: bool) -> str:
     """The command line to type, with `--sandbox` if the command works on the sandbox."""
     return f"portico {command}{' --sandbox' if sandbox else ''}"
 
 
-class _Spoken:
+class _JsonOutput:
     """Whether this process, which runs one command, has begun to write JSON."""
 
-    json = False
+    begun = False
 
 
 def say_json(encoded: bytes) -> None:
     """Prints JSON on standard output, as UTF-8 whatever the encoding of that stream is."""
-    _Spoken.json = True
+    _JsonOutput.begun = True
     sys.stdout.flush()
     sys.stdout.buffer.write(encoded + b"\n")
     sys.stdout.buffer.flush()

@@ -55,7 +55,7 @@ def restore(url: str, source: Path) -> None:
 def ledger(source: Path, schema: str) -> list[tuple[int, str, str, int | None]]:
     """The migrations applied to one schema of a dump, as `migrate.due` takes them; empty if it
     holds no Portico. Uses no database. Raises `CommandError`."""
-    told = _run(
+    output = _run(
         "pg_restore",
         ["--data-only", f"--schema={schema}", "--table=schema_migrations", "--file=-", str(source)],
         os.environ,
@@ -63,7 +63,7 @@ def ledger(source: Path, schema: str) -> list[tuple[int, str, str, int | None]]:
     rows = re.search(
         r"^COPY \S+ \(number, name, checksum, applied_at(?:, compatible_from)?\) FROM stdin;\n"
         r"(.*?)^\\\.$",
-        told,
+        output,
         re.MULTILINE | re.DOTALL,
     )
     found = re.findall(
@@ -81,13 +81,13 @@ def check_version(program: str, server: int) -> None:
     """Raises `CommandError` unless the program is installed and at least of the major version
     `server`: an older one would refuse that server, or lose what it does not know."""
     try:
-        told = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)  # noqa: S603 - a constant
+        output = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)  # noqa: S603 - a constant
     except (OSError, subprocess.CalledProcessError):
         raise CommandError(
             f"{program} is not installed here: install PostgreSQL's client programs, version"
             f" {server} or newer (on Debian and Ubuntu: postgresql-client-{server})."
         ) from None
-    match = re.search(r"\d+", told.stdout)
+    match = re.search(r"\d+", output.stdout)
     found = int(match[0]) if match else 0
     if found < server:
         raise CommandError(
@@ -157,8 +157,8 @@ def _run(program: str, arguments: Sequence[str], environment: Mapping[str, str])
             raise
     if process.returncode != 0:
         lines = complaint.strip().splitlines() or [f"exit code {process.returncode}"]
-        said = lines[0].removeprefix(f"{program}: ").removeprefix("error: ")
-        raise Failed(f"{program} failed: {plain(said)}")
+        reason = lines[0].removeprefix(f"{program}: ").removeprefix("error: ")
+        raise Failed(f"{program} failed: {plain(reason)}")
     return printed
 
 

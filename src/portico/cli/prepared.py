@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from portico.app import Portico
 from portico.cli.lock import holder
 from portico.cli.output import CommandError
-from portico.cli.stopping import ENDING_SECONDS, whole
+from portico.cli.stopping import ENDING_SECONDS, shielded
 from portico.domain.errors import Unavailable
 from portico.jobs.mails import SendMails
 from portico.lost import is_prepared
@@ -71,7 +71,7 @@ async def environment(settings: Settings, chosen: Namespace) -> AsyncIterator[En
         yield portico.sandbox if chosen.sandbox else portico.live
 
 
-def done(
+def in_environment(
     settings: Settings,
     chosen: Namespace,
     work: Callable[[Environment], Coroutine[Any, Any, T]],
@@ -84,7 +84,7 @@ def done(
 
     async def act() -> None:
         async with environment(settings, chosen) as env:
-            await whole(work(env), made, seconds=seconds)
+            await shielded(work(env), made, seconds=seconds)
 
     try:
         asyncio.run(act())

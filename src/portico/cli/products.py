@@ -87,11 +87,11 @@ class _Import:
         self.faulty += 1
         if len(self.shown) < SHOWN_ROWS:
             self.shown.append({"line": row.line, "faults": row.faults})
-        told = (
+        text = (
             fault.message if fault.field == ROW else f"{fault.field} {fault.message}"
             for fault in row.faults
         )
-        tqdm.write(f"line {row.line}: {plain('; '.join(told))}", file=sys.stderr)
+        tqdm.write(f"line {row.line}: {plain('; '.join(text))}", file=sys.stderr)
 
     async def run(self, env: Environment, directory: Path | None, *, strict: bool) -> None:
         """Stores the valid rows; with `strict` all rows, or none if one is faulty."""
@@ -192,11 +192,11 @@ def run_export(settings: Settings, chosen: Namespace) -> None:
     form = chosen.format or format_of(chosen.file) or "ndjson"
     with _destination(chosen.file) as destination:
         count = asyncio.run(_write(settings, chosen, form, destination))
-    told = f"Exported {_products(count)}."
+    text = f"Exported {_products(count)}."
     if chosen.file == STANDARD:
-        mention(told)
+        mention(text)
     else:
-        answer({"exported": count}, told, as_json=chosen.json)
+        answer({"exported": count}, text, as_json=chosen.json)
 
 
 async def _write(settings: Settings, chosen: Namespace, form: Format, destination: BinaryIO) -> int:

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from portico.app import system_clock
 from portico.certificates import CertificateError, inspect
-from portico.cli.certificate_checks import out_of_time
+from portico.cli.certificate_checks import validity_fault
 from portico.cli.connections import Listener
-from portico.cli.trial import require_taken
+from portico.cli.trial import require_accepted
 from portico.domain.times import SECOND
 
 HANDSHAKE_SECONDS = 5.0
@@ -88,13 +88,13 @@ class Renewal:
         self._known, self._served = _content(files), inspect(files[0])
         self._refused = b""
         """The content that granian's TLS library refused, which is not tried again."""
-        self._told, self._told_of_time = "", ""
+        self._logged, self._logged_expiry = "", ""
 
     async def run(self, period: float) -> None:
         """Looks at the files every `period` seconds until it is cancelled."""
         while True:
             self._note(self._served.expires_at)
-            self._tell_of_time()
+            self._warn_of_expiry()
             await asyncio.sleep(period)
             await self.look()
 
@@ -112,24 +112,24 @@ class Renewal:
                 await self._exchange(pair)
                 self._known, self._served = content, following
                 log.info("%s has changed and is served to new connections", pair[0])
-            self._told, self._refused = "", b""
+            self._logged, self._refused = "", b""
         except (CertificateError, OSError) as error:
-            if str(error) != self._told:
-                self._told = str(error)
+            if str(error) != self._logged:
+                self._logged = str(error)
                 log.error("the certificate served before stays, since %s", error)  # noqa: TRY400 - the message says it all
 
-    def _tell_of_time(self) -> None:
+    def _warn_of_expiry(self) -> None:
         """Warns if the served certificate has expired or soon will, once for each number of days.
         One of the local authority is renewed before; if that fails, another message says so."""
-        said = out_of_time(self._served, system_clock(), last=self._local)
-        if said and said != self._told_of_time:
-            log.warning("The certificate that is served %s: portico doctor says what to do.", said)
-        self._told_of_time = said
+        fault = validity_fault(self._served, system_clock(), last=self._local)
+        if fault and fault != self._logged_expiry:
+            log.warning("The certificate that is served %s: portico doctor says what to do.", fault)
+        self._logged_expiry = fault
 
     async def _try(self, pair: Pair, content: bytes) -> None:
-        _require_in_time(pair[0])  # checked every time: the clock may be corrected meanwhile
+        _require_valid_now(pair[0])  # checked every time: the clock may be corrected meanwhile
         try:
-            await asyncio.to_thread(require_taken, *pair)
+            await asyncio.to_thread(require_accepted, *pair)
         except CertificateError:
             self._refused = content
             raise
@@ -149,7 +149,7 @@ class Renewal:
         before.stop()
 
 
-def _require_in_time(certificate: Path) -> None:
+def _require_valid_now(certificate: Path) -> None:
     inspection, now = inspect(certificate), system_clock()
     if inspection.expires_at <= now:
         raise CertificateError(f"{certificate} has expired")

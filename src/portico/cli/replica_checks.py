@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 
-from portico.cli.findings import Finding, notice, well, wrong
+from portico.cli.findings import Finding, notice, ok, problem
 from portico.domain.errors import Unavailable
 from portico.domain.health import BEHIND, FOREIGN, OK, PRIMARY, SILENT
 from portico.engines import LIVE, database
@@ -62,9 +62,9 @@ async def _judged(db: Database) -> Mapping[str, ReplicaState]:
 def _finding(name: str, state: ReplicaState) -> Finding:
     check = f"standby {name}"
     if state.word == OK:
-        return well(check, f"answers lists, {state.lag:.1f} s behind")
+        return ok(check, f"answers lists, {state.lag:.1f} s behind")
     if state.word == PRIMARY:
-        return well(check, "is the primary for now, so it is not used for lists")
+        return ok(check, "is the primary for now, so it is not used for lists")
     message = MESSAGES.get(state.word, state.word) + (f" ({state.reason})" if state.reason else "")
     advice = ADVICE.get(state.word, "read its log")
-    return wrong(check, f"{message}: the primary answers in its place", advice)
+    return problem(check, f"{message}: the primary answers in its place", advice)

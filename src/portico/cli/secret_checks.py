@@ -3,7 +3,7 @@
 import os
 from collections.abc import AsyncIterator
 
-from portico.cli.findings import Finding, advised, notice, well, wrong
+from portico.cli.findings import Finding, advised, notice, ok, problem
 from portico.domain.text import counted
 from portico.secret_file import NAME as SECRET
 from portico.secret_file import SecretError, Secrets, found_secrets, is_given
@@ -34,16 +34,16 @@ async def secret(settings: Settings, environment: str, db: Database) -> AsyncIte
     try:
         found = found_secrets(settings)  # creates none
     except SecretError as error:
-        yield wrong(check, str(error).rstrip("."), advised(error, "restore it from a backup"))
+        yield problem(check, str(error).rstrip("."), advised(error, "restore it from a backup"))
         return
     file = settings.data / SECRET
     if not rows:
-        yield well(check, "none yet: the first start creates one")
+        yield ok(check, "none yet: the first start creates one")
     elif found is not None and opens(found, rows):
-        yield well(check, f"{len(rows)} published, one of them signs here")
+        yield ok(check, f"{len(rows)} published, one of them signs here")
     elif settings.database_url or is_given(settings):
         message = "the database was made with another secret than this host has"
-        yield wrong(check, message, "give all hosts the same secret by secret_key_file")
+        yield problem(check, message, "give all hosts the same secret by secret_key_file")
     else:
         message = (
             f"{file} does not decrypt the private keys"
@@ -51,7 +51,7 @@ async def secret(settings: Settings, environment: str, db: Database) -> AsyncIte
             else f"{file}, which decrypts the private keys, is gone"
         )
         advice = "put the old file back: no server starts without it"
-        yield wrong(check, message, advice)
+        yield problem(check, message, advice)
     closed, behind = await _sealed(found or (b"",), db)
     if behind:
         yield notice(
@@ -72,7 +72,7 @@ async def secret(settings: Settings, environment: str, db: Database) -> AsyncIte
             " webhooks, and reset authenticator apps (portico users reset-second-factor)"
         )
         message = f"no secret of this host decrypts these: {', '.join(closed)}"
-        yield wrong(f"{environment} secrets", message, advice)
+        yield problem(f"{environment} secrets", message, advice)
 
 
 async def _sealed(secrets: Secrets, db: Database) -> tuple[list[str], int]:

@@ -21,12 +21,12 @@ from portico.certificates import CertificateError, check_pair
 from portico.cli.connections import PATIENCE, SHARE, FileLimit, Listener, Patience, Watch
 from portico.cli.initialise import local_certificates, prepare, show
 from portico.cli.lock import only_server
-from portico.cli.output import INSTALLING, CommandError, say
+from portico.cli.output import INSTALL_OTEL, CommandError, say
 from portico.cli.ports import port_fault
 from portico.cli.renewal import Pair, Renewal, Serving
-from portico.cli.stopping import Told, end_at_once
+from portico.cli.stopping import StopSignals, end_at_once
 from portico.cli.supervise import supervise
-from portico.cli.trial import Untried, require_taken
+from portico.cli.trial import Untried, require_accepted
 from portico.domain.webhooks import MOST_WEBHOOKS
 from portico.http.shared_metrics import SharedMetrics
 from portico.jobs.deliveries import AT_ONCE
@@ -94,13 +94,13 @@ def run(settings: Settings, chosen: Namespace) -> None:
         migrates = not chosen.no_migrate
         asyncio.run(begin(settings, migrates=migrates))
         end_at_once()
-        told = partial(
+        announce = partial(
             _tell, f"Portico serves {settings.base_url} (sandbox: {settings.sandbox_url})"
         )
         if settings.workers == 1:
-            uvloop.run(serve(settings, told, migrates=migrates))
+            uvloop.run(serve(settings, announce, migrates=migrates))
         else:
-            asyncio.run(supervise(settings, told, migrates=migrates))
+            asyncio.run(supervise(settings, announce, migrates=migrates))
 
 
 def _tell(text: str) -> None:
@@ -136,7 +136,7 @@ async def serve(
     """
     take_turns()
     files = _file_limit()
-    files.set(pressed=False)
+    files.set(with_reserve=False)
     portico = Portico(settings, passwords=Passwords(beside_requests=True))
     await portico.connect()
     try:
@@ -207,12 +207,12 @@ async def _answer(
 ) -> None:
     """Serves until told to stop, then drains and finishes the requests under way. Raises
     `CommandError` if a listener ends by itself."""
-    told = Told()
+    signals = StopSignals()
     loop = asyncio.get_running_loop()
     if lifeline is not None:
-        loop.add_reader(lifeline, told.interrupt)
+        loop.add_reader(lifeline, signals.interrupt)
     watching = asyncio.ensure_future(watch.run())
-    leaving = asyncio.ensure_future(told.leave.wait())
+    leaving = asyncio.ensure_future(signals.leave.wait())
     awaited: list[asyncio.Future[Any]] = [leaving, serving.ended]
     await asyncio.wait([*awaited, starting], return_when=asyncio.FIRST_COMPLETED)
     if starting.done():
@@ -223,7 +223,7 @@ async def _answer(
         raise CommandError(f"The listener ended unexpectedly: {reason}.")
     server.leave()
     with suppress(TimeoutError):
-        await asyncio.wait_for(told.stop.wait(), drain_seconds)
+        await asyncio.wait_for(signals.stop.wait(), drain_seconds)
     if lifeline is not None:
         loop.remove_reader(lifeline)
     await _cancel(renewing)
@@ -255,7 +255,7 @@ async def _finish(server: Server, pending: set[asyncio.Future[None]]) -> None:
 
 def _check_certificate(settings: Settings) -> None:
     try:
-        require_taken(*_pair(settings))
+        require_accepted(*_pair(settings))
     except (CertificateError, Untried) as error:
         raise SettingError(f"tls_cert and tls_key cannot be served: {error}") from error
 
@@ -267,7 +267,7 @@ def _telemetry() -> "type[Telemetry]":
     except ModuleNotFoundError as error:
         raise SettingError(
             "otlp_endpoint (PORTICO_OTLP_ENDPOINT) needs OpenTelemetry, which is not installed:"
-            f" {INSTALLING}"
+            f" {INSTALL_OTEL}"
         ) from error
     except ValueError as error:  # the SDK checks some variables when it is imported
         raise SettingError(f"the variables OTEL_… cannot be used: {error}") from error
@@ -378,7 +378,7 @@ def _shared(settings: Settings, files: FileLimit, patience: Patience) -> dict[st
         "websockets": False,
         "log_enabled": False,
         "patience": patience,
-        "waiting": files.backlog,
+        "backlog": files.backlog,
     }
 
 

@@ -10,7 +10,7 @@ import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from portico.cli.findings import Finding, well, wrong
+from portico.cli.findings import Finding, ok, problem
 from portico.cli.lock import holder
 from portico.cli.ports import ANOTHER_PORT, port_fault
 from portico.domain.health import BEHIND, FULL, OK
@@ -35,33 +35,33 @@ def server(settings: Settings) -> Iterator[Finding]:
         status, served, body = _ask(settings, "/readyz")
     except ConnectionRefusedError:
         advice = "wait, or read its log and restart it"
-        yield wrong("server", f"process {held.process} does not listen on {where}", advice)
+        yield problem("server", f"process {held.process} does not listen on {where}", advice)
         return
     except (OSError, http.client.HTTPException):
         advice = "read its log, and restart it"
-        yield wrong("server", f"process {held.process} does not answer on {where}", advice)
+        yield problem("server", f"process {held.process} does not answer on {where}", advice)
         return
-    told = _readiness(body)
-    if told is None:
-        yield wrong("server", f"another program uses {where}", ANOTHER_PORT)
+    readiness = _readiness(body)
+    if readiness is None:
+        yield problem("server", f"another program uses {where}", ANOTHER_PORT)
         return
-    behind = told.stores.get("database") == BEHIND
-    away = ", ".join(f"{store} {state}" for store, state in told.stores.items() if state != OK)
+    behind = readiness.stores.get("database") == BEHIND
+    away = ", ".join(f"{store} {state}" for store, state in readiness.stores.items() if state != OK)
     if behind:
-        yield wrong("server", f"{where}: waits for migrations", "run portico migrate")
+        yield problem("server", f"{where}: waits for migrations", "run portico migrate")
     elif status != 200:
-        yield wrong("server", f"{where}: is stopping", "wait, or start it again")
+        yield problem("server", f"{where}: is stopping", "wait, or start it again")
     elif away:
         advice = "the other findings say why; the server recovers by itself"
-        if FULL in told.stores.values():
+        if FULL in readiness.stores.values():
             advice = "free some space there; the server then recovers by itself"
-        yield wrong("server", f"{where}: its stores are not available: {away}", advice)
+        yield problem("server", f"{where}: its stores are not available: {away}", advice)
     else:
-        yield well("server", f"answers on {where}" + f", process {held.process}")
+        yield ok("server", f"answers on {where}" + f", process {held.process}")
     path = settings.tls_cert or settings.data / "tls" / "server.pem"
     if served and (stored := _first(path)) and served != stored:
         advice = "it looks every 15 seconds; if this stays, its log says why"
-        yield wrong("certificate", "the server serves an older certificate", advice)
+        yield problem("certificate", "the server serves an older certificate", advice)
 
 
 def _vacant(settings: Settings) -> Iterator[Finding]:
@@ -72,9 +72,9 @@ def _vacant(settings: Settings) -> Iterator[Finding]:
             free = False
             another = fault.is_used and _is_portico(replace(settings, port=port))
             which = ", a Portico with another data directory" if another else ""
-            yield wrong("server", fault.message + which, fault.advice)
+            yield problem("server", fault.message + which, fault.advice)
     if free:
-        yield well("server", f"not running; {settings.host} port {settings.port} is free")
+        yield ok("server", f"not running; {settings.host} port {settings.port} is free")
 
 
 def _is_portico(settings: Settings) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from portico.cli.output import CommandError, answer, minute, plain, table
-from portico.cli.prepared import done
+from portico.cli.prepared import in_environment
 from portico.cli.values import LOGIN, SESSION
 from portico.contract.envelope import timestamp
 from portico.domain.audit import OPERATOR
@@ -32,7 +32,7 @@ class _SignedIn(msgspec.Struct):
 
 
 def run_list(settings: Settings, chosen: Namespace) -> None:
-    found = done(settings, chosen, lambda env: _found(env, chosen))
+    found = in_environment(settings, chosen, lambda env: _found(env, chosen))
     answer([_fact(each) for each in found], _table(found), as_json=chosen.json)
 
 
@@ -107,7 +107,7 @@ def run_revoke(settings: Settings, chosen: Namespace) -> None:
     if chosen.all:
         if chosen.owner is None or chosen.id is not None:
             raise CommandError("--all takes --owner EMAIL and no ID", 2)
-        sessions, grants = done(settings, chosen, lambda env: _end_all(env, chosen))
+        sessions, grants = in_environment(settings, chosen, lambda env: _end_all(env, chosen))
         answer(
             {"owner": chosen.owner, "sessions": sessions, "grants": grants},
             f"{plain(chosen.owner)} is signed out everywhere.",
@@ -117,7 +117,7 @@ def run_revoke(settings: Settings, chosen: Namespace) -> None:
     if chosen.id is None or chosen.owner is not None:
         raise CommandError("name one ID, or an account with --all --owner EMAIL", 2)
     kind, row_id = chosen.id
-    done(settings, chosen, lambda env: _end(env, kind, row_id))
+    in_environment(settings, chosen, lambda env: _end(env, kind, row_id))
     name = f"{kind}-{row_id}"
     answer({"id": name}, f"{name} is ended.", as_json=chosen.json)
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from portico.cli.output import answer, table
-from portico.cli.prepared import done
+from portico.cli.prepared import in_environment
 from portico.contract.envelope import optional_timestamp, timestamp
 from portico.domain.audit import OPERATOR
 from portico.settings import Settings
@@ -13,21 +13,23 @@ from portico.storage.signing_keys import SigningKey
 
 
 def run_rotate(settings: Settings, chosen: Namespace) -> None:
-    made = done(settings, chosen, lambda env: env.signer.rotate(OPERATOR, at_once=chosen.at_once))
-    told = (
+    made = in_environment(
+        settings, chosen, lambda env: env.signer.rotate(OPERATOR, at_once=chosen.at_once)
+    )
+    effect = (
         "signs from now on; what other keys signed is refused"
         if chosen.at_once
         else f"is published; it signs from {timestamp(made.signs_at)} on"
     )
     answer(
         {"kid": made.kid, "signs_at": timestamp(made.signs_at)},
-        f"Signing key {made.kid} {told}.",
+        f"Signing key {made.kid} {effect}.",
         as_json=chosen.json,
     )
 
 
 def run_list(settings: Settings, chosen: Namespace) -> None:
-    found = done(settings, chosen, lambda env: env.signing_keys.all())
+    found = in_environment(settings, chosen, lambda env: env.signing_keys.all())
     entries = [_entry(row, found) for row in found]
     headings = ("KID", "CREATED", "SIGNS FROM", "PUBLISHED UNTIL")
     rows = [

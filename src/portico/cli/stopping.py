@@ -10,7 +10,7 @@ from portico.cli.output import mention
 
 T = TypeVar("T")
 
-ENDS = (signal.SIGTERM, signal.SIGHUP)
+END_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 """Signals that end a process from outside: from a supervisor, a time limit or a closed terminal."""
 
 ENDING_SECONDS = 5.0
@@ -18,7 +18,7 @@ ENDING_SECONDS = 5.0
 
 
 def interrupted_by() -> list[int]:
-    """Makes the signals `ENDS` interrupt a command as Ctrl-C does, so that it leaves nothing
+    """Makes the signals `END_SIGNALS` interrupt a command as Ctrl-C does, so that it leaves nothing
     half-done. A signal that is ignored, as under nohup, stays ignored. Returns a list to which the
     first such signal is added; later ones are ignored."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background job
@@ -26,11 +26,11 @@ def interrupted_by() -> list[int]:
         # the task can finish its work, only if SIGINT has this handler.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    told: list[int] = []
-    heard = [number for number in ENDS if signal.getsignal(number) is signal.SIG_DFL]
+    received: list[int] = []
+    heard = [number for number in END_SIGNALS if signal.getsignal(number) is signal.SIG_DFL]
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        told.append(number)
+        received.append(number)
         for each in heard:
             signal.signal(each, signal.SIG_IGN)
         as_ever = signal.getsignal(signal.SIGINT)
@@ -40,7 +40,7 @@ def interrupted_by() -> list[int]:
 
     for each in heard:
         signal.signal(each, interrupt)
-    return told
+    return received
 
 
 def end_at_once() -> None:
@@ -49,12 +49,12 @@ def end_at_once() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    for number in ENDS:
+    for number in END_SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
 
 
-async def whole(
+async def shielded(
     work: Coroutine[Any, Any, T], made: list[T], *, seconds: float = ENDING_SECONDS
 ) -> None:
     """Appends the result of `work` to `made`, even if this is cancelled meanwhile: the result may
@@ -73,7 +73,7 @@ async def whole(
         raise
 
 
-class Told:
+class StopSignals:
     """What signals have asked a server to do. On SIGTERM it keeps serving until load balancers have
     noticed, then stops. On SIGINT, SIGHUP (the terminal is gone) or a second SIGTERM it stops
     without that delay."""

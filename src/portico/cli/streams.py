@@ -9,7 +9,7 @@ from io import TextIOWrapper
 _CLOSED = (("stdin", "r", os.O_RDONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY))
 
 
-def hold() -> None:
+def replace_closed() -> None:
     """Replaces closed standard streams, so that no file opened later gets their descriptors, and
     makes stdout and stderr write escapes for characters that their encoding lacks."""
     for name, mode, flags in _CLOSED:
@@ -23,14 +23,14 @@ def hold() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def leave_output() -> None:
+def discard_output() -> None:
     """Redirects stdout to nowhere, so that unread output is not written again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def settle() -> None:
+def flush_output() -> None:
     """Flushes stdout at the end, and drops what can no longer be written."""
     try:
         sys.stdout.flush()
     except OSError:
-        leave_output()
+        discard_output()

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
-from portico.cli.stopping import Told
+from portico.cli.stopping import StopSignals
 from portico.settings import Settings
 
 STEADY_SECONDS = 10.0
@@ -38,9 +38,10 @@ async def supervise(settings: Settings, listening: Callable[[], None], *, migrat
     shutil.rmtree(settings.data / RUN, ignore_errors=True)
     (settings.data / RUN).mkdir(mode=0o700)
     _watch_without_threads()
-    told = Told()
+    signals = StopSignals()
     workers = [
-        _Worker(settings, number + 1, told, migrates=migrates) for number in range(settings.workers)
+        _Worker(settings, number + 1, signals, migrates=migrates)
+        for number in range(settings.workers)
     ]
     telling = asyncio.create_task(_tell(workers, listening))
     await asyncio.gather(*(worker.tend() for worker in workers))
@@ -67,9 +68,11 @@ async def _tell(workers: Sequence["_Worker"], listening: Callable[[], None]) -> 
 class _Worker:
     """One numbered worker, and the process that currently runs it."""
 
-    def __init__(self, settings: Settings, number: int, told: Told, *, migrates: bool) -> None:
+    def __init__(
+        self, settings: Settings, number: int, signals: StopSignals, *, migrates: bool
+    ) -> None:
         self._number = number
-        self._told = told
+        self._signals = signals
         self._stop_seconds = STOP_SECONDS + settings.drain_seconds
         # Sent by a pipe: settings hold passwords, which neither arguments nor environment hide.
         self._start = pickle.dumps((settings, number, migrates))
@@ -82,7 +85,7 @@ class _Worker:
         while not await self._stopped_within(pause):
             started = loop.time()
             became = await self._fill()
-            if self._told.leave.is_set():
+            if self._signals.leave.is_set():
                 return
             lived = loop.time() - started
             pause = (
@@ -117,11 +120,11 @@ class _Worker:
         cast(asyncio.StreamWriter, process.stdin).write(self._start)
         hearing = asyncio.ensure_future(self._hear(cast(asyncio.StreamReader, process.stdout)))
         ended = asyncio.ensure_future(process.wait())
-        await _first(ended, self._told.leave.wait(), None)
+        await _first(ended, self._signals.leave.wait(), None)
         if not ended.done():
             _send(process, signal.SIGTERM)
-            await _first(ended, self._told.stop.wait(), self._stop_seconds)
-        if not ended.done() and self._told.stop.is_set():
+            await _first(ended, self._signals.stop.wait(), self._stop_seconds)
+        if not ended.done() and self._signals.stop.is_set():
             _send(process, signal.SIGINT)
             await asyncio.wait([ended], timeout=STOP_SECONDS)
         if not ended.done():
@@ -129,19 +132,19 @@ class _Worker:
             await ended
         await hearing
 
-    async def _hear(self, told: asyncio.StreamReader) -> None:
-        if await told.read(1):
+    async def _hear(self, output: asyncio.StreamReader) -> None:
+        if await output.read(1):
             self.listens.set()
 
     async def _stopped_within(self, seconds: float) -> bool:
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._told.leave.wait(), seconds)
-        return self._told.leave.is_set()
+            await asyncio.wait_for(self._signals.leave.wait(), seconds)
+        return self._signals.leave.is_set()
 
 
-async def _first(ended: asyncio.Future[int], told: Awaitable[Any], seconds: float | None) -> None:
-    """Returns when a process has ended, `told` is done, or the seconds are over."""
-    telling = asyncio.ensure_future(told)
+async def _first(ended: asyncio.Future[int], event: Awaitable[Any], seconds: float | None) -> None:
+    """Returns when a process has ended, `event` is done, or the seconds are over."""
+    telling = asyncio.ensure_future(event)
     awaited: list[asyncio.Future[Any]] = [ended, telling]
     await asyncio.wait(awaited, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     telling.cancel()

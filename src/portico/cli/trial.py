@@ -32,7 +32,7 @@ class Untried(OSError):
     """A trial had no result: it took too long, or was killed."""
 
 
-def require_taken(certificate: Path, key: Path) -> None:
+def require_accepted(certificate: Path, key: Path) -> None:
     """Raises `CertificateError` if the certificate and key cannot be served, and `Untried` if the
     trial had no result. Takes some tenths of a second."""
     files = (str(path.absolute()) for path in (certificate, key))

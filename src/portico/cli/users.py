@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from getpass import getpass
 from typing import Any, TypeVar
 
-from portico.cli.output import CommandError, answer, mention, minute, named, plain, table
-from portico.cli.prepared import done
+from portico.cli.output import CommandError, answer, command_line, mention, minute, plain, table
+from portico.cli.prepared import in_environment
 from portico.contract.envelope import optional_timestamp, timestamp
 from portico.contract.reading import Faults, read_object
 from portico.contract.users import CreateUser
@@ -37,7 +37,7 @@ def run_create(settings: Settings, chosen: Namespace) -> None:
     values = _checked(
         {"email": chosen.email, "name": chosen.name, "role": chosen.role, "password": password}
     )
-    user = done(
+    user = in_environment(
         settings,
         chosen,
         lambda env: create_user(env, **values, plan=chosen.plan, by=OPERATOR),
@@ -48,7 +48,7 @@ def run_create(settings: Settings, chosen: Namespace) -> None:
     if given is None:
         facts["password"] = password
         text += f"\n\n  password   {password}\n\nStore it now; it is not shown again."
-        reset = named(f"users reset-password {plain(user.email)}", sandbox=chosen.sandbox)
+        reset = command_line(f"users reset-password {plain(user.email)}", sandbox=chosen.sandbox)
         lost = f"User {user.id} was created: {reset} prints a link to set a password."
     answer(facts, text, as_json=chosen.json, lost=lost)
 
@@ -76,17 +76,19 @@ def _checked(values: dict[str, str]) -> dict[str, str]:
     faults = Faults()
     read: dict[str, str] = read_object(CreateUser, values, "", faults)
     if found := [*faults.unreadable, *faults.broken]:
-        told = (
+        faults_text = (
             f"{'the password' if fault.field == 'password' else f'--{fault.field}'} {fault.message}"
             for fault in found
         )
-        raise CommandError("; ".join(told), 2)
+        raise CommandError("; ".join(faults_text), 2)
     return read
 
 
 def run_set_plan(settings: Settings, chosen: Namespace) -> None:
     _check_plan(settings, chosen.plan)
-    user = done(settings, chosen, lambda env: set_plan(env, chosen.email, chosen.plan, OPERATOR))
+    user = in_environment(
+        settings, chosen, lambda env: set_plan(env, chosen.email, chosen.plan, OPERATOR)
+    )
     answer(
         {"id": user.id, "email": user.email, "plan": user.plan},
         f"{plain(user.email)} now has the plan {user.plan}.",
@@ -116,7 +118,7 @@ def run_reset_second_factor(settings: Settings, chosen: Namespace) -> None:
 
 def run_invite(settings: Settings, chosen: Namespace) -> None:
     _check_plan(settings, chosen.plan)
-    made = done(
+    made = in_environment(
         settings,
         chosen,
         lambda env: invite(
@@ -146,7 +148,9 @@ def run_invite(settings: Settings, chosen: Namespace) -> None:
 
 
 def run_set_role(settings: Settings, chosen: Namespace) -> None:
-    user = done(settings, chosen, lambda env: set_role(env, chosen.email, chosen.role, OPERATOR))
+    user = in_environment(
+        settings, chosen, lambda env: set_role(env, chosen.email, chosen.role, OPERATOR)
+    )
     answer(
         {"id": user.id, "email": user.email, "role": user.role},
         f"{plain(user.email)} now has the role {user.role}.",
@@ -184,7 +188,7 @@ async def _delete(env: Environment, user_id: int, by: By) -> User:
 
 
 def run_list(settings: Settings, chosen: Namespace) -> None:
-    found = done(settings, chosen, lambda env: env.users.all(chosen.role))
+    found = in_environment(settings, chosen, lambda env: env.users.all(chosen.role))
     answer([_entry(each) for each in found], _table(found), as_json=chosen.json)
 
 
@@ -222,7 +226,7 @@ def _table(found: list[User]) -> str:
 
 
 def run_show(settings: Settings, chosen: Namespace) -> None:
-    facts = done(settings, chosen, lambda env: _shown(env, chosen.email))
+    facts = in_environment(settings, chosen, lambda env: _shown(env, chosen.email))
     width = max(map(len, facts))
     lines = (f"{name.ljust(width)}  {_words(value)}" for name, value in facts.items())
     answer(facts, "\n".join(lines), as_json=chosen.json)
@@ -252,7 +256,7 @@ def _on_account(settings: Settings, chosen: Namespace, act: Act[T]) -> T:
         user = await account(env, chosen.email)
         return await act(env, user.id, OPERATOR)
 
-    return done(settings, chosen, work)
+    return in_environment(settings, chosen, work)
 
 
 def _check_plan(settings: Settings, plan: str) -> None:

@@ -14,7 +14,7 @@ MAX_LIMIT = 1_000_000_000
 """The largest `--limit`: databases can still count to one more."""
 
 
-def kept(rule: Callable[[str], Any], text: str) -> Any:
+def apply_rule(rule: Callable[[str], Any], text: str) -> Any:
     """The value that a domain rule makes of the text. Raises `ArgumentTypeError` if it breaks the
     rule or cannot be stored as text."""
     if fault := text_fault(text):
@@ -51,7 +51,7 @@ def event_id(text: str) -> int:
 
 def forward_url(text: str) -> str:
     """The URL to forward events to: any address, since this runs on the user's own machine."""
-    return str(kept(ANYWHERE.check_url, text))
+    return str(apply_rule(ANYWHERE.check_url, text))
 
 
 def session_id(text: str) -> tuple[str, int]:

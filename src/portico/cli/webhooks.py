@@ -4,8 +4,8 @@ from argparse import Namespace
 
 from msgspec.structs import asdict
 
-from portico.cli.output import CommandError, answer, minute, named, plain, table
-from portico.cli.prepared import done
+from portico.cli.output import CommandError, answer, command_line, minute, plain, table
+from portico.cli.prepared import in_environment
 from portico.contract.webhooks import DeliveryItem, delivery_item, new_webhook, webhook_item
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Invalid
@@ -26,33 +26,37 @@ def run_create(settings: Settings, chosen: Namespace) -> None:
         "description": chosen.description,
     }
     try:
-        made = done(settings, chosen, lambda env: webhooks.create_webhook(env, values, OPERATOR))
+        made = in_environment(
+            settings, chosen, lambda env: webhooks.create_webhook(env, values, OPERATOR)
+        )
     except Invalid as error:
-        told = "; ".join(f"--{fault.field} {fault.message}" for fault in error.details)
-        raise CommandError(told, 2) from None
+        text = "; ".join(f"--{fault.field} {fault.message}" for fault in error.details)
+        raise CommandError(text, 2) from None
     _show_secret(made, f"Webhook {made.webhook.id} is created: {made.webhook.url}", chosen)
 
 
 def run_rotate_secret(settings: Settings, chosen: Namespace) -> None:
-    made = done(settings, chosen, lambda env: webhooks.rotate_secret(env, chosen.id, OPERATOR))
-    told = f"Webhook {chosen.id} has a new secret."
+    made = in_environment(
+        settings, chosen, lambda env: webhooks.rotate_secret(env, chosen.id, OPERATOR)
+    )
+    text = f"Webhook {chosen.id} has a new secret."
     if made.webhook.former_secret is not None:
-        told += " For 24 hours the old one signs too."
-    _show_secret(made, told, chosen)
+        text += " For 24 hours the old one signs too."
+    _show_secret(made, text, chosen)
 
 
-def _show_secret(made: Signing, told: str, chosen: Namespace) -> None:
-    rotate = named(f"webhooks rotate-secret {made.webhook.id}", sandbox=chosen.sandbox)
+def _show_secret(made: Signing, text: str, chosen: Namespace) -> None:
+    rotate = command_line(f"webhooks rotate-secret {made.webhook.id}", sandbox=chosen.sandbox)
     answer(
         new_webhook(made.webhook, made.secret),
-        f"{told}\n\n  secret   {made.secret}\n\nStore it now; it is not shown again.",
+        f"{text}\n\n  secret   {made.secret}\n\nStore it now; it is not shown again.",
         as_json=chosen.json,
         lost=f"Webhook {made.webhook.id} has the new secret: {rotate} prints another.",
     )
 
 
 def run_list(settings: Settings, chosen: Namespace) -> None:
-    rows = done(settings, chosen, lambda env: env.webhooks.all())
+    rows = in_environment(settings, chosen, lambda env: env.webhooks.all())
     answer([webhook_item(row) for row in rows], _table(rows), as_json=chosen.json)
 
 
@@ -79,7 +83,7 @@ def run_deliveries(settings: Settings, chosen: Namespace) -> None:
         page = await env.deliveries.page(webhook.id, offset=0, limit=chosen.limit)
         return [(delivery_item(row, webhook), row) for row in page.rows]
 
-    found = done(settings, chosen, read)
+    found = in_environment(settings, chosen, read)
     facts = [{**asdict(item), "answer": row.answer} for item, row in found]
     answer(facts, _deliveries_table(found), as_json=chosen.json)
 
@@ -105,15 +109,15 @@ def _deliveries_table(found: list[tuple[DeliveryItem, Delivery]]) -> str:
     return table([headings, *rows])
 
 
-def _answered(item: DeliveryItem, said: str | None) -> str:
+def _answered(item: DeliveryItem, body: str | None) -> str:
     """The outcome of the last attempt, in short."""
     if item.last_status is None:
         return plain(item.last_error or "")
-    return f"{item.last_status} {plain(said or '')[:SHOWN_OF_ANSWER]}"
+    return f"{item.last_status} {plain(body or '')[:SHOWN_OF_ANSWER]}"
 
 
 def run_redeliver(settings: Settings, chosen: Namespace) -> None:
-    done(
+    in_environment(
         settings,
         chosen,
         lambda env: webhooks.redeliver(env, chosen.id, chosen.delivery_id, OPERATOR),
@@ -123,27 +127,27 @@ def run_redeliver(settings: Settings, chosen: Namespace) -> None:
 
 
 def run_test(settings: Settings, chosen: Namespace) -> None:
-    done(settings, chosen, lambda env: webhooks.test_webhook(env, chosen.id, OPERATOR))
-    deliveries = named(f"webhooks deliveries {chosen.id}", sandbox=chosen.sandbox)
-    told = f"A running server sends a ping now. See the result with: {deliveries}"
-    answer({"id": chosen.id}, told, as_json=chosen.json)
+    in_environment(settings, chosen, lambda env: webhooks.test_webhook(env, chosen.id, OPERATOR))
+    deliveries = command_line(f"webhooks deliveries {chosen.id}", sandbox=chosen.sandbox)
+    text = f"A running server sends a ping now. See the result with: {deliveries}"
+    answer({"id": chosen.id}, text, as_json=chosen.json)
 
 
 def run_enable(settings: Settings, chosen: Namespace) -> None:
     webhook = _switched(settings, chosen, enabled=True)
-    told = f"Webhook {webhook.id} is enabled and receives events from now on."
-    answer(webhook_item(webhook), told, as_json=chosen.json)
+    text = f"Webhook {webhook.id} is enabled and receives events from now on."
+    answer(webhook_item(webhook), text, as_json=chosen.json)
 
 
 def run_disable(settings: Settings, chosen: Namespace) -> None:
     webhook = _switched(settings, chosen, enabled=False)
-    told = f"Webhook {webhook.id} is disabled and receives no more events."
-    answer(webhook_item(webhook), told, as_json=chosen.json)
+    text = f"Webhook {webhook.id} is disabled and receives no more events."
+    answer(webhook_item(webhook), text, as_json=chosen.json)
 
 
 def _switched(settings: Settings, chosen: Namespace, *, enabled: bool) -> Webhook:
     values = {"enabled": enabled}
-    return done(
+    return in_environment(
         settings,
         chosen,
         lambda env: webhooks.change_webhook(env, chosen.id, values, OPERATOR),
@@ -151,5 +155,5 @@ def _switched(settings: Settings, chosen: Namespace, *, enabled: bool) -> Webhoo
 
 
 def run_delete(settings: Settings, chosen: Namespace) -> None:
-    done(settings, chosen, lambda env: webhooks.delete_webhook(env, chosen.id, OPERATOR))
+    in_environment(settings, chosen, lambda env: webhooks.delete_webhook(env, chosen.id, OPERATOR))
     answer({"id": chosen.id}, f"Webhook {chosen.id} is deleted.", as_json=chosen.json)

@@ -8,7 +8,7 @@ from email.policy import SMTPUTF8
 from itertools import count
 from pathlib import Path
 
-from portico.durable import store_names
+from portico.durable import sync_directory
 from portico.mail.message import compose
 from portico.mail.protocol import Letter, Undelivered
 
@@ -49,8 +49,8 @@ class FileOutlet:
                 draft_file.flush()
                 os.fsync(draft_file.fileno())
             file = self._named(draft, datetime.fromtimestamp(letter.at // 1000, UTC))
-            store_names(self._directory)
-            store_names(self._directory.parent)  # where this may have created the directory
+            sync_directory(self._directory)
+            sync_directory(self._directory.parent)  # where this may have created the directory
             return file
         finally:
             draft.unlink(missing_ok=True)

@@ -1,6 +1,6 @@
 """Declares `portico audit`."""
 
-from portico.cli.arguments import Commands, read_by, take_sandbox, text
+from portico.cli.arguments import Commands, add_sandbox, by_function, text
 
 DEFAULT_LIMIT = 50
 
@@ -17,7 +17,7 @@ def add_to(commands: Commands) -> None:
     audit.add_argument(
         "--limit",
         metavar="N",
-        type=read_by("portico.cli.values:limit"),
+        type=by_function("portico.cli.values:limit"),
         default=DEFAULT_LIMIT,
         help="number of entries (default %(default)s)",
     )
@@ -33,7 +33,7 @@ def add_to(commands: Commands) -> None:
     audit.add_argument(
         "--before",
         metavar="ID",
-        type=read_by("portico.cli.values:row_id"),
+        type=by_function("portico.cli.values:row_id"),
         help="only entries older than this one",
     )
-    take_sandbox(audit)
+    add_sandbox(audit)

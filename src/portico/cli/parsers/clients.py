@@ -2,7 +2,7 @@
 
 from argparse import ArgumentParser
 
-from portico.cli.arguments import Commands, ruled, take_sandbox, text
+from portico.cli.arguments import Commands, add_sandbox, by_rule, text
 
 
 def add_to(commands: Commands) -> None:
@@ -17,11 +17,11 @@ def add_to(commands: Commands) -> None:
         "Codes are sent only to the redirect URIs: https://…, http:// on a loopback address (any"
         "\nport), or a native application's own scheme such as com.example.app:/callback.",
     )
-    _take_registration(create)
+    _add_registration_options(create)
     listing = clients.verb(
         "list", "portico.cli.clients:run_list", "list OAuth clients, oldest first"
     )
-    take_sandbox(listing)
+    add_sandbox(listing)
     renew = clients.verb(
         "renew-secret",
         "portico.cli.clients:run_renew",
@@ -41,22 +41,22 @@ def add_to(commands: Commands) -> None:
             type=text,
             help="client ID from portico clients list",
         )
-        take_sandbox(verb)
+        add_sandbox(verb)
 
 
-def _take_registration(create: ArgumentParser) -> None:
+def _add_registration_options(create: ArgumentParser) -> None:
     """Adds the options that describe a new client."""
     create.add_argument(
         "--name",
         metavar="N",
-        type=ruled("portico.domain.oauth:client_name"),
+        type=by_rule("portico.domain.oauth:client_name"),
         required=True,
         help="name that users see",
     )
     create.add_argument(
         "--redirect-uri",
         metavar="URI",
-        type=ruled("portico.domain.oauth:redirect_uri"),
+        type=by_rule("portico.domain.oauth:redirect_uri"),
         nargs="+",
         action="extend",
         required=True,
@@ -65,7 +65,7 @@ def _take_registration(create: ArgumentParser) -> None:
     create.add_argument(
         "--scope",
         metavar='"…"',
-        type=ruled("portico.domain.oauth:client_scopes"),
+        type=by_rule("portico.domain.oauth:client_scopes"),
         required=True,
         help='what it can ask for, such as "read:products write:products"; every client can also'
         " ask for openid, profile and email",
@@ -81,4 +81,4 @@ def _take_registration(create: ArgumentParser) -> None:
         type=text,
         help="account whose plan limits its requests (default: the first admin)",
     )
-    take_sandbox(create)
+    add_sandbox(create)

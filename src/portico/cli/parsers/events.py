@@ -2,7 +2,7 @@
 
 from argparse import ArgumentParser
 
-from portico.cli.arguments import Commands, read_by, ruled, take_sandbox
+from portico.cli.arguments import Commands, add_sandbox, by_function, by_rule
 
 DEFAULT_LIMIT = 25
 
@@ -23,41 +23,41 @@ def add_to(commands: Commands) -> None:
     listing.add_argument(
         "--after",
         metavar="ID",
-        type=read_by("portico.cli.values:event_id"),
+        type=by_function("portico.cli.values:event_id"),
         default=0,
         help="only events after this one (default: from the oldest that is stored)",
     )
     listing.add_argument(
         "--limit",
         metavar="N",
-        type=read_by("portico.cli.values:limit"),
+        type=by_function("portico.cli.values:limit"),
         default=DEFAULT_LIMIT,
         help="number of events (default %(default)s)",
     )
-    _take_types(listing)
+    _add_types(listing)
     listening = events.verb(
         "listen", "portico.cli.listen:run", "follow events, and forward them to a URL", _LISTEN
     )
     listening.add_argument(
         "--forward-to",
         metavar="URL",
-        type=read_by("portico.cli.values:forward_url"),
+        type=by_function("portico.cli.values:forward_url"),
         help="URL to send each event to, such as http://localhost:3000/hook",
     )
     listening.add_argument(
         "--after",
         metavar="ID",
-        type=read_by("portico.cli.values:event_id"),
+        type=by_function("portico.cli.values:event_id"),
         help="begin after this event; 0: with the oldest stored (default: new events only)",
     )
-    _take_types(listening)
+    _add_types(listening)
 
 
-def _take_types(command: ArgumentParser) -> None:
+def _add_types(command: ArgumentParser) -> None:
     command.add_argument(
         "--type",
         metavar="T",
-        type=ruled("portico.domain.published:event_types"),
+        type=by_rule("portico.domain.published:event_types"),
         help="only these types, comma-separated, such as product.updated or 'user.*'",
     )
-    take_sandbox(command)
+    add_sandbox(command)

@@ -2,7 +2,7 @@
 
 from argparse import ArgumentParser
 
-from portico.cli.arguments import Commands, read_by, ruled, take_sandbox, text
+from portico.cli.arguments import Commands, add_sandbox, by_function, by_rule, text
 from portico.domain.words import KEY_TYPES
 
 
@@ -28,21 +28,21 @@ def add_to(commands: Commands) -> None:
     create.add_argument(
         "--name",
         metavar="N",
-        type=ruled("portico.domain.api_keys:key_name"),
+        type=by_rule("portico.domain.api_keys:key_name"),
         required=True,
         help="what it is for",
     )
     create.add_argument(
         "--expires-in",
         metavar="DURATION",
-        type=ruled("portico.domain.durations:parse_duration"),
+        type=by_rule("portico.domain.durations:parse_duration"),
         help="such as 30s, 15m, 24h or 90d (default: never)",
     )
-    _take_bounds(create)
-    take_sandbox(create)
+    _add_restrictions(create)
+    add_sandbox(create)
     listing = keys.verb("list", "portico.cli.keys:run_list", "list API keys, oldest first")
     listing.add_argument("--owner", metavar="EMAIL", type=text, help="only this user's")
-    take_sandbox(listing)
+    add_sandbox(listing)
     revoke = keys.verb(
         "revoke",
         "portico.cli.keys:run_revoke",
@@ -52,19 +52,19 @@ def add_to(commands: Commands) -> None:
     revoke.add_argument(
         "id",
         metavar="ID",
-        type=read_by("portico.cli.values:key_id"),
+        type=by_function("portico.cli.values:key_id"),
         help="key ID from portico keys list",
     )
-    take_sandbox(revoke)
+    add_sandbox(revoke)
 
 
-def _take_bounds(command: ArgumentParser) -> None:
+def _add_restrictions(command: ArgumentParser) -> None:
     """Adds the options that restrict a key."""
     command.add_argument(
         "--scope",
         metavar="SCOPE",
         action="append",
-        type=ruled("portico.domain.new_keys:scope"),
+        type=by_rule("portico.domain.new_keys:scope"),
         help="what it may do, such as read:products; can be repeated (default: all that its owner"
         " may do)",
     )
@@ -72,7 +72,7 @@ def _take_bounds(command: ArgumentParser) -> None:
         "--network",
         metavar="CIDR",
         action="append",
-        type=ruled("portico.domain.networks:network"),
+        type=by_rule("portico.domain.networks:network"),
         help="address or network it may be used from, such as 203.0.113.0/24; can be repeated"
         " (default: any)",
     )

@@ -1,6 +1,6 @@
 """Declares `portico products`."""
 
-from portico.cli.arguments import Commands, take_sandbox
+from portico.cli.arguments import Commands, add_sandbox
 from portico.domain.words import FORMATS
 
 _IMPORT = """\
@@ -43,11 +43,11 @@ def add_to(commands: Commands) -> None:
     importing.add_argument(
         "--update", action="store_true", help="update existing products by the id of their rows"
     )
-    take_sandbox(importing)
+    add_sandbox(importing)
     exporting = products.verb(
         "export", "portico.cli.products:run_export", "export all products to a file", _EXPORT
     )
     exporting.add_argument("file", metavar="FILE", help="the file, or - for standard output")
-    take_sandbox(exporting)
+    add_sandbox(exporting)
     for command in (importing, exporting):
         command.add_argument("--format", choices=FORMATS, help="file format (default: by the name)")

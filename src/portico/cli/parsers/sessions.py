@@ -1,6 +1,6 @@
 """Declares `portico sessions`."""
 
-from portico.cli.arguments import Commands, read_by, take_sandbox, text
+from portico.cli.arguments import Commands, add_sandbox, by_function, text
 
 _LIST = """\
 A session belongs to a browser (a cookie), a login to a program that signed in with a password (an
@@ -18,7 +18,7 @@ def add_to(commands: Commands) -> None:
         "list", "portico.cli.sessions:run_list", "list who is signed in, newest first", _LIST
     )
     listing.add_argument("--owner", metavar="EMAIL", type=text, help="only this user's")
-    take_sandbox(listing)
+    add_sandbox(listing)
     revoke = sessions.verb(
         "revoke", "portico.cli.sessions:run_revoke", "end a session or a login", _REVOKE
     )
@@ -26,11 +26,11 @@ def add_to(commands: Commands) -> None:
         "id",
         metavar="ID",
         nargs="?",
-        type=read_by("portico.cli.values:session_id"),
+        type=by_function("portico.cli.values:session_id"),
         help="session-N or login-N from portico sessions list",
     )
     revoke.add_argument("--all", action="store_true", help="end all sessions and logins of --owner")
     revoke.add_argument(
         "--owner", metavar="EMAIL", type=text, help="user whose access ends, with --all"
     )
-    take_sandbox(revoke)
+    add_sandbox(revoke)

@@ -1,6 +1,6 @@
 """Declares `portico signing-keys`."""
 
-from portico.cli.arguments import Commands, take_sandbox
+from portico.cli.arguments import Commands, add_sandbox
 
 
 def add_to(commands: Commands) -> None:
@@ -18,8 +18,8 @@ def add_to(commands: Commands) -> None:
         action="store_true",
         help="use it now, and refuse what older keys signed: for a leaked key",
     )
-    take_sandbox(rotate)
+    add_sandbox(rotate)
     listing = keys.verb(
         "list", "portico.cli.signing_keys:run_list", "list signing keys, oldest first"
     )
-    take_sandbox(listing)
+    add_sandbox(listing)

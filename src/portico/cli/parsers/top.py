@@ -6,7 +6,7 @@ from functools import cache
 from pkgutil import resolve_name
 from typing import Any
 
-from portico.cli.arguments import Commands, ruled
+from portico.cli.arguments import Commands, by_rule
 from portico.cli.parsers import (
     audit,
     backup,
@@ -49,7 +49,7 @@ def parser() -> ArgumentParser:
     init.add_argument(
         "--admin-email",
         metavar="E",
-        type=ruled("portico.domain.users:email"),
+        type=by_rule("portico.domain.users:email"),
         help="e-mail of the first admin",
     )
 

@@ -1,6 +1,6 @@
 """Declares `portico users`."""
 
-from portico.cli.arguments import Commands, ruled, take_sandbox, text
+from portico.cli.arguments import Commands, add_sandbox, by_rule, text
 from portico.domain.words import ROLES
 
 _SUSPEND = """\
@@ -36,14 +36,14 @@ def add_to(commands: Commands) -> None:
     create.add_argument(
         "--password-stdin", action="store_true", help="read the password from standard input"
     )
-    take_sandbox(create)
+    add_sandbox(create)
     _add_invite(users)
     listing = users.verb("list", "portico.cli.users:run_list", "list users, oldest first")
     listing.add_argument("--role", metavar="R", choices=ROLES, help="only this role: %(choices)s")
-    take_sandbox(listing)
+    add_sandbox(listing)
     show = users.verb("show", "portico.cli.users:run_show", "show one user")
     show.add_argument("email", metavar="EMAIL", type=text, help="the account's e-mail")
-    take_sandbox(show)
+    add_sandbox(show)
     plan = users.verb(
         "set-plan",
         "portico.cli.users:run_set_plan",
@@ -55,7 +55,7 @@ def add_to(commands: Commands) -> None:
     plan.add_argument(
         "plan", metavar="PLAN", help="free, pro, enterprise, or one from the settings"
     )
-    take_sandbox(plan)
+    add_sandbox(plan)
     role = users.verb(
         "set-role",
         "portico.cli.users:run_set_role",
@@ -64,7 +64,7 @@ def add_to(commands: Commands) -> None:
     )
     role.add_argument("email", metavar="EMAIL", type=text, help="the account's e-mail")
     role.add_argument("role", metavar="ROLE", choices=ROLES, help="%(choices)s")
-    take_sandbox(role)
+    add_sandbox(role)
     _add_access(users)
 
 
@@ -78,12 +78,15 @@ def _add_invite(users: Commands) -> None:
         "\nonce, within seven days, and replaces an earlier link to the same address.",
     )
     invite.add_argument(
-        "email", metavar="EMAIL", type=ruled("portico.domain.users:email"), help="e-mail to invite"
+        "email",
+        metavar="EMAIL",
+        type=by_rule("portico.domain.users:email"),
+        help="e-mail to invite",
     )
     invite.add_argument(
         "--name",
         metavar="N",
-        type=ruled("portico.domain.users:name"),
+        type=by_rule("portico.domain.users:name"),
         help="name, which they can change",
     )
     invite.add_argument(
@@ -103,7 +106,7 @@ def _add_access(users: Commands) -> None:
             verb, f"portico.cli.users:run_{verb.replace('-', '_')}", summary, details
         )
         change.add_argument("email", metavar="EMAIL", type=text, help="the account's e-mail")
-        take_sandbox(change)
+        add_sandbox(change)
     reset = users.verb(
         "reset-password",
         "portico.cli.users:run_reset_password",
@@ -120,4 +123,4 @@ def _add_access(users: Commands) -> None:
     )
     delete.add_argument("email", metavar="EMAIL", type=text, help="the account's e-mail")
     delete.add_argument("--yes", action="store_true", help="required, because it cannot be undone")
-    take_sandbox(delete)
+    add_sandbox(delete)

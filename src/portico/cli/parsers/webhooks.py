@@ -2,7 +2,7 @@
 
 from argparse import ArgumentParser
 
-from portico.cli.arguments import Commands, read_by, ruled, take_sandbox
+from portico.cli.arguments import Commands, add_sandbox, by_function, by_rule
 
 DEFAULT_LIMIT = 25
 
@@ -10,7 +10,7 @@ DEFAULT_LIMIT = 25
 def add_to(commands: Commands) -> None:
     """Declares `portico webhooks …`."""
     webhooks = commands.noun("webhooks", "send events to your own URLs as they happen")
-    _take_webhook(
+    _add_webhook_options(
         webhooks.verb(
             "create",
             "portico.cli.webhooks:run_create",
@@ -19,7 +19,7 @@ def add_to(commands: Commands) -> None:
             "\nwebhooks_allow allows an exception.",
         )
     )
-    take_sandbox(
+    add_sandbox(
         webhooks.verb("list", "portico.cli.webhooks:run_list", "list webhooks, oldest first")
     )
     _add_deliveries(webhooks)
@@ -64,7 +64,7 @@ def _add_deliveries(webhooks: Commands) -> None:
     deliveries.add_argument(
         "--limit",
         metavar="N",
-        type=read_by("portico.cli.values:limit"),
+        type=by_function("portico.cli.values:limit"),
         default=DEFAULT_LIMIT,
         help="number of deliveries (default %(default)s)",
     )
@@ -74,7 +74,7 @@ def _add_deliveries(webhooks: Commands) -> None:
     redeliver.add_argument(
         "delivery_id",
         metavar="DELIVERY",
-        type=read_by("portico.cli.values:row_id"),
+        type=by_function("portico.cli.values:row_id"),
         help="delivery ID from portico webhooks deliveries",
     )
 
@@ -87,26 +87,26 @@ def _of_one(
     command.add_argument(
         "id",
         metavar="ID",
-        type=read_by("portico.cli.values:row_id"),
+        type=by_function("portico.cli.values:row_id"),
         help="webhook ID from portico webhooks list",
     )
-    take_sandbox(command)
+    add_sandbox(command)
     return command
 
 
-def _take_webhook(create: ArgumentParser) -> None:
+def _add_webhook_options(create: ArgumentParser) -> None:
     """Adds the options that describe a new webhook."""
     create.add_argument(
         "--url",
         metavar="U",
-        type=ruled("portico.domain.text:web_url"),
+        type=by_rule("portico.domain.text:web_url"),
         required=True,
         help="URL to send events to",
     )
     create.add_argument(
         "--types",
         metavar="T",
-        type=ruled("portico.domain.webhooks:webhook_type"),
+        type=by_rule("portico.domain.webhooks:webhook_type"),
         nargs="+",
         action="extend",
         required=True,
@@ -115,8 +115,8 @@ def _take_webhook(create: ArgumentParser) -> None:
     create.add_argument(
         "--description",
         metavar="TEXT",
-        type=ruled("portico.domain.webhooks:webhook_description"),
+        type=by_rule("portico.domain.webhooks:webhook_description"),
         default="",
         help="what it is for",
     )
-    take_sandbox(create)
+    add_sandbox(create)
