@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from operating import eventually, in_database
-from portico.domain.errors import Unavailable, Unknown
+from portico.domain.errors import OutcomeUnknown, Unavailable
 from portico.storage.sqlite import SqliteDatabase
 
 ADD = "INSERT INTO numbers (number) VALUES (NULL)"
@@ -55,7 +55,7 @@ async def test_nothing_is_written_to_a_file_that_nobody_finds_again(
     refused = await refusal(sqlite)
     assert refused is not None
     assert refused.why == "gone"
-    assert not isinstance(refused, Unknown)
+    assert not isinstance(refused, OutcomeUnknown)
     assert [record.levelname for record in caplog.records] == ["ERROR"]
     assert str(tmp_path / "test.db") in caplog.text
 
@@ -83,7 +83,7 @@ async def test_nobody_is_told_that_a_file_has_what_was_written_as_it_was_moved(
             await tx.run(ADD)
 
     outcomes = await asyncio.gather(first(), second(), return_exceptions=True)
-    assert [type(outcome) for outcome in outcomes] == [Unknown, Unknown]
+    assert [type(outcome) for outcome in outcomes] == [OutcomeUnknown, OutcomeUnknown]
 
 
 async def test_a_file_that_nobody_writes_to_is_missed_all_the_same(

@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from operating import eventually
-from portico.domain.errors import Unavailable, Unknown
+from portico.domain.errors import OutcomeUnknown, Unavailable
 from portico.storage.database import Contended, UniqueViolation
 from portico.storage.postgres import WRITE_CONNECTIONS, PostgresDatabase
 from portico.storage.postgres_writes import LARGEST
@@ -145,7 +145,7 @@ async def test_where_the_connection_is_lost_nobody_is_told_that_nothing_was_stor
     await waiting(other, 1)
     await end_those_who_wait(other)
     told = await asyncio.gather(*tasks, return_exceptions=True)
-    assert [type(one) for one in told] == [Unknown] * 4
+    assert [type(one) for one in told] == [OutcomeUnknown] * 4
     await add(database, 9)
     assert await stored(other) == [9]
 
@@ -176,7 +176,7 @@ async def test_what_takes_too_long_is_not_stored_later(
     told = await asyncio.gather(
         *(add(database, number) for number in range(count)), return_exceptions=True
     )
-    assert [type(one) for one in told] == [Unknown] * count
+    assert [type(one) for one in told] == [OutcomeUnknown] * count
     await waiting(other, 0)
     await other.execute(UNLOCK)
     await database.close()

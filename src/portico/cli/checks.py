@@ -13,7 +13,7 @@ from portico.cli.findings import Finding, all_of, notice, ok, problem
 from portico.cli.initialise import restore_fault
 from portico.cli.secret_checks import secret
 from portico.contract.envelope import timestamp
-from portico.domain.errors import Unavailable, Unusable
+from portico.domain.errors import DatabaseUnusable, Unavailable
 from portico.domain.times import DAY
 from portico.engines import LIVE, SANDBOX, database, database_file
 from portico.lost import how_to_go_on, how_to_move, is_lost, is_prepared
@@ -218,7 +218,7 @@ async def _one_of_both(settings: Settings, environment: str, check: str) -> Asyn
                 yield finding
         finally:
             await db.close()
-    except Unusable as error:
+    except DatabaseUnusable as error:
         yield problem(check, str(error).rstrip("."), _UNUSABLE[db.engine])
     except (Unavailable, FileError) as error:
         yield problem(check, str(error).rstrip("."), _UNOPENED[db.engine])

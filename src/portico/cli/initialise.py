@@ -15,7 +15,7 @@ from portico.certificates import NAMES, Certificates, ensure
 from portico.cli.output import CommandError, answer, plain
 from portico.cli.stopping import shielded
 from portico.domain.audit import OPERATOR
-from portico.domain.errors import Duplicate, Unavailable, Unknown
+from portico.domain.errors import Duplicate, OutcomeUnknown, Unavailable
 from portico.lost import has_tables, is_prepared, require_files
 from portico.secret_file import has_own
 from portico.services.accounts import create_admin, give_key, random_password
@@ -155,7 +155,7 @@ async def _first_admin(portico: Portico, email: str, authority: str) -> dict[str
         admin, live = await create_admin(
             portico.live, name="Admin", email=email, password=password, key_name=_KEY, by=OPERATOR
         )
-    except Unknown as error:
+    except OutcomeUnknown as error:
         message = f"{error.message} If the admin exists now: {_how_to_get_secrets(email)}"
         raise CommandError(message) from error
     try:

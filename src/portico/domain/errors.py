@@ -192,7 +192,7 @@ class Unavailable(PorticoError):
         self.why = why
 
 
-class Unknown(Unavailable):
+class OutcomeUnknown(Unavailable):
     """Whether a change was stored is unknown; `then` is a sentence that says what to do."""
 
     def __init__(self, then: str = "Check whether it was stored before you repeat it.") -> None:
@@ -200,7 +200,7 @@ class Unknown(Unavailable):
         super().__init__(f"{lost} {then}", retry_after=2)
 
 
-class Unusable(Unavailable):
+class DatabaseUnusable(Unavailable):
     """The database responds but is in an unusable state. The caller is not shown the reason; as a
     string, the error tells operators where and what it is."""
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from portico.domain.errors import Internal, PorticoError, Unavailable, Unusable
+from portico.domain.errors import DatabaseUnusable, Internal, PorticoError, Unavailable
 from portico.domain.secrets import Random
 from portico.domain.times import Clock
 from portico.http.connections import Connections
@@ -140,7 +140,7 @@ def _refusal(request: Request, responder: Responder | None, error: Exception) ->
         if not isinstance(error, PorticoError):
             log.error("unexpected error", exc_info=error, extra={"request_id": request.id})
             error = Internal("An unexpected error occurred; the server's log has its request id.")
-        elif isinstance(error, Unusable):
+        elif isinstance(error, DatabaseUnusable):
             log.error("%s", error, extra={"request_id": request.id})
         request.error_code = error.code
         return responder.problem(request, error) if responder else problem(error)

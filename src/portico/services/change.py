@@ -21,7 +21,7 @@ import msgspec
 
 from portico.domain.audit import By
 from portico.domain.caller import Principal
-from portico.domain.errors import AuthenticationRequired, Unavailable, Unknown
+from portico.domain.errors import AuthenticationRequired, OutcomeUnknown, Unavailable
 from portico.domain.events.base import Event
 from portico.domain.idempotency import Answer
 from portico.domain.published import Published
@@ -168,16 +168,16 @@ class Changes:
 
         If `work` raises, everything is rolled back and the exception is passed on. Also raises
         `AuthenticationRequired` if the caller's credential is no longer valid, `UniqueViolation`,
-        `AnsweredBefore`, `Unavailable`, and `Unknown` if it is not known whether the change was
-        stored.
+        `AnsweredBefore`, `Unavailable`, and `OutcomeUnknown` if it is not known whether the change
+        was stored.
         """
         for left in reversed(range(TRIES)):
             try:
                 return await self._once(by, work)
-            except Unknown as error:
+            except OutcomeUnknown as error:
                 if by.request is None:
                     raise
-                raise Unknown(_REPEAT) from error
+                raise OutcomeUnknown(_REPEAT) from error
             except Contended as error:
                 if not left:
                     raise Unavailable("The database is busy; nothing was changed.", 2) from error

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from portico.domain.audit import By
-from portico.domain.errors import AuthenticationRequired, Unknown
+from portico.domain.errors import AuthenticationRequired, OutcomeUnknown
 from portico.domain.events.signing_in import GrantRevoked
 from portico.domain.oauth import (
     ACCESS_SECONDS,
@@ -36,11 +36,11 @@ USED = "This refresh token is not valid, has expired or was used before."
 
 @contextmanager
 def good_for_one_use() -> Iterator[None]:
-    """Adds to `Unknown` what to do if the token or code has been used up."""
+    """Adds to `OutcomeUnknown` what to do if the token or code has been used up."""
     try:
         yield
-    except Unknown as error:
-        raise Unknown("If a repeat is refused, sign in again.") from error
+    except OutcomeUnknown as error:
+        raise OutcomeUnknown("If a repeat is refused, sign in again.") from error
 
 
 class Pair(NamedTuple):

@@ -14,7 +14,7 @@ from typing import Any
 
 import asyncpg
 
-from portico.domain.errors import Unavailable, Unknown
+from portico.domain.errors import OutcomeUnknown, Unavailable
 from portico.domain.health import FULL
 from portico.storage.bell import Bell
 from portico.storage.database import (
@@ -270,7 +270,7 @@ class PostgresDatabase:
                         raise
         except Unavailable as error:
             if tx and tx.committing and isinstance(error.__cause__, LOST):
-                raise Unknown from error
+                raise OutcomeUnknown from error
             if error.why == FULL:
                 self._full_until = self._clock() + FULL_SECONDS
             if error.why == "read_only":

@@ -8,7 +8,7 @@ from typing import Any
 
 import asyncpg
 
-from portico.domain.errors import Unavailable, Unusable
+from portico.domain.errors import DatabaseUnusable, Unavailable
 from portico.domain.health import FAILING, FULL, SILENT
 from portico.storage.database import NOTHING, Contended, Params, Row, UniqueViolation
 from portico.storage.parts import Part
@@ -97,9 +97,9 @@ def faults() -> Iterator[None]:
     except asyncpg.ReadOnlySQLTransactionError as error:
         raise Unavailable(_NO_WRITES, retry_after=2, why="read_only") from error
     except asyncpg.InsufficientPrivilegeError as error:
-        raise Unusable(f"PostgreSQL refuses Portico's account: {error}.") from error
+        raise DatabaseUnusable(f"PostgreSQL refuses Portico's account: {error}.") from error
     except asyncpg.UndefinedTableError as error:
-        raise Unusable(f"The database is incomplete: {error}.") from error
+        raise DatabaseUnusable(f"The database is incomplete: {error}.") from error
     except REFUSED_PREPARED as error:
         raise Unavailable(NOT_PREPARED, retry_after=2) from error
     except asyncpg.TooManyConnectionsError as error:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import apsw
 
-from portico.domain.errors import Unavailable, Unknown
+from portico.domain.errors import OutcomeUnknown, Unavailable
 from portico.storage.bell import Bell
 from portico.storage.database import (
     NOTHING,
@@ -341,8 +341,8 @@ class SqliteDatabase:
             failure = translated(error, self._path) if isinstance(error, OUTAGES) else error
             self._fail(group, failure)
         else:
-            if not self._file.check():
-                self._fail(group, Unknown())  # it may have been moved before or after the commit
+            if not self._file.check():  # it may have been moved before or after the commit
+                self._fail(group, OutcomeUnknown())
             elif not group.committed.done():
                 group.committed.set_result(None)
         finally:

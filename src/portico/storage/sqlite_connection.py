@@ -10,7 +10,7 @@ from typing import Any
 
 import apsw
 
-from portico.domain.errors import Unavailable, Unusable
+from portico.domain.errors import DatabaseUnusable, Unavailable
 from portico.domain.text import case_key
 
 OLDEST_SAFE = (3, 51, 3)
@@ -246,10 +246,10 @@ def _unopened(path: Path, error: apsw.Error) -> Unavailable:
 def translated(error: apsw.Error, path: Path) -> Exception:
     """The error of the `Database` interface for one of `OUTAGES`."""
     if isinstance(error, apsw.CorruptError | apsw.NotADBError):
-        return Unusable(f"{path} is damaged: {error}.")
+        return DatabaseUnusable(f"{path} is damaged: {error}.")
     if isinstance(error, apsw.SQLError):
         if str(error).startswith("no such table: "):
-            return Unusable(f"{path} is incomplete: {error}.")
+            return DatabaseUnusable(f"{path} is incomplete: {error}.")
         return apsw.SQLError(str(error))  # the statement is wrong, not the file
     if isinstance(error, apsw.FullError):
         return Unavailable(
