@@ -78,7 +78,7 @@ async def login_of(env: Environment, user: User) -> Pair:
     """Inserts a login into the database, and returns its tokens."""
 
     async def work(change: Change) -> Pair:
-        change.told_elsewhere()
+        change.noted_elsewhere()
         grant = await env.grants.insert(
             change.tx,
             user_id=user.id,

@@ -73,7 +73,7 @@ class Remind:
                 return False
             if await env.mails.count(change.tx, MOST_WAITING) == MOST_WAITING:
                 return False
-            change.told_elsewhere()  # only the mail tells of it
+            change.noted_elsewhere()  # only the mail tells of it
             for key in keys:
                 owner, until = owners[key.id], key.expires_at
                 noted = await env.api_keys.remind(change.tx, key.id, now)

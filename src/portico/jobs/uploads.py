@@ -158,7 +158,7 @@ class _Work:
                 await self._require_permission()
 
     async def _keep(self, change: Change, outcome: Outcome) -> None:
-        change.told_elsewhere()
+        change.noted_elsewhere()
         self._count(self._upload, self._rejected, outcome)
         await self._write(change.tx)
 

@@ -141,7 +141,7 @@ async def _spend(
         raise Refused("invalid_grant", "The code was issued for another redirect_uri.")
     if not verified(code.code_challenge, exchange.verifier):
         raise Refused("invalid_grant", "The code_verifier does not match this code.")
-    change.told_elsewhere()  # when the user gave the consent
+    change.noted_elsewhere()  # when the user gave the consent
     grant = await env.grants.insert(
         change.tx,
         user_id=code.user_id,
@@ -193,7 +193,7 @@ async def revoke_token(env: Environment, client: Client, token: str, by: By) -> 
 
     async def work(change: Change) -> None:
         if refresh is None:
-            change.told_elsewhere()  # not worth a note: it expires within the hour anyway
+            change.noted_elsewhere()  # not worth a note: it expires within the hour anyway
             await env.grants.end_access(change.tx, owned.token.id)
         elif await env.grants.revoke(change.tx, owned.grant.id, change.now):
             why = {"reason": "the client revoked it"}

@@ -72,7 +72,7 @@ class Change:
         """Whether `finish` has stored events."""
         self.posted = False
         """Whether mails were stored that the job must send after the commit."""
-        self._told_elsewhere = False
+        self._noted_elsewhere = False
         self.checked = by.principal is None
         """Whether the caller's credential is known to be valid, or there is no caller."""
         self._rank = Rank.USER
@@ -81,15 +81,15 @@ class Change:
         """Records an event. `by` is the actor, where it is known only inside the change."""
         self.notes.append((by or self.by, event))
 
-    def told_elsewhere(self) -> None:
+    def noted_elsewhere(self) -> None:
         """Allows the change to be stored without a note, because it is part of, or follows from,
         another change that is noted."""
-        self._told_elsewhere = True
+        self._noted_elsewhere = True
 
     @property
     def noted(self) -> bool:
         """Whether the change may be committed."""
-        return bool(self.notes) or self._told_elsewhere
+        return bool(self.notes) or self._noted_elsewhere
 
     async def lock(self, rows: Lockable[T], row_id: int) -> T | None:
         """The row with this id, locked until the change ends, or None.
@@ -189,7 +189,7 @@ class Changes:
 
         async def work(change: Change) -> None:
             await change.check()
-            change.told_elsewhere()
+            change.noted_elsewhere()
 
         await self(msgspec.structs.replace(by, answer=lambda _: refusal), work)
 

@@ -49,7 +49,7 @@ async def _batch(env: Environment, after: int, ids: set[int]) -> int:
         await env.deliveries.add(change.tx, change.now, told)
         for webhook in webhooks:
             await env.webhooks.told(change.tx, webhook.id, last)
-        change.told_elsewhere()
+        change.noted_elsewhere()
 
     await env.change(SYSTEM, work)
     return last

@@ -136,7 +136,7 @@ async def _store_batch(
     applied, ids = await _store(env, batch, change)
     outcome = _outcome(batch, applied)
     if ids:
-        change.told_elsewhere()
+        change.noted_elsewhere()
         counts = outcome.inserted, outcome.updated
         stored = UntoldImport(name, change.by.actor, change.now, *counts, min(ids), max(ids))
         await env.imports.add(change.tx, stored)

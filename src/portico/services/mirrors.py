@@ -75,7 +75,7 @@ async def lent_session(env: Environment, account: User, by: By) -> AsyncIterator
     secret = mint("", sandbox.random)
 
     async def lend(change: Change) -> int:
-        change.told_elsewhere()  # by what the request does
+        change.noted_elsewhere()  # by what the request does
         if await change.lock(sandbox.users, mirror.id) is None:
             raise NotFound("This account was deleted.")
         session = await sandbox.sessions.insert(
@@ -94,7 +94,7 @@ async def lent_session(env: Environment, account: User, by: By) -> AsyncIterator
     session_id = await sandbox.change(by, lend)
 
     async def end(change: Change) -> None:
-        change.told_elsewhere()
+        change.noted_elsewhere()
         await sandbox.sessions.delete(change.tx, session_id)
 
     try:
@@ -225,6 +225,6 @@ async def _copy_shared(sandbox: Environment, change: Change, mirror: User, accou
         if told.fields:
             change.note(told)
         else:
-            change.told_elsewhere()
+            change.noted_elsewhere()
     if account.suspended_at != mirror.suspended_at:
         await set_suspended(sandbox, change, changed, account.suspended_at)

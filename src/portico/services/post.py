@@ -109,7 +109,7 @@ async def ask(env: Environment, asked: Ask) -> None:
 
     async def work(change: Change) -> None:
         await post(env, change, Waiting(asked.purpose, ask=asked))
-        change.told_elsewhere()  # when the mail is written
+        change.noted_elsewhere()  # when the mail is written
 
     await env.change(By(asked.by), work)
 

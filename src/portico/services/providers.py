@@ -266,14 +266,14 @@ async def _keep_visit(env: Environment, secret: str, visit: ProviderVisit, by: B
         await env.providers.add_visit(
             change.tx, digest(secret), visit, change.now + VISIT_SECONDS * SECOND
         )
-        change.told_elsewhere()  # by signing in, or linking
+        change.noted_elsewhere()  # by signing in, or linking
 
     await env.change(by.alone, work)
 
 
 async def _take_visit(env: Environment, secret: str, by: By) -> ProviderVisit | None:
     async def work(change: Change) -> ProviderVisit | None:
-        change.told_elsewhere()  # by signing in, or linking
+        change.noted_elsewhere()  # by signing in, or linking
         return await env.providers.take_visit(change.tx, digest(secret), change.now)
 
     return await env.change(by.alone, work)

@@ -109,7 +109,7 @@ async def _keep(
             page=sealed,
             expires_at=change.now + waits,
         )
-        change.told_elsewhere()
+        change.noted_elsewhere()
 
     await env.change(by, work)
 
@@ -127,7 +127,7 @@ async def _opened(
         await change.check()
         sealed = await find(change)
         if sealed is not None:
-            change.told_elsewhere()
+            change.noted_elsewhere()
         return sealed
 
     sealed = await env.change(by, work)

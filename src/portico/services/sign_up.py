@@ -75,7 +75,7 @@ async def write_sign_up(env: Environment, asked: Ask, place: Mail) -> None:
 
 async def _send(env: Environment, written: Letter, place: Mail) -> None:
     async def work(change: Change) -> None:
-        change.told_elsewhere()  # nothing but the mail is stored
+        change.noted_elsewhere()  # nothing but the mail is stored
         await post(env, change, Waiting("sign-up", written), place)
 
     await env.change(SYSTEM, work)

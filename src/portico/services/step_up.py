@@ -44,7 +44,7 @@ async def ask_proof(env: Environment, session: Session, by: By) -> str:
         await env.challenges.insert(
             change.tx, digest(token), session_id=session.id, expires_at=change.now + WAITS
         )
-        change.told_elsewhere()  # by what the form does
+        change.noted_elsewhere()  # by what the form does
 
     await env.change(by, work)
     return token
@@ -94,6 +94,6 @@ async def _prove(
         if assertion is not None:
             await use_assertion(env, change, assertion)
         await env.sessions.prove(change.tx, session.id, user.id, amr, change.now)
-        change.told_elsewhere()  # by what the form does
+        change.noted_elsewhere()  # by what the form does
 
     await env.change(by, work)

@@ -177,7 +177,7 @@ async def _rotate(
         if grant is None or grant.revoked_at is not None:
             return None
         if await env.grants.use(change.tx, owned.token.id, change.now):
-            change.told_elsewhere()  # when the user signed in
+            change.noted_elsewhere()  # when the user signed in
             return await issue(env, change, grant, access_token, scopes)
         await env.grants.revoke(change.tx, grant.id, change.now)
         why = {"reason": "a refresh token was used twice"}

@@ -64,7 +64,7 @@ async def take_in(
         async def work(change: Change) -> Upload:
             actor, now = change.by.actor, change.now
             await change.check()
-            change.told_elsewhere()
+            change.noted_elsewhere()
             sent = Upload(0, token, account_id, actor, name, updates, size, "checking", now)
             return await env.uploads.add(change.tx, sent)
 
@@ -119,7 +119,7 @@ async def begin_storing(env: Environment, upload_id: int, account_id: int, by: B
         if upload.state != "checked":
             raise Conflict("This file has not been checked, so it cannot be stored.")
         await change.check()
-        change.told_elsewhere()
+        change.noted_elsewhere()
         begun = {"state": "storing", "created_at": change.now, "seen_at": 0}
         after = msgspec.structs.replace(upload, **begun, **NO_COUNTS)
         await env.uploads.move(change.tx, upload, after)
@@ -137,7 +137,7 @@ async def discard(env: Environment, upload_id: int, account_id: int, by: By) -> 
         if upload.state == "storing" and not await is_lost(env, upload):
             raise Conflict("This file is being stored.")
         await change.check()
-        change.told_elsewhere()
+        change.noted_elsewhere()
         await env.uploads.delete(change.tx, upload_id)
         return upload
 
