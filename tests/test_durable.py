@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from portico.durable import put_in_place
+from portico.durable import replace_durably
 
 
 def test_a_file_is_on_disk_before_its_name_and_its_name_before_anybody_is_told(
@@ -23,7 +23,7 @@ def test_a_file_is_on_disk_before_its_name_and_its_name_before_anybody_is_told(
         store(descriptor)
 
     monkeypatch.setattr(os, "fsync", seen)
-    put_in_place(tmp_path / "draft", tmp_path / "file")
+    replace_durably(tmp_path / "draft", tmp_path / "file")
     assert stored == [(False, ["draft", "file"]), (True, ["file"])]
     assert (tmp_path / "file").read_text() == "new"
 
@@ -45,7 +45,7 @@ def test_a_file_is_there_also_where_the_system_stores_no_directory_by_itself(
 ) -> None:
     (tmp_path / "draft").write_text("new")
     refusing(monkeypatch, tmp_path, errno.EINVAL)
-    put_in_place(tmp_path / "draft", tmp_path / "file")
+    replace_durably(tmp_path / "draft", tmp_path / "file")
     assert (tmp_path / "file").read_text() == "new"
 
 
@@ -55,4 +55,4 @@ def test_nobody_is_told_of_a_file_whose_name_a_broken_disk_may_not_have(
     (tmp_path / "draft").write_text("new")
     refusing(monkeypatch, tmp_path, errno.EIO)
     with pytest.raises(OSError, match="Input/output error"):
-        put_in_place(tmp_path / "draft", tmp_path / "file")
+        replace_durably(tmp_path / "draft", tmp_path / "file")

@@ -23,7 +23,7 @@ from portico.domain.secrets import Random
 from portico.domain.times import Clock
 from portico.engines import LIVE, SANDBOX, database, limiter, outlet
 from portico.http.connections import Connections
-from portico.http.inside import Application, Inside
+from portico.http.internal_client import Application, InternalClient
 from portico.http.measure import LOG_PERIOD, Measure, RequestLog
 from portico.http.open_responder import OpenResponder, PlainHttpResponder
 from portico.http.operations import SHARE_PERIOD, Operations
@@ -43,7 +43,7 @@ from portico.jobs.reminders import REMIND_PERIOD, Remind
 from portico.jobs.runner import Job, Runner, Wait
 from portico.jobs.store_requests import STORE_PERIOD, StoreRequests
 from portico.jobs.tidy import TIDY_PERIOD, Tidy
-from portico.jobs.uploads import TakeUploads
+from portico.jobs.uploads import ProcessUploads
 from portico.lost import require_both
 from portico.mounts import mounts
 from portico.outbound.fetching import Fetcher
@@ -54,7 +54,7 @@ from portico.services.environment import Environment
 from portico.services.imports import IDLE_PERIOD, tell_of_idle
 from portico.services.openid import RelyingParty
 from portico.services.passwords import Passwords
-from portico.services.signing import another_secret
+from portico.services.signing import wrong_secret
 from portico.services.subscriptions import CHECK_PERIOD
 from portico.services.vault import Vault
 from portico.services.wiring import Addresses, Engines, Wiring
@@ -211,7 +211,7 @@ class Portico:
         keys in the database are encrypted under another secret than this installation's."""
         for environment in self.environments:
             if found_secrets(self.settings) is None and await environment.signing_keys.all():
-                raise another_secret()  # before `ready` makes a secret here, which would stay
+                raise wrong_secret()  # before `ready` makes a secret here, which would stay
             await environment.signer.ready()
 
     async def close(self) -> None:
@@ -262,7 +262,7 @@ class Server:
         )
         open_responder = OpenResponder(settings.metrics_allow)
         operations = Mount("", "", None, self._operations.routes(), "", open_responder)
-        inside = Inside(lambda: self.application)
+        inside = InternalClient(lambda: self.application)
         served = mounts(settings, environments, credentials, kept, inside, open_responder)
         refusal = Mount("", "", None, (), "", PlainHttpResponder(settings.base_url))
         pipeline = partial(
@@ -330,7 +330,7 @@ class Server:
                 yield Job(env.name, "backups", LOOK_PERIOD, partial(look_for_backup, env))
             yield Job(env.name, "reminders", REMIND_PERIOD, Remind(env, self._process).run)
             yield Job(env.name, "imports", IDLE_PERIOD, partial(tell_of_idle, env))
-            yield Job(env.name, "uploads", 0, TakeUploads(env, self._portico.live).run)
+            yield Job(env.name, "uploads", 0, ProcessUploads(env, self._portico.live).run)
             yield Job(env.name, "feed", 0, env.feed.run)
             yield Job(env.name, "streams", CHECK_PERIOD, env.subscriptions.run, last=True)
             if env.mirror is not None:

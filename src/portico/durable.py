@@ -8,7 +8,7 @@ _CANNOT = {errno.EACCES, errno.EBADF, errno.EINVAL, errno.ENOTSUP, errno.EPERM}
 """The errors of a directory without read permission, and of file systems that cannot sync one."""
 
 
-def put_in_place(file: Path, place: Path) -> None:
+def replace_durably(file: Path, place: Path) -> None:
     """Moves a complete file to another name in the same file system, replacing any file there.
     Once this returns, the file is stored durably under that name. Raises `OSError` otherwise."""
     _sync(file)

@@ -10,7 +10,7 @@ from portico.engines import LIVE, SANDBOX, database, database_file, database_sch
 from portico.settings import Settings
 from portico.storage.database import Database
 from portico.storage.migrate import LEDGER_COLUMNS
-from portico.storage.sqlite_connection import is_empty, require_no_rest
+from portico.storage.sqlite_connection import is_empty, require_no_leftover_log
 from portico.storage.sqlite_files import FileError, has_ledger
 
 _ANYBODY = "SELECT 1 FROM users LIMIT 1"
@@ -27,7 +27,7 @@ def require_files(settings: Settings) -> None:
     for environment, other in ((LIVE, SANDBOX), (SANDBOX, LIVE)):
         file = database_file(settings, environment)
         if is_empty(file) and _has_file_with_tables(settings, other):
-            require_no_rest(file)
+            require_no_leftover_log(file)
             raise _lost(settings, environment)
 
 
@@ -47,7 +47,7 @@ def _has_file_with_tables(settings: Settings, environment: str) -> bool:
         return True
 
 
-def how_to_move(settings: Settings) -> str:
+def advice_to_move(settings: Settings) -> str:
     """What to do if an empty PostgreSQL database would leave an installation on SQLite behind;
     empty text if there is none."""
     if settings.database_url is None or not _has_file_with_tables(settings, LIVE):
@@ -68,7 +68,7 @@ async def require_both(settings: Settings, live: Database, sandbox: Database) ->
     if not await has_tables(sandbox):
         if live_is_used:
             raise _lost(settings, SANDBOX)
-        if left_behind := how_to_move(settings):
+        if left_behind := advice_to_move(settings):
             raise Unavailable(left_behind)
     elif not await has_tables(live):
         raise _lost(settings, LIVE)
@@ -90,14 +90,14 @@ def _lost(settings: Settings, environment: str) -> Unavailable:
         if settings.database_url
         else database_file(settings, environment)
     )
-    advice = how_to_go_on(environment)
+    advice = advice_if_lost(environment)
     return Unavailable(
         f"The {environment} database, {place}, is lost, and the other is there; nothing was"
         f" changed. {advice[0].upper()}{advice[1:]}."
     )
 
 
-def how_to_go_on(environment: str) -> str:
+def advice_if_lost(environment: str) -> str:
     """What to do if this environment's database is lost and the other exists."""
     return f"put it back, restore a backup into a new place, or {_NEW_START[environment]}"
 

@@ -14,7 +14,7 @@ from portico.http.api_responder import ApiResponder
 from portico.http.authenticate import Authenticators
 from portico.http.cookies import Origins, session_cookie
 from portico.http.cors import Sharings, sharings
-from portico.http.inside import Inside
+from portico.http.internal_client import InternalClient
 from portico.http.oauth_responder import OAuthResponder
 from portico.http.representations import Representations
 from portico.http.routing import AnyRoute, Mount, Responder
@@ -45,7 +45,7 @@ def mounts(
     environments: Sequence[Environment],
     credentials: Mapping[str, Credentials],
     kept: Representations,
-    inside: Inside,
+    inside: InternalClient,
     files: Responder,
 ) -> Iterator[Mount]:
     """Every mount except that of the operators' routes.

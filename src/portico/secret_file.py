@@ -55,7 +55,7 @@ def is_given(settings: Settings) -> bool:
     return settings.secret_key is not None or settings.secret_key_file is not None
 
 
-def has_own(settings: Settings) -> bool:
+def has_secret_file(settings: Settings) -> bool:
     """Whether the data directory has the secret, and no setting gives one."""
     return (settings.data / NAME).exists() and not is_given(settings)
 

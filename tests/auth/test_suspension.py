@@ -9,7 +9,7 @@ from driving import BASE, Api, json_bytes, refused
 from mail.conftest import Post
 from portico.domain.audit import OPERATOR, Actor, By
 from portico.domain.errors import Conflict, Invalid, PermissionDenied
-from portico.services.mirrors import lagging, mirror_of
+from portico.services.mirrors import mirror_of, outdated_mirrors
 from portico.services.recovery import ask_reset, reset_password
 from portico.services.suspension import resume, suspend
 from portico.services.users import delete_user, read_user
@@ -133,7 +133,7 @@ async def test_a_mirror_is_suspended_with_its_account_and_not_by_itself(api: Api
         await suspend(api.sandbox, mirror.id, OPERATOR)
     await suspend(api.live, user.id, OPERATOR)
     assert (await trial.get("/users/me")).status_code == 401
-    assert await lagging(api.live) == []
+    assert await outdated_mirrors(api.live) == []
     await resume(api.live, user.id, OPERATOR)
     assert (await trial.get("/users/me")).status_code == 200
     visitor = Visitor(api)
@@ -148,7 +148,7 @@ async def test_a_mirror_that_missed_the_suspension_is_found(api: Api) -> None:
     async with api.live.db.transaction() as tx:
         tx.touch_all()
         await tx.run("UPDATE users SET suspended_at = 1 WHERE id = :id", {"id": user.id})
-    assert await lagging(api.live) == [user.id]
+    assert await outdated_mirrors(api.live) == [user.id]
 
 
 async def test_a_change_under_way_does_not_outlive_the_suspension(api: Api) -> None:

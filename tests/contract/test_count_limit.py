@@ -9,7 +9,7 @@ import pytest
 
 from driving import NOON, Api, Caller, settings_for
 from portico.domain.products import Product
-from portico.storage.numbers import LEFT_OUT, lift
+from portico.storage.numbers import LEFT_OUT, skip_ids
 
 BOUND = 100
 """The smallest that is allowed."""
@@ -97,7 +97,7 @@ async def test_of_more_than_are_counted_pages_tell_the_bound_and_links_lead_to_a
 async def test_a_page_is_full_however_far_apart_what_fits_is(api: Api) -> None:
     admin = await api.caller("admin")
     await add(api, 150)
-    await lift(api.live.db, NOON)  # what comes next has ids far above
+    await skip_ids(api.live.db, NOON)  # what comes next has ids far above
     await add(api, 5)
     ids, _, link = await read(admin, "/products?limit=30&category=light")
     assert len(ids) == 30

@@ -13,7 +13,7 @@ from portico.domain.audit import OPERATOR
 from portico.domain.errors import Unavailable
 from portico.domain.users import Shared, User
 from portico.services.accounts import give_key, set_plan
-from portico.services.mirrors import lagging, lent_session
+from portico.services.mirrors import lent_session, outdated_mirrors
 from portico.storage.audit import AuditFilter
 from portico.storage.migrate import shipped
 from signing_in import PASSWORD, Visitor, login_of, session_of
@@ -191,7 +191,7 @@ async def test_what_mirrors_missed_is_made_good_after_the_next_start(api: Api) -
     async with api.live.db.transaction() as tx:  # as if the sandbox had been out of reach
         await tx.run("UPDATE users SET role = 'viewer', plan = 'pro' WHERE id = :id", id_of(stays))
         await tx.run("DELETE FROM users WHERE id = :id", id_of(leaves))
-    assert sorted(await lagging(api.live)) == [stays.user.id, leaves.user.id]
+    assert sorted(await outdated_mirrors(api.live)) == [stays.user.id, leaves.user.id]
     await api.stop()
     await api.start()
     await brought_up(api)
@@ -220,7 +220,7 @@ async def test_whatever_a_mirror_shares_is_found_where_it_missed_that(api: Api) 
     callers = {name: await api.caller("editor", "test") for name in MISSED}
     for name, caller in callers.items():
         await unseen(api, caller.user, **{name: MISSED[name]})
-    assert await lagging(api.live) == [caller.user.id for caller in callers.values()]
+    assert await outdated_mirrors(api.live) == [caller.user.id for caller in callers.values()]
     api.live.mirror_is_behind.set()
     await brought_up(api)
     for name, caller in callers.items():
@@ -396,7 +396,7 @@ async def brought_up(api: Api) -> None:
     """Waits until the server's job has brought up every mirror."""
 
     async def is_done() -> bool:
-        return not (api.live.mirror_is_behind.is_set() or await lagging(api.live))
+        return not (api.live.mirror_is_behind.is_set() or await outdated_mirrors(api.live))
 
     await eventually(is_done, "the last mirror")
 

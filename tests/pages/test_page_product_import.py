@@ -27,7 +27,7 @@ from portico.domain.imports import Outcome
 from portico.domain.times import SECOND
 from portico.domain.uploads import KEPT, MAX_TOLD, MAX_WAITING, SILENT, Rejected, Upload
 from portico.jobs.tidy import Tidy
-from portico.jobs.uploads import TakeUploads
+from portico.jobs.uploads import ProcessUploads
 from portico.services.imports import SMALL, BatchLimits, check_in_batches, store_in_batches
 from portico.services.suspension import suspend
 from portico.services.uploads import begin_storing, discard, path_of, take_in
@@ -504,7 +504,7 @@ async def test_a_file_that_is_discarded_while_it_is_taken_up_troubles_nobody(
     monkeypatch.setattr(api.live.uploads, "rejected", meanwhile)
     async with api.live.db.transaction() as tx:
         await api.live.uploads.move(tx, upload, again)
-    await TakeUploads(api.live, api.live).run()
+    await ProcessUploads(api.live, api.live).run()
     assert (await editor.get(path)).status_code == 404
     assert files(api) == []
 
@@ -595,7 +595,7 @@ async def test_of_a_batch_that_failed_nothing_is_counted(
     monkeypatch.setattr(api.live.uploads, "move", breaks)
     await begin_storing(api.live, int(path.rpartition("/")[2]), user.id, OPERATOR)
     with suppress(RuntimeError):  # unless the server's own job is the first
-        await TakeUploads(api.live, api.live).run()
+        await ProcessUploads(api.live, api.live).run()
     upload = await ended(api)
     assert (upload.state, upload.line) == ("failed", SMALL.rows)
     assert (upload.inserted, upload.faulty) == (SMALL.rows - 1, 1)
@@ -621,7 +621,7 @@ async def test_a_file_into_the_sandbox_is_stored_for_the_live_account_that_sent_
 
 async def ended(api: Api) -> Upload:
     """The one import that there is, once nobody works on it any more."""
-    job = TakeUploads(api.live, api.live)
+    job = ProcessUploads(api.live, api.live)
 
     async def settled() -> Upload | None:
         await job.run()
@@ -643,7 +643,7 @@ async def test_where_a_process_was_killed_another_goes_on_after_the_last_row(
     async with api.live.db.transaction() as tx:
         await api.live.uploads.move(tx, before, msgspec.structs.replace(before, **left))
 
-    await TakeUploads(api.live, api.live).run()
+    await ProcessUploads(api.live, api.live).run()
     (waiting,) = await api.live.uploads.all()
     assert waiting.under_way
     api.clock.advance(seconds=later)
@@ -686,7 +686,7 @@ async def test_a_process_that_stood_still_while_another_took_over_its_file_store
     monkeypatch.setattr(api.live.uploads, "rejected", stands_still)
     async with api.live.db.transaction() as tx:
         await api.live.uploads.move(tx, before, mine)
-    await TakeUploads(api.live, api.live).run()
+    await ProcessUploads(api.live, api.live).run()
     assert await api.live.uploads.all() == [others]
     assert [each async for batch in api.live.products.batches() for each in batch] == []
 
@@ -734,5 +734,5 @@ async def test_what_an_upload_left_behind_that_was_killed_is_cleared_away(api: A
         at = api.clock() // SECOND - (110 if path is fresh else 3600)  # which may still be sent
         os.utime(path, (at, at))
 
-    await TakeUploads(api.live, api.live).run()
+    await ProcessUploads(api.live, api.live).run()
     assert set(files(api)) == {kept, fresh}

@@ -24,18 +24,18 @@ from portico.cli.progress import progress
 from portico.contract.envelope import timestamp
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import PorticoError
-from portico.durable import put_in_place
+from portico.durable import replace_durably
 from portico.engines import LIVE, SANDBOX, database, database_file, database_schema
 from portico.lost import is_prepared, require_files
 from portico.secret_file import NAME as SECRET
 from portico.secret_file import SecretError, Secrets, found_secrets, is_given, read_secrets
 from portico.services.backups import note_backup
-from portico.services.signing import another_secret, opens
+from portico.services.signing import opens, wrong_secret
 from portico.settings import Settings
 from portico.storage.database import Engine
 from portico.storage.migrate import MigrationError, advance, due, make, rename, shipped
 from portico.storage.moving import move, size
-from portico.storage.numbers import lift
+from portico.storage.numbers import skip_ids
 from portico.storage.signing_keys import SigningKey, SigningKeys
 from portico.storage.sqlite_files import FileError, copy, faults, ledger
 from portico.version import version
@@ -79,7 +79,7 @@ def run_backup(settings: Settings, chosen: Namespace) -> None:
             # Packed under another name first, so that FILE is complete as soon as it exists.
             unfinished = work / archive.name
             pack(manifest, work, unfinished)
-            put_in_place(unfinished, archive)
+            replace_durably(unfinished, archive)
     except FileError as error:
         raise CommandError(f"{error}.") from error
     size = archive.stat().st_size
@@ -207,7 +207,7 @@ def _check_opens(settings: Settings, secrets: Secrets) -> None:
     """Raises `Unavailable` unless the secrets are those of the database."""
     keys = asyncio.run(_signing_keys(settings))
     if keys and not opens(secrets, keys):
-        raise another_secret()
+        raise wrong_secret()
 
 
 async def _signing_keys(settings: Settings) -> list[SigningKey]:
@@ -278,7 +278,7 @@ async def _move(settings: Settings, work: Path, moved: Callable[[int], None]) ->
             await make(db, schema)
             await advance(db, system_clock)
             await move(work / name, db, moved)
-            await lift(db, system_clock())
+            await skip_ids(db, system_clock())
             if environment == SANDBOX:  # the last one
                 await rename(db, _MOVING)
         except FileError as error:
@@ -315,7 +315,7 @@ async def _make_current(settings: Settings, *, lifts: bool = True) -> None:
         try:
             await advance(db, system_clock)
             if lifts:
-                await lift(db, system_clock())
+                await skip_ids(db, system_clock())
         finally:
             await db.close()
 

@@ -16,9 +16,9 @@ from portico.contract.envelope import timestamp
 from portico.domain.errors import DatabaseUnusable, Unavailable
 from portico.domain.times import DAY
 from portico.engines import LIVE, SANDBOX, database, database_file
-from portico.lost import how_to_go_on, how_to_move, is_lost, is_prepared
+from portico.lost import advice_if_lost, advice_to_move, is_lost, is_prepared
 from portico.secret_file import NAME as SECRET
-from portico.secret_file import has_own
+from portico.secret_file import has_secret_file
 from portico.services.backups import last_backup
 from portico.settings import Settings
 from portico.settings.values import redacted
@@ -174,9 +174,9 @@ def _in(directory: Path, pattern: str) -> list[Path]:
 def _unprepared(settings: Settings) -> str:
     """What to do if there is no database. `portico init` is no advice where parts of an
     installation are left."""
-    if hint := how_to_move(settings):
+    if hint := advice_to_move(settings):
         return hint.rstrip(".")
-    if has_own(settings) or (settings.database_url is None and is_prepared(settings)):
+    if has_secret_file(settings) or (settings.database_url is None and is_prepared(settings)):
         return "run this with the server's settings, put the database back, or restore a backup"
     return "run this with the server's settings, or portico init, or restore a backup"
 
@@ -184,7 +184,7 @@ def _unprepared(settings: Settings) -> str:
 async def _without(settings: Settings, environment: str) -> str:
     """What to do about an empty database."""
     if await is_lost(settings, environment):
-        return how_to_go_on(environment)
+        return advice_if_lost(environment)
     return _unprepared(settings)
 
 

@@ -26,7 +26,7 @@ from granian._granian import SocketHolder
 from granian.server.embed import Server as Granian
 
 from portico.domain.networks import Network, is_within
-from portico.http.connections import Carried, Connections
+from portico.http.connections import Connections, Http2State
 from portico.http.peers import limited_as
 from portico.http.sockets import Tcp, borrowed, client_of, descriptors, tcp_of
 
@@ -224,7 +224,7 @@ class _Connection(NamedTuple):
     port: int
     peer: Any
     tcp: Tcp
-    carried: Carried | None = None
+    carried: Http2State | None = None
 
     @property
     def client(self) -> str:
@@ -351,9 +351,9 @@ class Watch:
         return ended
 
     def _settled(
-        self, found: Sequence[_Connection], known: Mapping[str, Carried | None]
+        self, found: Sequence[_Connection], known: Mapping[str, Http2State | None]
     ) -> list[_Connection]:
-        """The same connections with their HTTP/2 data (`Carried`), less what the client has
+        """The same connections with their HTTP/2 data (`Http2State`), less what the client has
         received."""
         self._connections.forget(known.keys() - {connection.client for connection in found})
         settled = []
@@ -365,7 +365,7 @@ class Watch:
         return settled
 
     def _idle(
-        self, found: Sequence[_Connection], known: Mapping[str, Carried | None]
+        self, found: Sequence[_Connection], known: Mapping[str, Http2State | None]
     ) -> list[_Connection]:
         """The connections without a request for too long. granian has a timeout for HTTP/1.1, which
         begins only once it knows which protocol the client speaks."""

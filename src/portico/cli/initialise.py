@@ -17,7 +17,7 @@ from portico.cli.stopping import shielded
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Duplicate, OutcomeUnknown, Unavailable
 from portico.lost import has_tables, is_prepared, require_files
-from portico.secret_file import has_own
+from portico.secret_file import has_secret_file
 from portico.services.accounts import create_admin, give_key, random_password
 from portico.settings import Settings
 
@@ -104,7 +104,7 @@ def require_place(settings: Settings) -> None:
     require_no_restore(settings.data)
     require_files(settings)
     # A file without tables does not count as a database: preparing makes tables before the secret.
-    if has_own(settings) and not is_prepared(settings):
+    if has_secret_file(settings) and not is_prepared(settings):
         raise CommandError(
             f"{settings.data} has the secret of a server but no database; nothing was changed. Run"
             " this with that server's settings, or name another directory with --data. If the"

@@ -15,9 +15,9 @@ from portico.cli.stopping import ENDING_SECONDS, shielded
 from portico.domain.errors import Unavailable
 from portico.jobs.mails import SendMails
 from portico.lost import is_prepared
-from portico.secret_file import Secrets, found_secrets, has_own, installation_secrets
+from portico.secret_file import Secrets, found_secrets, has_secret_file, installation_secrets
 from portico.services.environment import Environment
-from portico.services.signing import another_secret, opens
+from portico.services.signing import opens, wrong_secret
 from portico.settings import Settings
 from portico.storage.migrate import pending, shipped
 from portico.storage.signing_keys import SigningKey
@@ -105,7 +105,7 @@ def _secrets(settings: Settings, keys: list[SigningKey]) -> Secrets:
             raise unprepared(settings)
         return installation_secrets(settings, os.urandom)
     if secrets is None or not opens(secrets, keys):
-        raise another_secret()
+        raise wrong_secret()
     return secrets
 
 
@@ -113,7 +113,7 @@ def unprepared(settings: Settings) -> CommandError:
     """The error for settings that lead to no prepared databases."""
     if settings.database_url is not None:
         return CommandError("The database is not prepared: run portico init or portico serve.")
-    is_lost = has_own(settings)
+    is_lost = has_secret_file(settings)
     then = "If it is lost, restore a backup." if is_lost else "To create one, run portico init."
     return CommandError(
         f"There is no Portico in {settings.data}: run this with its server's settings (portico.toml"

@@ -30,7 +30,7 @@ from portico.contract.product_files import (
 from portico.domain.audit import OPERATOR
 from portico.domain.imports import FileRow, Outcome
 from portico.domain.words import Format
-from portico.durable import put_in_place
+from portico.durable import replace_durably
 from portico.services.environment import Environment
 from portico.services.imports import Spool, check_in_batches, store_at_once, store_in_batches
 from portico.settings import Settings
@@ -234,7 +234,7 @@ def _destination(name: str) -> Iterator[BinaryIO]:
         with needing_room(name):
             with os.fdopen(descriptor, "wb") as file:
                 yield file
-            put_in_place(partial, path)
+            replace_durably(partial, path)
     except BaseException:
         partial.unlink(missing_ok=True)
         raise

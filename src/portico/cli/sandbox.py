@@ -13,7 +13,7 @@ from portico.lost import is_prepared, is_used
 from portico.services.sandbox import Filled, reset
 from portico.settings import Settings
 from portico.storage.migrate import migrate
-from portico.storage.numbers import lift
+from portico.storage.numbers import skip_ids
 
 
 def run_reset(settings: Settings, chosen: Namespace) -> None:
@@ -54,7 +54,7 @@ async def _make_lost(settings: Settings) -> None:
             # One with tables but without accounts was made here by a run that was interrupted.
             if not await is_used(sandbox):
                 await migrate(sandbox, system_clock)
-                await lift(sandbox, system_clock(), unmarked=True)
+                await skip_ids(sandbox, system_clock(), unmarked=True)
         finally:
             await sandbox.close()
     finally:

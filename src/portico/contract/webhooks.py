@@ -14,7 +14,7 @@ from portico.domain.text import web_url
 from portico.domain.webhooks import (
     Delivery,
     Webhook,
-    as_it_stands,
+    as_shown,
     webhook_description,
     webhook_type,
 )
@@ -114,7 +114,7 @@ def new_webhook(webhook: Webhook, secret: str | UnsetType) -> NewWebhook:
 
 def delivery_item(delivery: Delivery, webhook: Webhook) -> DeliveryItem:
     """A delivery as it is shown."""
-    delivery = as_it_stands(delivery, webhook)
+    delivery = as_shown(delivery, webhook)
     return DeliveryItem(
         id=delivery.id,
         event_id=delivery.event_id,

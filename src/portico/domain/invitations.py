@@ -4,10 +4,10 @@ import msgspec
 
 from portico.domain.times import DAY, HOUR
 
-HOLDS = 7 * DAY
+VALIDITY = 7 * DAY
 """How long an admin's invitation is valid, in milliseconds."""
 
-SIGN_UP_HOLDS = 24 * HOUR
+SIGN_UP_VALIDITY = 24 * HOUR
 """How long the link of a sign-up is valid, in milliseconds."""
 
 KEPT = 30 * DAY

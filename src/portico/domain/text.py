@@ -38,7 +38,7 @@ def text_fault(text: str) -> str | None:
     return None
 
 
-def unturned(text: str) -> str:
+def without_direction_marks(text: str) -> str:
     """Text chosen by a user, without characters that could reverse the text around it."""
     return _TURNS.sub("", text)
 

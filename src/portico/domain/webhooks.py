@@ -91,7 +91,7 @@ class Delivery(msgspec.Struct, frozen=True):
     created_at: int
 
 
-def as_it_stands(delivery: Delivery, webhook: Webhook) -> Delivery:
+def as_shown(delivery: Delivery, webhook: Webhook) -> Delivery:
     """A delivery as it is shown: one that was pending when its webhook was disabled has failed."""
     if delivery.status != "pending" or delivery.id > webhook.dropped_up_to:
         return delivery

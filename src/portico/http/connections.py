@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from portico.http.messages import Reply, Scope
 
 
-class Carried:
+class Http2State:
     """The requests and unreceived answers of one HTTP/2 connection."""
 
     __slots__ = ("_clock", "_received", "idle_since", "under_way", "waiting")
@@ -54,21 +54,21 @@ class Connections:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._known: dict[str, Carried | None] = {}
+        self._known: dict[str, Http2State | None] = {}
 
-    def begin(self, client: str, scope: Scope) -> Carried | None:
+    def begin(self, client: str, scope: Scope) -> Http2State | None:
         """Notes a request from a client. Returns the state of its connection, None unless that uses
         HTTP/2."""
         try:
             carried = self._known[client]
         except KeyError:
-            carried = Carried(self._clock) if scope.http_version == "2" else None
+            carried = Http2State(self._clock) if scope.http_version == "2" else None
             self._known[client] = carried
         if carried is not None:
             carried.under_way += 1
         return carried
 
-    def known(self) -> dict[str, Carried | None]:
+    def known(self) -> dict[str, Http2State | None]:
         """All connections that have sent a request, with None for those not using HTTP/2."""
         return dict(self._known)
 

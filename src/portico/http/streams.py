@@ -7,7 +7,7 @@ from contextlib import aclosing
 from typing import Any
 
 from portico.domain.errors import AuthenticationRequired
-from portico.http.connections import Carried
+from portico.http.connections import Http2State
 from portico.http.messages import Request, Scope, Stream
 from portico.http.sockets import Outgoing
 
@@ -29,7 +29,7 @@ class Streams:
         self._stopped = False
 
     def begin(
-        self, request: Request, stream: Stream, scope: Scope, proto: Any, carried: Carried | None
+        self, request: Request, stream: Stream, scope: Scope, proto: Any, carried: Http2State | None
     ) -> None:
         """Sends the headers, and then in the background what `stream` yields; for HEAD only the
         headers. `carried` is the state of an HTTP/2 connection."""
@@ -76,7 +76,7 @@ def _end(stream: Stream, outgoing: Outgoing, _transport: Any, *, whole: bool) ->
 
 
 async def _send(
-    request_id: str, stream: Stream, outgoing: Outgoing, transport: Any, carried: Carried | None
+    request_id: str, stream: Stream, outgoing: Outgoing, transport: Any, carried: Http2State | None
 ) -> bool:
     """Sends a stream until it ends or the task is cancelled. Returns whether it was sent to its
     end, or the client has disconnected."""

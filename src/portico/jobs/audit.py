@@ -22,7 +22,7 @@ from pathlib import Path
 from portico.domain.audit import Entry
 from portico.domain.errors import Unavailable
 from portico.domain.times import DAY, date
-from portico.durable import put_in_place
+from portico.durable import replace_durably
 from portico.jobs.lease import Lease
 from portico.jobs.runner import Wait
 from portico.services.environment import Environment
@@ -209,7 +209,7 @@ class _File:
         """Gives the file its name, replacing any file of that name."""
         self._packed.close()
         self._file.flush()
-        put_in_place(self._part, self._directory / name)
+        replace_durably(self._part, self._directory / name)
 
     def close(self) -> None:
         """Removes the file unless it was kept, also if the disk is full."""

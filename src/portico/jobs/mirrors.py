@@ -2,7 +2,7 @@
 
 from portico.jobs.lease import Lease
 from portico.services.environment import Environment
-from portico.services.mirrors import bring, lagging
+from portico.services.mirrors import outdated_mirrors, update_mirror
 
 FOLLOW_PERIOD = 0.5
 
@@ -29,11 +29,11 @@ class FollowMirrors:
         self._left = 0
         # Before the comparison, so that a mirror that falls behind meanwhile is compared again.
         self._env.mirror_is_behind.clear()
-        behind = await lagging(self._env)
+        behind = await outdated_mirrors(self._env)
         if behind:
             async with self._lease.held() as mine:
                 if not mine:  # the next run compares again
                     return
                 for account_id in behind:
-                    await bring(self._env, account_id)
+                    await update_mirror(self._env, account_id)
         self._left = COMPARED_RUNS

@@ -51,7 +51,7 @@ class _TakenOver(Exception):
     """Another process has taken over the file."""
 
 
-class TakeUploads:
+class ProcessUploads:
     """The files of one environment in this data directory."""
 
     def __init__(self, env: Environment, accounts: Environment) -> None:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from portico.domain.errors import NotFound, PorticoError
 from portico.domain.limits import Plan
 from portico.http.cors import PUBLISHED, Sharing
-from portico.http.inside import Inside
+from portico.http.internal_client import InternalClient
 from portico.http.messages import JSON, Reply, Request
 from portico.http.openapi import Part, auth_document, document, operation_id
 from portico.http.routing import AnyRoute, Mount, Responder
@@ -131,7 +131,7 @@ def _json_route(make: Callable[[], dict[str, object]]) -> AnyRoute:
 
 
 def trying_in(
-    accounts: Accounts, mount: Mount, plans: Mapping[str, Plan], inside: Inside
+    accounts: Accounts, mount: Mount, plans: Mapping[str, Plan], inside: InternalClient
 ) -> Trying:
     """The pages that try out an API mount's operations; `accounts` are its environment's."""
     addresses = accounts.environment.addresses

@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 from portico.domain.oauth import OPENID_WORDS
 from portico.domain.requests import REFUSED
 from portico.domain.scopes import SCOPE_WORDS
-from portico.domain.text import counted, unturned
+from portico.domain.text import counted, without_direction_marks
 from portico.domain.times import AHEAD, SECOND
 
 # A string that is cut off goes on to the end: else each quote in it would begin another search.
@@ -29,7 +29,7 @@ _BLANK = "\u115f\u1160\u2800\u3164\uffa0"
 def named(name: str, row_id: int) -> str:
     """A user-chosen name within other text. It cannot change the direction of the text around it,
     and a name of invisible characters is replaced by the id."""
-    shown = unturned(name)
+    shown = without_direction_marks(name)
     if any(category(one)[0] in "LNPS" and one not in _BLANK for one in shown):
         return shown
     return f"Unnamed (ID {row_id})"

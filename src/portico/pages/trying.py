@@ -17,7 +17,7 @@ import msgspec
 
 from portico.domain.errors import AuthenticationRequired, BrokenRule, NotFound
 from portico.domain.ids import parse_id
-from portico.http.inside import Inside
+from portico.http.internal_client import InternalClient
 from portico.http.messages import JSON, Reply
 from portico.http.routing import Access
 from portico.pages.forms import Form
@@ -82,7 +82,10 @@ class Trying:
     """The page that tries out operations of the sandbox's API."""
 
     def __init__(
-        self, accounts: Accounts, operations: Callable[[], Mapping[str, Operation]], inside: Inside
+        self,
+        accounts: Accounts,
+        operations: Callable[[], Mapping[str, Operation]],
+        inside: InternalClient,
     ) -> None:
         """`accounts` are the sandbox's own, `operations` its API's by their ids. `inside` sends the
         requests."""

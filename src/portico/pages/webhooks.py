@@ -16,7 +16,7 @@ from portico.domain.webhooks import (
     RECEIVER_GONE,
     Delivery,
     Webhook,
-    as_it_stands,
+    as_shown,
     webhook_description,
 )
 from portico.http.messages import Reply
@@ -151,7 +151,7 @@ async def show(visit: Visit) -> Reply:
     webhook = await read_webhook(env, visit.request.resource_id)
     before = visit.sent_number("before")
     rows = await env.deliveries.latest(webhook.id, before, _PER_PAGE + 1)
-    shown = [as_it_stands(delivery, webhook) for delivery in rows[:_PER_PAGE]]
+    shown = [as_shown(delivery, webhook) for delivery in rows[:_PER_PAGE]]
     # An event that was just sent becomes a delivery a moment later.
     due = visit.sent("done") in _SENT or any(_is_due(one, visit.request.now) for one in shown)
     return visit.page(

@@ -14,7 +14,7 @@ from portico.domain.users import User, new_user, typed_email
 from portico.services.api_keys import Made, add_key, create_key
 from portico.services.change import Change
 from portico.services.environment import Environment
-from portico.services.mirrors import follow, mirror_user, mirrored
+from portico.services.mirrors import mirror_user, mirrored, try_to_update_mirror
 from portico.services.users import keep_an_admin, store_change, taken, tell_changed
 from portico.storage.database import UniqueViolation
 
@@ -69,7 +69,7 @@ async def _set(env: Environment, email: str, by: By, **values: str) -> User:
         return after
 
     user = await env.change(by, work)
-    await follow(env, user.id)
+    await try_to_update_mirror(env, user.id)
     return user
 
 

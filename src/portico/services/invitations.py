@@ -16,7 +16,7 @@ from portico.domain.events.invitations import (
     OfInvitation,
 )
 from portico.domain.events.users import UserCreated
-from portico.domain.invitations import HOLDS, Invitation
+from portico.domain.invitations import VALIDITY, Invitation
 from portico.domain.secrets import digest, mint
 from portico.domain.users import User, mail_domain, new_user, same_mailbox
 from portico.mail.protocol import Letter
@@ -70,7 +70,7 @@ async def invite(
         signed_up=False,
         mailed=env.has_mail_server and not handed_over,
         created_at=env.clock(),
-        expires_at=env.clock() + HOLDS,
+        expires_at=env.clock() + VALIDITY,
     )
     # In the language of the inviting admin: that of the invited person is not known yet.
     host = await env.users.get(by.actor.user_id or 0)

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from portico.domain.agents import Agent
 from portico.domain.audit import By
-from portico.domain.text import unturned
+from portico.domain.text import without_direction_marks
 from portico.domain.times import SECOND
 from portico.domain.users import User
 from portico.mail.protocol import Letter
@@ -173,7 +173,8 @@ def _spelled(words: dict[str, str], value: Value) -> str:
     if isinstance(value, int):
         return datetime.fromtimestamp(value // SECOND, UTC).strftime(words["moment"])
     if isinstance(value, str):
-        return _one_line(unturned(value))  # a newline in a name would begin a paragraph
+        # A newline in a name would begin a paragraph.
+        return _one_line(without_direction_marks(value))
     if value.program is not None:
         return value.program or words["a_program"]
     browser, system = value.browser or words["a_browser"], value.system or words["a_system"]

@@ -48,7 +48,7 @@ async def mirror_of(env: Environment, account: User, by: By) -> User:
 async def mirror_user(env: Environment, owner: User, by: By) -> User:
     """As `mirror_of`, on behalf of an actor of `env`; also updates the mirror."""
     mirror = await mirror_of(env, owner, await mirrored(_mirroring(env), by))
-    await follow(env, owner.id)  # the account may have changed since it was read
+    await try_to_update_mirror(env, owner.id)  # the account may have changed since it was read
     return mirror
 
 
@@ -117,7 +117,7 @@ async def _create(env: Environment, sandbox: Environment, account_id: int, by: B
         raise NotFound("This account was deleted.")
     namesake = await sandbox.users.by_email(account.email)
     if namesake is not None and namesake.account_id not in (None, account_id):
-        await bring(env, namesake.account_id)
+        await update_mirror(env, namesake.account_id)
 
     async def work(change: Change) -> User:
         known = await sandbox.users.by_account(account_id, change.tx)
@@ -145,17 +145,16 @@ async def _remove(sandbox: Environment, change: Change, user: User) -> None:
     change.note(UserDeleted(user))
 
 
-async def follow(env: Environment, account_id: int) -> None:
-    """Updates the account's mirror, if it has one: its shared fields and its suspension. Deletes it
-    if the account was deleted."""
+async def try_to_update_mirror(env: Environment, account_id: int) -> None:
+    """Does as `update_mirror`. If the sandbox's database does not answer, a job tries again."""
     try:
-        await bring(env, account_id)
+        await update_mirror(env, account_id)
     except Unavailable as error:
         env.mirror_is_behind.set()
         log.warning("the mirror of user %d is behind: %s", account_id, error.message)
 
 
-async def lagging(env: Environment) -> list[int]:
+async def outdated_mirrors(env: Environment) -> list[int]:
     """The ids of accounts whose mirrors differ from them. Raises `Unavailable`."""
     found: list[int] = []
     last = 0
@@ -169,8 +168,9 @@ async def lagging(env: Environment) -> list[int]:
     return found
 
 
-async def bring(env: Environment, account_id: int) -> None:
-    """As `follow`, but raises `Unavailable`."""
+async def update_mirror(env: Environment, account_id: int) -> None:
+    """Updates the account's mirror, if it has one: its shared fields and its suspension. Deletes it
+    if the account was deleted. Raises `Unavailable`."""
     sandbox = env.mirror
     if sandbox is None:
         return

@@ -18,7 +18,7 @@ async def accounts_named(env: Environment, who: str) -> frozenset[int]:
     user_id = await named_user(env, who)
     now = frozenset() if user_id is None else frozenset({user_id})
     email = typed_email(who)
-    return now | await env.audit.once_called(email) if "@" in email else now
+    return now | await env.audit.had_email(email) if "@" in email else now
 
 
 def _number(text: str) -> int | None:

@@ -21,7 +21,7 @@ from portico.services.endings import end_sign_ins
 from portico.services.environment import Environment
 from portico.services.guard import forgive
 from portico.services.letters import letter, reader, without_user
-from portico.services.mirrors import follow
+from portico.services.mirrors import try_to_update_mirror
 from portico.services.post import Ask, Waiting, admit, ask, post
 from portico.services.users import (
     admins_only,
@@ -145,7 +145,7 @@ async def take_new_email(env: Environment, token: str, by: By) -> bool:
         await env.change(by.alone, work)
     except UniqueViolation as error:
         raise taken_meanwhile() from error
-    await follow(env, found.user_id)
+    await try_to_update_mirror(env, found.user_id)
     return found.mailed
 
 
@@ -183,7 +183,7 @@ async def reset_password(env: Environment, token: str, password: str, by: By) ->
         return changed
 
     after = await env.change(by.alone, work)
-    await follow(env, after.id)
+    await try_to_update_mirror(env, after.id)
     await forgive(env, after.email, by.address)
 
 
@@ -201,7 +201,7 @@ async def verify_email(env: Environment, token: str, by: By) -> None:
         change.note(EmailVerified(changed))
 
     await env.change(by.alone, work)
-    await follow(env, found.user_id)
+    await try_to_update_mirror(env, found.user_id)
 
 
 async def find_link(env: Environment, token: str, link: Link) -> EmailToken:

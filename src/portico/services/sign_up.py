@@ -7,7 +7,7 @@ it.
 from portico.domain.audit import SYSTEM, By
 from portico.domain.errors import Fault, Invalid, NotFound
 from portico.domain.events.invitations import SignedUp
-from portico.domain.invitations import SIGN_UP_HOLDS, Invitation
+from portico.domain.invitations import SIGN_UP_VALIDITY, Invitation
 from portico.mail.protocol import Letter
 from portico.services.allowances import SIGN_UPS, mails_to, name_of, take_hourly
 from portico.services.change import Change
@@ -59,7 +59,7 @@ async def write_sign_up(env: Environment, asked: Ask, place: Mail) -> None:
         signed_up=True,
         mailed=env.has_mail_server,
         created_at=now,
-        expires_at=now + SIGN_UP_HOLDS,
+        expires_at=now + SIGN_UP_VALIDITY,
     )
     to, until = Reader(email, asked.language), invitation.expires_at
 

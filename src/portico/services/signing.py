@@ -89,7 +89,7 @@ class Signer:
         if self._signing() is not None:
             return True
         if self._rows:
-            raise another_secret()
+            raise wrong_secret()
         return False
 
     async def start_over(self, by: By) -> str | None:
@@ -172,7 +172,7 @@ class Signer:
         """
         await self._refresh()
         if self._rows and self._signing() is None:
-            raise another_secret()
+            raise wrong_secret()
         pair = self._generate()
 
         async def work(change: Change) -> SigningKey:
@@ -248,7 +248,7 @@ def opens(secrets: Sequence[bytes], keys: Iterable[SigningKey]) -> bool:
     return any(vault.open(key.private_key, key.kid) for key in keys if key.retires_at is None)
 
 
-def another_secret() -> Unavailable:
+def wrong_secret() -> Unavailable:
     """The error for a database that was created with another secret."""
     return Unavailable(
         "The database was made with another secret than this host has. Set secret_key_file"

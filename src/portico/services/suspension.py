@@ -7,7 +7,7 @@ from portico.services.change import Change
 from portico.services.endings import set_suspended
 from portico.services.environment import Environment
 from portico.services.letters import tell
-from portico.services.mirrors import follow
+from portico.services.mirrors import try_to_update_mirror
 from portico.services.users import admins_only, keep_an_admin, locked_user
 
 
@@ -32,7 +32,7 @@ async def suspend(env: Environment, user_id: int, by: By) -> User:
         return suspended
 
     user = await env.change(by, work)
-    await follow(env, user_id)
+    await try_to_update_mirror(env, user_id)
     return user
 
 
@@ -47,7 +47,7 @@ async def resume(env: Environment, user_id: int, by: By) -> User:
         return await set_suspended(env, change, user, None)
 
     user = await env.change(by, work)
-    await follow(env, user_id)
+    await try_to_update_mirror(env, user_id)
     return user
 
 

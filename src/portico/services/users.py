@@ -30,7 +30,7 @@ from portico.services.endings import end_sign_ins
 from portico.services.environment import Environment
 from portico.services.guard import Claim, password_is_right
 from portico.services.letters import tell
-from portico.services.mirrors import follow
+from portico.services.mirrors import try_to_update_mirror
 from portico.storage.database import UniqueViolation
 
 Check = Callable[[User], None]
@@ -174,7 +174,7 @@ async def change_user(
         changed = await env.change(by, work)
     except UniqueViolation as error:
         raise taken() from error
-    await follow(env, changed.id)
+    await try_to_update_mirror(env, changed.id)
     return changed
 
 
@@ -249,7 +249,7 @@ async def delete_user(env: Environment, user_id: int, check: Check, by: By) -> N
         change.note(UserDeleted(user))
 
     await env.change(by, work)
-    await follow(env, user_id)
+    await try_to_update_mirror(env, user_id)
 
 
 _OWN_FIELDS = frozenset({"name", "avatar_url", "preferences", "password", "current_password"})

@@ -184,7 +184,7 @@ class Audit:
             yield batch
             last = batch[-1].id
 
-    async def once_called(self, email: str) -> frozenset[int]:
+    async def had_email(self, email: str) -> frozenset[int]:
         """The accounts that had this e-mail according to the log; if there are many, the latest."""
         engine = self._db.engine
         sql = _ONCE_CALLED.format(

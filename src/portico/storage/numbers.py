@@ -43,7 +43,7 @@ _LOCK: dict[Engine, str] = {
 _MARKED = "SELECT 1 FROM events LIMIT 1"
 
 
-async def lift(db: Database, now: int, *, unmarked: bool = False) -> None:
+async def skip_ids(db: Database, now: int, *, unmarked: bool = False) -> None:
     """Skips `LEFT_OUT` ids of every table with generated ids, and of events. Otherwise an id that
     was assigned after the backup, and is known outside, would be assigned again. Also creates the
     audit log's ranges for its next ids.

@@ -192,7 +192,7 @@ def opened(path: Path, *, makes: bool) -> tuple[apsw.Connection, apsw.Connection
             "install apsw 3.51.3 or newer."
         )
     if makes:
-        require_no_rest(path)
+        require_no_leftover_log(path)
     _require_no_log_aside(path)
     try:
         reader = connect(path, cache_kib=32768, makes=makes)
@@ -203,7 +203,7 @@ def opened(path: Path, *, makes: bool) -> tuple[apsw.Connection, apsw.Connection
     return reader, writer
 
 
-def require_no_rest(path: Path) -> None:
+def require_no_leftover_log(path: Path) -> None:
     """Raises `Unavailable` if the file is missing but its log is not. SQLite would empty the log,
     and the last writes would be lost even if the file were put back."""
     rest = _beside(path, "wal")

@@ -24,7 +24,7 @@ from opentelemetry.trace import (
 )
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from portico.http.inside import Application
+from portico.http.internal_client import Application
 from portico.http.messages import Request, Scope
 from portico.http.routing import Endpoint
 from portico.jobs.sending import Sends

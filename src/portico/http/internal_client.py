@@ -59,7 +59,7 @@ class _Exchange:
         self.reply = Reply(status, body, headers)
 
 
-class Inside:
+class InternalClient:
     """Makes requests to the application of this process."""
 
     def __init__(self, application: Callable[[], Application]) -> None:
