@@ -21,7 +21,7 @@ async def prepare(settings: Settings, clock: Clock) -> None:
         with TemporaryDirectory() as directory:
             shutil.copy(settings.data / SECRET_FILE, directory)
             first = replace(settings, data=Path(directory), valkey_url=None)
-            portico = Portico(first, clock=clock, makes=True)
+            portico = Portico(first, clock=clock, create=True)
             await portico.open()
             await portico.close()
             for environment in portico.environments:

@@ -69,7 +69,7 @@ class SharedDatabase:
         """Removes what tests have left."""
         await self._connection.execute(EMPTY)
 
-    def database(self, _: Settings, environment: str, **_makes: bool) -> Kept:
+    def database(self, _: Settings, environment: str, **_create: bool) -> Kept:
         """Replaces `portico.app.database`."""
         idle = self._idle.setdefault(environment, [])
         return idle.pop() if idle else Kept(self.url, database_schema(environment), idle)

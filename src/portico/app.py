@@ -92,7 +92,7 @@ class Portico:
         sender: Sender | None = None,
         fetcher: Fetcher | None = None,
         secrets: Callable[[], Secrets] | None = None,
-        makes: bool = False,
+        create: bool = False,
     ) -> None:
         """Every keyword replaces a default.
 
@@ -101,12 +101,12 @@ class Portico:
         certificate authorities. `secrets` returns the installation's secrets; by default those of
         the settings, where one is created if there is none.
 
-        `makes` says whether to create missing SQLite files. Only commands that prepare an
+        `create` says whether to create missing SQLite files. Only commands that prepare an
         installation may: if a file was moved away under a running server, an empty one must not
         take its place.
         """
         self.settings = settings
-        self._makes = makes
+        self._create = create
         self.clock = clock
         self.random = random
         self.passwords = passwords or Passwords()
@@ -169,7 +169,7 @@ class Portico:
             providers=providers,
         )
         engines = Engines(
-            db=database(settings, name, makes=self._makes),
+            db=database(settings, name, create=self._create),
             limiter=limiter(settings, name),
             passwords=self.passwords,
             vault=self.vault,

@@ -20,14 +20,14 @@ SANDBOX = "sandbox"
 
 
 def database(
-    settings: Settings, environment: str, *, makes: bool = False, schema: str | None = None
+    settings: Settings, environment: str, *, create: bool = False, schema: str | None = None
 ) -> Database:
-    """The database of one environment, not opened yet. `makes` says whether to create a missing
+    """The database of one environment, not opened yet. `create` says whether to create a missing
     SQLite file; `schema` replaces the usual schema of PostgreSQL. Raises `SettingError`."""
     if settings.database_url:
         engines = _shared()(settings, environment)
         return engines.database(settings.database_url, schema or database_schema(environment))
-    return SqliteDatabase(database_file(settings, environment), makes=makes)
+    return SqliteDatabase(database_file(settings, environment), create=create)
 
 
 def database_file(settings: Settings, environment: str) -> Path:

@@ -102,7 +102,7 @@ async def hosts(
     await shared_database.empty()
     seconds, numbers = Seconds(), count(1)
 
-    def database(_: Settings, environment: str, **_makes: bool) -> PostgresDatabase:
+    def database(_: Settings, environment: str, **_create: bool) -> PostgresDatabase:
         kind = Deaf if next(numbers) <= 2 else PostgresDatabase
         url, schema = shared_database.url, database_schema(environment)
         return kind(url, schema, listen_url=url, clock=seconds)

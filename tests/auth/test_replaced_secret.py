@@ -62,7 +62,7 @@ async def given(api: Api) -> AsyncIterator[Given]:
 
 async def hold_a_mail(api: Api) -> None:
     """Stores a mail that is due in an hour."""
-    content = api.live.vault.seal(msgspec.json.encode(post.Waiting("test")), post.SEALED_AS)
+    content = api.live.vault.seal(msgspec.json.encode(post.WaitingMail("test")), post.SEALED_AS)
     async with api.live.db.transaction() as tx:
         await api.live.mails.add(tx, content, api.clock() + HOUR)
 
@@ -95,8 +95,8 @@ async def test_a_secret_is_replaced_and_nothing_that_it_encrypted_is_lost(
     row = await api.live.webhooks.get(first.webhook.id)
     assert row is not None
     assert row.former_secret is not None
-    assert webhooks.opened(api.live, row.secret) == second.secret
-    assert webhooks.opened(api.live, row.former_secret) == first.secret
+    assert webhooks.decrypted(api.live, row.secret) == second.secret
+    assert webhooks.decrypted(api.live, row.former_secret) == first.secret
     assert (await api.live.mails.queue()).length == 1
 
 
@@ -118,7 +118,7 @@ async def test_what_was_sealed_anew_meanwhile_stays(api: Api) -> None:
         await sealed.replace(tx, where, [values])
     row = await api.live.webhooks.get(made.webhook.id)
     assert row is not None
-    assert webhooks.opened(api.live, row.secret) == made.secret
+    assert webhooks.decrypted(api.live, row.secret) == made.secret
 
 
 async def test_hosts_with_the_secrets_in_another_order_take_what_each_other_has_made(

@@ -11,7 +11,7 @@ from portico.jobs.mails import SendMails
 from portico.mail.protocol import Letter, Undelivered
 from portico.services.clients import Registration, register_client
 from portico.services.invitations import invite
-from portico.services.post import opened
+from portico.services.post import decrypted
 from portico.services.providers import Known, await_link
 from portico.services.uploads import take_in
 from signing_in import CALLBACK, PASSWORD, SCOPES, Visitor, tokens_of
@@ -35,7 +35,7 @@ async def tables_with_traces(api: Api) -> set[str]:
             rows = await env.db.all(f'SELECT * FROM "{table}"')  # noqa: S608 - our own table
             held = " ".join(repr(tuple(row)) for row in rows).lower()
             if table == "mails":
-                held = " ".join(repr(opened(env, row[1])) for row in rows).lower()
+                held = " ".join(repr(decrypted(env, row[1])) for row in rows).lower()
             if any(trace in held for trace in TRACES):
                 found.add(table)
     return found

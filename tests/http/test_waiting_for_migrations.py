@@ -41,7 +41,7 @@ async def api(
     """The application on databases without any table."""
     url = {"PORTICO_DATABASE_URL": postgres.fresh_database()} if "post" in request.param else {}
     api = Api(settings_for(tmp_path, {"PORTICO_CORS_ORIGINS": APP, **url}))
-    api.portico = Portico(api.settings, clock=FakeClock(), makes=True)
+    api.portico = Portico(api.settings, clock=FakeClock(), create=True)
     await api.portico.connect()
     api.server = Server(api.portico)
     api.application = api.server.pipeline

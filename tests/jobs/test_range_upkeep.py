@@ -59,7 +59,7 @@ async def env(
     """An environment a hundred days after its start, on a database of its own, without its jobs.
     Entries older than thirty days go, of which it has none."""
     settings = settings_for(tmp_path, {"PORTICO_DATABASE_URL": postgres.fresh_database()})
-    portico = Portico(settings, clock=clock, makes=True)
+    portico = Portico(settings, clock=clock, create=True)
     await portico.open()
     clock.advance(days=100)
     portico.live.audit_days = 30

@@ -92,7 +92,7 @@ async def faulty(tmp_path: Path) -> AsyncIterator[tuple[Faulty, Sequence[Environ
     """One database, and the environments of two processes that share it."""
     (tmp_path / "served").mkdir()
     async with Api(settings_for(tmp_path / "served", {})) as api:
-        database = Faulty(tmp_path / "faulty.db", makes=True)
+        database = Faulty(tmp_path / "faulty.db", create=True)
         await database.open()
         await migrate(database, api.clock)
         yield database, [environment(api, database) for _ in range(2)]

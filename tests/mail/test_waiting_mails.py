@@ -23,7 +23,7 @@ from portico.secret_file import NAME, read_secrets
 from portico.services.change import Change
 from portico.services.invitations import invite
 from portico.services.letters import tell
-from portico.services.post import opened
+from portico.services.post import decrypted
 from portico.services.recovery import ask_reset, ask_verification, write_reset
 from portico.services.sealing import sealed_in
 from portico.services.sign_up import ask_sign_up
@@ -147,11 +147,11 @@ class Replacing(Outbox):
         self._api = api
 
     async def send(self, letter: Letter) -> None:
-        await encrypted_anew(self._api)
+        await re_encrypted(self._api)
         await super().send(letter)
 
 
-async def encrypted_anew(api: Api) -> None:
+async def re_encrypted(api: Api) -> None:
     """The mail that waits comes under another secret, as by `portico secret reencrypt`."""
     old = read_secrets(api.settings.data / NAME)
     api.live.vault = Vault(lambda: (b"5e" * 32, *old), api.live.random)
@@ -176,8 +176,8 @@ async def test_a_mail_that_is_asked_for_is_written_though_the_ask_is_encrypted_a
     await ask_reset(quiet.live, "ada@example.com", STRANGER)
     now = quiet.clock()
     (place,) = await quiet.live.mails.claim(1, now=now, until=now + MINUTE)
-    await encrypted_anew(quiet)
-    asked = opened(quiet.live, place.content)
+    await re_encrypted(quiet)
+    asked = decrypted(quiet.live, place.content)
     assert asked is not None
     assert asked.ask is not None
     await write_reset(quiet.live, asked.ask, place)
@@ -281,7 +281,7 @@ async def test_what_a_stolen_database_holds_of_a_mail_opens_nothing(quiet: Api) 
     user = await somebody(quiet)
     await ask_reset(quiet.live, user.email, STRANGER)
     rows = await quiet.live.db.all("SELECT content FROM mails ORDER BY id")
-    letter = opened(quiet.live, bytes(rows[0][0]))
+    letter = decrypted(quiet.live, bytes(rows[0][0]))
     assert letter is not None
     assert letter.letter is not None
     token = letter.letter.text.partition("?token=")[2][:43].encode()

@@ -137,7 +137,7 @@ async def test_whatever_write_fails_only_what_was_promised_is_there(
 ) -> None:
     path = tmp_path_factory.mktemp("database") / "test.db"
     disk.heal()
-    database = SqliteDatabase(path, makes=True)
+    database = SqliteDatabase(path, create=True)
     await database.open()
     async with database.transaction() as tx:
         await tx.script("CREATE TABLE numbers (number INTEGER PRIMARY KEY, text BLOB) STRICT")
@@ -186,6 +186,6 @@ async def test_a_file_that_finds_no_room_is_told_from_a_broken_disk(
     disk.fail(0, 1000, apsw.IOError)
 
     with pytest.raises(Unavailable) as refused:
-        await SqliteDatabase(path, makes=True).open()
+        await SqliteDatabase(path, create=True).open()
 
     assert refused.value.message.startswith(f"{path} cannot be opened: {told}")

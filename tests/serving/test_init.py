@@ -54,7 +54,7 @@ async def of_the_first_release(installation: Installation) -> None:
     """Has an admin, in databases as the first migration made them."""
     settings = load({}, installation.environment, installation.directory)
     for environment in (LIVE, SANDBOX):
-        db = database(settings, environment, makes=True)
+        db = database(settings, environment, create=True)
         await db.open()
         try:
             await migrate(db, system_clock, shipped(db.engine)[:1])

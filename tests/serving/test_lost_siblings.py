@@ -144,7 +144,7 @@ def lowest_product(installation: Installation) -> int:
 
 async def make_tables(installation: Installation, environment: str) -> None:
     settings = load({}, installation.environment, installation.directory)
-    db = database(settings, environment, makes=True)
+    db = database(settings, environment, create=True)
     await db.open()
     try:
         await migrate(db, system_clock)

@@ -82,7 +82,7 @@ def of_each(settings: Settings, work: Callable[[str, Database], Awaitable[T]]) -
     """What comes of the databases of both environments."""
 
     async def done(environment: str) -> T:
-        db = database(settings, environment, makes=True)
+        db = database(settings, environment, create=True)
         await db.open()
         try:
             return await work(environment, db)

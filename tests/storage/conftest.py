@@ -29,7 +29,7 @@ async def migrated(postgres: PostgresServer) -> str:
 def another(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Database]:
     """Makes one more object for the same database: another process has one."""
     if request.param == "sqlite":
-        return lambda: SqliteDatabase(tmp_path / "test.db", makes=True)
+        return lambda: SqliteDatabase(tmp_path / "test.db", create=True)
     migrated = request.getfixturevalue("migrated")
     url = request.getfixturevalue("postgres").fresh_database(migrated)
     return lambda: PostgresDatabase(url, "test")
@@ -48,7 +48,7 @@ async def database(another: Callable[[], Database]) -> AsyncIterator[Database]:
 @pytest.fixture
 async def sqlite(tmp_path: Path) -> AsyncIterator[SqliteDatabase]:
     """An open SQLite database with one table of numbers."""
-    database = SqliteDatabase(tmp_path / "test.db", makes=True)
+    database = SqliteDatabase(tmp_path / "test.db", create=True)
     await database.open()
     async with database.transaction() as tx:
         await tx.script("CREATE TABLE numbers (number INTEGER PRIMARY KEY) STRICT")

@@ -395,7 +395,7 @@ async def test_a_database_is_closed_amid_a_batch(sqlite: SqliteDatabase) -> None
 
 
 async def test_every_connection_writes_durably_and_holds_foreign_keys(tmp_path: Path) -> None:
-    connection = connect(tmp_path / "test.db", makes=True)
+    connection = connect(tmp_path / "test.db", create=True)
     assert [
         connection.pragma(name)
         for name in ("journal_mode", "synchronous", "foreign_keys", "temp_store", "cache_size")

@@ -226,7 +226,7 @@ async def linked(tmp_path: Path) -> AsyncIterator[tuple[SqliteDatabase, Path]]:
     (tmp_path / "volume").mkdir()
     file = tmp_path / "volume" / "test.db"
     (tmp_path / "linked.db").symlink_to(file)
-    database = SqliteDatabase(tmp_path / "linked.db", makes=True)
+    database = SqliteDatabase(tmp_path / "linked.db", create=True)
     await database.open()
     async with database.transaction() as tx:
         await tx.script("CREATE TABLE numbers (number INTEGER PRIMARY KEY) STRICT")
@@ -251,7 +251,7 @@ async def test_nothing_is_made_where_a_link_leads_to_a_log_alone(tmp_path: Path)
     (tmp_path / "test.db-wal").write_bytes(b"written last")
     (tmp_path / "linked.db").symlink_to(tmp_path / "test.db")
     with pytest.raises(Unavailable, match=r"test\.db-wal"):
-        await SqliteDatabase(tmp_path / "linked.db", makes=True).open()
+        await SqliteDatabase(tmp_path / "linked.db", create=True).open()
     assert not (tmp_path / "test.db").exists()
 
 
@@ -300,12 +300,12 @@ async def test_a_path_that_is_too_long_is_told_as_that_and_not_as_a_lost_file(
         parent /= "x" * min(200, 450 - len(str(parent)))
     parent.mkdir(parents=True)
     longest = parent / ("x" * (503 - len(str(parent))))
-    database = SqliteDatabase(longest, makes=True)
+    database = SqliteDatabase(longest, create=True)
     await database.open()
     await database.close()
     longer = longest.with_name(f"{longest.name}x")
     with pytest.raises(Unavailable, match="its path has 505 bytes, and SQLite permits 504"):
-        await SqliteDatabase(longer, makes=True).open()
+        await SqliteDatabase(longer, create=True).open()
 
 
 async def test_no_file_is_made_beside_the_log_of_one_that_is_gone(
@@ -315,14 +315,14 @@ async def test_no_file_is_made_beside_the_log_of_one_that_is_gone(
     moved(tmp_path / "test.db")
     log = (tmp_path / "test.db-wal").read_bytes()
     with pytest.raises(Unavailable, match="put the file back"):
-        await SqliteDatabase(tmp_path / "test.db", makes=True).open()
+        await SqliteDatabase(tmp_path / "test.db", create=True).open()
     assert not (tmp_path / "test.db").exists()
     assert (tmp_path / "test.db-wal").read_bytes() == log != b""
 
 
 async def test_a_file_is_made_beside_a_log_that_holds_nothing(tmp_path: Path) -> None:
     (tmp_path / "test.db-wal").touch()
-    database = SqliteDatabase(tmp_path / "test.db", makes=True)
+    database = SqliteDatabase(tmp_path / "test.db", create=True)
     await database.open()
     await database.close()
     assert (tmp_path / "test.db").exists()

@@ -35,7 +35,7 @@ Another = Callable[[], Database]
 def another(request: pytest.FixtureRequest, tmp_path: Path) -> Another:
     """Makes one more object for the same, at first empty, database: another process has one."""
     if request.param == "sqlite":
-        return lambda: SqliteDatabase(tmp_path / "test.db", makes=True)
+        return lambda: SqliteDatabase(tmp_path / "test.db", create=True)
     url = request.getfixturevalue("postgres").fresh_database()
     return lambda: PostgresDatabase(url, "test")
 

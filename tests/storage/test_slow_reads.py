@@ -18,7 +18,7 @@ SELECT count(*) FROM numbers"""
 def reads(tmp_path: Path) -> Iterator[SlowReads]:
     """Readers with little patience."""
     assert READ_SECONDS == 10
-    connect(tmp_path / "test.db", makes=True).close()
+    connect(tmp_path / "test.db", create=True).close()
     made = SlowReads(OpenedFile(tmp_path / "test.db"), seconds=0.05)
     yield made
     made.close()

@@ -23,7 +23,7 @@ def fill(connection: apsw.Connection, size: int) -> None:
 @pytest.mark.parametrize("size", [10, 20_000])  # many on a page, and pages of their own
 def test_what_is_gone_is_overwritten_in_the_file(tmp_path: Path, change: str, size: int) -> None:
     file = tmp_path / "test.db"
-    connection = connect(file, makes=True)
+    connection = connect(file, create=True)
     fill(connection, size)
     connection.execute(f"{change} WHERE id % 7 <> 0").fetchall()  # what is left is moved together
     connection.execute(f"{change} WHERE id % 7 = 0").fetchall()
@@ -35,7 +35,7 @@ def test_what_is_gone_is_overwritten_in_the_file(tmp_path: Path, change: str, si
 def test_what_is_gone_is_overwritten_in_the_log_by_what_is_written_later(
     tmp_path: Path, change: str
 ) -> None:
-    log, connection = tmp_path / "test.db-wal", connect(tmp_path / "test.db", makes=True)
+    log, connection = tmp_path / "test.db-wal", connect(tmp_path / "test.db", create=True)
     connection.execute("CREATE TABLE later (text TEXT)").fetchall()
     fill(connection, 20_000)  # more than the log is to keep
     assert b"old" in log.read_bytes()

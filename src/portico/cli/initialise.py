@@ -83,7 +83,7 @@ async def _prepare(
     with locked(settings.data):
         require_place(settings)  # a restore may have run before the lock was taken
         authority = _authority(settings)
-        portico = Portico(settings, makes=True)
+        portico = Portico(settings, create=True)
         await portico.connect()
         try:
             if not migrates and await portico.is_behind():

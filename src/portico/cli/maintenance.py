@@ -38,7 +38,7 @@ def run(settings: Settings, chosen: Namespace) -> int:
 
 
 async def _migrate(settings: Settings) -> list[Step]:
-    portico = Portico(settings, makes=True)
+    portico = Portico(settings, create=True)
     await portico.connect()
     try:
         return [

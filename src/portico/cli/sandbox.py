@@ -44,7 +44,7 @@ async def _make_lost(settings: Settings) -> None:
         return
     live = database(settings, LIVE)
     # While a server runs, the file may only have been moved, and may come back.
-    sandbox = database(settings, SANDBOX, makes=holder(settings.data) is None)
+    sandbox = database(settings, SANDBOX, create=holder(settings.data) is None)
     await live.open()
     try:
         if not await is_used(live):

@@ -59,7 +59,7 @@ class CacheUse(msgspec.Struct, frozen=True, array_like=True):
     misses: int = 0
     size: int = 0
 
-    def beside(self, other: "CacheUse") -> "CacheUse":
+    def merged_with(self, other: "CacheUse") -> "CacheUse":
         """Both together."""
         return CacheUse(self.hits + other.hits, self.misses + other.misses, self.size + other.size)
 
@@ -70,7 +70,7 @@ class CredentialUse(msgspec.Struct, frozen=True, array_like=True):
     hits: int = 0
     misses: int = 0
 
-    def beside(self, other: "CredentialUse") -> "CredentialUse":
+    def merged_with(self, other: "CredentialUse") -> "CredentialUse":
         """Both together."""
         return CredentialUse(self.hits + other.hits, self.misses + other.misses)
 
@@ -148,19 +148,19 @@ def total(snapshots: Iterable[Snapshot]) -> Snapshot:
         _merge(requests, ((mine.labels, mine) for mine in one.requests), _sum)
         _merge(result.refusals, one.refusals.items(), add)
         for name, pools in one.pools.items():
-            _merge(result.pools.setdefault(name, {}), pools.items(), PoolUse.beside)
+            _merge(result.pools.setdefault(name, {}), pools.items(), PoolUse.merged_with)
         _merge(result.listening, one.listening.items(), and_)
         for name, replicas in one.replicas.items():
-            _merge(result.replicas.setdefault(name, {}), replicas.items(), ReplicaState.beside)
-        _merge(jobs, (((runs.environment, runs.job), runs) for runs in one.jobs), Runs.beside)
+            _merge(result.replicas.setdefault(name, {}), replicas.items(), ReplicaState.merged_with)
+        _merge(jobs, (((runs.environment, runs.job), runs) for runs in one.jobs), Runs.merged_with)
         _merge(result.mails, one.mails.items(), max)
-        _merge(result.credentials, one.credentials.items(), CredentialUse.beside)
+        _merge(result.credentials, one.credentials.items(), CredentialUse.merged_with)
         _merge(result.workers, one.workers.items(), add)
         ends = [result.certificate_expires_at, one.certificate_expires_at]
         result.certificate_expires_at = min(filter(None, ends), default=0)
         result.backed_up_at = max(result.backed_up_at, one.backed_up_at)
         result.hashing = max(result.hashing, one.hashing)
-        result.kept = result.kept.beside(one.kept)
+        result.kept = result.kept.merged_with(one.kept)
     result.requests = list(requests.values())
     result.jobs = list(jobs.values())
     return result

@@ -28,7 +28,7 @@ from portico.jobs.sending import Sends
 from portico.outbound.sender import Outcome
 from portico.services.environment import Environment
 from portico.services.fan_out import fan_out
-from portico.services.webhooks import opened
+from portico.services.webhooks import decrypted
 from portico.storage.database import Contended
 from portico.storage.deliveries import Attempt
 from portico.storage.expiry import BATCH
@@ -266,7 +266,7 @@ class Deliver:
     async def _send(self, lane: Lane, claimed: Claimed) -> None:
         env, webhook, delivery = self._env, lane.webhook, claimed.delivery
         now = env.clock()
-        secret, *former = (opened(env, sealed) for sealed in webhook.secrets(now))
+        secret, *former = (decrypted(env, sealed) for sealed in webhook.secrets(now))
         if claimed.body is None:
             attempt = Attempt(delivery.id, "failed", None, None, _EVENT_REMOVED, 0, None)
         elif secret is None:

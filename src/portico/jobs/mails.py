@@ -14,7 +14,7 @@ from portico.domain.errors import RateLimited, Unavailable
 from portico.domain.times import DAY, MINUTE, SECOND
 from portico.mail.protocol import Undelivered
 from portico.services.environment import Environment
-from portico.services.post import Ask, Waiting, WrittenBefore, encrypted_anew, opened
+from portico.services.post import Ask, WaitingMail, WrittenBefore, decrypted, re_encrypted
 from portico.services.recovery import write_reset
 from portico.services.sign_up import write_sign_up
 from portico.storage.database import Contended
@@ -149,7 +149,7 @@ class SendMails:
         """Stores when a mail is due again, or that it never is, if it is still there."""
         mails, present = self._env.mails, mail
         while not await (mails.remove(present) if again is None else mails.later(present, again)):
-            anew = await encrypted_anew(self._env, present)
+            anew = await re_encrypted(self._env, present)
             if anew is None:
                 return
             present = anew
@@ -165,7 +165,7 @@ class SendMails:
 
     async def _attempt(self, mail: Mail) -> int | None:
         """Writes or sends a mail; returns when the next attempt is due, None if there is none."""
-        waiting = opened(self._env, mail.content)
+        waiting = decrypted(self._env, mail.content)
         end = mail.created_at + KEPT
         if waiting is not None and waiting.until is not None:
             end = min(end, waiting.until)
@@ -204,7 +204,9 @@ class SendMails:
         return at if at < end else None
 
 
-def _log_failure(waiting: Waiting | None, reason: str, again: int | None, attempts: int) -> None:
+def _log_failure(
+    waiting: WaitingMail | None, reason: str, again: int | None, attempts: int
+) -> None:
     """Logs a failed attempt, with neither the address nor the content of the mail."""
     purpose = waiting.purpose if waiting else "unknown"
     user = waiting.letter.user_id if waiting and waiting.letter else "unknown"

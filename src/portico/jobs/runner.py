@@ -46,7 +46,7 @@ class Runs(msgspec.Struct):
     succeeded_at: float = 0.0
     failures: int = 0
 
-    def beside(self, other: "Runs") -> "Runs":
+    def merged_with(self, other: "Runs") -> "Runs":
         """The sum of this job's runs in two processes."""
         return Runs(
             self.environment,

@@ -24,7 +24,7 @@ from portico.services.change import Change
 from portico.services.chosen_passwords import require_chosen
 from portico.services.environment import Environment
 from portico.services.letters import Reader, letter
-from portico.services.post import Waiting, post
+from portico.services.post import WaitingMail, post
 from portico.services.users import admins_only, taken, taken_meanwhile
 from portico.storage.database import UniqueViolation
 from portico.storage.mails import Mail
@@ -216,7 +216,7 @@ async def put(
         made = Made(stored, link)
         if write is not None:
             purpose = "sign-up" if stored.signed_up else "invitation"
-            await post(env, change, Waiting(purpose, write(made)), place)
+            await post(env, change, WaitingMail(purpose, write(made)), place)
         return made
 
     return await env.change(by, work)

@@ -18,7 +18,7 @@ from portico.domain.users import User
 from portico.mail.protocol import Letter
 from portico.services.change import Change
 from portico.services.environment import Environment
-from portico.services.post import TooMany, Waiting, post
+from portico.services.post import TooMany, WaitingMail, post
 
 Kind = Literal[
     "reset",
@@ -146,7 +146,7 @@ async def tell(
         return
     written = letter(env, kind, reader(user, to), by=by, **values)
     try:
-        await post(env, change, Waiting(kind, written))
+        await post(env, change, WaitingMail(kind, written))
     except TooMany as error:
         log.warning("user %d was not told %r: %s", user.id, kind, error.message)
 

@@ -50,7 +50,7 @@ class Ask(msgspec.Struct, frozen=True):
     language: str = ""
 
 
-class Waiting(msgspec.Struct, frozen=True):
+class WaitingMail(msgspec.Struct, frozen=True):
     """A waiting row: a letter, or a request for one. `purpose` names it in the log. `until` is when
     the link in the letter expires (epoch milliseconds)."""
 
@@ -69,7 +69,7 @@ async def admit(env: Environment, whose: Caller, place: Mail | None = None) -> N
 
 
 async def post(
-    env: Environment, change: Change, waiting: Waiting, place: Mail | None = None
+    env: Environment, change: Change, waiting: WaitingMail, place: Mail | None = None
 ) -> None:
     """Stores a mail, to be sent once the change is committed; it replaces the `Ask` in this
     `place`, if given. Raises `TooMany` and `WrittenBefore`."""
@@ -87,13 +87,11 @@ async def post(
 async def _replace(env: Environment, change: Change, place: Mail, sealed: bytes) -> bool:
     if await env.mails.replace(change.tx, place, sealed, change.now):
         return True
-    present = await encrypted_anew(env, place, change.tx)
+    present = await re_encrypted(env, place, change.tx)
     return present is not None and await env.mails.replace(change.tx, present, sealed, change.now)
 
 
-async def encrypted_anew(
-    env: Environment, mail: Mail, tx: Transaction | None = None
-) -> Mail | None:
+async def re_encrypted(env: Environment, mail: Mail, tx: Transaction | None = None) -> Mail | None:
     """A mail that was claimed as it is stored by now, where the installation's secret was replaced
     meanwhile; None where it is as it was, or gone. With `tx` nobody changes it until that ends."""
     present = await env.mails.get(mail.id, tx)
@@ -108,16 +106,16 @@ async def ask(env: Environment, asked: Ask) -> None:
     """Stores a request for a mail. Raises `TooMany`."""
 
     async def work(change: Change) -> None:
-        await post(env, change, Waiting(asked.purpose, ask=asked))
+        await post(env, change, WaitingMail(asked.purpose, ask=asked))
         change.noted_elsewhere()  # when the mail is written
 
     await env.change(By(asked.by), work)
 
 
-def opened(env: Environment, sealed: bytes) -> Waiting | None:
+def decrypted(env: Environment, sealed: bytes) -> WaitingMail | None:
     """A waiting row's content; None if another secret sealed it or a newer release wrote it."""
     content = env.vault.open(sealed, SEALED_AS)
     try:
-        return None if content is None else msgspec.json.decode(content, type=Waiting)
+        return None if content is None else msgspec.json.decode(content, type=WaitingMail)
     except msgspec.ValidationError:
         return None

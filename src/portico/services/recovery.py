@@ -22,7 +22,7 @@ from portico.services.environment import Environment
 from portico.services.guard import forgive
 from portico.services.letters import letter, reader, without_user
 from portico.services.mirrors import try_to_update_mirror
-from portico.services.post import Ask, Waiting, admit, ask, post
+from portico.services.post import Ask, WaitingMail, admit, ask, post
 from portico.services.users import (
     admins_only,
     locked_user,
@@ -275,7 +275,7 @@ async def _write(
         brought = letter(
             env, link.purpose, reader(user, to), by=without_user(by), link=page, until=until
         )
-        await post(env, change, Waiting(link.purpose, brought, until=until), place)
+        await post(env, change, WaitingMail(link.purpose, brought, until=until), place)
 
     await env.change(by.alone, work)
 

@@ -14,7 +14,7 @@ from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.invitations import Made, may_sign_up, put
 from portico.services.letters import Reader, letter, reader, without_user
-from portico.services.post import Ask, Waiting, admit, ask, post
+from portico.services.post import Ask, WaitingMail, admit, ask, post
 from portico.state.callers import SIGN_UP, network_of
 from portico.storage.mails import Mail
 
@@ -76,6 +76,6 @@ async def write_sign_up(env: Environment, asked: Ask, place: Mail) -> None:
 async def _send(env: Environment, written: Letter, place: Mail) -> None:
     async def work(change: Change) -> None:
         change.noted_elsewhere()  # nothing but the mail is stored
-        await post(env, change, Waiting("sign-up", written), place)
+        await post(env, change, WaitingMail("sign-up", written), place)
 
     await env.change(SYSTEM, work)

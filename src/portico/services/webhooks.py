@@ -202,7 +202,7 @@ async def rotate_secret(env: Environment, webhook_id: int, by: By) -> Signing:
 
     async def work(change: Change) -> Webhook:
         webhook = await _locked(env, change, webhook_id)
-        is_readable = opened(env, webhook.secret) is not None
+        is_readable = decrypted(env, webhook.secret) is not None
         webhook = msgspec.structs.replace(
             webhook,
             secret=sealed,
@@ -270,7 +270,7 @@ async def read_delivery(env: Environment, webhook_id: int, delivery_id: int) -> 
     return delivery
 
 
-def opened(env: Environment, sealed: bytes) -> str | None:
+def decrypted(env: Environment, sealed: bytes) -> str | None:
     """Decrypts a webhook's secret; None if another installation's secret sealed it."""
     secret = env.vault.open(sealed, SEALED_AS)
     return None if secret is None else secret.decode()

@@ -129,7 +129,7 @@ class PoolUse(msgspec.Struct, frozen=True, array_like=True):
     waiting: int = 0
     seconds: float = 0.0
 
-    def beside(self, other: "PoolUse") -> "PoolUse":
+    def merged_with(self, other: "PoolUse") -> "PoolUse":
         """The sum of two processes or pools."""
         return PoolUse(
             self.busy + other.busy, self.waiting + other.waiting, self.seconds + other.seconds
@@ -145,7 +145,7 @@ class ReplicaState(msgspec.Struct, frozen=True, array_like=True):
     lag: float
     reason: str = ""
 
-    def beside(self, other: "ReplicaState") -> "ReplicaState":
+    def merged_with(self, other: "ReplicaState") -> "ReplicaState":
         """The worse of the states that two processes found."""
         worse = other if self.word == OK else self
         return ReplicaState(worse.word, max(self.lag, other.lag), worse.reason)

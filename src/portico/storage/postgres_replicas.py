@@ -243,7 +243,8 @@ class Replicas:
         """The use of their connections, all replicas together."""
         short = slow = PoolUse()
         for replica in self._all:
-            short, slow = short.beside(replica.short.use()), slow.beside(replica.slow.use())
+            short = short.merged_with(replica.short.use())
+            slow = slow.merged_with(replica.slow.use())
         return {"replica": short, "replica_slow": slow}
 
     def one(self) -> Replica | None:

@@ -63,11 +63,11 @@ class SqliteDatabase:
     engine: Engine = "sqlite"
     slow: Reader
 
-    def __init__(self, path: Path, *, makes: bool = False) -> None:
-        """`path` is the database file; its directory must exist. `makes` is whether to create a
+    def __init__(self, path: Path, *, create: bool = False) -> None:
+        """`path` is the database file; its directory must exist. `create` is whether to create a
         missing file."""
         self._path = path
-        self._makes = makes
+        self._create = create
         self._lock = asyncio.Lock()
         self._waiting = 0
         self._waited = 0.0
@@ -86,7 +86,7 @@ class SqliteDatabase:
 
     async def open(self) -> None:
         self._call_soon = asyncio.get_running_loop().call_soon
-        self._reader, self._writer = opened(self._path, makes=self._makes)
+        self._reader, self._writer = opened(self._path, create=self._create)
         self._file = OpenedFile(self._path)
         self._writes = Writes(self._writer, self._parts)
         self._read = self._reader.execute

@@ -42,12 +42,12 @@ def sqlite_version() -> tuple[int, ...]:
     return tuple(int(part) for part in apsw.sqlite_lib_version().split(".")[:3])
 
 
-def connect(path: Path, *, cache_kib: int = 8192, makes: bool = False) -> apsw.Connection:
+def connect(path: Path, *, cache_kib: int = 8192, create: bool = False) -> apsw.Connection:
     """A connection with the settings that every connection of Portico needs. If the file is missing
-    or empty, it is created if `makes`, or else `apsw.CantOpenError` is raised."""
-    if not makes and is_empty(path):
+    or empty, it is created if `create`, or else `apsw.CantOpenError` is raised."""
+    if not create and is_empty(path):
         raise apsw.CantOpenError("there is nothing in it")  # SQLite would begin a database there
-    flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if makes else 0)
+    flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
     connection = apsw.Connection(str(path), flags=flags)
     connection.set_busy_timeout(int(BUSY_SECONDS * 1000))
     # Otherwise SQLite plans a statement with a join again for every new value: 20 µs instead of 2.
@@ -183,19 +183,19 @@ def _renamed(file: Path, name: Path) -> bool:
     return False
 
 
-def opened(path: Path, *, makes: bool) -> tuple[apsw.Connection, apsw.Connection]:
+def opened(path: Path, *, create: bool) -> tuple[apsw.Connection, apsw.Connection]:
     """A connection to read and one to write, which does not wait for locks. A missing file is
-    created if `makes`. Raises `Unavailable`."""
+    created if `create`. Raises `Unavailable`."""
     if sqlite_version() < OLDEST_SAFE:
         raise Unavailable(
             f"SQLite {apsw.sqlite_lib_version()} can corrupt a database in WAL mode; "
             "install apsw 3.51.3 or newer."
         )
-    if makes:
+    if create:
         require_no_leftover_log(path)
     _require_no_log_aside(path)
     try:
-        reader = connect(path, cache_kib=32768, makes=makes)
+        reader = connect(path, cache_kib=32768, create=create)
         writer = connect(path)
         writer.set_busy_timeout(0)
     except apsw.Error as error:
