@@ -267,7 +267,7 @@ async def test_whoever_asks_for_a_user_that_is_gone_is_told_so(api: Api) -> None
     by = await by_session(api, await api.account("admin"))
     assert by.principal is not None
 
-    with pytest.raises(Invalid, match="cannot be made"):
+    with pytest.raises(Invalid, match="cannot be created"):
         await create_key(api.live, 999, NewKey(name="A key", type="live"), by)
     with pytest.raises(NotFound):
         await change_user(api.live, by.principal, 999, {"name": "Ada"}, lambda _: None, by)

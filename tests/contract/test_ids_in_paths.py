@@ -171,5 +171,5 @@ def test_the_document_describes_each_id() -> None:
 
 @pytest.mark.parametrize("path", ["/a/{id}/{b}/{c}", "/a/x{id}", "/a/{id", "/a/{B}"])
 def test_an_id_is_a_whole_part_and_there_are_two_at_most(path: str) -> None:
-    with pytest.raises(ValueError, match="up to 2 whole parts"):
+    with pytest.raises(ValueError, match="at most 2 whole segments"):
         _route("GET", path, read_label)

@@ -3,6 +3,7 @@ other."""
 
 import asyncio
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -109,13 +110,14 @@ def test_all_that_sqlite_held_is_there_on_postgresql(
         held = fill(service)
     with installation.serving() as service:
         before = answers(service)
-    archive = installation.directory / "backup.tar"
+    archive, copied = installation.directory / "backup.tar", installation.directory / "copied"
+    shutil.copytree(installation.data, copied)  # before the backup is recorded in it
     installation.told("backup", str(archive))
     assert target.told("restore", str(archive))["engine"] == "postgres"
     assert not list(target.data.glob("*.db*")), "nothing of SQLite's is left beside it"
     url = target.variables["database_url"]
     for environment in ("live", "sandbox"):
-        file, schema = installation.data / f"{environment}.db", f"portico_{environment}"
+        file, schema = copied / f"{environment}.db", f"portico_{environment}"
         connection = apsw.Connection(str(file))
         tables = [row[0] for row in connection.execute(MOVED)]
         moved = [one for one in tables if one not in OTHERS and not one.startswith(OWN)]
