@@ -578,6 +578,25 @@ async def test_dates_and_buttons_of_a_row_take_one_line(
             assert set(await rows.evaluate_all(LINES_OF_ROWS)) == {1}, path
 
 
+LONG_AGO = """() => {
+    for (const one of document.querySelectorAll("td time"))
+        if (/ago|now/.test(one.textContent)) one.textContent = "59 minutes ago";
+    const {scrollWidth, clientWidth} = document.querySelector(".sheet");
+    return scrollWidth - clientWidth;
+}"""
+"""Has each last use be as long ago as takes the most room; by how much the table is too wide."""
+
+
+@pytest.mark.parametrize("width", [800, 1030])
+async def test_a_table_of_keys_has_room_for_whenever_they_were_used(
+    desk: Desk, lived: dict[str, int | str], width: int
+) -> None:
+    async with desk.looking(desk.admin, size=(width, 900)) as page:
+        for path in ("keys", "keys/all"):
+            await page.goto(path)
+            assert await page.evaluate(LONG_AGO) <= 0, path
+
+
 LINES_OF_STATUS = """cells => cells.map(cell => {
     const range = document.createRange();
     range.selectNodeContents(cell);
