@@ -18,8 +18,8 @@
     ├── RateLimited              429  RATE_LIMITED
     ├── Internal                 500  INTERNAL_ERROR
     └── Unavailable              503  SERVICE_UNAVAILABLE
-        ├── Unknown              503  SERVICE_UNAVAILABLE
-        └── Unusable             503  SERVICE_UNAVAILABLE
+        ├── OutcomeUnknown       503  SERVICE_UNAVAILABLE
+        └── DatabaseUnusable     503  SERVICE_UNAVAILABLE
     BrokenRule (ValueError)      one value breaks one rule; becomes a Fault of Invalid
 
 The statuses are shown here for reference; the table that applies them is in `http/problems.py`.

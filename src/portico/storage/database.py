@@ -249,8 +249,8 @@ class Database(Reads, Protocol):
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
         """A write transaction. Once the block is left without an exception, the commit is on disk.
 
-        Raises `Contended`, `UniqueViolation`, `errors.Unavailable`, and `errors.Unknown` if it is
-        not known whether the transaction was committed.
+        Raises `Contended`, `UniqueViolation`, `errors.Unavailable`, and `errors.OutcomeUnknown` if
+        it is not known whether the transaction was committed.
         """
         ...
 
