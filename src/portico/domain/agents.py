@@ -25,8 +25,8 @@ _LONGEST = 60
 
 
 class Agent(NamedTuple):
-    """A browser and its system, each None if unknown, or another program, whose name may be
-    empty."""
+    """A browser and its system, each None if unknown; or another program, whose name is empty if
+    unknown, and None for a browser."""
 
     browser: str | None
     system: str | None

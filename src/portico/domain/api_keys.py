@@ -37,8 +37,9 @@ _TYPES_BY_PREFIX = {f"sk_{key_type}_": key_type for key_type in KEY_TYPES}
 class ApiKey(msgspec.Struct, frozen=True):
     """An issued key; times are epoch milliseconds.
 
-    Rotation sets `rotated_at` and moves `expires_at` forward to the end of the overlap. `scopes`
-    are some of the owner's, None for all; `networks` are those it may be used from, None for any.
+    Rotation sets `rotated_at`, and `expires_at` to the end of the overlap if that is earlier.
+    `scopes` are some of the owner's, None for all; `networks` are those it may be used from, None
+    for any.
     """
 
     id: int

@@ -12,7 +12,7 @@ def superseded(since: datetime, until: datetime, successor: str) -> tuple[tuple[
 
     It is deprecated from `since` (RFC 9745) and ends at `until` (RFC 8594), both in UTC;
     `successor` is the base address of the version that replaces it (RFC 5829). Raises ValueError
-    if that is less than `KEPT`.
+    if the two are less than `KEPT` apart.
     """
     if until - since < KEPT:
         raise ValueError(f"a superseded version answers for {KEPT.days} days at least")

@@ -1,4 +1,4 @@
-"""What the audit log knows of backups: that `portico backup` made one, and when."""
+"""Records backups in the audit log, and finds the newest one there."""
 
 from portico.domain.audit import By
 from portico.domain.events.backups import BackedUp
@@ -17,6 +17,6 @@ async def note_backup(env: Environment, by: By, size: int) -> None:
 
 
 async def last_backup(audit: Audit) -> int | None:
-    """When the newest backup was made, in epoch milliseconds; None where the log has none."""
+    """When the newest backup was made, in epoch milliseconds; None if the audit log has none."""
     newest = await audit.page(AuditFilter(action=BackedUp.action), limit=1)
     return newest[0].at if newest else None

@@ -178,8 +178,8 @@ class RelyingParty:
         since: int | None,
     ) -> Person:
         """The person who has signed in at the provider, from an answer that belongs to the visit.
-        If they had to authenticate anew, `since` is from when on (epoch milliseconds). Raises
-        `NotAccepted` and `Unavailable`."""
+        `since` (epoch milliseconds) is set if they had to authenticate anew: it is the earliest
+        time for that. Raises `NotAccepted` and `Unavailable`."""
         metadata = await self._metadata(provider)
         try:
             _check_issuer(provider, metadata, answer)

@@ -269,7 +269,7 @@ def _codes(env: Environment, purpose: str, stamp: bytes) -> list[bytes]:
 
 def _answered(env: Environment, answer: str, purpose: str) -> str | None:
     """The challenge of an answer, in base64url. None if we did not issue it for this purpose, if it
-    has expired, or if the answer came from a frame (WebAuthn §7.1, §7.2)."""
+    has expired, or if the answer came from a frame of another site (WebAuthn §7.1, §7.2)."""
     try:
         sent = msgspec.json.decode(answer, type=_Answer)
         data = from_base64url(sent.response.clientDataJSON)

@@ -1,9 +1,9 @@
 """Mails that wait in the database until they are sent.
 
 A mail is stored in the transaction of the change that it reports, so that neither exists without
-the other. It may hold a link that signs somebody in, so it is encrypted under the installation's
-secret. Where an answer must not reveal whether an account exists, a request for the mail (`Ask`) is
-stored first, and the mail is written later.
+the other. It may contain a link that gives access to an account, so it is encrypted under the
+installation's secret. Where an answer must not reveal whether an account exists, a request for the
+mail (`Ask`) is stored first, and the mail is written later.
 """
 
 from typing import Literal
@@ -92,8 +92,9 @@ async def _replace(env: Environment, change: Change, place: Mail, sealed: bytes)
 
 
 async def re_encrypted(env: Environment, mail: Mail, tx: Transaction | None = None) -> Mail | None:
-    """A mail that was claimed as it is stored by now, where the installation's secret was replaced
-    meanwhile; None where it is as it was, or gone. With `tx` nobody changes it until that ends."""
+    """A claimed mail as it is encrypted now, if the installation's secret was replaced since it was
+    claimed; None if it is unchanged, is gone or has other content. With `tx` its row is locked
+    until the transaction ends."""
     present = await env.mails.get(mail.id, tx)
     if present is None or present.content == mail.content:
         return None

@@ -220,8 +220,7 @@ def _second_factor(proven: Proven) -> str | None:
 
 async def note_refusal(env: Environment, user: User | None, credential: str, by: By) -> None:
     """Notes a refused sign-in. The text of an unknown e-mail is left out of the audit log: it may
-    be
-    a password that was typed into the wrong field."""
+    be a password that was typed into the wrong field."""
 
     async def work(change: Change) -> None:
         change.note(SignInRefused(user))

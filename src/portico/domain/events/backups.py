@@ -1,10 +1,10 @@
-"""What happens to backups."""
+"""Notes about backups."""
 
 from portico.domain.events.base import Details, Event
 
 
 class BackedUp(Event, frozen=True):
-    """`portico backup` wrote everything into a file, of `size` bytes."""
+    """`portico backup` wrote a backup, a file of `size` bytes."""
 
     action = "backup.created"
 
@@ -12,4 +12,5 @@ class BackedUp(Event, frozen=True):
 
     @property
     def details(self) -> Details:
+        """Its size."""
         return {"bytes": self.size}
