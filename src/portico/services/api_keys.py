@@ -153,7 +153,7 @@ async def renew_key(env: Environment, key_id: int, by: By) -> Rotation:
         if end is None:
             await change.check()  # the caller's own key may have been revoked meanwhile
             if before.rotated_at is None:
-                raise Conflict("This key has expired or was revoked; create another one.")
+                raise Conflict("This key was revoked; create another one.")
             raise Conflict("This key was already rotated; use its successor.")
         terms = Terms(
             name=before.name,

@@ -70,7 +70,8 @@ async def grant_code(env: Environment, wanted: ConsentRequest, proof: Proof, by:
         client = await change.lock(env.clients, wanted.client.id)
         if user is None or user.suspended_at is not None or client is None:
             raise Refused(
-                "invalid_request", "This account was suspended, or it or the application deleted."
+                "invalid_request",
+                "The account was suspended or deleted, or the application was deleted.",
             )
         granted = Code(
             client_row_id=client.id,
