@@ -36,6 +36,11 @@ def test_the_tree_at_the_top_of_the_module_names_every_error_with_its_code(name:
     assert [CODES[name]] == [code for kind, _status, code in drawn if kind == name]
 
 
+def test_the_tree_names_no_error_that_does_not_exist() -> None:
+    drawn = [line.split()[1] for line in (errors.__doc__ or "").splitlines() if "── " in line]
+    assert [kind for kind in drawn if not hasattr(errors, kind)] == []
+
+
 def test_an_error_keeps_its_message_and_all_faults_in_order() -> None:
     faults = [Fault("name", "must be 2 to 100 characters long"), Fault("price", "must be a number")]
     error = errors.Invalid("Two fields break a rule.", faults)
