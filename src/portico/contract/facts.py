@@ -26,8 +26,8 @@ _FACTS: dict[Rule, Facts] = {
     users.email: {
         "format": "email",
         "pattern": patterns.EMAIL,
-        "description": f"At most {users.MAX_EMAIL_LENGTH} characters, unique among users in any"
-        " case.",
+        "description": f"At most {users.MAX_EMAIL_LENGTH} characters, unique among users"
+        " regardless of case.",
     },
     users.password: {
         "pattern": patterns.STRONG,

@@ -684,7 +684,7 @@ export interface components {
             name?: string;
             /**
              * Format: email
-             * @description At most 254 characters, unique among users in any case.
+             * @description At most 254 characters, unique among users regardless of case.
              */
             email?: string;
             /** @enum {string} */
@@ -776,7 +776,7 @@ export interface components {
             name: string;
             /**
              * Format: email
-             * @description At most 254 characters, unique among users in any case.
+             * @description At most 254 characters, unique among users regardless of case.
              */
             email: string;
             /** @description 8 to 128 characters, with an uppercase letter, a lowercase letter and a digit. */
