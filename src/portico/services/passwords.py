@@ -83,7 +83,7 @@ class Threads:
         self._prepare = prepare
         self._jobs: SimpleQueue[Job[object] | None] = SimpleQueue()
         self.done = 0
-        """How many jobs were run."""
+        """Changes with every job that is run. Threads race for it, so it is no exact count."""
 
     def put(self, job: Job[T]) -> None:
         """Queues a job. Raises `Unavailable` if no thread can be started."""
