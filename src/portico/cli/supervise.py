@@ -74,7 +74,8 @@ class _Worker:
         self._number = number
         self._signals = signals
         self._stop_seconds = STOP_SECONDS + settings.drain_seconds
-        # Sent by a pipe: settings hold passwords, which neither arguments nor environment hide.
+        # Sent by a pipe: settings hold passwords. Other users see arguments, and children of the
+        # worker would inherit its environment.
         self._start = pickle.dumps((settings, number, migrates))
         self.listens = asyncio.Event()
 
