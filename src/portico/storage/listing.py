@@ -29,7 +29,7 @@ FARTHEST = 2**53
 """The most rows to skip: no list is longer, and both engines compute with it safely."""
 
 NEWEST = MAX_ID
-"""No id is higher."""
+"""Above the id of every row: pages read ids below it."""
 
 DEEP = 1_000
 """A page after more rows than this is read in a thread."""

@@ -84,7 +84,7 @@ class Mails:
 
     async def correct_times(self, now: int, *, until: int, latest: int, last: int) -> None:
         """Corrects mails that were queued while the clock was ahead: those queued after `latest` or
-        due after `last` become due at `until`, and were queued `now` at the latest."""
+        due after `last` become due at `until`, and a `created_at` after `now` becomes `now`."""
         values = {"now": now, "until": until, "latest": latest, "last": last}
         async with self._db.transaction() as tx:
             await tx.run(_CORRECT_TIMES, values)

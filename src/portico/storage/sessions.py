@@ -113,7 +113,7 @@ class Sessions:
     async def prove(
         self, tx: Transaction, session_id: int, user_id: int, amr: Methods, now: int
     ) -> None:
-        """Records by which methods, and that now, a session's owner has proved who they are."""
+        """Records that a session's owner has proved who they are now, and by which methods."""
         proof = {"id": session_id, "user_id": user_id, "amr": WORDS.store(amr), "now": now}
         await tx.run(_PROVE, proof)
 
