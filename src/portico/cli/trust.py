@@ -32,7 +32,10 @@ def run(settings: Settings, chosen: Namespace) -> None:
     """Prints the commands. With --install, runs those for this machine, after asking."""
     authority = settings.local_authority
     if authority is None:
-        raise CommandError("The local authority is not used: the settings give another one.")
+        raise CommandError(
+            "The local authority is not used: the settings name another certificate, or a proxy"
+            " terminates TLS."
+        )
     if not authority.exists():
         raise CommandError(
             f"{authority} does not exist yet: portico init or portico serve creates it."
