@@ -263,7 +263,7 @@ def _moved_to_postgres(settings: Settings, work: Path) -> Iterator[None]:
     with claimed(settings, [*_SCHEMAS, *_MOVING]) as empty:
         _empty_server(settings)
         # Both engines have the same tables once both are migrated to this version.
-        asyncio.run(_make_current(replace(settings, data=work, **_ON_SQLITE), lifts=False))
+        asyncio.run(_make_current(replace(settings, data=work, **_ON_SQLITE), skips=False))
         total = sum(size(work / name) for name in _FILES.values())
         with _emptied_again(empty), progress("Moving", total, " rows") as bar:
             asyncio.run(_move(settings, work, bar.update))
@@ -305,16 +305,16 @@ def _emptied_again(empty: Callable[[], None]) -> Iterator[None]:
         raise
 
 
-async def _make_current(settings: Settings, *, lifts: bool = True) -> None:
+async def _make_current(settings: Settings, *, skips: bool = True) -> None:
     """Migrates both databases to this version, which may be newer than that of the backup. With
-    `lifts`, new ids begin far above those of the backup, also in tables that the backup lacks: the
+    `skips`, new ids begin far above those of the backup, also in tables that the backup lacks: the
     installation that it was made of may have got them, and given out ids, afterwards."""
     for environment in ENVIRONMENTS:
         db = database(settings, environment)
         await db.open()
         try:
             await advance(db, system_clock)
-            if lifts:
+            if skips:
                 await skip_ids(db, system_clock())
         finally:
             await db.close()
