@@ -48,7 +48,7 @@ def run_reset(settings: Settings, chosen: Namespace) -> None:
 
 
 async def _reset(settings: Settings) -> dict[str, str | None]:
-    """The `kid` of the signing key that each environment got; None where it needed none."""
+    """The `kid` of the signing key that each environment got, or None if it needed none."""
     async with prepared(settings, any_secret=True) as portico:
         return {env.name: await env.signer.start_over(OPERATOR) for env in portico.environments}
 
