@@ -36,9 +36,8 @@ class FileOutlet:
         log.info("a mail was written to %s, as smtp_url is not set", file)
 
     def _write(self, letter: Letter) -> Path:
-        """Writes the letter atomically, under the first name that is free. The file is then
-        durable,
-        because the database deletes a mail that was sent."""
+        """Writes the letter atomically, under the first name that is free. The file is durable when
+        this returns, because the database then deletes the mail."""
         self._directory.mkdir(mode=0o700, exist_ok=True)
         draft = self._directory / f".{letter.id}"
         content = compose(letter, self._sender).as_bytes(policy=_POLICY)
