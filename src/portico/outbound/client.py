@@ -168,8 +168,8 @@ class PlainClient:
     async def fetch(
         self, method: str, url: str, headers: Mapping[str, str], *, longest: int, **more: Any
     ) -> tuple[int, bytes]:
-        """The status and the body of an answer. If the body is longer than `longest`, reading stops
-        beyond that. Raises `Unsent`."""
+        """The status and the body of an answer. Of a body longer than `longest`, a part is returned
+        that is longer, too. Raises `Unsent`."""
         body = b""
         try:
             async with self._session.request(

@@ -1,5 +1,5 @@
-"""Types that the sender and its HTTP client share. In a module of their own, so that the client is
-loaded only with the first delivery."""
+"""Types that the HTTP clients share with their users. In a module of their own, so that the clients
+are loaded only with the first request."""
 
 from collections.abc import Callable, Sequence
 
