@@ -37,7 +37,7 @@ have ended the session of the signed-in one."""
 
 
 def local(site: Site, target: str) -> str:
-    """The page to open after sign-in: `target` if it is a path of the site, else the first page."""
+    """The page to open after sign-in: `target` if it is a path of the site, else its `home`."""
     path, _, query = target.partition("?")
     if not path.startswith(site.base) or not (query.isascii() and query.isprintable()):
         return site.home

@@ -62,7 +62,8 @@ class Site(NamedTuple):
     """The public address up to the path."""
     base: str
     home: str
-    """The path of the accounts' own dashboard; sign-in is at `sign_in`."""
+    """The accounts' own dashboard: its path, or its whole address for the authorization server;
+    sign-in is at `sign_in`."""
     sign_in: str
     forgot: str
     """The page for a forgotten password; empty if there is none."""
