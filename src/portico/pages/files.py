@@ -1,4 +1,4 @@
-"""Static files, each built on first use. They are open to anyone over HTTPS, and not counted."""
+"""Static files, each built on first use: open to anyone over HTTPS, without rate limits."""
 
 from collections.abc import Callable, Sequence
 from functools import cache, partial

@@ -151,8 +151,9 @@ class Form:
 
     @property
     def first(self) -> str:
-        """The first faulty field in the order of the form, fields that were not sent last; else the
-        first password that has to be typed again; else empty."""
+        """The first faulty field in the order of the form; if only fields that were not sent are
+        faulty, the first of those; else the first password that has to be typed again; else empty.
+        """
         faulty = [name for name in self._sent or {} if name in self._faults] + [*self._faults]
         return next(iter(faulty), next((name for name in self._sent or {} if self.lost(name)), ""))
 

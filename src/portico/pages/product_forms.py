@@ -199,7 +199,7 @@ def _texts(product: Product) -> dict[str, list[str]]:
 
 
 def _told(values: dict[str, Any]) -> dict[str, str]:
-    """Values as the page compares them, by field name."""
+    """Values as the page compares them, by the words of their fields."""
     return {
         "Name": values["name"],
         "Category": values["category"],

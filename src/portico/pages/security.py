@@ -37,7 +37,7 @@ async def show(visit: Visit) -> Reply:
 
 
 async def show_app(visit: Visit) -> Reply:
-    """GET /security/app. An account that has an app already is led to its factors."""
+    """GET /security/app. Redirects to the factors if the account already has an app."""
     factors = await visit.env.factors.of_user(visit.user.id)
     if factors.authenticator is not None and visit.request.method == "GET":
         return visit.go("/security")

@@ -85,7 +85,8 @@ async def show_all(visit: Visit) -> Reply:
 
 
 def _groups(webhook: Webhook | None) -> list[tuple[str, list[str]]]:
-    """The event types to choose from by title, including types that the webhook has already."""
+    """The event types to choose from, by title. Those that the webhook has and no title offers come
+    last."""
     groups = by_noun(EVENT_TYPES)
     offered = {EVERYTHING, *(name for _, names in groups for name in names)}
     others = [name for name in webhook.types if name not in offered] if webhook else []
