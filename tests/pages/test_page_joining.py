@@ -138,7 +138,7 @@ async def test_who_has_an_account_by_now_is_led_to_it_by_the_link_to_another(api
         async with api.unchanged():
             refused = await guest.send(path, fields)
         assert refused.status_code == 409
-        assert said(refused).startswith("There already is an account with this e-mail")
+        assert said(refused).startswith("There already is an account with this e-mail: sign in")
         assert "<form" not in refused.text
 
 
