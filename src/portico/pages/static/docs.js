@@ -289,7 +289,7 @@ document.addEventListener("submit", async (event) => {
   next.querySelector("[aria-invalid], [type=password], .outcome")?.focus();
 });
 
-// After signing out, going back shows no page from the browser's memory.
+// After signing out, or the end of the session, going back shows no filled form from the browser's memory.
 window.addEventListener("pageshow", (event) => {
   if (event.persisted && document.querySelector(".trying")) location.reload();
 });

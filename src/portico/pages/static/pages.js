@@ -198,7 +198,7 @@ if (shown.searchParams.has("done")) {
   history.replaceState(history.state, "", shown);
 }
 
-// After signing out, going back shows no page from the browser's memory.
+// After signing out, or the end of the session, going back shows no page from the browser's memory.
 window.addEventListener("pageshow", (event) => {
   if (event.persisted) location.reload();
 });
