@@ -431,6 +431,23 @@ def test_a_backup_before_a_migration_is_possible(installation: Installation) -> 
     assert done.stderr.startswith("The backup is complete, but the audit log does not list it: ")
 
 
+def test_a_backup_of_a_newer_database_is_complete_but_not_recorded(
+    installation: Installation,
+) -> None:
+    in_database(
+        installation.data / "live.db",
+        "INSERT INTO schema_migrations VALUES (9999, 'of_tomorrow', 'x', 1, NULL)",
+    )
+    archive = installation.directory / "b.tar"
+    done = installation.run("backup", str(archive))
+    assert (done.returncode, done.stdout.startswith("Backed up to ")) == (0, True)
+    assert done.stderr.startswith(
+        "The backup is complete, but the audit log does not list it: The database has migration"
+        " 9999 (of_tomorrow), which this version lacks"
+    )
+    assert archive.exists()
+
+
 def test_a_backup_is_recorded(either: Installation) -> None:
     made = either.told("backup", str(either.directory / "backup.tar"))
     (entry,) = either.told("audit", "--action", "backup.created")

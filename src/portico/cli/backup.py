@@ -101,7 +101,7 @@ def _note(settings: Settings, size: int) -> None:
 
     try:
         asyncio.run(note())
-    except (CommandError, PorticoError) as error:
+    except (CommandError, MigrationError, PorticoError) as error:
         mention(f"The backup is complete, but the audit log does not list it: {error}")
 
 
