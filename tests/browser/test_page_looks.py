@@ -587,10 +587,9 @@ LONG_AGO = """() => {
 """Has each last use be as long ago as takes the most room; by how much the table is too wide."""
 
 
+@pytest.mark.usefixtures("lived")
 @pytest.mark.parametrize("width", [800, 1030])
-async def test_a_table_of_keys_has_room_for_whenever_they_were_used(
-    desk: Desk, lived: dict[str, int | str], width: int
-) -> None:
+async def test_a_table_of_keys_has_room_for_whenever_they_were_used(desk: Desk, width: int) -> None:
     async with desk.looking(desk.admin, size=(width, 900)) as page:
         for path in ("keys", "keys/all"):
             await page.goto(path)
