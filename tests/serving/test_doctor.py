@@ -148,7 +148,7 @@ def test_a_lost_secret_is_a_problem_until_what_it_opens_is_opened_or_gone(
     problems = examined(installation)
     assert set(problems) == {"live signing keys", "sandbox signing keys", "live secrets"}
     assert "is gone" in problems["live signing keys"]["message"]
-    assert "put the old file back" in problems["live signing keys"]["advice"]
+    assert "portico secret reset" in problems["live signing keys"]["advice"]
     code, line = installation.refused("serve")
     assert (code, "put back secret.key" in line, secret.exists()) == (1, True, False)
     installation.told("secret", "reset")

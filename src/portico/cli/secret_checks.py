@@ -50,7 +50,7 @@ async def secret(settings: Settings, environment: str, db: Database) -> AsyncIte
             if found
             else f"{file}, which decrypts the private keys, is gone"
         )
-        advice = "put the old file back: no server starts without it"
+        advice = "put the old file back; if no copy is left, start over with portico secret reset"
         yield problem(check, message, advice)
     closed, behind = await _sealed(found or (b"",), db)
     if behind:

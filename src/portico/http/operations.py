@@ -141,7 +141,7 @@ def _families(totals: Snapshot) -> Iterator[Metric]:
         )
     yield GaugeMetricFamily(
         "portico_backup_last_success_timestamp_seconds",
-        "When portico backup last made a backup, in Unix time; 0 if it never has.",
+        "When portico backup last made a backup, in Unix time; 0 if the audit log has none.",
         totals.backed_up_at / SECOND,
     )
     build = GaugeMetricFamily(
