@@ -69,8 +69,8 @@ def test_an_environment_of_a_python_that_is_too_old_is_made_anew(tmp_path: Path)
     checkout(tmp_path)
     stamp = environment(tmp_path)
     packages = next(stamp.parent.glob("lib/*/site-packages"))
-    older = packages / "sitecustomize.py"
-    older.write_text("import sys\nsys.version_info = (3, 10, 13)\n")
+    older = packages / "older.pth"  # some distributions have a sitecustomize of their own
+    older.write_text("import sys; sys.version_info = (3, 10, 13)\n")
     assert is_made_anew(tmp_path)
     assert not older.exists()
 
