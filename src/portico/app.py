@@ -215,13 +215,13 @@ class Portico:
             await environment.signer.ready()
 
     async def close(self) -> None:
-        """Closes every connection, and ends every thread."""
+        """Closes every connection, and ends every thread and process."""
         for environment in self.environments:
             await environment.limiter.close()
             await environment.db.close()
         await self.sender.close()
         await self.fetcher.close()
-        self.passwords.close()
+        await self.passwords.close()
 
 
 class Server:

@@ -365,7 +365,7 @@ async def test_a_sign_in_under_way_does_not_outlive_the_password(
     answer = await under_way
     assert answer.status_code == 401
     assert "set-cookie" not in answer.headers
-    interrupted.close()
+    await interrupted.close()
 
 
 @pytest.mark.parametrize(
@@ -385,7 +385,7 @@ async def test_a_change_of_the_password_under_way_does_not_outlive_the_one_it_pr
     assert refused(await under_way, 422).keys() == {"current_password"}
     for password, status in ((body["password"], 401), (NEW, 200)):
         assert (await Visitor(api).log_in(held.user.email, password)).status_code == status
-    interrupted.close()
+    await interrupted.close()
 
 
 async def test_of_sign_ins_that_replace_one_session_all_succeed_and_it_ends(api: Api) -> None:

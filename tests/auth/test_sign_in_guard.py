@@ -2,8 +2,7 @@
 
 import asyncio
 import itertools
-import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import AsyncIterator, Coroutine
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from portico.domain.errors import RateLimited
 from portico.domain.guard import ACCOUNT, ACQUAINTANCE, ADDRESS
 from portico.domain.users import PASSWORD_LENGTH, User
 from portico.services.guard import Claim, forgive, password_is_right
+from portico.services.hashing import Answer, Request
 from portico.services.passwords import ITERATIONS, LANES, MEMORY_KIB, QUEUE, Passwords
 from portico.services.sign_in import WRONG
 from portico.settings import load
@@ -38,7 +38,7 @@ class Hashes(Passwords):
         super().__init__(memory_kib=16, iterations=1)
         self.verified: list[str] = []
         self.longest = 0
-        self.hold = threading.Event()
+        self.hold = asyncio.Event()
         self.hold.set()
 
     async def verify(self, password: str, password_hash: str) -> bool:
@@ -48,20 +48,20 @@ class Hashes(Passwords):
         self.verified.append(password_hash.rpartition("$")[0].rpartition("$")[0])
         return right
 
-    def _matches(self, password: str, password_hash: str) -> bool:
-        self.hold.wait(20)
-        return super()._matches(password, password_hash)
+    async def _run(self, request: Request) -> Answer:
+        await self.hold.wait()
+        return await super()._run(request)
 
 
 @pytest.fixture
-def hashes(api: Api) -> Iterator[Hashes]:
+async def hashes(api: Api) -> AsyncIterator[Hashes]:
     """Puts a counting one in the place of the application's."""
     counting = Hashes()
     for env in api.portico.environments:
         env.passwords = counting
     yield counting
     counting.hold.set()
-    counting.close()
+    await counting.close()
 
 
 def at(api: Api, number: int) -> Visitor:
@@ -124,7 +124,7 @@ async def test_whatever_is_wrong_gets_one_answer_at_one_cost(
 async def test_the_cost_is_that_of_every_hash(tmp_path: Path) -> None:
     serving = Portico(load({"data": str(tmp_path)}, {}, tmp_path))
     made = await serving.live.passwords.hash(PASSWORD)
-    serving.passwords.close()
+    await serving.passwords.close()
     for password_hash in (made, serving.live.passwords.dummy_hash):
         assert password_hash.startswith(f"$argon2id$v=19$m={MEMORY_KIB},t={ITERATIONS},p={LANES}$")
 

@@ -135,7 +135,7 @@ async def test_an_invitation_holds_seven_days_and_not_longer(api: Api) -> None:
     api.clock.advance(days=7, milliseconds=-1)
     await accepted(api, token_of(early))
     api.clock.advance(milliseconds=1)
-    api.portico.passwords.close()  # what has expired is not even hashed
+    await api.portico.passwords.close()  # what has expired is not even hashed
     await useless(api, token_of(late))
 
 

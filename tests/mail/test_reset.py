@@ -212,7 +212,7 @@ async def test_a_link_holds_for_an_hour_and_not_longer(api: Api, post: Post) -> 
     api.clock.advance(seconds=HOUR, milliseconds=-1)
     await reset_password(api.live, early, NEW, STRANGER)
     api.clock.advance(milliseconds=1)
-    api.portico.passwords.close()  # what has expired is not even hashed
+    await api.portico.passwords.close()  # what has expired is not even hashed
     await refused(api.live, late)
     assert await fresh(api.live, other) == other
 
@@ -284,7 +284,7 @@ async def test_an_account_gets_three_mails_an_hour_whoever_asks(api: Api, post: 
 
 @pytest.mark.parametrize("token", ["", "x", "t" * 43, "\0", "ü" * 43])
 async def test_junk_is_refused_before_anything_is_hashed(api: Api, token: str) -> None:
-    api.portico.passwords.close()  # whoever hashes now fails
+    await api.portico.passwords.close()  # whoever hashes now fails
     async with api.unchanged():
         await refused(api.live, token)
 

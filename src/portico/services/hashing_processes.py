@@ -1,0 +1,164 @@
+"""Processes in which a server hashes passwords (docs/decisions/0046)."""
+
+import asyncio
+import json
+import logging
+import os
+import sys
+from collections import deque
+from contextlib import suppress
+from typing import cast
+
+from portico.domain.errors import Unavailable
+from portico.services.hashing import Answer, Request
+
+# -P: do not import modules from the working directory.
+COMMAND = (sys.executable, "-P", "-m", "portico.services.hashing")
+
+log = logging.getLogger(__name__)
+
+
+class Job:
+    """A request, and its answer. Two processes may have it: the first answer counts."""
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+    def finish(self, answer: Answer) -> None:
+        """Sets the answer, unless there is one or nobody waits for it."""
+        if not self.answer.done():
+            self.answer.set_result(answer)
+
+    def fail(self) -> None:
+        """Raises `Unavailable` where the answer is awaited."""
+        if not self.answer.done():
+            self.answer.set_exception(Unavailable("Passwords cannot be checked now.", 2))
+
+
+class HashingProcesses:
+    """Up to `count` processes with one priority (a key of `hashing.PRIORITIES`). Each is started
+    when there is a job for it, and again after it ended."""
+
+    def __init__(self, count: int, priority: str) -> None:
+        self._count = count
+        self._command = (*COMMAND, priority)
+        self._waiting: deque[Job] = deque()
+        self._processes: list[_Process] = []
+        self._starts: set[asyncio.Task[None]] = set()
+        self._closed = False
+        self.done = 0
+        """How many jobs were answered."""
+
+    def put(self, job: Job) -> None:
+        """Queues a job. It fails if no process can be started, or if its process ends."""
+        self._waiting.append(job)
+        self._send()
+
+    def drop(self, job: Job) -> None:
+        """Takes a job out of the queue, if it is there. It contains a password."""
+        with suppress(ValueError):
+            self._waiting.remove(job)
+
+    async def close(self) -> None:
+        """Ends the processes. All jobs fail."""
+        self._closed = True
+        self._fail_waiting()
+        await asyncio.gather(*self._starts)
+        ending = [*self._processes]
+        for process in ending:
+            process.end()
+        await asyncio.gather(*(process.ended for process in ending))
+
+    def began(self, process: "_Process") -> None:
+        """Called by a process once it takes jobs."""
+        self._processes.append(process)
+        self._send()
+
+    def answered(self) -> None:
+        """Called by a process when it answered its job."""
+        self.done += 1
+        self._send()
+
+    def ended(self, process: "_Process") -> None:
+        """Called by a process when it takes no more jobs."""
+        self._processes.remove(process)
+        if not self._closed:
+            log.warning("a process that hashes passwords ended; another starts when it is needed")
+        self._send()
+
+    def _send(self) -> None:
+        while self._waiting:
+            process = next((one for one in self._processes if one.job is None), None)
+            if process is None:
+                if len(self._processes) + len(self._starts) < self._count:
+                    start = asyncio.ensure_future(self._start())
+                    self._starts.add(start)
+                    start.add_done_callback(self._starts.discard)
+                return
+            process.take(self._waiting.popleft())
+
+    async def _start(self) -> None:
+        loop = asyncio.get_running_loop()
+        # The program needs none of the settings, some of which are secret.
+        variables = {
+            name: value for name, value in os.environ.items() if not name.startswith("PORTICO_")
+        }
+        try:
+            await loop.subprocess_exec(
+                lambda: _Process(self), *self._command, stderr=None, env=variables
+            )
+        except (OSError, RuntimeError) as error:  # out of memory, processes, threads or files
+            if not self._processes:
+                reason = getattr(error, "strerror", error)
+                log.warning("no process that hashes passwords could be started (%s)", reason)
+                self._fail_waiting()
+
+    def _fail_waiting(self) -> None:
+        while self._waiting:
+            self._waiting.popleft().fail()
+
+
+class _Process(asyncio.SubprocessProtocol):
+    """A process, and the job that it has."""
+
+    def __init__(self, owner: HashingProcesses) -> None:
+        self._owner = owner
+        self._takes_jobs = True
+        self._output = b""
+        self.job: Job | None = None
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when the process is no more."""
+
+    def take(self, job: Job) -> None:
+        """Sends a job to the process, which must have none."""
+        self.job = job
+        self._input.write(json.dumps(job.request).encode() + b"\n")
+
+    def end(self) -> None:
+        """Kills the process, and fails its job."""
+        if self._takes_jobs:
+            self._takes_jobs = False
+            self._transport.close()
+            if self.job is not None:
+                self.job.fail()
+            self._owner.ended(self)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.SubprocessTransport, transport)
+        self._input = cast(asyncio.WriteTransport, self._transport.get_pipe_transport(0))
+        self._owner.began(self)
+
+    def pipe_data_received(self, _fd: int, data: bytes) -> None:
+        self._output += data
+        if self.job is not None and self._output.endswith(b"\n"):
+            self.job.finish(json.loads(self._output))
+            self.job, self._output = None, b""
+            self._owner.answered()
+
+    def pipe_connection_lost(self, _fd: int, _error: Exception | None) -> None:
+        self.end()
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self.end()
+        self.ended.set_result(None)

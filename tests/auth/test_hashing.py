@@ -1,0 +1,249 @@
+"""Which processes hash passwords, and when."""
+
+import asyncio
+import os
+import resource
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from operating import eventually
+from portico.domain.errors import Unavailable
+from portico.services.hashing_processes import COMMAND
+from portico.services.passwords import PROCESSES, QUEUE, Passwords
+from scheduling import taken
+
+TINY_KIB = 8
+BESIDE = [(False, 60.0), (True, 60.0), (True, 0.0)]
+
+
+@pytest.fixture(params=BESIDE, ids=["in a command", "in a server", "in an impatient server"])
+async def passwords(request: pytest.FixtureRequest) -> AsyncIterator[Passwords]:
+    beside, patience = request.param
+    made = Passwords(memory_kib=TINY_KIB, iterations=1, patience=patience, beside_requests=beside)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Passwords]:
+    made = Passwords(memory_kib=TINY_KIB, iterations=1, patience=60.0, beside_requests=True)
+    yield made
+    await made.close()
+
+
+def children() -> dict[int, str]:
+    """The processes that hash for this one, and their priorities."""
+    found = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+            parent = status.read_text("utf-8").rpartition(")")[2].split()[1]
+            words = (status.parent / "cmdline").read_text("utf-8").split("\0")[:-1]
+            if parent == str(os.getpid()) and tuple(words[:-1]) == COMMAND:
+                found[int(status.parent.name)] = words[-1]
+    return found
+
+
+def facts(pid: int, name: str) -> str:
+    """What the system tells of a process in this file."""
+    return Path(f"/proc/{pid}/{name}").read_text("utf-8")
+
+
+def running(priority: str) -> list[int]:
+    """The processes that hash with this priority."""
+    return [pid for pid, one in children().items() if one == priority]
+
+
+async def test_a_hash_is_of_its_password_alone(passwords: Passwords) -> None:
+    made = await asyncio.gather(*(passwords.hash(f"word {number}") for number in range(QUEUE)))
+    right = (passwords.verify(f"word {number}", one) for number, one in enumerate(made))
+    wrong = (passwords.verify(f"word {number + 1}", one) for number, one in enumerate(made))
+    assert all(await asyncio.gather(*right))
+    assert not any(await asyncio.gather(*wrong))
+    assert passwords.waiting == 0
+
+
+STORED = "$argon2id$v=19$m=19456,t=2,p=1$"
+KNOWN = [
+    ("Analytical1", "qfqUeONo4/7tVKoSf/mFuQ$OIj+E6BzRjZj7r8mSYWqj03qluJ0FA+mvtb4MCsQVvc"),
+    ("Zoë's 100 €", "kBKK/t41HbDK/sKGyl0ziw$xhUkQrqDzTZTtir1GMaM3t2uWt+/bTQqU/ekKFR9seI"),
+]
+
+
+@pytest.mark.parametrize(("password", "known"), KNOWN)
+async def test_hashes_of_the_reference_implementation_are_taken(
+    passwords: Passwords, password: str, known: str
+) -> None:
+    assert await passwords.verify(password, STORED + known)
+    assert not await passwords.verify(password + "1", STORED + known)
+
+
+@pytest.mark.parametrize("stored", ["", "junk", "$argon2id$v=19$m=19456,t=2,p=1$", "x" * 500])
+async def test_what_is_no_hash_has_no_password(passwords: Passwords, stored: str) -> None:
+    assert not await passwords.verify("word", stored)
+
+
+@pytest.mark.parametrize("password", ["", "\ud800", "two\nlines", "nul\0", "x" * 10_000])
+async def test_any_text_may_be_a_password(passwords: Passwords, password: str) -> None:
+    made = await passwords.hash(password)
+    assert await passwords.verify(password, made)
+    assert not await passwords.verify(f"{password}1", made)
+
+
+async def test_more_than_the_queue_holds_are_refused(passwords: Passwords) -> None:
+    asked = (passwords.hash("word") for _ in range(QUEUE + 5))
+    outcomes = await asyncio.gather(*asked, return_exceptions=True)
+    assert sum(isinstance(one, Unavailable) for one in outcomes) == 5
+    assert sum(isinstance(one, str) for one in outcomes) == QUEUE
+
+
+async def test_a_caller_who_goes_away_leaves_the_queue(passwords: Passwords) -> None:
+    leaving = [asyncio.ensure_future(passwords.hash("word")) for _ in range(QUEUE)]
+    await asyncio.wait(leaving, return_when=asyncio.FIRST_COMPLETED)
+    for one in leaving:
+        one.cancel()
+    await asyncio.gather(*leaving, return_exceptions=True)
+    assert passwords.waiting == 0
+    assert await passwords.verify("word", await passwords.hash("word"))
+
+
+async def test_a_command_starts_no_process() -> None:
+    passwords = Passwords(memory_kib=TINY_KIB, iterations=1)
+    await asyncio.gather(*(passwords.hash("word") for _ in range(QUEUE)))
+    assert not children()
+    await passwords.close()
+
+
+async def test_a_server_starts_no_process_before_the_first_password(server: Passwords) -> None:
+    assert not children()
+    await server.hash("word")
+    assert list(children().values()) == ["idle"]
+
+
+async def test_a_servers_processes_run_while_nobody_else_wants_the_processor(
+    server: Passwords,
+) -> None:
+    await asyncio.gather(*(server.hash("word") for _ in range(QUEUE)))
+    assert len(running("idle")) == PROCESSES
+    assert not running("lowest")
+    policies = {os.sched_getscheduler(pid) for pid in running("idle")}
+    assert policies == {taken(os.SCHED_IDLE)}
+
+
+async def test_what_is_overdue_is_hashed_with_the_lowest_priority_instead() -> None:
+    passwords = Passwords(memory_kib=TINY_KIB, iterations=1, patience=0.05, beside_requests=True)
+    await asyncio.gather(*(passwords.hash("word") for _ in range(QUEUE)))
+    for pid in running("idle"):
+        os.kill(pid, signal.SIGSTOP)  # as if other programs kept every core busy
+    made = await asyncio.gather(*(passwords.hash("word") for _ in range(QUEUE)))
+    assert len(set(made)) == QUEUE
+    assert [os.getpriority(os.PRIO_PROCESS, pid) for pid in running("lowest")] == [19]
+    held = [one.request for one in [*passwords._idle._waiting, *passwords._overdue._waiting]]  # noqa: SLF001 - nobody else sees them
+    assert not held, "passwords that nobody waits for"
+    await passwords.close()
+    assert not children()
+
+
+async def test_processes_that_are_killed_at_work_are_replaced(server: Passwords) -> None:
+    made = await server.hash("word")
+    for _ in range(PROCESSES + 1):
+        (pid,) = running("idle")
+        os.kill(pid, signal.SIGSTOP)
+        asked = asyncio.ensure_future(server.hash("word"))
+        await asyncio.sleep(0)  # until the process has it
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(Unavailable, match="Passwords cannot be checked now"):
+            await asked
+        assert await server.verify("word", made)
+
+
+async def test_one_that_is_killed_while_it_waits_costs_no_password(
+    server: Passwords, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = await server.hash("word")
+    for _ in range(PROCESSES + 1):
+        (pid,) = running("idle")
+        os.kill(pid, signal.SIGKILL)
+        await eventually(lambda: "hashes passwords ended" in caplog.text, "its end")
+        caplog.clear()
+        assert await server.verify("word", made)
+
+
+async def test_a_signal_to_the_whole_service_ends_no_hash(server: Passwords) -> None:
+    await server.hash("word")
+    (pid,) = running("idle")
+    os.kill(pid, signal.SIGSTOP)
+    asked = asyncio.ensure_future(server.hash("word"))
+    await asyncio.sleep(0)  # until the process has it
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCONT):
+        os.kill(pid, number)
+    assert (await asked).startswith("$argon2id$")
+    assert running("idle") == [pid]
+
+
+async def test_they_know_no_setting(server: Passwords, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORTICO_SECRET", "of the installation")
+    await server.hash("word")
+    (pid,) = children()
+    variables = facts(pid, "environ").split("\0")
+    assert not [one for one in variables if one.startswith("PORTICO_")]
+
+
+async def test_processes_that_cannot_begin_are_told_and_tried_again(
+    server: Passwords, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with monkeypatch.context() as missing:
+        missing.setattr(server._idle, "_command", ("/nowhere/python",))  # noqa: SLF001 - as without its file
+        for _ in range(QUEUE + 1):
+            with pytest.raises(Unavailable, match="Passwords cannot be checked now"):
+                await server.hash("word")
+    assert "could be started (No such file or directory)" in caplog.text
+    assert await server.verify("word", await server.hash("word"))
+
+
+ONE_PASSWORD = """
+import asyncio, uvloop
+from portico.services.passwords import Passwords
+
+async def main():
+    passwords = Passwords(memory_kib=8, iterations=1, beside_requests=True)
+    await passwords.hash("word")
+    print(passwords._idle._processes[0]._transport.get_pid(), flush=True)
+    await asyncio.Event().wait()
+
+uvloop.run(main())
+"""
+
+
+def test_they_end_with_a_server_that_was_killed() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", ONE_PASSWORD], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        ending = os.pidfd_open(int(process.stdout.readline()))
+        process.kill()
+    with os.fdopen(ending):
+        readable, _, _ = select.select([ending], [], [], 30)  # once the process is no more
+    assert readable
+
+
+async def test_no_password_is_wrong_because_the_system_gives_no_memory() -> None:
+    passwords = Passwords(beside_requests=True)
+    assert await passwords.verify(KNOWN[0][0], STORED + KNOWN[0][1])
+    (pid,) = children()
+    size = next(line for line in facts(pid, "status").splitlines() if line.startswith("VmSize"))
+    bound = int(size.split()[1]) * 1024 + 8 * 2**20
+    before = resource.prlimit(pid, resource.RLIMIT_AS, (bound, resource.RLIM_INFINITY))
+    for work in (passwords.verify(KNOWN[0][0], STORED + KNOWN[0][1]), passwords.hash("right")):
+        with pytest.raises(Unavailable, match="not enough memory to check a password"):
+            await work
+    resource.prlimit(pid, resource.RLIMIT_AS, before)
+    words = ("Analytical1", "wrong")
+    assert [await passwords.verify(word, STORED + KNOWN[0][1]) for word in words] == [True, False]
+    await passwords.close()
