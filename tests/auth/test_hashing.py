@@ -189,6 +189,7 @@ async def test_a_signal_to_the_whole_service_ends_no_hash(server: Passwords) -> 
 
 async def test_they_know_no_setting(server: Passwords, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PORTICO_SECRET", "of the installation")
+    monkeypatch.setenv("PYTHONIOENCODING", "utf-16")  # which they must not care about
     await server.hash("word")
     (pid,) = children()
     variables = facts(pid, "environ").split("\0")

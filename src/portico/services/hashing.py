@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from mmap import mmap
-from typing import Any, Final
+from typing import Final
 
 from nacl.exceptions import CryptoError
 from nacl.pwhash import argon2id
@@ -75,10 +75,9 @@ def main(priority: str) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     PRIORITIES[priority]()
     with suppress(BrokenPipeError):
-        for line in sys.stdin:
-            request: Any = json.loads(line)
-            sys.stdout.write(json.dumps(answer(request)) + "\n")
-            sys.stdout.flush()
+        for line in sys.stdin.buffer:
+            sys.stdout.buffer.write(json.dumps(answer(json.loads(line))).encode() + b"\n")
+            sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":
