@@ -1,8 +1,12 @@
-"""Checks which scheduling policies the system allows; some refuse them, such as to containers."""
+"""Which processes hash passwords, and which scheduling policies the system allows; some refuse
+them, such as to containers."""
 
 import os
 import threading
 from contextlib import suppress
+from pathlib import Path
+
+from portico.services.hashing_processes import COMMAND
 
 
 def taken(policy: int) -> int:
@@ -18,3 +22,15 @@ def taken(policy: int) -> int:
     thread.start()
     thread.join()
     return had[0]
+
+
+def hashing_for(pid: int) -> dict[int, str]:
+    """The processes that hash passwords for this one, and their priorities."""
+    found = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+            parent = status.read_text("utf-8").rpartition(")")[2].split()[1]
+            words = (status.parent / "cmdline").read_text("utf-8").split("\0")[:-1]
+            if parent == str(pid) and tuple(words[:-1]) == COMMAND:
+                found[int(status.parent.name)] = words[-1]
+    return found

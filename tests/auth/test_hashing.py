@@ -8,16 +8,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from operating import eventually
 from portico.domain.errors import Unavailable
-from portico.services.hashing_processes import COMMAND
 from portico.services.passwords import PROCESSES, QUEUE, Passwords
-from scheduling import taken
+from scheduling import hashing_for, taken
 
 TINY_KIB = 8
 BESIDE = [(False, 60.0), (True, 60.0), (True, 0.0)]
@@ -38,18 +36,6 @@ async def server() -> AsyncIterator[Passwords]:
     await made.close()
 
 
-def children() -> dict[int, str]:
-    """The processes that hash for this one, and their priorities."""
-    found = {}
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
-            parent = status.read_text("utf-8").rpartition(")")[2].split()[1]
-            words = (status.parent / "cmdline").read_text("utf-8").split("\0")[:-1]
-            if parent == str(os.getpid()) and tuple(words[:-1]) == COMMAND:
-                found[int(status.parent.name)] = words[-1]
-    return found
-
-
 def facts(pid: int, name: str) -> str:
     """What the system tells of a process in this file."""
     return Path(f"/proc/{pid}/{name}").read_text("utf-8")
@@ -57,7 +43,7 @@ def facts(pid: int, name: str) -> str:
 
 def running(priority: str) -> list[int]:
     """The processes that hash with this priority."""
-    return [pid for pid, one in children().items() if one == priority]
+    return [pid for pid, one in hashing_for(os.getpid()).items() if one == priority]
 
 
 async def test_a_hash_is_of_its_password_alone(passwords: Passwords) -> None:
@@ -116,14 +102,14 @@ async def test_a_caller_who_goes_away_leaves_the_queue(passwords: Passwords) -> 
 async def test_a_command_starts_no_process() -> None:
     passwords = Passwords(memory_kib=TINY_KIB, iterations=1)
     await asyncio.gather(*(passwords.hash("word") for _ in range(QUEUE)))
-    assert not children()
+    assert not hashing_for(os.getpid())
     await passwords.close()
 
 
 async def test_a_server_starts_no_process_before_the_first_password(server: Passwords) -> None:
-    assert not children()
+    assert not hashing_for(os.getpid())
     await server.hash("word")
-    assert list(children().values()) == ["idle"]
+    assert list(hashing_for(os.getpid()).values()) == ["idle"]
 
 
 async def test_a_servers_processes_run_while_nobody_else_wants_the_processor(
@@ -147,7 +133,7 @@ async def test_what_is_overdue_is_hashed_with_the_lowest_priority_instead() -> N
     held = [one.request for one in [*passwords._idle._waiting, *passwords._overdue._waiting]]  # noqa: SLF001 - nobody else sees them
     assert not held, "passwords that nobody waits for"
     await passwords.close()
-    assert not children()
+    assert not hashing_for(os.getpid())
 
 
 async def test_processes_that_are_killed_at_work_are_replaced(server: Passwords) -> None:
@@ -191,7 +177,7 @@ async def test_they_know_no_setting(server: Passwords, monkeypatch: pytest.Monke
     monkeypatch.setenv("PORTICO_SECRET", "of the installation")
     monkeypatch.setenv("PYTHONIOENCODING", "utf-16")  # which they must not care about
     await server.hash("word")
-    (pid,) = children()
+    (pid,) = hashing_for(os.getpid())
     variables = facts(pid, "environ").split("\0")
     assert not [one for one in variables if one.startswith("PORTICO_")]
 
@@ -206,6 +192,106 @@ async def test_processes_that_cannot_begin_are_told_and_tried_again(
                 await server.hash("word")
     assert "could be started (No such file or directory)" in caplog.text
     assert await server.verify("word", await server.hash("word"))
+
+
+def busy() -> None:
+    """Keeps the event loop from its work for a few milliseconds."""
+    subprocess.run(["/bin/true"], check=True)
+
+
+@pytest.mark.parametrize("loop_is_busy", [False, True])
+async def test_a_process_that_ends_at_once_leaves_no_password_waiting(
+    server: Passwords, monkeypatch: pytest.MonkeyPatch, *, loop_is_busy: bool
+) -> None:
+    monkeypatch.setattr(server._idle, "_command", ("/bin/false",))  # noqa: SLF001 - as in a broken installation
+    asked = [asyncio.ensure_future(server.hash("word")) for _ in range(8)]
+    if loop_is_busy:
+        for _ in range(20):
+            await asyncio.sleep(0)
+            busy()
+    outcomes = await asyncio.gather(*asked, return_exceptions=True)
+    assert {type(one) for one in outcomes} == {Unavailable}
+
+
+STRAY = [
+    "print(true)",
+    "print('hello')",
+    "n = read(); print([n, 'x'])",
+    "n = read(); print([n + 1, true])",
+    "n = read(); print([n - 1, true])",
+    "n = read(); print([n, true, 1])",
+    "n = read(); print([n])",
+    "n = read(); print({'right': true})",
+    "n = read(); print('hello'); print([n, true])",
+]
+
+
+@pytest.mark.parametrize("program", STRAY)
+async def test_nothing_but_its_answer_makes_a_password_right(
+    server: Passwords, program: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = await hashed_alone("word")
+    tools = (
+        "import json, sys\n"
+        "true, say = True, print\n"
+        "def read(): return json.loads(input())[0]\n"
+        "def print(value): say(json.dumps(value), flush=True)\n"
+    )
+    waiting = "\nsys.stdin.read()"
+    monkeypatch.setattr(  # as with a start-up hook of Python, or another release
+        server._idle,  # noqa: SLF001 - the command is not to be chosen
+        "_command",
+        (sys.executable, "-c", tools + program + waiting),
+    )
+    for word in ("word", "wrong"):
+        with pytest.raises(Unavailable, match="Passwords cannot be checked now"):
+            await server.verify(word, made)
+
+
+async def hashed_alone(password: str) -> str:
+    """A hash that no process made."""
+    passwords = Passwords(memory_kib=TINY_KIB, iterations=1)
+    return await passwords.hash(password)
+
+
+WITHOUT_DESCRIPTORS = """
+import os, uvloop
+from portico.domain.errors import Unavailable
+from portico.services.passwords import Passwords
+import resource
+
+async def main():
+    passwords = Passwords(memory_kib=8, iterations=1, beside_requests=True)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    held = []
+    try:
+        while True:
+            held.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        for _ in range(5):
+            os.close(held.pop())
+    before = os.listdir("/proc/self/fd")
+    for _ in range(5):
+        try:
+            print(await passwords.hash("word"))
+        except Unavailable as error:
+            print(error)
+    print(os.listdir("/proc/self/fd") == before)
+    for descriptor in held:
+        os.close(descriptor)
+    print((await passwords.hash("word"))[:10])
+    await passwords.close()
+
+uvloop.run(main())
+"""
+
+
+def test_starts_that_fail_for_lack_of_descriptors_keep_none() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_DESCRIPTORS], capture_output=True, text=True, check=False
+    )
+    refused = "Passwords cannot be checked now.\n"
+    assert done.stdout == f"{refused * 5}True\n$argon2id$\n", done.stderr
 
 
 ONE_PASSWORD = """
@@ -237,7 +323,7 @@ def test_they_end_with_a_server_that_was_killed() -> None:
 async def test_no_password_is_wrong_because_the_system_gives_no_memory() -> None:
     passwords = Passwords(beside_requests=True)
     assert await passwords.verify(KNOWN[0][0], STORED + KNOWN[0][1])
-    (pid,) = children()
+    (pid,) = hashing_for(os.getpid())
     size = next(line for line in facts(pid, "status").splitlines() if line.startswith("VmSize"))
     bound = int(size.split()[1]) * 1024 + 8 * 2**20
     before = resource.prlimit(pid, resource.RLIMIT_AS, (bound, resource.RLIM_INFINITY))

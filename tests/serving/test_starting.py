@@ -24,7 +24,7 @@ from operating import (
 )
 from portico.secret_file import NAME, SecretError, Secrets, installation_secrets
 from portico.settings import load
-from scheduling import taken
+from scheduling import hashing_for, taken
 from servers import PostgresServer
 
 WRONG, MISUSED = 1, 2
@@ -119,7 +119,9 @@ def test_a_server_hashes_while_nobody_else_wants_the_processor(installation: Ins
     login = {"email": "admin@example.com", "password": "none of theirs"}
     with installation.serving() as service:
         assert service.ask("/v1/sessions", method="POST", body=login).status == 401
-        assert taken(os.SCHED_IDLE) in policies(service.process.pid)
+        hashing = hashing_for(service.process.pid)
+        assert {os.sched_getscheduler(pid) for pid in hashing} == {taken(os.SCHED_IDLE)}
+    assert not hashing_for(service.process.pid)
 
 
 def test_a_second_server_is_kept_out_of_a_data_directory(installation: Installation) -> None:

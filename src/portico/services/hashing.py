@@ -1,8 +1,8 @@
 """Password hashing with argon2id (RFC 9106), and the program that does it for a server.
 
-The program, `python -m portico.services.hashing idle|lowest`, reads one `Request` per line of its
-standard input and writes one `Answer` per line, both as JSON. It ends with its input. It imports
-little, since the first sign-in waits for its start.
+The program, `python -m portico.services.hashing idle|lowest`, reads lines of its standard input,
+`[number, *Request]`, and answers each by `[number, Answer]`, as JSON. It ends with its input. It
+imports little, since the first sign-in waits for its start.
 """
 
 import json
@@ -76,7 +76,8 @@ def main(priority: str) -> None:
     PRIORITIES[priority]()
     with suppress(BrokenPipeError):
         for line in sys.stdin.buffer:
-            sys.stdout.buffer.write(json.dumps(answer(json.loads(line))).encode() + b"\n")
+            number, *request = json.loads(line)
+            sys.stdout.buffer.write(json.dumps([number, answer(request)]).encode() + b"\n")
             sys.stdout.buffer.flush()
 
 

@@ -1,6 +1,7 @@
 """Processes in which a server hashes passwords (docs/decisions/0046)."""
 
 import asyncio
+import itertools
 import json
 import logging
 import os
@@ -9,11 +10,18 @@ from collections import deque
 from contextlib import suppress
 from typing import cast
 
+import msgspec
+
 from portico.domain.errors import Unavailable
-from portico.services.hashing import Answer, Request
+from portico.services.hashing import HASH, Answer, Request
 
 # -P: do not import modules from the working directory.
 COMMAND = (sys.executable, "-P", "-m", "portico.services.hashing")
+
+START_FILES = 12
+"""The descriptors that a start takes for a moment."""
+
+_numbers = itertools.count(1)
 
 log = logging.getLogger(__name__)
 
@@ -23,12 +31,22 @@ class Job:
 
     def __init__(self, request: Request) -> None:
         self.request = request
+        self.number = next(_numbers)
         self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
-    def finish(self, answer: Answer) -> None:
-        """Sets the answer, unless there is one or nobody waits for it."""
+    def finish(self, line: bytes) -> bool:
+        """Sets the answer in this line of a process, unless there is one or nobody waits for it.
+        Returns whether the line answers this job; a start-up hook of Python may write others."""
+        try:
+            number, answer = msgspec.json.decode(line, type=tuple[int, Answer])
+        except msgspec.DecodeError:
+            return False
+        expected = str if self.request[0] == HASH else bool
+        if number != self.number or not isinstance(answer, expected | None):
+            return False
         if not self.answer.done():
             self.answer.set_result(answer)
+        return True
 
     def fail(self) -> None:
         """Raises `Unavailable` where the answer is awaited."""
@@ -94,7 +112,7 @@ class HashingProcesses:
                 if len(self._processes) + len(self._starts) < self._count:
                     start = asyncio.ensure_future(self._start())
                     self._starts.add(start)
-                    start.add_done_callback(self._starts.discard)
+                    start.add_done_callback(self._started)
                 return
             process.take(self._waiting.popleft())
 
@@ -105,6 +123,7 @@ class HashingProcesses:
             name: value for name, value in os.environ.items() if not name.startswith("PORTICO_")
         }
         try:
+            _require_files(START_FILES)
             await loop.subprocess_exec(
                 lambda: _Process(self), *self._command, stderr=None, env=variables
             )
@@ -114,9 +133,25 @@ class HashingProcesses:
                 log.warning("no process that hashes passwords could be started (%s)", reason)
                 self._fail_waiting()
 
+    def _started(self, start: asyncio.Task[None]) -> None:
+        self._starts.discard(start)
+        if not self._processes:  # it has ended already
+            self._send()
+
     def _fail_waiting(self) -> None:
         while self._waiting:
             self._waiting.popleft().fail()
+
+
+def _require_files(count: int) -> None:
+    """Raises `OSError` unless so many more descriptors can be opened. If uvloop lacks one while it
+    starts a process, it never closes the others."""
+    opened: list[int] = []
+    try:
+        opened.extend(os.open(os.devnull, os.O_RDONLY) for _ in range(count))
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
 
 
 class _Process(asyncio.SubprocessProtocol):
@@ -133,7 +168,7 @@ class _Process(asyncio.SubprocessProtocol):
     def take(self, job: Job) -> None:
         """Sends a job to the process, which must have none."""
         self.job = job
-        self._input.write(json.dumps(job.request).encode() + b"\n")
+        self._input.write(json.dumps([job.number, *job.request]).encode() + b"\n")
 
     def end(self) -> None:
         """Kills the process, and fails its job."""
@@ -151,14 +186,19 @@ class _Process(asyncio.SubprocessProtocol):
 
     def pipe_data_received(self, _fd: int, data: bytes) -> None:
         self._output += data
-        if self.job is not None and self._output.endswith(b"\n"):
-            self.job.finish(json.loads(self._output))
+        if not self._output.endswith(b"\n"):
+            return
+        if self.job is not None and self.job.finish(self._output):
             self.job, self._output = None, b""
             self._owner.answered()
+        else:
+            log.warning("a process that hashes passwords wrote something else than an answer")
+            self.end()
 
     def pipe_connection_lost(self, _fd: int, _error: Exception | None) -> None:
         self.end()
 
     def connection_lost(self, _error: Exception | None) -> None:
         self.end()
-        self.ended.set_result(None)
+        if not self.ended.done():
+            self.ended.set_result(None)
