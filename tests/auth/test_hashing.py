@@ -136,6 +136,18 @@ async def test_what_is_overdue_is_hashed_with_the_lowest_priority_instead() -> N
     assert not hashing_for(os.getpid())
 
 
+async def test_nothing_is_overdue_while_anything_is_done() -> None:
+    passwords = Passwords(memory_kib=TINY_KIB, iterations=1, patience=0.0, beside_requests=True)
+    asked = asyncio.ensure_future(passwords.hash("word"))
+    for _ in range(100):
+        passwords._idle.done += 1  # noqa: SLF001 - as with each answer
+        await asyncio.sleep(0)
+    assert not passwords._overdue._starts  # noqa: SLF001 - nobody sees a start under way
+    assert not running("lowest")
+    await asked
+    await passwords.close()
+
+
 async def test_processes_that_are_killed_at_work_are_replaced(server: Passwords) -> None:
     made = await server.hash("word")
     for _ in range(PROCESSES + 1):
@@ -223,6 +235,7 @@ STRAY = [
     "n = read(); print([n])",
     "n = read(); print({'right': true})",
     "n = read(); print('hello'); print([n, true])",
+    "say('x' * 5_000, end='', flush=True)",
 ]
 
 

@@ -21,6 +21,9 @@ COMMAND = (sys.executable, "-P", "-m", "portico.services.hashing")
 START_FILES = 12
 """The descriptors that a start takes for a moment."""
 
+ANSWER_BYTES = 1024
+"""The longest line of a process. Its answers take 120 bytes."""
+
 _numbers = itertools.count(1)
 
 log = logging.getLogger(__name__)
@@ -186,7 +189,7 @@ class _Process(asyncio.SubprocessProtocol):
 
     def pipe_data_received(self, _fd: int, data: bytes) -> None:
         self._output += data
-        if not self._output.endswith(b"\n"):
+        if not self._output.endswith(b"\n") and len(self._output) <= ANSWER_BYTES:
             return
         if self.job is not None and self.job.finish(self._output):
             self.job, self._output = None, b""
