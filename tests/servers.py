@@ -148,7 +148,8 @@ class SentinelServer(RedisServer):
 
 
 class PgBouncer(Server):
-    """A PgBouncer in transaction mode, with two PostgreSQL sessions for all clients."""
+    """A PgBouncer in transaction mode that keeps no prepared statements, with two PostgreSQL
+    sessions for all clients."""
 
     name = "pgbouncer"
 
@@ -161,12 +162,17 @@ class PgBouncer(Server):
         self._program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
         if self._program is None:
             raise RuntimeError("there is no pgbouncer here: apt-get install pgbouncer")
+        told = subprocess.run(
+            [self._program, "--version"], capture_output=True, text=True, check=True
+        )
+        release = tuple(map(int, re.findall(r"\d+", told.stdout)[:2]))
+        prepared = "max_prepared_statements = 0\n" if release >= (1, 21) else ""
         (directory / "users").write_text(f'"postgres" "{database.password}"\n')
         (directory / "pgbouncer.ini").write_text(
             f"[databases]\n* = host=127.0.0.1 port={database.port}\n[pgbouncer]\n"
             f"listen_addr = 127.0.0.1\nlisten_port = {self.port}\nunix_socket_dir =\n"
             "auth_type = plain\nauth_file = users\npool_mode = transaction\n"
-            f"default_pool_size = 2\nignore_startup_parameters = {ignored}\n"
+            f"default_pool_size = 2\nignore_startup_parameters = {ignored}\n{prepared}"
         )
 
     def _command(self) -> list[str]:
@@ -291,7 +297,7 @@ def pgbouncer(database: PostgresServer, ignored: str = "") -> Iterator[PgBouncer
             server.start()
             yield server
         finally:
-            server.stop(signal.SIGTERM)  # immediate; SIGINT would wait for clients
+            server.stop(signal.SIGQUIT)  # others wait for clients, SIGTERM since 1.23
 
 
 @contextmanager

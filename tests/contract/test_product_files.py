@@ -143,7 +143,8 @@ def test_every_fault_of_a_row_is_told_and_the_other_rows_are_read() -> None:
         (b'{"name": "Lamp', "Malformed JSON at column 10: Unterminated string."),
         (b'{"name": "Lamp", "name": "Lump"}', "The name 'name' appears twice in one object."),
         (b'{"price": NaN}', "NaN is not a JSON value."),
-        (b"[" * 60_000, "The JSON is nested too deeply."),
+        # From Python 3.14 on, so many are within the parser's depth.
+        (b"[" * 60_000, ("The JSON is nested too deeply.", "Malformed JSON at column 60001")),
         (b'{"name": "\xff"}', "must be UTF-8"),
         (b"[]", "must be a JSON object"),
         (b"12", "must be a JSON object"),
@@ -151,7 +152,7 @@ def test_every_fault_of_a_row_is_told_and_the_other_rows_are_read() -> None:
     ],
 )
 def test_a_line_that_is_no_product_is_told_and_the_next_one_is_read(
-    line: bytes, message: str
+    line: bytes, message: str | tuple[str, ...]
 ) -> None:
     good = b'{"name":"Lamp","category":"light","price":1}'
     before, bad, after = read(good + b"\n" + line + b"\n" + good, "ndjson")
