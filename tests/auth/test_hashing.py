@@ -136,6 +136,28 @@ async def test_what_is_overdue_is_hashed_with_the_lowest_priority_instead() -> N
     assert not hashing_for(os.getpid())
 
 
+async def test_what_is_overdue_is_answered_by_whoever_still_can(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    passwords = Passwords(memory_kib=TINY_KIB, iterations=1, patience=0.05, beside_requests=True)
+    monkeypatch.setattr(passwords._overdue, "_command", ("/nowhere/python",))  # noqa: SLF001 - as without its file
+    made = await passwords.hash("word")
+    caplog.clear()
+    (pid,) = running("idle")
+    os.kill(pid, signal.SIGSTOP)
+    asked = asyncio.ensure_future(passwords.verify("word", made))
+    await eventually(lambda: "could be started" in caplog.text, "the second process's failure")
+    os.kill(pid, signal.SIGCONT)
+    assert await asked
+    monkeypatch.undo()
+    os.kill(pid, signal.SIGSTOP)
+    asked = asyncio.ensure_future(passwords.verify("word", made))
+    await eventually(lambda: bool(running("lowest")), "the second process")
+    os.kill(pid, signal.SIGKILL)
+    assert await asked
+    await passwords.close()
+
+
 async def test_nothing_is_overdue_while_anything_is_done() -> None:
     passwords = Passwords(memory_kib=TINY_KIB, iterations=1, patience=0.0, beside_requests=True)
     asked = asyncio.ensure_future(passwords.hash("word"))

@@ -30,12 +30,15 @@ log = logging.getLogger(__name__)
 
 
 class Job:
-    """A request, and its answer. Two processes may have it: the first answer counts."""
+    """A request, and its answer. Two processes may have it: the first answer counts, and it fails
+    only if neither can answer."""
 
     def __init__(self, request: Request) -> None:
         self.request = request
         self.number = next(_numbers)
         self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self.chances = 0
+        """How many `HashingProcesses` may still answer it."""
 
     def finish(self, line: bytes) -> bool:
         """Sets the answer in this line of a process, unless there is one or nobody waits for it.
@@ -52,8 +55,9 @@ class Job:
         return True
 
     def fail(self) -> None:
-        """Raises `Unavailable` where the answer is awaited."""
-        if not self.answer.done():
+        """Raises `Unavailable` where the answer is awaited, unless another process may answer."""
+        self.chances -= 1
+        if not self.chances and not self.answer.done():
             self.answer.set_exception(Unavailable("Passwords cannot be checked now.", 2))
 
 
@@ -72,7 +76,8 @@ class HashingProcesses:
         """How many jobs were answered."""
 
     def put(self, job: Job) -> None:
-        """Queues a job. It fails if no process can be started, or if its process ends."""
+        """Queues a job. The chance is lost if no process can be started, or if its process ends."""
+        job.chances += 1
         self._waiting.append(job)
         self._send()
 
