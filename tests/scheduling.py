@@ -31,6 +31,6 @@ def hashing_for(pid: int) -> dict[int, str]:
         with suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
             parent = status.read_text("utf-8").rpartition(")")[2].split()[1]
             words = (status.parent / "cmdline").read_text("utf-8").split("\0")[:-1]
-            if parent == str(pid) and tuple(words[:-1]) == COMMAND:
+            if parent == str(pid) and tuple(words[1:-1]) == COMMAND[1:]:
                 found[int(status.parent.name)] = words[-1]
     return found

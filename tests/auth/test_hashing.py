@@ -101,15 +101,25 @@ async def test_a_caller_who_goes_away_leaves_the_queue(passwords: Passwords) -> 
 
 async def test_a_command_starts_no_process() -> None:
     passwords = Passwords(memory_kib=TINY_KIB, iterations=1)
+    passwords.start()
     await asyncio.gather(*(passwords.hash("word") for _ in range(QUEUE)))
     assert not hashing_for(os.getpid())
     await passwords.close()
 
 
-async def test_a_server_starts_no_process_before_the_first_password(server: Passwords) -> None:
+async def test_a_server_has_its_processes_before_the_first_password(server: Passwords) -> None:
+    server.start()
+    await eventually(lambda: len(running("idle")) == PROCESSES, "their start")
+    before = running("idle")
+    await asyncio.gather(*(server.hash("word") for _ in range(QUEUE)))
+    assert running("idle") == before
+    assert not running("lowest")
+
+
+async def test_a_server_that_stops_while_it_starts_leaves_no_process(server: Passwords) -> None:
+    server.start()
+    await server.close()
     assert not hashing_for(os.getpid())
-    await server.hash("word")
-    assert list(hashing_for(os.getpid()).values()) == ["idle"]
 
 
 async def test_a_servers_processes_run_while_nobody_else_wants_the_processor(

@@ -2,8 +2,10 @@
 
 import errno
 import os
+import shutil
 import signal
 import socket
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +25,7 @@ from operating import (
     until,
 )
 from portico.secret_file import NAME, SecretError, Secrets, installation_secrets
+from portico.services.passwords import PROCESSES
 from portico.settings import load
 from scheduling import hashing_for, taken
 from servers import PostgresServer
@@ -115,13 +118,29 @@ def test_the_threads_of_a_server_take_turns(installation: Installation) -> None:
         assert policies(service.process.pid) == {expected}
 
 
+LOGIN = {"email": "admin@example.com", "password": "none of theirs"}
+
+
 def test_a_server_hashes_while_nobody_else_wants_the_processor(installation: Installation) -> None:
-    login = {"email": "admin@example.com", "password": "none of theirs"}
     with installation.serving() as service:
-        assert service.ask("/v1/sessions", method="POST", body=login).status == 401
+        assert service.ask("/v1/sessions", method="POST", body=LOGIN).status == 401
         hashing = hashing_for(service.process.pid)
         assert {os.sched_getscheduler(pid) for pid in hashing} == {taken(os.SCHED_IDLE)}
     assert not hashing_for(service.process.pid)
+
+
+def test_sign_ins_work_once_the_installation_under_a_server_is_gone(
+    installation: Installation, tmp_path: Path
+) -> None:
+    program = tmp_path / "bin" / "python"  # a virtual environment
+    program.parent.mkdir()
+    program.symlink_to(Path(sys.executable).resolve())
+    (tmp_path / "lib").symlink_to(Path(sys.prefix) / "lib")
+    shutil.copy(Path(sys.prefix) / "pyvenv.cfg", tmp_path)
+    with installation.serving(program=(str(program), "-m", "portico", "serve")) as service:
+        until(lambda: len(hashing_for(service.process.pid)) == PROCESSES, "the processes")
+        program.unlink()
+        assert service.ask("/v1/sessions", method="POST", body=LOGIN).status == 401
 
 
 def test_a_second_server_is_kept_out_of_a_data_directory(installation: Installation) -> None:

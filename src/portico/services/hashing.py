@@ -2,7 +2,7 @@
 
 The program, `python -m portico.services.hashing idle|lowest`, reads lines of its standard input,
 `[number, *Request]`, and answers each by `[number, Answer]`, as JSON. It ends with its input. It
-imports little, since the first sign-in waits for its start.
+imports little, since sign-ins wait for the start of one that replaces another.
 """
 
 import json

@@ -62,8 +62,8 @@ class Job:
 
 
 class HashingProcesses:
-    """Up to `count` processes with one priority (a key of `hashing.PRIORITIES`). Each is started
-    when there is a job for it, and again after it ended."""
+    """Up to `count` processes with one priority (a key of `hashing.PRIORITIES`). Each is started by
+    `start`, or when there is a job for it, and again after it ended."""
 
     def __init__(self, count: int, priority: str) -> None:
         self._count = count
@@ -74,6 +74,11 @@ class HashingProcesses:
         self._closed = False
         self.done = 0
         """How many jobs were answered."""
+
+    def start(self) -> None:
+        """Starts all processes now. Call it first, and once."""
+        for _ in range(self._count):
+            self._start_one()
 
     def put(self, job: Job) -> None:
         """Queues a job. The chance is lost if no process can be started, or if its process ends."""
@@ -118,11 +123,14 @@ class HashingProcesses:
             process = next((one for one in self._processes if one.job is None), None)
             if process is None:
                 if len(self._processes) + len(self._starts) < self._count:
-                    start = asyncio.ensure_future(self._start())
-                    self._starts.add(start)
-                    start.add_done_callback(self._started)
+                    self._start_one()
                 return
             process.take(self._waiting.popleft())
+
+    def _start_one(self) -> None:
+        start = asyncio.ensure_future(self._start())
+        self._starts.add(start)
+        start.add_done_callback(self._started)
 
     async def _start(self) -> None:
         loop = asyncio.get_running_loop()

@@ -50,6 +50,12 @@ class Passwords:
         """A hash that no password has. Verifying it takes as long as any other."""
         self.waiting = 0
 
+    def start(self) -> None:
+        """Starts the processes that hash, if any do, without waiting for them. Those that a server
+        starts later need its installation, which may have been replaced meanwhile."""
+        if self._beside_requests:
+            self._idle.start()
+
     async def hash(self, password: str) -> str:
         """The password's hash in PHC format. Raises `Unavailable` if the queue is full."""
         return str(await self._answer((HASH, password, self._iterations, self._memory)))
