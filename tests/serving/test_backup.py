@@ -495,6 +495,12 @@ def test_a_backup_holds_the_secret_that_a_setting_gives_or_is_not_made(tmp_path:
     assert (code, "secret is missing" in line, archive.exists()) == (1, True, False)
     code, line = empty.having(secret_key="cd" * 32).refused("backup", str(archive))
     assert (code, "another secret" in line, archive.exists()) == (1, True, False)
+    changed = "UPDATE signing_keys SET private_key = randomblob(100) RETURNING 1"
+    shutil.copy(empty.data / "sandbox.db", tmp_path / "kept.db")
+    assert in_database(empty.data / "sandbox.db", changed)  # as if sealed by another secret
+    code, line = empty.refused("backup", str(archive))
+    assert (code, "another secret" in line, archive.exists()) == (1, True, False)
+    (tmp_path / "kept.db").replace(empty.data / "sandbox.db")
     empty.told("backup", str(archive))
     elsewhere = Installation(tmp_path / "elsewhere")
     elsewhere.directory.mkdir()

@@ -204,18 +204,17 @@ def _gather(settings: Settings, work: Path) -> Manifest:
 
 
 def _check_opens(settings: Settings, secrets: Secrets) -> None:
-    """Raises `Unavailable` unless the secrets are those of the database."""
-    keys = asyncio.run(_signing_keys(settings))
-    if keys and not opens(secrets, keys):
+    """Raises `Unavailable` unless the secrets are those of both databases."""
+    if any(keys and not opens(secrets, keys) for keys in asyncio.run(_signing_keys(settings))):
         raise wrong_secret()
 
 
-async def _signing_keys(settings: Settings) -> list[SigningKey]:
-    """The signing keys of live. Raises `Unavailable` if one of the databases is lost."""
+async def _signing_keys(settings: Settings) -> list[list[SigningKey]]:
+    """The signing keys of each database. Raises `Unavailable` if one of the two is lost."""
     portico = Portico(settings)
     await portico.connect()
     try:
-        return await SigningKeys(portico.live.db).all()
+        return [await SigningKeys(env.db).all() for env in portico.environments]
     finally:
         await portico.close()
 
