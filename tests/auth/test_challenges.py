@@ -69,6 +69,7 @@ async def test_a_scope_that_is_missing_is_named(api: Api, visitor: Visitor) -> N
         ("POST", "/users", {"bearer": reads}, "write:users"),
         ("GET", "/users/me", {"bearer": identity}, "read:users"),
         ("POST", "/users", {"cookie": cookie}, "write:users"),
+        ("POST", "/api-keys", {"bearer": reads}, "read:products write:products"),
     ):
         answer = await visitor.send(method, BASE["live"] + path, {}, **sent)
         refused(answer, 403, "PERMISSION_DENIED")

@@ -62,7 +62,7 @@ def require_all(principal: Principal) -> None:
         raise PermissionDenied(
             "This needs a credential that carries all scopes of its user; this one lacks"
             f" {', '.join(missing)}.",
-            scope=missing[0],
+            scope=" ".join(missing),
         )
 
 

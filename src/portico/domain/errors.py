@@ -90,8 +90,8 @@ class AuthenticationRequired(PorticoError):
 
 
 class PermissionDenied(PorticoError):
-    """The caller does not have permission to do this; `scope` is the scope that the credential
-    lacks, if that is the reason."""
+    """The caller does not have permission to do this; `scope` has the scopes that the credential
+    lacks, separated by spaces, if that is the reason."""
 
     code = "PERMISSION_DENIED"
 
