@@ -374,6 +374,7 @@ NO_PASSKEYS: list[dict[str, Any]] = [
     {"attested": ("tpm", {"ver": "2.0", "alg": -257, "sig": b"", "certInfo": b"", "x5c": [b""]})},
     {"cose": {1: [], 3: []}},
     {"cose": 5},
+    {"cose": {1: 3, 3: -257, -1: b"\xff" * 2048, -2: b"\x01\x00\x01"}},
     {"framed": {"crossOrigin": True}},
     {"framed": {"topOrigin": "https://evil.test"}},
 ]

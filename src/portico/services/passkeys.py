@@ -50,6 +50,9 @@ _ALGORITHMS = (-8, -7, -257)
 _LONGEST_ID = 1023
 """The longest credential id, in bytes (WebAuthn §7.1)."""
 
+_LONGEST_KEY = 1100
+"""The longest public key (COSE), in bytes: enough for RSA with 8192 bits."""
+
 _TIME_BYTES, _RANDOM_BYTES = 8, 16
 _REFUSED = "This passkey was not accepted, or it took too long: try again."
 
@@ -324,7 +327,8 @@ async def _verified(
     try:
         if passkey is None:
             made = webauthn.verify_registration_response(**expected)
-            return made if len(made.credential_id) <= _LONGEST_ID else None
+            fits = len(made.credential_id) <= _LONGEST_ID
+            return made if fits and len(made.credential_public_key) <= _LONGEST_KEY else None
         return webauthn.verify_authentication_response(
             **expected,
             credential_public_key=passkey.public_key,
