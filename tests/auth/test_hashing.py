@@ -211,7 +211,7 @@ async def test_a_signal_to_the_whole_service_ends_no_hash(server: Passwords) -> 
     os.kill(pid, signal.SIGSTOP)
     asked = asyncio.ensure_future(server.hash("word"))
     await asyncio.sleep(0)  # until the process has it
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCONT):
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGCONT):
         os.kill(pid, number)
     assert (await asked).startswith("$argon2id$")
     assert running("idle") == [pid]

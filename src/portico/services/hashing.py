@@ -71,8 +71,8 @@ PRIORITIES: dict[str, Callable[[], None]] = {"idle": only_when_idle, "lowest": l
 def main(priority: str) -> None:
     """Answers requests until the input ends."""
     # Sent to the whole service or terminal: the server still needs hashes to finish its requests.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     PRIORITIES[priority]()
     with suppress(BrokenPipeError):
         for line in sys.stdin.buffer:
