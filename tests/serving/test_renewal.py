@@ -1,16 +1,19 @@
 """A renewed certificate is served to new connections, without a restart and without a gap."""
 
+import asyncio
+import errno
 import os
 import re
 import signal
 import ssl
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -18,9 +21,12 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
+from granian.constants import HTTPModes, Interfaces
 
-from operating import Installation, Service, read_answer, until
+from operating import Installation, Service, eventually, free_port, read_answer, until
 from portico.certificates import CertificateError, ensure
+from portico.cli.connections import PATIENCE, Listener
+from portico.cli.renewal import Pair, Renewal, Serving
 from portico.cli.trial import Untried, require_accepted
 from servers import family
 
@@ -282,3 +288,144 @@ def test_a_data_directory_that_is_moved_away_is_not_made_anew(installation: Inst
         assert stores == {"database": "gone", "limiter": "ok"}
         service.connect(context=trusting).close()
     assert not installation.data.exists()
+
+
+class Begins:
+    """An application that says when its listener listens, and answers nothing."""
+
+    def __init__(self, listening: Callable[[], None]) -> None:
+        self._listening = listening
+
+    def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        loop.call_soon(self._listening)
+
+    async def __rsgi__(self, scope: Any, proto: Any) -> None:
+        """Part of the RSGI protocol."""
+
+
+class CannotBegin(Listener):
+    """A listener for which no descriptor is left."""
+
+    def _init_shared_socket(self) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+
+class CannotLeave(Listener):
+    """A listener that cannot hand over once, since no descriptor is left."""
+
+    lacks_descriptors = True
+
+    def leaving(self) -> Callable[[], None]:
+        leave = super().leaving()
+        if not self.lacks_descriptors:
+            return leave
+
+        def fail() -> None:
+            self.lacks_descriptors = False
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+        return fail
+
+
+class Renewing:
+    """A listener of the first of two certificates, and the watch that then finds the second."""
+
+    def __init__(self, directory: Path, first: type[Listener], kinds: list[type[Listener]]) -> None:
+        """`kinds` are those of the listeners that follow the `first`."""
+        self._kinds = kinds
+        self._port = free_port()
+        self.pair = directory / "certificate.pem", directory / "key.pem"
+        self.faults: list[Exception] = []
+        """What reading the files raises, one after the other."""
+        self._write()
+        self._first = first
+
+    def _write(self) -> None:
+        self.certificate, key = pair()
+        self.pair[0].write_bytes(self.certificate)
+        self.pair[1].write_bytes(key)
+
+    def _listener(
+        self, kind: type[Listener], listening: Callable[[], None], before: Listener | None
+    ) -> Listener:
+        return kind(
+            Begins(listening),
+            address="127.0.0.1",
+            port=self._port,
+            interface=Interfaces.RSGI,
+            websockets=False,
+            log_enabled=False,
+            http=HTTPModes.auto,
+            ssl_cert=self.pair[0],
+            ssl_key=self.pair[1],
+            patience=PATIENCE,
+            backlog=64,
+            before=before,
+        )
+
+    def _read(self) -> Pair:
+        if self.faults:
+            raise self.faults.pop()
+        return self.pair
+
+    def _follow(self, _: Pair, before: Listener, listening: Callable[[], None]) -> Listener:
+        return self._listener(self._kinds.pop(0), listening, before)
+
+    async def shown(self) -> set[bytes]:
+        """The certificates that new connections are shown."""
+        address = ("127.0.0.1", self._port)
+        asked = [asyncio.to_thread(ssl.get_server_certificate, address) for _ in range(8)]
+        return {found.encode() for found in await asyncio.gather(*asked)}
+
+    @asynccontextmanager
+    async def running(self, *faults: Exception) -> AsyncIterator[Serving]:
+        """Serves, then replaces the certificate and looks at it again and again."""
+        begun = asyncio.Event()
+        first = self._listener(self._first, begun.set, None)
+        serving = Serving([first])
+        await begun.wait()
+        renewal = Renewal(
+            self._read, self._follow, serving, first, local=False, note=lambda _: None
+        )
+        await asyncio.to_thread(self._write)
+        self.faults = [*faults]
+        looking = asyncio.create_task(renewal.run(0.1))
+        try:
+            yield serving
+        finally:
+            looking.cancel()
+            serving.stop()
+            await asyncio.wait([looking, *serving.tasks])
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "faults", "said"),
+    [
+        (Listener, [CannotBegin, Listener], [], "another listener could not begin: "),
+        (CannotLeave, [Listener, Listener], [], os.strerror(errno.EMFILE)),
+        (Listener, [Listener], [RuntimeError("can't start new thread")], "new thread"),
+    ],
+    ids=["no listener", "no hand-over", "no thread"],
+)
+async def test_a_renewal_that_the_system_has_no_room_for_is_tried_again(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    first: type[Listener],
+    then: list[type[Listener]],
+    faults: list[Exception],
+    said: str,
+) -> None:
+    monkeypatch.setattr("portico.cli.renewal.HANDSHAKE_SECONDS", 0.2)
+    renewing = Renewing(tmp_path, first, [*then])
+    async with renewing.running(*faults) as serving:
+        told = "the certificate served before stays, since "
+        await eventually(lambda: told in caplog.text, "the log's line")
+        assert said in caplog.text
+
+        async def is_renewed() -> bool:
+            return await renewing.shown() == {renewing.certificate}
+
+        await eventually(is_renewed, "the renewed certificate")
+        await eventually(lambda: len(serving.tasks) == 1, "the end of the earlier listener")
+        assert not serving.ended.done(), "the server ended"

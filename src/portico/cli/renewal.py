@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from portico.app import system_clock
 from portico.certificates import CertificateError, inspect
@@ -46,8 +47,21 @@ class Serving:
 
     def begin(self, listener: Listener) -> None:
         """Starts a listener."""
-        task = asyncio.ensure_future(listener.serve())
-        self._tasks[listener] = task
+        self._start(listener).add_done_callback(partial(self._over, listener))
+
+    async def add(self, listener: Listener, begun: asyncio.Event) -> None:
+        """Starts another listener, and returns once it has `begun`. If it cannot begin, raises
+        `OSError`, and the others go on."""
+        task = self._start(listener)
+        waiting = asyncio.ensure_future(begun.wait())
+        either: list[asyncio.Future[Any]] = [task, waiting]
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+        if not begun.is_set():
+            listener.stop()
+            raise OSError(f"another listener could not begin: {task.exception()}")
         task.add_done_callback(partial(self._over, listener))
 
     def stop(self) -> None:
@@ -55,8 +69,12 @@ class Serving:
         for listener in self._tasks:
             listener.stop()
 
+    def _start(self, listener: Listener) -> asyncio.Future[None]:
+        task = self._tasks[listener] = asyncio.ensure_future(listener.serve())
+        task.add_done_callback(lambda _: self._tasks.pop(listener))
+        return task
+
     def _over(self, listener: Listener, task: asyncio.Future[None]) -> None:
-        del self._tasks[listener]
         if not listener.interrupt_signal and not self.ended.done():
             self.ended.set_result(task.exception())
 
@@ -99,8 +117,8 @@ class Renewal:
             await self.look()
 
     async def look(self) -> None:
-        """Looks once. If a new certificate cannot be served, the old one stays and the error is
-        logged once."""
+        """Looks once. If a new certificate cannot be served, or the system lacks threads or files
+        to try it, the old one stays and the error is logged once."""
         try:
             pair = await asyncio.to_thread(self._pair)
             content = _content(pair)
@@ -113,10 +131,11 @@ class Renewal:
                 self._known, self._served = content, following
                 log.info("%s has changed and is served to new connections", pair[0])
             self._logged, self._refused = "", b""
-        except (CertificateError, OSError) as error:
-            if str(error) != self._logged:
-                self._logged = str(error)
-                log.error("the certificate served before stays, since %s", error)  # noqa: TRY400 - the message says it all
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next look may succeed
+            reason = str(error) or type(error).__name__
+            if reason != self._logged:
+                self._logged = reason
+                log.error("the certificate served before stays, since %s", reason)  # noqa: TRY400 - the message says it all
 
     def _warn_of_expiry(self) -> None:
         """Warns if the served certificate has expired or soon will, once for each number of days.
@@ -138,13 +157,16 @@ class Renewal:
         before, begun = self._listener, asyncio.Event()
         leave = before.leaving()
         following = self._follow(pair, before, begun.set)
-        self._serving.begin(following)
-        await begun.wait()
+        await self._serving.add(following, begun)
         if not following.serves:
             following.stop()
             raise CertificateError(f"{pair[0]} is not what the server's TLS library takes")
+        try:
+            leave()
+        except OSError:  # otherwise both would accept, each with another certificate
+            following.stop()
+            raise
         self._listener = following
-        leave()
         await asyncio.sleep(HANDSHAKE_SECONDS)
         before.stop()
 
