@@ -1,5 +1,6 @@
 """A backup of a running server restores to one that serves with the old keys."""
 
+import os
 import re
 import shlex
 import shutil
@@ -516,4 +517,31 @@ def test_a_backup_holds_the_secret_that_a_setting_gives_or_is_not_made(tmp_path:
     restored = elsewhere.data / "secret.key"
     assert restored.read_text() == "ab" * 32 + "\n"
     assert stat.S_IMODE(restored.stat().st_mode) == 0o600
+    assert elsewhere.told("doctor")["ok"] is True
+
+
+def test_a_backup_beside_which_the_secret_is_replaced_holds_both(tmp_path: Path) -> None:
+    former, present = "ab" * 32, "cd" * 32
+    installation = Installation(tmp_path)
+    installation.having(secret_key=former).told("init")
+    pipe, archive, written = installation.data / "secret.key", tmp_path / "b.tar", tmp_path / "both"
+    os.mkfifo(pipe)
+
+    def replace_it() -> None:
+        with pipe.open("w") as asked:  # the backup reads on until this is closed
+            asked.write(former)
+            written.write_text(f"{present}\n{former}\n")
+            written.rename(pipe)
+            hook = ("--url", "https://example.com/", "--types", "*")
+            installation.told("webhooks", "create", *hook)
+
+    replacing = threading.Thread(target=replace_it, daemon=True)
+    replacing.start()
+    installation.told("backup", str(archive))
+    replacing.join()
+    elsewhere = Installation(tmp_path / "elsewhere")
+    elsewhere.directory.mkdir()
+    elsewhere.told("restore", str(archive))
+    assert (elsewhere.data / "secret.key").read_text().split() == [present, former]
+    assert elsewhere.told("secret", "reencrypt")["live"]["unreadable"] == 0
     assert elsewhere.told("doctor")["ok"] is True

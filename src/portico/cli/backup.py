@@ -178,15 +178,8 @@ def _gather(settings: Settings, work: Path) -> Manifest:
             shutil.copy2(path, work / "tls" / path.name)
     if settings.database_url is not None:
         _check_pg_dump(settings)
-    secrets = found_secrets(settings)
-    if secrets is None:
-        raise CommandError(
-            "The installation's secret is missing, and a backup without it is incomplete: give it"
-            " by secret_key_file (PORTICO_SECRET_KEY_FILE) or PORTICO_SECRET_KEY."
-        )
-    _check_opens(settings, secrets)
-    (work / SECRET).touch(mode=0o600)
-    (work / SECRET).write_bytes(b"\n".join((*secrets, b"")))
+    before = _secrets(settings)
+    _check_opens(settings, before)
     if settings.database_url is None:
         for environment in ENVIRONMENTS:
             copy(database_file(settings, environment), work / f"{environment}.db")
@@ -194,6 +187,10 @@ def _gather(settings: Settings, work: Path) -> Manifest:
         postgres_tools.dump(
             settings.database_listen_url or settings.database_url, _SCHEMAS, work / DUMP
         )
+    # Read again: if it was replaced meanwhile, the copies may hold what the new one has encrypted.
+    secrets = dict.fromkeys((*_secrets(settings), *before))
+    (work / SECRET).touch(mode=0o600)
+    (work / SECRET).write_bytes(b"\n".join((*secrets, b"")))
     files = sorted(path for path in work.rglob("*") if path.is_file())
     return Manifest(
         portico=version(),
@@ -201,6 +198,17 @@ def _gather(settings: Settings, work: Path) -> Manifest:
         created_at=timestamp(system_clock()),
         files={str(path.relative_to(work)): digest(path) for path in files},
     )
+
+
+def _secrets(settings: Settings) -> Secrets:
+    """The installation's secrets. Raises `CommandError` if there is none."""
+    secrets = found_secrets(settings)
+    if secrets is None:
+        raise CommandError(
+            "The installation's secret is missing, and a backup without it is incomplete: give it"
+            " by secret_key_file (PORTICO_SECRET_KEY_FILE) or PORTICO_SECRET_KEY."
+        )
+    return secrets
 
 
 def _check_opens(settings: Settings, secrets: Secrets) -> None:
