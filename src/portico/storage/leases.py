@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from portico.domain.times import MINUTE
-from portico.storage.database import Database, Engine, Transaction
+from portico.storage.database import LOCKED, Database, Engine, Transaction
 
 LONGEST = 10 * MINUTE
 """Every lease is shorter: one that ends later was taken while the clock was ahead."""
@@ -35,9 +35,16 @@ WHERE NOT EXISTS (
     SELECT 1 FROM leases AS t
     WHERE t.name = given.name AND t.until > :now AND t.until <= :last)
 LIMIT 1"""
-_RENEW = "UPDATE leases SET until = :until WHERE holder = :holder RETURNING name"
+# Both lock their rows in one order, so that they never wait for each other in a ring. MATERIALIZED:
+# PostgreSQL might otherwise lock a row only when it is about to write it.
+_OWN = "SELECT name FROM leases WHERE holder = :holder{chosen} ORDER BY name{lock}"
+_RENEW = f"""
+WITH own AS MATERIALIZED ({_OWN})
+UPDATE leases SET until = :until WHERE name IN (SELECT name FROM own) RETURNING name"""
 _RELEASE = "DELETE FROM leases WHERE name = :name AND holder = :holder"
-_RELEASE_ALL = "DELETE FROM leases WHERE holder = :holder AND name IN ({given})"
+_RELEASE_ALL = f"""
+WITH own AS MATERIALIZED ({_OWN})
+DELETE FROM leases WHERE name IN (SELECT name FROM own)"""
 
 
 class Leases:
@@ -48,7 +55,9 @@ class Leases:
         given = _GIVEN[db.engine]
         self._take_free = _TAKE_FREE.format(given=given)
         self._free = _FREE.format(given=given)
-        self._release_all = _RELEASE_ALL.format(given=given)
+        lock = LOCKED[db.engine]
+        self._renew = _RENEW.format(chosen="", lock=lock)
+        self._release_all = _RELEASE_ALL.format(chosen=f" AND name IN ({given})", lock=lock)
 
     async def take(self, tx: Transaction, name: str, holder: str, *, now: int, until: int) -> bool:
         """Takes or renews a lease; False if another process has it. If the work is in the same
@@ -76,7 +85,7 @@ class Leases:
     async def renew(self, holder: str, until: int) -> set[str]:
         """Renews all leases of a holder, and returns their names."""
         async with self._db.transaction() as tx:
-            rows = await tx.all(_RENEW, {"holder": holder, "until": until})
+            rows = await tx.all(self._renew, {"holder": holder, "until": until})
         return {row[0] for row in rows}
 
     async def release(self, name: str, holder: str) -> None:
