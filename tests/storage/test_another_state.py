@@ -1,10 +1,10 @@
-"""What was counted of a PostgreSQL database is not told of another state of it, which takes its
-place: that may have been changed as often since, and otherwise."""
+"""What was counted or cached of a PostgreSQL database is not told of another state of it, which
+takes its place: that may have been changed as often since, and otherwise."""
 
 import asyncio
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 
@@ -12,6 +12,7 @@ from driving import FakeClock
 from operating import eventually
 from portico.domain.errors import Unavailable
 from portico.storage.migrate import migrate
+from portico.storage.parts import Part
 from portico.storage.postgres import PostgresDatabase
 from portico.storage.products import ProductFilter, Products
 from servers import PostgresServer, postgres_server
@@ -29,6 +30,9 @@ CREATE TABLE restored (LIKE list_counts INCLUDING ALL);
 INSERT INTO restored SELECT * FROM list_counts;
 DROP TABLE list_counts;
 ALTER TABLE restored RENAME TO list_counts"""
+
+NOTICES_RESTORED = RESTORED.replace("list_counts", "notices")
+ANN: Part = ("users", 1)
 
 
 @pytest.fixture(scope="module")
@@ -91,3 +95,31 @@ async def test_a_total_is_not_that_of_another_state_with_as_many_changes(
     assert await total() == 1
     await replace(database, server)
     assert await total() == 0
+
+
+@asynccontextmanager
+async def opened(database: PostgresDatabase) -> AsyncIterator[None]:
+    await database.open()
+    try:
+        yield
+    finally:
+        await database.close()
+
+
+async def test_nothing_read_of_a_database_holds_once_another_was_restored_in_its_place(
+    server: PostgresServer,
+) -> None:
+    """Both have announced as many changes, so their number does not tell them apart."""
+    url = server.fresh_database()
+    database, restoring = PostgresDatabase(url, "test"), PostgresDatabase(url, "test")
+    async with opened(database), opened(restoring):
+        await migrate(database, FakeClock())
+        await eventually(database.listening, "notifications")
+        before = database.version(ANN)
+        assert database.version(ANN) == before
+        async with restoring.transaction() as tx:
+            await tx.script(NOTICES_RESTORED)
+        await eventually(lambda: database.version(ANN) != before, "another version")
+        await eventually(database.listening, "notifications again")
+        after = database.version(ANN)
+        assert database.version(ANN) == after

@@ -11,6 +11,8 @@ from portico.storage.parts import Part
 ANN: Part = ("users", 1)
 BOB: Part = ("users", 2)
 KEYS: Part = ("signing_keys",)
+TABLE = 16_384
+"""What identifies the table of the number."""
 
 
 @dataclass
@@ -32,7 +34,7 @@ def seconds() -> Seconds:
 def notices(seconds: Seconds) -> Notices:
     """Those of a process that has heard of all so far, of which 7 came before it began."""
     notices = Notices(seconds)
-    assert notices.end(notices.begin(), 7)
+    assert notices.end(notices.begin(), 7, TABLE)
     return notices
 
 
@@ -80,7 +82,7 @@ def test_nothing_holds_before_it_is_known_that_notices_come(seconds: Seconds) ->
     assert not notices.complete
     assert moved(notices, lambda: None) == ALL
     assert notices.version(()) != notices.version(())
-    assert notices.end(notices.begin(), 0)
+    assert notices.end(notices.begin(), 0, TABLE)
     assert moved(notices, lambda: None) == set()
 
 
@@ -89,7 +91,7 @@ def test_what_is_known_holds_for_a_second_from_when_it_was_asked(
 ) -> None:
     check = notices.begin()
     seconds.now += 0.9
-    assert notices.end(check, 7)
+    assert notices.end(check, 7, TABLE)
     assert moved(notices, lambda: None) == set()
     seconds.now += 0.1
     assert moved(notices, lambda: None) == ALL
@@ -97,10 +99,10 @@ def test_what_is_known_holds_for_a_second_from_when_it_was_asked(
 
 def test_a_notice_on_its_way_is_waited_for(notices: Notices, seconds: Seconds) -> None:
     def come_late() -> None:
-        assert not notices.end(notices.begin(), 8)
+        assert not notices.end(notices.begin(), 8, TABLE)
         seconds.now += 0.5
         notices.hear("8 users 1")
-        assert notices.end(notices.begin(), 8)
+        assert notices.end(notices.begin(), 8, TABLE)
 
     assert moved(notices, come_late) == {ANN}
     seconds.now += 0.9
@@ -110,7 +112,7 @@ def test_a_notice_on_its_way_is_waited_for(notices: Notices, seconds: Seconds) -
 def test_a_notice_that_came_since_the_question_is_none_too_many(notices: Notices) -> None:
     check = notices.begin()
     notices.hear("8 users 1")
-    assert notices.end(check, 7)
+    assert notices.end(check, 7, TABLE)
 
 
 @pytest.mark.parametrize("number", [8, 6])
@@ -120,12 +122,12 @@ def test_all_is_forgotten_a_second_after_a_notice_was_missed(
     """One of which the database alone knows; or the database is an earlier one."""
 
     def miss() -> None:
-        assert not notices.end(notices.begin(), number)
+        assert not notices.end(notices.begin(), number, TABLE)
         seconds.now += 0.99
-        assert not notices.end(notices.begin(), number)
+        assert not notices.end(notices.begin(), number, TABLE)
         assert notices.complete
         seconds.now += 0.01
-        assert notices.end(notices.begin(), number)
+        assert notices.end(notices.begin(), number, TABLE)
 
     assert moved(notices, miss) == ALL
     assert moved(notices, lambda: None) == set()  # it goes on from there
@@ -136,6 +138,14 @@ def test_what_was_known_before_a_connection_was_lost_never_holds_again(notices: 
     def lose() -> None:
         notices.lose()
         assert not notices.complete
-        assert notices.end(notices.begin(), 7)
+        assert notices.end(notices.begin(), 7, TABLE)
 
     assert moved(notices, lose) == ALL
+
+
+def test_an_equal_number_in_another_table_proves_nothing(notices: Notices) -> None:
+    def restore() -> None:
+        assert notices.end(notices.begin(), 7, TABLE + 1)
+
+    assert moved(notices, restore) == ALL
+    assert moved(notices, restore) == set()

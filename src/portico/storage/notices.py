@@ -22,7 +22,8 @@ CHECK_SECONDS = 0.5
 RETRY_SECONDS = 0.05
 """How soon it is read again if its notification may still be on the way."""
 
-NUMBER = "SELECT number FROM notices"
+NUMBER = "SELECT number, CAST(tableoid AS BIGINT) FROM notices"
+"""The number, and what identifies its table: that of a restored database is another one."""
 
 
 class Check(NamedTuple):
@@ -40,6 +41,7 @@ class Notices:
         self._clock = clock
         self._parts = PartVersions()
         self._number = 0
+        self._table = 0
         self._complete_at = -math.inf
 
     def version(self, parts: Iterable[Part]) -> int:
@@ -80,9 +82,14 @@ class Notices:
         """Must be called before the number in the database is read, on any connection."""
         return Check(self._clock(), self._number)
 
-    def end(self, check: Check, number: int) -> bool:
-        """Takes the number that was read. Returns whether all notifications before that read have
-        arrived. One that is missing for a second counts as lost, and all versions change."""
+    def end(self, check: Check, number: int, table: int) -> bool:
+        """Takes the row that was read. Returns whether all notifications before that read have
+        arrived. One that is missing for a second counts as lost, and all versions change. So they
+        do if the number is in another table: a database was restored in the place of the other, and
+        an equal number proves nothing."""
+        if table != self._table:
+            self._table = table
+            self.lose()
         if not check.number <= number <= self._number:
             if self.complete:
                 return False

@@ -27,7 +27,6 @@ from portico.storage.database import (
     ReplicaState,
     Row,
     Transaction,
-    integer,
 )
 from portico.storage.notices import CHECK_SECONDS, NUMBER, RETRY_SECONDS, Notices
 from portico.storage.parts import ListPart, Part, Version
@@ -326,7 +325,8 @@ class PostgresDatabase:
             pause = CHECK_SECONDS
             with suppress(Unavailable, asyncpg.PostgresError):  # such as before any migration
                 check = self._notices.begin()
-                if not self._notices.end(check, await integer(self._checks, NUMBER)):
+                row = await self._checks.one(NUMBER) or (0, 0)
+                if not self._notices.end(check, *row):
                     pause = RETRY_SECONDS
             await asyncio.sleep(pause)
 
