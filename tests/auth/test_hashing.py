@@ -168,6 +168,24 @@ async def test_what_is_overdue_is_answered_by_whoever_still_can(
     await passwords.close()
 
 
+async def test_no_password_waits_for_ever_where_no_process_goes_on() -> None:
+    passwords = Passwords(
+        memory_kib=TINY_KIB, iterations=1, patience=0.05, limit=1.0, beside_requests=True
+    )
+    await asyncio.gather(*(passwords.hash("word") for _ in range(QUEUE)))
+    for pid in running("idle"):
+        os.kill(pid, signal.SIGSTOP)
+    await passwords.hash("word")
+    for pid in running("lowest"):
+        os.kill(pid, signal.SIGSTOP)
+    async with asyncio.timeout(30):
+        with pytest.raises(Unavailable, match="Passwords cannot be checked now"):
+            await passwords.hash("word")
+        assert (await passwords.hash("word")).startswith("$argon2id$")
+    await passwords.close()
+    assert not hashing_for(os.getpid())
+
+
 async def test_nothing_is_overdue_while_anything_is_done() -> None:
     passwords = Passwords(memory_kib=TINY_KIB, iterations=1, patience=0.0, beside_requests=True)
     asked = asyncio.ensure_future(passwords.hash("word"))

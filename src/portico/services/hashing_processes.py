@@ -65,8 +65,10 @@ class HashingProcesses:
     """Up to `count` processes with one priority (a key of `hashing.PRIORITIES`). Each is started by
     `start`, or when there is a job for it, and again after it ended."""
 
-    def __init__(self, count: int, priority: str) -> None:
+    def __init__(self, count: int, priority: str, limit: float | None = None) -> None:
+        """A process that has not answered its job after `limit` seconds is killed, if given."""
         self._count = count
+        self.limit = limit
         self._command = (*COMMAND, priority)
         self._waiting: deque[Job] = deque()
         self._processes: list[_Process] = []
@@ -177,6 +179,7 @@ class _Process(asyncio.SubprocessProtocol):
         self._owner = owner
         self._takes_jobs = True
         self._output = b""
+        self._expiry: asyncio.TimerHandle | None = None
         self.job: Job | None = None
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done when the process is no more."""
@@ -184,16 +187,30 @@ class _Process(asyncio.SubprocessProtocol):
     def take(self, job: Job) -> None:
         """Sends a job to the process, which must have none."""
         self.job = job
+        if self._owner.limit is not None:
+            loop = asyncio.get_running_loop()
+            self._expiry = loop.call_later(self._owner.limit, self._expire)
         self._input.write(json.dumps([job.number, *job.request]).encode() + b"\n")
 
     def end(self) -> None:
         """Kills the process, and fails its job."""
         if self._takes_jobs:
             self._takes_jobs = False
+            self._cancel_expiry()
             self._transport.close()
             if self.job is not None:
                 self.job.fail()
             self._owner.ended(self)
+
+    def _expire(self) -> None:
+        log.warning("a process that hashes passwords did not answer in time and is killed")
+        if self.job is not None:
+            self.job.chances = 1  # any other process has had it for longer
+        self.end()
+
+    def _cancel_expiry(self) -> None:
+        if self._expiry is not None:
+            self._expiry.cancel()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.SubprocessTransport, transport)
@@ -206,6 +223,7 @@ class _Process(asyncio.SubprocessProtocol):
             return
         if self.job is not None and self.job.finish(self._output):
             self.job, self._output = None, b""
+            self._cancel_expiry()
             self._owner.answered()
         else:
             log.warning("a process that hashes passwords wrote something else than an answer")

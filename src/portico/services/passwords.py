@@ -22,6 +22,9 @@ QUEUE = 64
 PATIENCE = 0.4
 """Seconds without any hash finished after which the waiting ones are overdue."""
 
+LIMIT = 30.0
+"""Seconds in which an overdue one must be finished. The process may be frozen; others then wait."""
+
 
 class Passwords:
     """Hashes and verifies passwords (RFC 9106; OWASP's parameters: 19 MiB, two passes)."""
@@ -32,6 +35,7 @@ class Passwords:
         memory_kib: int = MEMORY_KIB,
         iterations: int = ITERATIONS,
         patience: float = PATIENCE,
+        limit: float = LIMIT,
         beside_requests: bool = False,
     ) -> None:
         """With `beside_requests`, processes hash, and yield to everything else; a command does
@@ -41,7 +45,7 @@ class Passwords:
         self._patience = patience
         self._beside_requests = beside_requests
         self._idle = HashingProcesses(PROCESSES, "idle")
-        self._overdue = HashingProcesses(1, "lowest")
+        self._overdue = HashingProcesses(1, "lowest", limit)
         self._closed = False
         self.dummy_hash = (
             f"$argon2id$v=19$m={memory_kib},t={iterations},p={LANES}"
