@@ -320,6 +320,53 @@ def test_a_host_that_the_authority_may_not_sign_brings_a_new_one_and_is_told(
     assert shake_hands(files, "notexample.com") == "TLSv1.3"
 
 
+def test_a_host_that_was_mistyped_costs_no_client_its_trust(tmp_path: Path) -> None:
+    files = ensure(tmp_path, ("example.com",), today())
+    authority = files.ca_certificate.read_bytes()
+    for _ in range(2):
+        ensure(tmp_path, ("exmaple.com",), today())
+        assert files.ca_certificate.read_bytes() != authority
+        ensure(tmp_path, ("example.com",), today())
+        assert files.ca_certificate.read_bytes() == authority
+        assert shake_hands(files, "example.com") == "TLSv1.3"
+    assert mode(tmp_path / "ca.key.former") == 0o600
+
+
+def test_a_clock_that_was_ahead_for_a_moment_costs_no_client_its_trust(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = today()
+    files = ensure(tmp_path, (), now)
+    authority = files.ca_certificate.read_bytes()
+    ensure(tmp_path, (), now + 3660 * DAY)
+    assert files.ca_certificate.read_bytes() != authority
+    caplog.clear()
+    ensure(tmp_path, (), now)
+    assert files.ca_certificate.read_bytes() == authority
+    assert "is not valid yet and is replaced" in caplog.text
+    assert shake_hands(files, "localhost") == "TLSv1.3"
+
+
+def test_an_authority_that_was_removed_takes_the_one_before_it_along(tmp_path: Path) -> None:
+    """Whoever removes one since its key has leaked means all keys of the directory."""
+    files = ensure(tmp_path, ("example.com",), today())
+    authority = files.ca_certificate.read_bytes()
+    ensure(tmp_path, ("exmaple.com",), today())
+    files.ca_certificate.unlink()
+    ensure(tmp_path, ("exmaple.com",), today())
+    assert not list(tmp_path.glob("*.former"))
+    ensure(tmp_path, ("example.com",), today())
+    assert files.ca_certificate.read_bytes() != authority
+
+
+def test_an_authority_without_its_key_that_has_expired_is_replaced(tmp_path: Path) -> None:
+    files = ensure(tmp_path, (), NOW)
+    (tmp_path / "ca.key").unlink()
+    later = NOW + 3650 * DAY
+    ensure(tmp_path, (), later)
+    assert inspect(files.ca_certificate).expires_at == later + 3650 * DAY
+
+
 def test_a_certificate_of_a_removed_authority_is_renewed(tmp_path: Path) -> None:
     files = ensure(tmp_path, (), today())
     files.ca_certificate.unlink()

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 
 import msgspec
@@ -25,7 +24,18 @@ from cryptography.hazmat.primitives.asymmetric.types import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from portico.certificate_parts import common_name, general_name, key_pem, pem, usage
+from portico.certificate_parts import (
+    common_name,
+    constraints,
+    general_name,
+    host_names,
+    key_pem,
+    new_builder,
+    normal_form,
+    pem,
+    usage,
+    within,
+)
 
 AUTHORITY_DAYS = 3650
 SERVER_DAYS = 397  # browsers accept at most 398
@@ -76,7 +86,8 @@ def ensure(directory: Path, hosts: Collection[str], now_ms: int) -> Certificates
     The authority may sign for these names and their subdomains only, so that a stolen key cannot
     be used to impersonate other hosts. It is replaced once it has expired, or when `hosts` has a
     name that it may not sign. Clients must then trust the new one, which the log says; in the 90
-    days before it expires, each process logs that once a day.
+    days before it expires, each process logs that once a day. The one before is kept, and used
+    again if the reason was a mistyped host or a wrong clock.
 
     Several processes may do this at once. Raises `CertificateError` if only the operator can help,
     and `OSError` if files cannot be written.
@@ -87,24 +98,66 @@ def ensure(directory: Path, hosts: Collection[str], now_ms: int) -> Certificates
         certificate=directory / "server.pem",
         key=directory / "server.key",
     )
-    names = {_normal_form(host) for host in (*hosts, *_ALWAYS_NAMED)}
+    names = {normal_form(host) for host in (*hosts, *_ALWAYS_NAMED)}
     now = datetime.fromtimestamp(now_ms // 1000, UTC)
     with _locked(directory):
-        _finish_renaming(files.ca_certificate, directory / "ca.key")
-        foreign = _forbidden(files.ca_certificate, names)
-        if foreign:
-            # Raises if the key was moved away: this authority is then kept.
-            _signing_key(files.ca_certificate, directory / "ca.key")
-            log.warning(
-                "The local authority may not sign for %s and is replaced: clients must trust %s.",
-                ", ".join(foreign),
-                files.ca_certificate,
-            )
-        if foreign or not files.ca_certificate.exists() or _has_expired(files.ca_certificate, now):
-            _make_authority(files.ca_certificate, directory / "ca.key", names, now)
+        _ensure_authority(files.ca_certificate, directory / "ca.key", names, now)
         if not _is_current(files, names, now):
             _make_server(files, directory / "ca.key", names, now)
     return files
+
+
+def _ensure_authority(
+    certificate: Path, key_file: Path, names: Collection[str], now: datetime
+) -> None:
+    """Creates a missing authority, and replaces one that cannot be used."""
+    _finish_renaming(certificate, key_file)
+    former, former_key = _former(certificate), _former(key_file)
+    if not certificate.exists():  # perhaps removed since the keys have leaked
+        former.unlink(missing_ok=True)
+        former_key.unlink(missing_ok=True)
+        _make_authority(certificate, key_file, names, now)
+        return
+    can_return = _can_sign(former, former_key, names, now)
+    if foreign := _forbidden(certificate, names):
+        # Raises if the key was moved away: this authority is then kept.
+        _signing_key(certificate, key_file)
+        log.warning(
+            "The local authority may not sign for %s and is replaced: clients must trust %s.",
+            ", ".join(foreign),
+            certificate,
+        )
+    elif not _has_expired(certificate, now):
+        if not can_return or _certificate(certificate).not_valid_before_utc <= now:
+            return
+        log.warning(
+            "The local authority is not valid yet and is replaced: clients must trust %s.",
+            certificate,
+        )
+    present = certificate.read_bytes(), key_file.read_bytes() if key_file.exists() else b""
+    if can_return:
+        log.warning("The authority before it is used again.")
+        _write_pair(certificate, former.read_bytes(), key_file, former_key.read_bytes())
+        _write_pair(former, present[0], former_key, present[1])
+    else:
+        _write_pair(former, present[0], former_key, present[1])
+        _make_authority(certificate, key_file, names, now)
+
+
+def _former(path: Path) -> Path:
+    """The name of a file of the authority before the present one."""
+    return path.with_name(f"{path.name}.former")
+
+
+def _can_sign(authority: Path, key: Path, names: Collection[str], now: datetime) -> bool:
+    """Whether this is a whole authority that is valid now and may sign for these names."""
+    try:
+        check_pair(authority, key)
+    except CertificateError:
+        return False
+    found = _certificate(authority)
+    is_valid = found.not_valid_before_utc <= now < found.not_valid_after_utc
+    return is_valid and not _forbidden(authority, names)
 
 
 def inspect(certificate: Path) -> Inspection:
@@ -113,7 +166,7 @@ def inspect(certificate: Path) -> Inspection:
     common_names = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     return Inspection(
         common_name=str(common_names[0].value) if common_names else "",
-        names=frozenset(_names(found)),
+        names=frozenset(host_names(found)),
         starts_at=int(found.not_valid_before_utc.timestamp() * 1000),
         expires_at=int(found.not_valid_after_utc.timestamp() * 1000),
     )
@@ -166,16 +219,14 @@ def _locked(directory: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _write_pair(
-    certificate: Path, content: bytes, key_file: Path, key: ec.EllipticCurvePrivateKey
-) -> None:
+def _write_pair(certificate: Path, content: bytes, key_file: Path, key: bytes) -> None:
     """Writes both files before it renames either, so that a full disk leaves the old pair.
 
     A crash between the two renames leaves a key that does not match the certificate. An authority
     is repaired by `_finish_renaming`, a server certificate is renewed. The key comes first: from an
     authority without its key nothing could ever be renewed.
     """
-    for path, written, mode in ((key_file, key_pem(key), 0o600), (certificate, content, 0o644)):
+    for path, written, mode in ((key_file, key, 0o600), (certificate, content, 0o644)):
         unfinished = _unfinished(path)
         unfinished.unlink(missing_ok=True)
         descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -232,23 +283,6 @@ def _can_serve(key: CertificatePublicKeyTypes) -> bool:
     return isinstance(key, ed25519.Ed25519PublicKey)
 
 
-def _names(certificate: x509.Certificate) -> set[str]:
-    try:
-        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (x509.ExtensionNotFound, x509.DuplicateExtension, ValueError):  # none, or malformed
-        return set()
-    addresses = names.get_values_for_type(x509.IPAddress)
-    return {*names.get_values_for_type(x509.DNSName), *map(str, addresses)}
-
-
-def _normal_form(host: str) -> str:
-    """A host in the spelling that certificates use."""
-    try:
-        return str(ip_address(host))
-    except ValueError:
-        return host.lower()
-
-
 def _has_expired(authority: Path, now: datetime) -> bool:
     """Whether an authority has expired. Logs that it has, or soon will."""
     left = _certificate(authority).not_valid_after_utc - now
@@ -289,7 +323,7 @@ def _is_current(files: Certificates, names: Collection[str], now: datetime) -> b
         return False
     # A new certificate cannot outlast the authority.
     needed = min(now + timedelta(days=RENEWAL_DAYS), authority.not_valid_after_utc)
-    return certificate.not_valid_after_utc >= needed and _names(certificate).issuperset(names)
+    return certificate.not_valid_after_utc >= needed and host_names(certificate).issuperset(names)
 
 
 def _forbidden(authority: Path, names: Collection[str]) -> list[str]:
@@ -301,27 +335,7 @@ def _forbidden(authority: Path, names: Collection[str]) -> list[str]:
     except x509.ExtensionNotFound:
         return []
     permitted = found.value.permitted_subtrees or []
-    return sorted(name for name in names if not any(_within(name, one) for one in permitted))
-
-
-def _within(name: str, permitted: x509.GeneralName) -> bool:
-    try:
-        address = ip_address(name)
-    except ValueError:
-        return isinstance(permitted, x509.DNSName) and f".{name}".endswith(f".{permitted.value}")
-    network = permitted.value if isinstance(permitted, x509.IPAddress) else None
-    return isinstance(network, IPv4Network | IPv6Network) and address in network
-
-
-def _constraints(names: Collection[str]) -> x509.NameConstraints:
-    """Permits these names, their subdomains and all of 127.0.0.0/8 (RFC 5280 §4.2.1.10)."""
-    kinds: list[x509.GeneralName] = []
-    for name in sorted(names):
-        try:
-            kinds.append(x509.IPAddress(ip_network("127.0.0.0/8" if name == "127.0.0.1" else name)))
-        except ValueError:
-            kinds.append(x509.DNSName(name))
-    return x509.NameConstraints(permitted_subtrees=kinds, excluded_subtrees=None)
+    return sorted(name for name in names if not any(within(name, one) for one in permitted))
 
 
 def _make_authority(
@@ -332,15 +346,15 @@ def _make_authority(
     # Two authorities with one name confuse clients' stores, so the name has a number.
     name = common_name(f"Portico local authority {serial:x}"[:40])
     builder = (
-        _builder(name, key.public_key(), name, key.public_key())
+        new_builder(name, key.public_key(), name, key.public_key())
         .serial_number(serial)
         .not_valid_before(now - _BACKDATED)
         .not_valid_after(now + timedelta(days=AUTHORITY_DAYS))
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(usage(digital_signature=False, key_cert_sign=True), critical=True)
-        .add_extension(_constraints(names), critical=True)
+        .add_extension(constraints(names), critical=True)
     )
-    _write_pair(certificate, pem(builder.sign(key, hashes.SHA256())), key_file, key)
+    _write_pair(certificate, pem(builder.sign(key, hashes.SHA256())), key_file, key_pem(key))
 
 
 def _make_server(
@@ -350,7 +364,7 @@ def _make_server(
     signing_key = _signing_key(files.ca_certificate, authority_key)
     key = ec.generate_private_key(ec.SECP256R1())
     builder = (
-        _builder(
+        new_builder(
             common_name("Portico"), key.public_key(), authority.subject, signing_key.public_key()
         )
         .serial_number(x509.random_serial_number())
@@ -365,7 +379,7 @@ def _make_server(
         )
     )
     signed = builder.sign(signing_key, hashes.SHA256())
-    _write_pair(files.certificate, pem(signed) + pem(authority), files.key, key)
+    _write_pair(files.certificate, pem(signed) + pem(authority), files.key, key_pem(key))
 
 
 def _signing_key(authority: Path, key_file: Path) -> ec.EllipticCurvePrivateKey:
@@ -381,18 +395,3 @@ def _signing_key(authority: Path, key_file: Path) -> ec.EllipticCurvePrivateKey:
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise CertificateError(f"{key_file} is not an elliptic-curve key, as Portico makes them")
     return key
-
-
-def _builder(
-    subject: x509.Name,
-    public_key: ec.EllipticCurvePublicKey,
-    issuer: x509.Name,
-    issuer_key: ec.EllipticCurvePublicKey,
-) -> x509.CertificateBuilder:
-    """What all certificates have; strict verifiers require both key identifiers (RFC 5280)."""
-    authority_identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key)
-    return (
-        x509.CertificateBuilder(issuer, subject, public_key)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
-        .add_extension(authority_identifier, critical=False)
-    )
