@@ -77,6 +77,8 @@ class _Worker:
         # Sent by a pipe: settings hold passwords. Other users see arguments, and children of the
         # worker would inherit its environment.
         self._start = pickle.dumps((settings, number, migrates))
+        self._left: set[int] = set()
+        """The process groups of processes that have ended, and left children behind."""
         self.listens = asyncio.Event()
 
     async def tend(self) -> None:
@@ -113,6 +115,8 @@ class _Worker:
         except (OSError, RuntimeError) as error:
             return f"could not be started ({getattr(error, 'strerror', error)})"
         await self._watch(process)
+        self._left.add(process.pid)
+        self._left = {group for group in self._left if _has_children(group)}
         return f"ended with {process.returncode}"
 
     async def _watch(self, process: Process) -> None:
@@ -141,6 +145,17 @@ class _Worker:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._signals.leave.wait(), seconds)
         return self._signals.leave.is_set()
+
+
+def _has_children(group: int) -> bool:
+    """Whether children of this process in that group are still running. Forgets those that have
+    ended: the first process of a container inherits what a dead worker leaves behind."""
+    try:
+        while os.waitpid(-group, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return False
+    return True
 
 
 async def _first(ended: asyncio.Future[int], event: Awaitable[Any], seconds: float | None) -> None:
