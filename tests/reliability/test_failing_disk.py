@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from portico.domain.errors import Unavailable
 from portico.storage.database import UniqueViolation
+from portico.storage.migrate import Migration, migrate
 from portico.storage.sqlite import SqliteDatabase
 
 BLOB_BYTES = 60_000
@@ -189,3 +190,27 @@ async def test_a_file_that_finds_no_room_is_told_from_a_broken_disk(
         await SqliteDatabase(path, create=True).open()
 
     assert refused.value.message.startswith(f"{path} cannot be opened: {told}")
+
+
+async def test_migrations_that_find_no_room_do_not_say_that_nothing_was_changed(
+    disk: FailingDisk, tmp_path: Path
+) -> None:
+    carried = [Migration(n, f"step_{n}", f"CREATE TABLE t{n} (a BIGINT)") for n in (1, 2, 3)]
+
+    def full_at_the_third() -> int:
+        if next(recorded) == 3:
+            disk.fail(0, 1000, apsw.FullError)
+        return 0
+
+    recorded = itertools.count(1)
+    database = SqliteDatabase(tmp_path / "test.db", create=True)
+    await database.open()
+    await migrate(database, full_at_the_third, carried[:1])
+    with pytest.raises(Unavailable) as refused:
+        await migrate(database, full_at_the_third, carried)
+    assert refused.value.message == (
+        "The server's disk is full; migrations that were applied stay, and the next run continues."
+    )
+    disk.heal()
+    assert await migrate(database, full_at_the_third, carried) == carried[2:]
+    await database.close()

@@ -143,7 +143,15 @@ async def migrate(
     lock for ten minutes.
     """
     await db.prepare()
-    return await advance(db, clock, carried, wait)
+    try:
+        return await advance(db, clock, carried, wait)
+    except Unavailable as error:
+        reason = error.message.removesuffix("; nothing was changed.")
+        if reason == error.message:
+            raise
+        # That half of the message is true only of the transaction that failed.
+        stays = "migrations that were applied stay, and the next run continues."
+        raise Unavailable(f"{reason}; {stays}", error.retry_after, error.why) from error
 
 
 async def advance(
