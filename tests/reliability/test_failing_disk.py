@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -190,6 +191,22 @@ async def test_a_file_that_finds_no_room_is_told_from_a_broken_disk(
         await SqliteDatabase(path, create=True).open()
 
     assert refused.value.message.startswith(f"{path} cannot be opened: {told}")
+
+
+async def test_a_file_on_a_disk_that_became_read_only_says_what_to_do(
+    disk: FailingDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "test.db"
+    apsw.Connection(str(path)).execute("CREATE TABLE numbers (number INTEGER)")
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=os.ST_RDONLY))
+    disk.fail(0, 1000, apsw.CantOpenError)
+
+    with pytest.raises(Unavailable) as refused:
+        await SqliteDatabase(path).open()
+
+    assert refused.value.message.startswith(
+        f"{path} cannot be opened: its file system is read-only: make it writable"
+    )
 
 
 async def test_migrations_that_find_no_room_do_not_say_that_nothing_was_changed(

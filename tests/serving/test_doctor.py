@@ -27,7 +27,7 @@ from cryptography.x509.oid import NameOID
 from collecting import collecting
 from operating import Installation, contents, copy_of, damage, free_port, in_database, until
 from portico.certificates import ensure
-from portico.cli.checks import data_directory
+from portico.cli.checks import data_directory, databases
 from portico.secret_file import read_secrets
 from portico.services.vault import Vault
 from portico.settings import load
@@ -98,6 +98,19 @@ def test_an_address_that_cannot_set_the_shared_cookie_is_noticed(
     )
     for other in (whole, installation):
         assert "cookie domain" not in notices(other)
+
+
+async def test_a_database_on_a_read_only_file_system_asks_for_no_chmod(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = load({"data": str(installation.data)}, {}, installation.data)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=os.ST_RDONLY))
+    found = [finding async for finding in databases(settings)]
+    assert [one.message.rpartition(": ")[2] for one in found] == [
+        "its file system is read-only"
+    ] * 2
+    assert all(one.advice.startswith("make it writable") for one in found)
 
 
 def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:

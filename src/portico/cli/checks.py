@@ -26,7 +26,7 @@ from portico.state.valkey import ValkeyLimiter
 from portico.storage.audit import Audit
 from portico.storage.database import Database
 from portico.storage.migrate import MigrationError, pending, shipped
-from portico.storage.sqlite_connection import files_of, is_empty
+from portico.storage.sqlite_connection import READ_ONLY, files_of, is_empty, is_read_only
 from portico.storage.sqlite_files import FileError, faults
 
 CLOCK_MILLISECONDS = 2000
@@ -205,6 +205,9 @@ async def _one_of_both(settings: Settings, environment: str, check: str) -> Asyn
     # Opening a read-only database would leave read-only files beside it.
     if file is not None and (closed := _closed(file)):
         advice = f"chmod 600 {closed}, as the account that serves, and start the server again"
+        if is_read_only(file):
+            reason, _, advice = READ_ONLY.partition(": ")
+            closed = f"{closed}: {reason}"
         yield problem(check, f"this account cannot read and write {closed}", advice)
         return
     db = database(settings, environment)

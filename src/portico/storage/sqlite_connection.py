@@ -225,6 +225,18 @@ def _require_no_log_aside(path: Path) -> None:
             )
 
 
+def is_read_only(path: Path) -> bool:
+    """Whether a file's file system is read-only. Even to read, SQLite then lacks what it keeps
+    beside the file."""
+    return bool(os.statvfs(path.parent).f_flag & os.ST_RDONLY)
+
+
+READ_ONLY = (
+    "its file system is read-only: make it writable (the kernel's log says why it is not), or copy"
+    " the data directory to another one"
+)
+
+
 def _unopened(path: Path, error: apsw.Error) -> Unavailable:
     """Why a file cannot be opened. If the disk is too full for the connections' shared memory,
     SQLite reports an I/O error, as for a broken disk."""
@@ -236,6 +248,8 @@ def _unopened(path: Path, error: apsw.Error) -> Unavailable:
         found = f"{path} is empty" if path.exists() else f"There is no {path}"
         return Unavailable(f"{found}: {_PUT_BACK}")
     reason = str(error)
+    if isinstance(error, apsw.CantOpenError) and is_read_only(path):
+        reason = READ_ONLY
     if isinstance(error, apsw.FullError) or (
         isinstance(error, apsw.IOError) and shutil.disk_usage(path.parent).free < SHARED_BYTES
     ):
