@@ -7,7 +7,9 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -83,7 +85,12 @@ async def test_any_text_may_be_a_password(passwords: Passwords, password: str) -
 
 
 async def test_more_than_the_queue_holds_are_refused(passwords: Passwords) -> None:
-    asked = (passwords.hash("word") for _ in range(QUEUE + 5))
+    loop, held = asyncio.get_running_loop(), threading.Event()
+    loop.set_default_executor(ThreadPoolExecutor(1))  # so that no thread is done before all ask
+    loop.run_in_executor(None, held.wait)
+    asked = [asyncio.ensure_future(passwords.hash("word")) for _ in range(QUEUE + 5)]
+    await asyncio.sleep(0)  # until they ask
+    held.set()
     outcomes = await asyncio.gather(*asked, return_exceptions=True)
     assert sum(isinstance(one, Unavailable) for one in outcomes) == 5
     assert sum(isinstance(one, str) for one in outcomes) == QUEUE
