@@ -142,6 +142,30 @@ def test_what_a_proxy_answers_itself_has_the_form_of_the_apis_errors(name: str) 
         assert error["code"] in {kind.code for kind in STATUS}
 
 
+def test_what_nginx_cannot_read_or_pass_on_is_told_in_that_form_too() -> None:
+    conf = (DEPLOY / "nginx.conf").read_text("utf-8")
+    pages = re.findall(r"^    error_page ([\d ]+?)(?: =(\d+))? (\S+);", conf, re.MULTILINE)
+    answers = dict(re.findall(r"location (?:= )?(\S+) \{[^}]*return (\d+) '\{\"error\"", conf))
+    answered = {
+        int(status): (int(replaced or status), int(answers[place]))
+        for statuses, replaced, place in pages
+        for status in statuses.split()
+    }
+    # 494 are headers that are too long, 497 is plain HTTP on the port of HTTPS.
+    assert {400, 405, 413, 414, 494, 497, 500, 501, 502, 504, 505} <= answered.keys()
+    for sent, written in answered.values():
+        assert sent == written
+        assert sent in STATUS.values()
+
+
+def test_haproxy_tells_what_becomes_of_a_request_that_it_has_read_in_that_form() -> None:
+    conf = (DEPLOY / "haproxy.cfg").read_text("utf-8")
+    said = re.findall(
+        r"^    http-error status (\d+) content-type application/json", conf, re.MULTILINE
+    )
+    assert sorted(map(int, said)) == [408, 500, 502, 503, 504]
+
+
 @PROXIES
 def test_a_proxy_that_lost_an_answer_says_that_the_outcome_is_unknown(name: str) -> None:
     away = [error["message"] for error in told(name) if error["code"] == Unavailable.code]
