@@ -9,7 +9,8 @@ from driving import NOON
 from portico.domain.products import Product
 from portico.storage.database import Database
 from portico.storage.listing import Page
-from portico.storage.products import DELETE_BATCH, ProductFilter, Products
+from portico.storage.many_rows import DELETE_BATCH
+from portico.storage.products import ProductFilter, Products
 
 STATUSES = ("active", "active", "draft")
 

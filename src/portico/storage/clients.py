@@ -3,6 +3,7 @@
 from portico.domain.oauth import Client
 from portico.storage.database import Database, Rank, Transaction
 from portico.storage.listing import Page, counted_page
+from portico.storage.many_rows import delete_grants
 from portico.storage.table import SCOPES, Table, json_form
 
 CLIENTS = Table(
@@ -64,4 +65,5 @@ class Clients:
     async def delete(self, tx: Transaction, row_id: int) -> None:
         """Deletes a client with all grants to it."""
         tx.touch_all()  # its grants are not listed here
+        await delete_grants(tx, self._db.engine, "client_row_id", row_id)
         await tx.run(CLIENTS.delete, {"id": row_id})

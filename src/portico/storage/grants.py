@@ -7,6 +7,7 @@ from portico.domain.times import AHEAD
 from portico.domain.users import Owner
 from portico.storage.database import Database, Rank, Row, Transaction
 from portico.storage.listing import Page, counted_page
+from portico.storage.many_rows import in_batches
 from portico.storage.table import SCOPES, WORDS, Table, cuts, move_forward
 from portico.storage.users import OWNERS
 
@@ -112,7 +113,10 @@ SELECT {GRANTS.columns} FROM grants
 WHERE client_row_id IS NULL AND revoked_at IS NULL AND expires_at > :now ORDER BY id DESC"""
 _REVOKE = "UPDATE grants SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL RETURNING id"
 _REVOKE_OF_USER = """
-UPDATE grants SET revoked_at = :now WHERE user_id = :user_id AND revoked_at IS NULL RETURNING id"""
+UPDATE grants SET revoked_at = :now WHERE id IN (
+    SELECT id FROM grants WHERE user_id = :user_id AND revoked_at IS NULL AND id > :after
+    ORDER BY id LIMIT :limit)
+RETURNING id"""
 _EXTEND = "UPDATE grants SET expires_at = :expires_at, last_used_at = :now WHERE id = :id"
 _USED = move_forward("grants", "last_used_at", "(last_used_at < :at OR last_used_at > :latest)")
 # Single use: of concurrent refreshes with one token exactly one finds `used_at` empty.
@@ -254,9 +258,11 @@ class Grants:
         """Revokes all of a user's grants and deletes their codes; returns how many grants it
         revoked."""
         await tx.run(_FORGET_CODES_OF_USER, {"user_id": user_id})
-        revoked = await tx.all(_REVOKE_OF_USER, {"user_id": user_id, "now": now})
-        tx.touch(*(GRANTS.part(row[0]) for row in revoked))
-        return len(revoked)
+        values, revoked = {"user_id": user_id, "now": now}, 0
+        async for ids in in_batches(tx, self._db.engine, _REVOKE_OF_USER, values):
+            tx.touch(*map(GRANTS.part, ids))
+            revoked += len(ids)
+        return revoked
 
     async def record_use(self, tx: Transaction, used: dict[int, int], now: int) -> None:
         """Moves the last-used times of grants forward: grant id to milliseconds. A stored time that

@@ -31,6 +31,7 @@ from portico.storage.database import (
     keep_unwritten,
 )
 from portico.storage.listing import Beginning, Keyset, Listing, Order, Page
+from portico.storage.many_rows import DELETE_BATCH
 from portico.storage.parts import ListPart, Part
 from portico.storage.product_search import ProductSearch
 from portico.storage.table import Table
@@ -45,9 +46,6 @@ EXPORT_BATCH = 1_000
 EXPORT_BYTES = 256 * 1024
 """How many ids an export looks up at a time, and about how many bytes of products it reads at a
 time."""
-
-DELETE_BATCH = 20_000
-"""The most rows that one statement deletes, so that none runs into the timeout."""
 
 _NEWEST_FIRST = Order("id", descending=True)
 

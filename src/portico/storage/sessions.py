@@ -5,6 +5,7 @@ from portico.domain.sessions import IDLE_SECONDS, Session
 from portico.domain.times import SECOND
 from portico.domain.users import Owner
 from portico.storage.database import Database, Rank, Transaction, integer
+from portico.storage.many_rows import in_batches
 from portico.storage.table import WORDS, Table, cuts, move_forward
 from portico.storage.users import OWNERS
 
@@ -32,7 +33,11 @@ _SEEN = move_forward("sessions", "last_seen_at", "last_seen_at < :at")
 _PROVE = """
 UPDATE sessions SET amr = :amr, proved_at = :now WHERE id = :id AND user_id = :user_id"""
 _DELETE = "DELETE FROM sessions WHERE id = :id RETURNING id"
-_DELETE_OF_USER = "DELETE FROM sessions WHERE user_id = :user_id AND id <> :except RETURNING id"
+_DELETE_OF_USER = """
+DELETE FROM sessions WHERE id IN (
+    SELECT id FROM sessions WHERE user_id = :user_id AND id <> :except AND id > :after
+    ORDER BY id LIMIT :limit)
+RETURNING id"""
 _KNOWN = "SELECT 1 FROM known_addresses WHERE user_id = :user_id AND address = :address"
 _KNOWN_DEVICE = "SELECT 1 FROM known_devices WHERE user_id = :user_id AND token_hash = :hash"
 _KNOW_DEVICE = """
@@ -124,9 +129,11 @@ class Sessions:
 
     async def delete_of_user(self, tx: Transaction, user_id: int, *, but: int = 0) -> int:
         """Ends a user's sessions except one; returns how many it ended."""
-        ended = await tx.all(_DELETE_OF_USER, {"user_id": user_id, "except": but})
-        tx.touch(*(SESSIONS.part(row[0]) for row in ended))
-        return len(ended)
+        values, ended = {"user_id": user_id, "except": but}, 0
+        async for ids in in_batches(tx, self._db.engine, _DELETE_OF_USER, values):
+            tx.touch(*map(SESSIONS.part, ids))
+            ended += len(ids)
+        return ended
 
     async def knows_address(
         self, user_id: int, address: str, tx: Transaction | None = None

@@ -18,6 +18,7 @@ from portico.storage.database import (
     keep_unwritten,
 )
 from portico.storage.listing import Keyset, Listing, Order, Page, counted_page
+from portico.storage.many_rows import delete_grants, delete_in_batches, in_batches
 from portico.storage.sqlite_connection import CASE_KEY
 from portico.storage.table import BOOLEAN, Table
 
@@ -61,18 +62,22 @@ _STATES = {
     False: "suspended_at IS NULL",
 }
 _WILD = str.maketrans({"!": "!!", "%": "!%", "_": "!_"})
-# Tables in which one user may have very many rows: each statement returns ids and where the next
-# batch begins. Tokens come before their grants.
-_MANY = {
-    "tokens": """
-SELECT t.id, g.id FROM grants AS g JOIN tokens AS t ON t.grant_id = g.id
-WHERE g.user_id = :user_id AND g.id >= :from ORDER BY g.id LIMIT 1000""",
-} | {
-    table: f"""
-SELECT id, id FROM {table} WHERE user_id = :user_id AND id >= :from ORDER BY id LIMIT 1000"""
-    for table in ("grants", "sessions", "api_keys")
+# Tables, besides the grants, in which one user may have very many rows, with their primary keys. On
+# PostgreSQL, keys and sessions go with their user: each one deleted by itself would be told to
+# every process.
+_UNTOLD = {
+    "idempotency_keys": "user_id, route, key_hash",
+    "known_addresses": "user_id, address",
+    "known_devices": "user_id, token_hash",
 }
-_DELETE_ALL_BUT_MIRRORS = "DELETE FROM users WHERE account_id IS NULL"
+_MANY: dict[Engine, dict[str, str]] = {
+    "sqlite": {"sessions": "id", "api_keys": "id", **_UNTOLD},
+    "postgres": _UNTOLD,
+}
+_DELETE_SOME_BUT_MIRRORS = """
+DELETE FROM users WHERE id IN (
+    SELECT id FROM users WHERE account_id IS NULL AND id > :after ORDER BY id LIMIT :limit)
+RETURNING id"""
 
 
 def pattern(text: str) -> str:
@@ -193,13 +198,10 @@ class Users:
     async def delete(self, tx: Transaction, user_id: int) -> None:
         """Deletes a user with everything they own."""
         tx.touch(USERS.part(user_id))
-        if self._db.engine == "sqlite":  # where a statement runs on the event loop
-            for table, ids in _MANY.items():
-                begin = 0
-                while rows := await tx.all(ids, {"user_id": user_id, "from": begin}):
-                    some = [{"id": row[0]} for row in rows]
-                    await tx.run_many(f"DELETE FROM {table} WHERE id = :id", some)
-                    begin = rows[-1][1]
+        engine, owner = self._db.engine, {"user_id": user_id}
+        await delete_grants(tx, engine, "user_id", user_id)
+        for table, key in _MANY[engine].items():
+            await delete_in_batches(tx, engine, table, key, "user_id = :user_id", owner)
         await tx.run(USERS.delete, {"id": user_id})
 
     async def lock_all(self, tx: Transaction) -> None:
@@ -210,7 +212,8 @@ class Users:
     async def delete_all_but_mirrors(self, tx: Transaction) -> None:
         """Deletes every user that is not the mirror of a live account."""
         tx.touch_all()
-        await tx.run(_DELETE_ALL_BUT_MIRRORS)
+        async for _ in in_batches(tx, self._db.engine, _DELETE_SOME_BUT_MIRRORS, NOTHING):
+            pass
 
     async def admins(self) -> list[User]:
         """Every admin who is not suspended."""
