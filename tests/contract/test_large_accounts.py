@@ -124,7 +124,7 @@ async def test_a_sandbox_of_many_users_is_emptied_a_few_at_a_time(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sandbox = api.sandbox
-    monkeypatch.setattr("portico.storage.many_rows.AT_ONCE", {"sqlite": 3, "postgres": 3})
+    monkeypatch.setattr("portico.storage.users.USERS_AT_ONCE", 3)
     account = await api.account()
     mirror = await api.account(env=sandbox, account_id=account.id)
     for _ in range(10):

@@ -17,11 +17,12 @@ AT_ONCE: dict[Engine, int] = {"sqlite": BATCH, "postgres": DELETE_BATCH}
 
 
 async def in_batches(
-    tx: Transaction, engine: Engine, sql: str, params: Params
+    tx: Transaction, engine: Engine, sql: str, params: Params, *, most: int = DELETE_BATCH
 ) -> AsyncIterator[list[int]]:
     """Runs a statement that writes up to `:limit` rows above the id `:after`, the lowest ids first,
-    and returns their ids, until none is left. Yields the ids of each batch."""
-    limit, after = AT_ONCE[engine], 0
+    and returns their ids, until none is left. Yields the ids of each batch. `most` is the most rows
+    of a batch, for rows with which many others go."""
+    limit, after = min(AT_ONCE[engine], most), 0
     while True:
         rows = await tx.all(sql, {**params, "after": after, "limit": limit})
         ids = [row[0] for row in rows]

@@ -74,6 +74,9 @@ _MANY: dict[Engine, dict[str, str]] = {
     "sqlite": {"sessions": "id", "api_keys": "id", **_UNTOLD},
     "postgres": _UNTOLD,
 }
+USERS_AT_ONCE = 2_000
+"""The most users that one statement deletes: PostgreSQL looks into 16 other tables for each."""
+
 _DELETE_SOME_BUT_MIRRORS = """
 DELETE FROM users WHERE id IN (
     SELECT id FROM users WHERE account_id IS NULL AND id > :after ORDER BY id LIMIT :limit)
@@ -212,7 +215,8 @@ class Users:
     async def delete_all_but_mirrors(self, tx: Transaction) -> None:
         """Deletes every user that is not the mirror of a live account."""
         tx.touch_all()
-        async for _ in in_batches(tx, self._db.engine, _DELETE_SOME_BUT_MIRRORS, NOTHING):
+        some = _DELETE_SOME_BUT_MIRRORS
+        async for _ in in_batches(tx, self._db.engine, some, NOTHING, most=USERS_AT_ONCE):
             pass
 
     async def admins(self) -> list[User]:
