@@ -2,6 +2,7 @@
 
 import json
 import re
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from html import unescape
 from pathlib import Path
@@ -516,6 +517,37 @@ async def test_an_answer_that_is_not_as_it_should_be_proves_nobody(
         answer = await Traveller(api, provider).arrive(iss=iss)
         assert "was not valid" in said(answer)
     assert session_in(await Traveller(api, provider).arrive())
+
+
+@ON_ONE
+@pytest.mark.parametrize(
+    ("error", "logged"),
+    [
+        ("invalid_scope", ["corp signed nobody in: it reported 'invalid_scope'"]),
+        ("access_denied", []),  # the person's own choice
+    ],
+)
+async def test_the_log_tells_why_a_provider_sent_somebody_back_with_an_error(
+    api: Api,
+    provider: OpenIdProvider,
+    caplog: pytest.LogCaptureFixture,
+    error: str,
+    logged: list[str],
+) -> None:
+    async with api.unchanged(but="provider_visits"):
+        said(await Traveller(api, provider).arrive(code="", error=error))
+    assert [text for text in caplog.messages if text.startswith("corp ")] == logged
+
+
+@ON_ONE
+async def test_the_log_tells_that_an_id_token_is_encrypted(
+    api: Api, provider: OpenIdProvider, caplog: pytest.LogCaptureFixture
+) -> None:
+    header = b64encode(b'{"alg":"RSA-OAEP","enc":"A128GCM"}').decode().rstrip("=")
+    provider.bodies["/token"] = json.dumps({"id_token": f"{header}.a.b.c.d"}).encode()
+    async with api.unchanged(but="provider_visits"):
+        assert "was not valid" in said(await Traveller(api, provider).arrive())
+    assert "corp signed nobody in: its ID token is encrypted" in caplog.text
 
 
 @ON_ONE

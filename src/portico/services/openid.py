@@ -51,6 +51,9 @@ MOST_KEYS = 10
 _KEY_TYPES = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}
 """Key types by the first two letters of the algorithm (RFC 7518 §3.1, RFC 9864 §2.2)."""
 
+_DOTS_OF_JWE = 4
+"""Dots of an encrypted token, which has five parts (RFC 7516 §3.1)."""
+
 _PUBLIC = ("kty", "use", "key_ops", "alg", "kid", "n", "e", "crv", "x", "y")
 _MODULUS_LENGTH = (342, 684)  # of base64url; some providers add a leading zero byte
 _MAX_EXPONENT_LENGTH = 6
@@ -230,6 +233,8 @@ class RelyingParty:
         return _read(await self._fetcher.post(metadata.token_endpoint, headers, form), _Tokens)
 
     async def _claims(self, metadata: _Metadata, token: str) -> _Claims:
+        if token.count(".") == _DOTS_OF_JWE:
+            raise _InvalidAnswer("its ID token is encrypted; have the provider only sign it")
         published = _read(await self._fetcher.get(metadata.jwks_uri, {}), _Keys)
         try:
             header = jws.extract_compact(token.encode()).headers()

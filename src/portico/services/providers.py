@@ -5,6 +5,7 @@ the issuer and the subject, which the issuer never changes. Only a user who is s
 in right afterwards with another method, can create one; a matching e-mail alone is not enough.
 """
 
+import logging
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -43,6 +44,10 @@ _LOST = (
 _AGAIN = "again_"
 """The prefix of the secret of a visit for which the provider must authenticate the person anew. The
 secret is stored as a digest, so a browser cannot add the prefix to another visit."""
+
+_DENIED = "access_denied"
+
+log = logging.getLogger(__name__)
 
 
 class BegunVisit(NamedTuple):
@@ -100,6 +105,8 @@ async def end_visit(
     if visit is None or visit.provider != provider.name or visit.subject is not None:
         raise NotAccepted(_LOST)
     if answer.error:
+        if answer.error != _DENIED:  # which is the person's own choice
+            log.warning("%s signed nobody in: it reported %.100r", provider.name, answer.error)
         raise NotAccepted(_denied(provider, answer.error))
     again = secret.startswith(_AGAIN)
     since = visit.begun_at if again else None
@@ -289,7 +296,7 @@ def _name(person: Person) -> str:
 
 
 def _denied(provider: Provider, error: str) -> str:
-    if error == "access_denied":
+    if error == _DENIED:
         return f"{provider.label} was not allowed to sign you in here. Nothing was changed."
     told = error if error.replace("_", "").isalnum() and len(error) < 50 else "an error"
     return (
