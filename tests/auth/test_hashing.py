@@ -391,7 +391,7 @@ def test_they_end_with_a_server_that_was_killed() -> None:
 
 
 async def test_no_password_is_wrong_because_the_system_gives_no_memory() -> None:
-    passwords = Passwords(beside_requests=True)
+    passwords = Passwords(patience=60.0, beside_requests=True)
     assert await passwords.verify(KNOWN[0][0], STORED + KNOWN[0][1])
     (pid,) = hashing_for(os.getpid())
     size = next(line for line in facts(pid, "status").splitlines() if line.startswith("VmSize"))
