@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -34,6 +35,7 @@ from portico_client import (
     OAuthTokens,
     PermissionDenied,
     SessionLogin,
+    UnexpectedAnswer,
 )
 
 PASSWORD = "Analytical1"
@@ -372,6 +374,16 @@ def test_the_sessions_cookie_is_found_among_others(name: str) -> None:
     client, script = scripted(opened, ME, credential=SessionLogin("ada@example.com", PASSWORD))
     client.me()
     assert script.requests[1].headers["cookie"] == f"{name}=s3cr3t"
+
+
+def test_a_hostile_header_of_cookies_is_looked_through_once() -> None:
+    """Else it could hold up all of a program for half a minute."""
+    hostile = session("__Host-session=" * 10_000 + "\x7f")
+    client, _ = scripted(hostile, credential=SessionLogin("ada@example.com", PASSWORD))
+    began = time.process_time()
+    with pytest.raises(UnexpectedAnswer):
+        client.me()
+    assert time.process_time() - began < 2
 
 
 def test_a_cookie_goes_nowhere_but_where_it_is_sent() -> None:

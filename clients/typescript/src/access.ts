@@ -22,7 +22,7 @@ interface Proof {
 }
 
 const NONE: Proof = { headers: {}, expiresAt: -Infinity };
-const SESSION = /__(?:Host|Secure)-session=[!-+\--:<-~]+(?![^;,\s])/;
+const SESSION = /(?:^|[;,\s])(__(?:Host|Secure)-session=[!-+\--:<-~]+)(?![^;,\s])/;
 
 /** Makes authenticated requests. One caller at a time renews the proof. */
 export class Access {
@@ -172,7 +172,7 @@ export class Access {
 
   async #session(login: SessionLogin): Promise<Proof> {
     const answer = await this.#signIn(`${this.addresses.base}/sessions`, login);
-    const cookie = SESSION.exec(answer.headers.get("set-cookie") ?? "")?.[0];
+    const cookie = SESSION.exec(answer.headers.get("set-cookie") ?? "")?.[1];
     if (cookie === undefined) throw unexpected(answer);
     return { headers: { cookie }, expiresAt: Infinity };
   }

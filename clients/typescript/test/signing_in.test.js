@@ -81,6 +81,14 @@ test("a session's cookie is found among others, and goes nowhere but where it is
   assert.equal(`${requests.at(-1).method} ${requests.at(-1).url}`, `DELETE ${PLACE}/sessions`);
 });
 
+test("a hostile header of cookies is looked through once", async () => {
+  const opened = { status: 201, data: {}, headers: { "set-cookie": `${"__Host-session=".repeat(20_000)}\x7f` } };
+  const { client: mine } = client(new SessionLogin("ada@example.com", "x"), opened);
+  const began = process.cpuUsage().user;
+  await rejected(mine.me());
+  assert.ok(process.cpuUsage().user - began < 2e6);
+});
+
 test("a login ends, and the next call signs in again", async () => {
   const { client: mine, paths, requests } = client(ada(), bought("one"), ME, { status: 204 }, bought("two"), ME);
   await mine.logout();

@@ -44,7 +44,7 @@ NONE = Proof({}, expires_at=-math.inf)
 Renew = Callable[[Proof], Flow[Proof]]
 """Gets a new proof, given the one that is no longer valid."""
 
-_SESSION = re.compile(r"__(?:Host|Secure)-session=[!-+\--:<-~]+(?![^;,\s])")
+_SESSION = re.compile(r"(?:^|[;,\s])(__(?:Host|Secure)-session=[!-+\--:<-~]+)(?![^;,\s])")
 
 LONGEST_LIFE_SECONDS = 2**32
 """The longest lifetime that is accepted for a token: longer ones overflow dates."""
@@ -234,7 +234,7 @@ class Access:
             cookie = _SESSION.search(response.headers.get("set-cookie", ""))
             if cookie is None:
                 raise unexpected(response)
-            return Proof({"cookie": cookie[0]})
+            return Proof({"cookie": cookie[1]})
 
         return renew
 
