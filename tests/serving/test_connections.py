@@ -75,8 +75,8 @@ def test_whoever_reads_nothing_is_ended_and_holds_little_until_then(
         before, memory = files_of(service), service.memory()
         for _ in range(20):
             stack.enter_context(unread(service, context))
-        held = [waiting for waiting in waiting_bytes(service.installation.port) if waiting]
-        assert held
+        port = service.installation.port
+        held = until(lambda: [one for one in waiting_bytes(port) if one], "an answer that waits")
         assert max(held) < 256 * 1024, "the kernel takes little ahead"
         assert service.memory() - memory < 20 * 512 * 1024
         until(lambda: files_of(service) <= before, "the end of those that read nothing")
