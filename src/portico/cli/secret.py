@@ -17,7 +17,9 @@ def run_reencrypt(settings: Settings, chosen: Namespace) -> int:
     closed = sum(counts["unreadable"] for counts in done.values())
     headings = ["", *(name.replace("_", " ").upper() for name in done["live"])]
     rows = [[name, *map(str, counts.values())] for name, counts in done.items()]
-    answer(done, f"{table([headings, *rows])}\n\n{_next(settings, closed)}", as_json=chosen.json)
+    changed = any(value for counts in done.values() for value in counts.values())
+    then = _next(settings, closed, changed=changed)
+    answer(done, f"{table([headings, *rows])}\n\n{then}", as_json=chosen.json)
     return 1 if closed else 0
 
 
@@ -53,9 +55,15 @@ async def _reset(settings: Settings) -> dict[str, str | None]:
         return {env.name: await env.signer.start_over(OPERATOR) for env in portico.environments}
 
 
-def _next(settings: Settings, closed: int) -> str:
+def _next(settings: Settings, closed: int, *, changed: bool) -> str:
     if closed:
         return "Unreadable values need a secret that is not given here: see portico doctor."
     if len(found_secrets(settings) or ()) == 1:
         return "There is only one secret, and everything is encrypted under it."
+    if not changed:
+        return (
+            "Nothing was re-encrypted: everything is encrypted under the first secret. If that is"
+            " the old one, put the new one first everywhere, restart servers, and run this again."
+            " Otherwise remove the others, and restart servers."
+        )
     return "Everything is encrypted under the first secret: remove the others, and restart servers."
