@@ -1,4 +1,4 @@
-// Why no answer came is told in the words of whoever found out.
+// What the errors of calls without an answer say.
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
 import { Client, ConnectionFailed, UnexpectedAnswer } from "@portico/client";

@@ -197,7 +197,7 @@ test("a listener may wait for calls that wait for the tokens", async () => {
   assert.deepEqual([(await first).id, (await second).id], [1, 1]);
 });
 
-test("a listener may make calls with the tokens that it is told of", async () => {
+test("a listener may make calls with the tokens that it gets", async () => {
   const { stored, onChange } = failing(1);
   const calling = async (tokens) => {
     assert.equal((await mine.me()).id, 1);

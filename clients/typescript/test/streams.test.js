@@ -180,7 +180,7 @@ test("what is no stream, and what is no event, is told as such", async () => {
   assert.ok((await rejected(odd.stream.next())) instanceof UnexpectedAnswer);
 });
 
-test("closing ends it for whoever waits for its next event", async () => {
+test("closing ends a wait for its next event", async () => {
   const { stream, requests, waits } = streamed({}, parts(message(1), "wait"));
   await stream.open();
   assert.equal((await stream.next()).value.id, 1);
@@ -192,7 +192,7 @@ test("closing ends it for whoever waits for its next event", async () => {
   assert.deepEqual(waits, []);
 });
 
-test("closing ends it for whoever waits for a server that is away", async () => {
+test("closing ends a wait for a server that is away", async () => {
   const away = { status: 503, code: "SERVICE_UNAVAILABLE", headers: { "retry-after": "3600" } };
   for (const retries of [3, 0]) {
     for (const first of [[], [parts(message(1))]]) {
@@ -212,7 +212,7 @@ test("closing ends it for whoever waits for a server that is away", async () => 
   }
 });
 
-test("closing ends it for whoever waits for a new token, and a renewal that has begun goes on", async () => {
+test("closing ends a wait for a new token, and a renewal that has begun goes on", async () => {
   const tokens = { access_token: "a", refresh_token: "r", token_type: "Bearer", expires_in: 3600 };
   let refresh;
   const refreshing = new Promise((resolve) => (refresh = resolve));
