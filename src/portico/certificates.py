@@ -36,6 +36,7 @@ from portico.certificate_parts import (
     usage,
     within,
 )
+from portico.files import exists
 
 AUTHORITY_DAYS = 3650
 SERVER_DAYS = 397  # browsers accept at most 398
@@ -113,7 +114,7 @@ def _ensure_authority(
     """Creates a missing authority, and replaces one that cannot be used."""
     _finish_renaming(certificate, key_file)
     former, former_key = _former(certificate), _former(key_file)
-    if not certificate.exists():  # perhaps removed since the keys have leaked
+    if not exists(certificate):  # perhaps removed since the keys have leaked
         former.unlink(missing_ok=True)
         former_key.unlink(missing_ok=True)
         _make_authority(certificate, key_file, names, now)
@@ -134,7 +135,7 @@ def _ensure_authority(
             "The local authority is not valid yet and is replaced: clients must trust %s.",
             certificate,
         )
-    present = certificate.read_bytes(), key_file.read_bytes() if key_file.exists() else b""
+    present = certificate.read_bytes(), key_file.read_bytes() if exists(key_file) else b""
     if can_return:
         log.warning("The authority before it is used again.")
         _write_pair(certificate, former.read_bytes(), key_file, former_key.read_bytes())
@@ -328,7 +329,7 @@ def _is_current(files: Certificates, names: Collection[str], now: datetime) -> b
 
 def _forbidden(authority: Path, names: Collection[str]) -> list[str]:
     """The names that an authority may not sign; none if it has no constraints or is missing."""
-    if not authority.exists():
+    if not exists(authority):
         return []
     try:
         found = _certificate(authority).extensions.get_extension_for_class(x509.NameConstraints)

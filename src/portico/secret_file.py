@@ -11,6 +11,7 @@ from pathlib import Path
 
 from portico.domain.secrets import Random
 from portico.durable import sync_directory
+from portico.files import exists
 from portico.settings import Settings
 from portico.settings.values import secret_keys
 
@@ -47,7 +48,7 @@ def found_secrets(settings: Settings) -> Secrets | None:
         held = b"\n".join(read_secrets(settings.secret_key_file))
         return tuple(key.encode() for key in secret_keys(held.decode()))
     file = settings.data / NAME
-    return read_secrets(file) if file.exists() else None
+    return read_secrets(file) if exists(file) else None
 
 
 def is_given(settings: Settings) -> bool:
@@ -57,7 +58,7 @@ def is_given(settings: Settings) -> bool:
 
 def has_secret_file(settings: Settings) -> bool:
     """Whether the data directory has the secret, and no setting gives one."""
-    return (settings.data / NAME).exists() and not is_given(settings)
+    return exists(settings.data / NAME) and not is_given(settings)
 
 
 def read_secrets(file: Path) -> Secrets:

@@ -26,6 +26,7 @@ from portico.domain.audit import OPERATOR
 from portico.domain.errors import PorticoError
 from portico.durable import replace_durably
 from portico.engines import LIVE, SANDBOX, database, database_file, database_schema
+from portico.files import exists
 from portico.lost import is_prepared, require_files
 from portico.secret_file import NAME as SECRET
 from portico.secret_file import SecretError, Secrets, found_secrets, is_given, read_secrets
@@ -62,7 +63,7 @@ def run_backup(settings: Settings, chosen: Namespace) -> None:
     if chosen.file == "-":
         raise CommandError("a backup is not written to standard output: name a file", 2)
     archive = Path(chosen.file).absolute()
-    if archive.exists():
+    if exists(archive):
         raise CommandError(f"{archive} already exists; nothing was changed.")
     if not archive.parent.is_dir():
         raise CommandError(f"There is no directory {archive.parent}.")
@@ -144,7 +145,7 @@ def _new_directory(data: Path) -> Iterator[Path]:
     """Yields a directory within the otherwise empty `data` to unpack into; no server starts in
     `data` meanwhile. If nothing was put into `data`, directories that this created are removed."""
     _require_empty(data)
-    made = [path for path in (data, *data.parents) if not path.exists()]
+    made = [path for path in (data, *data.parents) if not exists(path)]
     try:
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
         with locked(data):
@@ -167,14 +168,14 @@ def _require_empty(data: Path, *own: str) -> None:
     """Raises `CommandError` if `data` holds anything but `own`, which the restore put there."""
     if not own:
         require_no_restore(data)
-    if data.exists() and {path.name for path in data.iterdir()} - NOT_DATA - {*own}:
+    if exists(data) and {path.name for path in data.iterdir()} - NOT_DATA - {*own}:
         raise CommandError(f"{data} is not empty: restore into a new one with --data.")
 
 
 def _gather(settings: Settings, work: Path) -> Manifest:
     (work / "tls").mkdir()
     for path in (settings.data / "tls" / name for name in NAMES):
-        if path.exists():
+        if exists(path):
             shutil.copy2(path, work / "tls" / path.name)
     if settings.database_url is not None:
         _check_pg_dump(settings)
@@ -341,7 +342,7 @@ def _check_secrets(settings: Settings, work: Path) -> None:
     """Raises `CommandError` unless a server can use the secret, and the authority if there is one
     with its key."""
     try:
-        if (work / SECRET).exists():
+        if exists(work / SECRET):
             needed, given = read_secrets(work / SECRET), found_secrets(settings) or ()
             if is_given(settings) and not set(needed) <= set(given):
                 raise CommandError(
@@ -351,7 +352,7 @@ def _check_secrets(settings: Settings, work: Path) -> None:
                 )
         # Only the authority matters, since clients trust it: a server renews its own certificate.
         authority, key = work / "tls" / "ca.pem", work / "tls" / "ca.key"
-        if authority.exists() and key.exists():
+        if exists(authority) and exists(key):
             check_pair(authority, key)
     except (SecretError, CertificateError) as error:
         raise CommandError(f"The backup is damaged: {error}") from error

@@ -18,6 +18,7 @@ from portico.cli.findings import Finding, advised, notice, ok, problem
 from portico.cli.trial import Untried, require_accepted
 from portico.domain.text import counted
 from portico.domain.times import DAY
+from portico.files import exists
 from portico.settings import Settings
 
 _FITTING = (
@@ -33,7 +34,7 @@ def certificate(settings: Settings) -> Iterator[Finding]:
         return
     local = settings.tls_cert is None or settings.tls_key is None
     tls = settings.data / "tls"
-    if local and not (tls / "server.pem").exists():
+    if local and not exists(tls / "server.pem"):
         return  # the finding about the database says that nothing is prepared
     path = settings.tls_cert or tls / "server.pem"
     renew = (
@@ -45,7 +46,7 @@ def certificate(settings: Settings) -> Iterator[Finding]:
     if lost:
         renew = advised(lost, without_key(tls / "ca.pem"))
         # An operator may have moved the key away on purpose: no problem before the renewal.
-        tell = problem if (tls / "ca.key").exists() else notice
+        tell = problem if exists(tls / "ca.key") else notice
         yield tell("authority", f"the server certificate cannot be renewed: {lost}", renew)
     key = settings.tls_key or tls / "server.key"
     try:
@@ -102,7 +103,7 @@ def _lost(tls: Path) -> CertificateError | None:
     server creates a new one."""
     authority = tls / "ca.pem"
     try:
-        if authority.exists():
+        if exists(authority):
             check_pair(authority, tls / "ca.key")
     except CertificateError as error:
         return error

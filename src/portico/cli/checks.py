@@ -16,6 +16,7 @@ from portico.contract.envelope import timestamp
 from portico.domain.errors import DatabaseUnusable, Unavailable
 from portico.domain.times import DAY
 from portico.engines import LIVE, SANDBOX, database, database_file
+from portico.files import exists
 from portico.lost import advice_if_lost, advice_to_move, is_lost, is_prepared
 from portico.secret_file import NAME as SECRET
 from portico.secret_file import has_secret_file
@@ -135,7 +136,7 @@ def audit_archive(settings: Settings) -> Iterator[Finding]:
     if archive is None:
         return
     # The first export creates missing directories.
-    there = next(path for path in (archive, *archive.parents) if path.exists())
+    there = next(path for path in (archive, *archive.parents) if exists(path))
     advice = "make it a directory that the account that serves owns: until then no entry is removed"
     if not there.is_dir():
         yield problem(check, f"{there} is not a directory", advice)
@@ -199,7 +200,7 @@ async def databases(settings: Settings) -> AsyncIterator[Finding]:
 async def _one_of_both(settings: Settings, environment: str, check: str) -> AsyncIterator[Finding]:
     file = None if settings.database_url else database_file(settings, environment)
     if file is not None and is_empty(file):
-        what = f"{file} is empty" if file.exists() else f"{file} does not exist"
+        what = f"{file} is empty" if exists(file) else f"{file} does not exist"
         yield problem(check, what, await _without(settings, environment))
         return
     # Opening a read-only database would leave read-only files beside it.

@@ -16,6 +16,7 @@ from portico.cli.output import CommandError, answer, plain
 from portico.cli.stopping import shielded
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Duplicate, OutcomeUnknown, Unavailable
+from portico.files import exists
 from portico.lost import has_tables, is_prepared, require_files
 from portico.secret_file import has_secret_file
 from portico.services.accounts import create_admin, give_key, random_password
@@ -127,7 +128,7 @@ class RestoreFault(NamedTuple):
 
 def restore_fault(data: Path) -> RestoreFault | None:
     """Why a data directory cannot be used, if a restore into it is unfinished; otherwise None."""
-    if not (data / UNFINISHED).exists():
+    if not exists(data / UNFINISHED):
         return None
     return RestoreFault(
         f"A restore into {data} is under way or was interrupted",
@@ -139,7 +140,7 @@ def _authority(settings: Settings) -> str:
     """The data directory's certificate authority that clients trust, created if missing. If the
     local authority is not used, any files of it stay as they are."""
     tls = settings.data / "tls"
-    if settings.local_authority is None and any((tls / name).exists() for name in NAMES):
+    if settings.local_authority is None and any(exists(tls / name) for name in NAMES):
         return str((tls / "ca.pem").resolve())
     return str(local_certificates(settings).ca_certificate.resolve())
 

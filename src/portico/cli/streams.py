@@ -3,6 +3,7 @@
 import os
 import sys
 from io import TextIOWrapper
+from typing import TextIO
 
 # stdout is replaced by a read-only file, so that writing fails as it does on a closed descriptor:
 # losing the output silently could lose a secret.
@@ -23,14 +24,17 @@ def replace_closed() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def discard_output() -> None:
-    """Redirects stdout to nowhere, so that unread output is not written again at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def discard_output(stream: TextIO | None = None) -> None:
+    """Redirects a stream (default stdout) to nowhere, so that unread output is not written again at
+    exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), (stream or sys.stdout).fileno())
 
 
 def flush_output() -> None:
-    """Flushes stdout at the end, and drops what can no longer be written."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        discard_output()
+    """Flushes stdout and stderr at the end, and drops what can no longer be written. Otherwise
+    Python would try again, fail and exit with 120: with stdout, and from 3.14 on with stderr."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            discard_output(stream)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from portico.certificates import inspect
 from portico.cli.output import CommandError, answer
+from portico.files import exists
 from portico.settings import Settings
 
 Find = Callable[[str], str | None]
@@ -36,7 +37,7 @@ def run(settings: Settings, chosen: Namespace) -> None:
             "The local authority is not used: the settings name another certificate, or a proxy"
             " terminates TLS."
         )
-    if not authority.exists():
+    if not exists(authority):
         raise CommandError(
             f"{authority} does not exist yet: portico init or portico serve creates it."
         )

@@ -30,6 +30,7 @@ from portico.domain.uploads import (
     State,
     Upload,
 )
+from portico.files import exists
 from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.imports import SMALL, check_in_batches, store_in_batches
@@ -70,7 +71,7 @@ class ProcessUploads:
         uploads = await self._env.uploads.all()
         self._clear({one.token for one in uploads if one.state in WAITING})
         for upload in uploads:
-            if upload.under_way and path_of(self._env, upload).exists():
+            if upload.under_way and exists(path_of(self._env, upload)):
                 acting_for.set(upload.account_id)  # so that the account sees the stored products
                 await self._take(upload)
 

@@ -17,6 +17,7 @@ from portico.domain.uploads import (
     WAITING,
     Upload,
 )
+from portico.files import exists
 from portico.services.change import Change
 from portico.services.environment import Environment
 
@@ -36,7 +37,7 @@ async def is_lost(env: Environment, upload: Upload) -> bool:
     """Whether a file that should be processed is not on this host and has not been processed for
     longer than `LOST`: its host was replaced, or is down."""
     silent = env.clock() - (upload.seen_at or upload.created_at) > LOST
-    away = upload.under_way and silent and not path_of(env, upload).exists()
+    away = upload.under_way and silent and not exists(path_of(env, upload))
     return away and not await is_behind(env, upload)
 
 

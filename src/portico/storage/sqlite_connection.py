@@ -12,6 +12,7 @@ import apsw
 
 from portico.domain.errors import DatabaseUnusable, Unavailable
 from portico.domain.text import case_key
+from portico.files import exists
 
 OLDEST_SAFE = (3, 51, 3)
 """SQLite 3.7.0 to 3.51.2 can corrupt a WAL database that two connections write and checkpoint."""
@@ -139,7 +140,7 @@ class OpenedFile:
     def _move_aside(self) -> list[str]:
         """If another file took this one's place, moves this one's log and shared memory aside.
         Returns their new paths."""
-        if not self.path.exists() or self._is_at(self.path, self.path):
+        if not exists(self.path) or self._is_at(self.path, self.path):
             return []
         beside = [file for file in self._aside if self._is_at(file, file)]
         moved = [str(self._aside[file]) for file in beside if _renamed(file, self._aside[file])]
@@ -151,7 +152,7 @@ class OpenedFile:
     def _move_back(self) -> None:
         """Moves back the files that were moved aside, unless others are in their place."""
         for file, aside in self._aside.items():
-            if self._is_at(file, aside) and not file.exists():
+            if self._is_at(file, aside) and not exists(file):
                 _renamed(aside, file)
 
 
@@ -159,7 +160,7 @@ def files_of(path: Path) -> list[Path]:
     """The existing files of a database: its own, and SQLite's log and shared memory beside it."""
     # The log first: the shared memory can be rebuilt from it.
     files = [path, *(_beside(path, kind) for kind in ("wal", "shm"))]
-    return [file for file in files if file.exists()]
+    return [file for file in files if exists(file)]
 
 
 def _beside(path: Path, kind: str) -> Path:
@@ -218,7 +219,7 @@ def _require_no_log_aside(path: Path) -> None:
     log = _beside(path, "wal")
     with suppress(FileNotFoundError):
         aside = _aside(log, path)
-        if aside.exists() and is_empty(log):
+        if exists(aside) and is_empty(log):
             raise Unavailable(
                 f"The last writes to {path} are in {aside}, moved there when another file took its"
                 f" place: rename that to {log.name}, or remove it if it is not wanted."
@@ -245,7 +246,7 @@ def _unopened(path: Path, error: apsw.Error) -> Unavailable:
         reason = f"its path has {length} bytes, and SQLite permits {LONGEST_PATH}"
         return Unavailable(f"{path} cannot be opened: {reason}.")
     if isinstance(error, apsw.CantOpenError) and is_empty(path):
-        found = f"{path} is empty" if path.exists() else f"There is no {path}"
+        found = f"{path} is empty" if exists(path) else f"There is no {path}"
         return Unavailable(f"{found}: {_PUT_BACK}")
     reason = str(error)
     if isinstance(error, apsw.CantOpenError) and is_read_only(path):
