@@ -286,12 +286,18 @@ class AsyncDriver:
             told = wanted.listener(wanted.value)
             return await told if inspect.isawaitable(told) else told
         # A refresh token can be used once. If the task that uses it were cancelled, the response
-        # with its successor would be lost, so this runs in a shielded task of its own.
+        # with its successor would be lost, so this runs in a task of its own, which goes on.
         run = self._run_alone if isinstance(wanted, Alone) else self.run
         task = asyncio.ensure_future(run(wanted.flow))
         self._whole.add(task)
-        task.add_done_callback(self._whole.discard)
-        return await asyncio.shield(task)
+        task.add_done_callback(self._over)
+        await asyncio.wait([task])
+        return task.result()
+
+    def _over(self, task: asyncio.Task[Any]) -> None:
+        self._whole.discard(task)
+        if not task.cancelled():
+            task.exception()  # otherwise asyncio would log it where nobody waits any more
 
     async def _run_alone(self, flow: Flow[T]) -> T:
         async with self._lock:

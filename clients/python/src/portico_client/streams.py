@@ -130,7 +130,8 @@ class AsyncEventStream(AsyncClosing):
                 self._running.add_done_callback(_seen)
             running = self._running
             try:
-                returned: T = await asyncio.shield(running)
+                await asyncio.wait([running])  # goes on if the caller is cancelled
+                returned: T = running.result()
             except (asyncio.CancelledError, PorticoError):
                 if not self._following.closed or _cancellations() > before:
                     raise  # the caller was cancelled, not the stream closed
