@@ -65,7 +65,8 @@ def tested(place: Path) -> str:
 def package(place: Path, tested: str) -> Path:
     """The package as others install it, with what it depends on beside it."""
     assert tested
-    (made,) = json.loads(run(place, "npm", "pack", "--ignore-scripts", "--json"))
+    told = json.loads(run(place, "npm", "pack", "--ignore-scripts", "--json"))
+    (made,) = told.values() if isinstance(told, dict) else told  # by name, from npm 12 on
     modules = place.parent / "installed/node_modules"
     (modules / "@portico").mkdir(parents=True)
     run(place, "tar", "-xzf", made["filename"], "-C", str(modules / "@portico"))

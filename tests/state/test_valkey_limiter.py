@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import multiprocessing
+import re
 import time
 import traceback
 import uuid
@@ -249,7 +250,7 @@ async def test_a_caller_has_two_keys_in_one_slot_that_vanish_after_their_windows
             ("ACL SETUSER", "default", "-get"),
             ("ACL SETUSER", "default", "+get"),
             "failing",
-            "can't run this command",
+            "can't run this command|no permissions to run the 'get' command",
         ),
     ],
     ids=["no memory", "no permission", "no permission within a script"],
@@ -274,7 +275,7 @@ async def test_a_server_that_refuses_is_told_from_a_silent_one_and_logged_once(
     for _ in range(2):
         await limiter.take((ACCOUNT, 1), PLAN, MIDNIGHT)
     failed, works = caplog.messages
-    assert told in failed
+    assert re.search(told, failed)
     assert works == "the store of the rate limits works again"
     await limiter.close()
 
@@ -286,7 +287,7 @@ async def test_of_refusals_that_take_turns_each_is_logged_once(
     limiter = ValkeyLimiter(own_server.url, "live")
     async with Valkey.from_url(own_server.url) as client:
         await client.execute_command("CONFIG SET", "requirepass", "unknown here")
-        for count in (1, 20, 1, 20):  # a server refuses a long command of strangers in other words
+        for count in (1, 20, 1, 20):  # Redis before 8 refuses long commands in other words
             verdicts = await asyncio.gather(
                 *(limiter.take((ACCOUNT, number), PLAN, MIDNIGHT) for number in range(count)),
                 return_exceptions=True,
@@ -296,7 +297,8 @@ async def test_of_refusals_that_take_turns_each_is_logged_once(
     for _ in range(2):
         await limiter.take((ACCOUNT, 1), PLAN, MIDNIGHT)
     *refusals, works = caplog.messages
-    assert len(refusals) == len({*refusals}) == 2
+    assert len(refusals) == len({*refusals}) <= 2
+    assert refusals
     assert works == "the store of the rate limits works again"
     await limiter.close()
 
