@@ -10,6 +10,7 @@ import pytest
 
 from operating import eventually, in_database
 from portico.domain.errors import OutcomeUnknown, Unavailable
+from portico.storage import sqlite_connection
 from portico.storage.sqlite import SqliteDatabase
 
 ADD = "INSERT INTO numbers (number) VALUES (NULL)"
@@ -200,19 +201,20 @@ async def test_a_file_that_is_put_back_while_nothing_serves_is_not_opened_withou
     assert await counted_anew(restored) == 3
 
 
+@pytest.mark.parametrize("step", ["exists", "_renamed"])
 async def test_a_file_that_comes_back_as_its_log_is_moved_keeps_it(
-    sqlite: SqliteDatabase, restored: Path, monkeypatch: pytest.MonkeyPatch
+    sqlite: SqliteDatabase, restored: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    """The path leads to the other file for one look alone."""
-    exists, log = Path.exists, restored.with_name("test.db-wal")
+    """The path leads to the other file until it was looked at, or the log was moved."""
+    taken, log = getattr(sqlite_connection, step), restored.with_name("test.db-wal")
 
-    def and_is_put_back(path: Path) -> bool:
-        found = exists(path)
-        if path == restored and exists(restored.with_name("old.db")):
+    def and_is_put_back(path: Path, *place: Path) -> bool:
+        done = taken(path, *place)
+        if (place or path == restored) and restored.with_name("old.db").exists():
             renamed(restored.with_name("old.db"), "test.db")
-        return found
+        return bool(done)
 
-    monkeypatch.setattr(Path, "exists", and_is_put_back)
+    monkeypatch.setattr(sqlite_connection, step, and_is_put_back)
     await refusal(sqlite)
     assert log.exists()
     assert lost_logs(restored) == []
