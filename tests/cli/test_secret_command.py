@@ -85,6 +85,14 @@ def test_a_secret_is_replaced_step_by_step(given: Given) -> None:
         assert alone.run("secret", "reencrypt").stdout.endswith(
             "There is only one secret, and everything is encrypted under it.\n"
         )
+    assert (
+        given(OLD, NEW)
+        .run("secret", "reencrypt")
+        .stdout.endswith(
+            "\nEverything is encrypted under the first secret: remove the others, and restart"
+            " servers.\n"
+        )
+    )
 
 
 def test_what_no_secret_opens_is_told_and_ends_with_1(installation: Installation) -> None:
