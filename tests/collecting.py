@@ -16,7 +16,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from driving import Api
-from portico.app import Server
+from portico.server import Server
 from portico.telemetry.exporting import THREAD
 from portico.telemetry.sdk import Telemetry
 

@@ -27,7 +27,7 @@ from hypothesis import HealthCheck
 from first_start import prepare
 from operating import PATIENCE_SECONDS
 from portico import logs
-from portico.app import Portico, Server
+from portico.app import Portico
 from portico.domain.api_keys import ApiKey, KeyType
 from portico.domain.audit import OPERATOR
 from portico.domain.limits import DEFAULT_PLANS, Plan
@@ -38,6 +38,7 @@ from portico.jobs.mails import SendMails
 from portico.outbound.fetching import Fetcher
 from portico.outbound.sender import Sender
 from portico.secret_file import NAME as SECRET_FILE
+from portico.server import Server
 from portico.services.accounts import give_key
 from portico.services.environment import Environment
 from portico.services.passwords import Passwords

@@ -12,9 +12,10 @@ import pytest
 from busy_machine import within
 from driving import Api, Caller, refused
 from operating import eventually
-from portico.app import Portico, Server
+from portico.app import Portico
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Unavailable
+from portico.server import Server
 from portico.services.api_keys import revoke_key
 from portico.services.subscriptions import LEASE_SECONDS, MOST
 from portico.services.suspension import suspend

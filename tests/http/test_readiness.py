@@ -13,9 +13,10 @@ import pytest
 from busy_machine import within
 from driving import Api, InProcess, settings_for
 from operating import eventually
-from portico.app import Portico, Server
+from portico.app import Portico
 from portico.domain.errors import Unavailable
 from portico.http.readiness import PROBE_PERIOD, PROBE_SECONDS, Probe
+from portico.server import Server
 from portico.storage.postgres import FULL_SECONDS
 from servers import PostgresServer, RedisServer, redis_server
 

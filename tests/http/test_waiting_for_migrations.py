@@ -9,7 +9,8 @@ import pytest
 
 from driving import Api, FakeClock, InProcess, settings_for
 from operating import eventually
-from portico.app import Portico, Server
+from portico.app import Portico
+from portico.server import Server
 from portico.storage.migrate import MigrationError
 from servers import PostgresServer
 

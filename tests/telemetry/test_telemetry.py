@@ -311,7 +311,8 @@ def run(code: str, directory: Path, **variables: str) -> subprocess.CompletedPro
 def test_without_a_collector_opentelemetry_is_not_imported(tmp_path: Path) -> None:
     code = (
         "import sys, portico.cli.serve\n"
-        "from portico.app import Portico, Server\n"
+        "from portico.app import Portico\n"
+        "from portico.server import Server\n"
         "from portico.settings import load\n"
         "from pathlib import Path\n"
         "Server(Portico(load({}, {}, Path())))\n"

@@ -16,7 +16,7 @@ from granian.constants import HTTPModes, Interfaces, SSLProtocols
 from granian.http import HTTP1Settings, HTTP2Settings
 
 from portico import logs
-from portico.app import Portico, Server
+from portico.app import Portico
 from portico.certificates import CertificateError, check_pair
 from portico.cli.connections import PATIENCE, SHARE, FileLimit, Listener, Patience, Watch
 from portico.cli.initialise import local_certificates, prepare, show
@@ -30,6 +30,7 @@ from portico.cli.trial import Untried, require_accepted
 from portico.domain.webhooks import MOST_WEBHOOKS
 from portico.http.shared_metrics import SharedMetrics
 from portico.jobs.deliveries import AT_ONCE
+from portico.server import Server
 from portico.services.passwords import Passwords
 from portico.settings import SettingError, Settings
 
@@ -299,8 +300,7 @@ def _watch(
         )
         for listener in listeners
     }
-    connections = server.pipeline.connections
-    return Watch(most, settings.trusted_proxies, files, patience, connections)
+    return Watch(most, settings.trusted_proxies, files, patience, server.pipeline.connections)
 
 
 def _file_limit() -> FileLimit:

@@ -1,0 +1,209 @@
+"""Wires the web application together: routes and jobs on both environments. Commands load only what
+`portico.app` does, in half the time."""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from portico import logs
+from portico.app import Portico
+from portico.contract.audit import rows as audit_rows
+from portico.contract.events import delivered
+from portico.domain.errors import Unavailable
+from portico.http.connections import Connections
+from portico.http.internal_client import Application, InternalClient
+from portico.http.measure import LOG_PERIOD, Measure, RequestLog
+from portico.http.open_responder import OpenResponder, PlainHttpResponder
+from portico.http.operations import SHARE_PERIOD, Operations
+from portico.http.peers import Peers
+from portico.http.pipeline import Pipeline
+from portico.http.representations import Representations
+from portico.http.router import Router
+from portico.http.routing import Mount
+from portico.http.shared_metrics import SharedMetrics
+from portico.jobs.audit import MakeAuditRanges, RemoveAudit
+from portico.jobs.backups import LOOK_PERIOD, look_for_backup
+from portico.jobs.deliveries import AT_ONCE, Deliver
+from portico.jobs.flush import FLUSH_PERIOD, Flush
+from portico.jobs.mails import SendMails
+from portico.jobs.mirrors import FOLLOW_PERIOD, FollowMirrors
+from portico.jobs.reminders import REMIND_PERIOD, Remind
+from portico.jobs.runner import Job, Runner, Wait
+from portico.jobs.store_requests import STORE_PERIOD, StoreRequests
+from portico.jobs.tidy import TIDY_PERIOD, Tidy
+from portico.jobs.uploads import ProcessUploads
+from portico.mounts import mounts
+from portico.services.credentials import Credentials
+from portico.services.environment import Environment
+from portico.services.imports import IDLE_PERIOD, tell_of_idle
+from portico.services.subscriptions import CHECK_PERIOD
+from portico.state.memory import MemoryLimiter
+from portico.version import version
+
+if TYPE_CHECKING:
+    from portico.telemetry.sdk import Telemetry
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0
+"""How long a server that waits for migrations pauses between two checks."""
+
+
+class Server:
+    """Portico as a web application."""
+
+    def __init__(
+        self,
+        portico: Portico,
+        shared: SharedMetrics | None = None,
+        telemetry: "Telemetry | None" = None,
+        *,
+        at_once: int = AT_ONCE,
+    ) -> None:
+        """`shared` are the metrics of all workers of this server, None where there is one process.
+        `telemetry` exports spans and metrics, None where there is no collector. `at_once` is how
+        many deliveries may be under way to one webhook."""
+        settings = portico.settings
+        logged = settings.log_requests and settings.log_level in ("debug", "info")
+        self._log = RequestLog(logs.write) if logged else None
+        self._telemetry = telemetry
+        measure = Measure(self._log, telemetry.spans if telemetry else None)
+        environments = portico.environments
+        credentials = {env.name: Credentials(env) for env in environments}
+        self._portico = portico
+        self._process = portico.random(16).hex()
+        self._flushes = [_flush(env, credentials[env.name]) for env in environments]
+        agent = f"Portico/{version()}"
+        sender = telemetry.sender(portico.sender) if telemetry else portico.sender
+        self._delivers = [
+            Deliver(env, sender, delivered, agent, lambda: self.pipeline.under_way, at_once)
+            for env in environments
+        ]
+        self._mails = [SendMails(env) for env in environments]
+        self._runner = Runner(portico.clock)
+        kept = Representations(settings.kept_bytes)
+        self._operations = Operations(
+            environments, credentials, measure, kept, shared, self._runner.runs, self._process
+        )
+        open_responder = OpenResponder(settings.metrics_allow)
+        operations = Mount("", "", None, self._operations.routes(), "", open_responder)
+        inside = InternalClient(lambda: self.application)
+        served = mounts(settings, environments, credentials, kept, inside, open_responder)
+        refusal = Mount("", "", None, (), "", PlainHttpResponder(settings.base_url))
+        pipeline = partial(
+            Pipeline,
+            peers=Peers(settings.trusted_proxies, own_certificate=settings.tls_cert is not None),
+            measure=measure,
+            connections=Connections(),
+            clock=portico.clock,
+            random=portico.random,
+        )
+        self.pipeline = pipeline(Router([*served, operations]), Router([refusal, operations]))
+        self.application: Application = (
+            telemetry.application(self.pipeline) if telemetry else self.pipeline
+        )
+        """The RSGI application: the pipeline, with tracing around it where `telemetry` is given."""
+        self.plain = pipeline(Router([refusal]), Router([refusal]))
+        """The application on `http_port`, which refuses every request."""
+
+    async def start(self) -> None:
+        """Starts what hashes passwords, restores the counters that the last run stored, and starts
+        the jobs."""
+        self._portico.passwords.start()
+        try:
+            await self._portico.live.limiter.probe()
+        except Unavailable as error:
+            log.warning("%s Requests get 503 until it does.", error.message)
+        for flush in self._flushes:
+            await flush.restore()
+        self._runner.start(self._jobs())
+
+    async def start_once_migrated(self, wait: Wait = asyncio.sleep) -> None:
+        """Waits until another process has applied all migrations, then does as `start`. Meanwhile
+        requests for an environment get 503. Raises `MigrationError` as `migrate` does."""
+        portico = self._portico
+        self._set_behind(is_behind=True)
+        told = False
+        while await _is_behind(portico):
+            if not told:
+                log.warning(
+                    "Migrations are pending: requests get 503 until portico migrate has run."
+                )
+                told = True
+            await wait(LOOK_SECONDS)
+        await portico.ready()
+        await self.start()
+        self._set_behind(is_behind=False)
+
+    def _set_behind(self, *, is_behind: bool) -> None:
+        self.pipeline.is_behind = self._operations.readiness.is_behind = is_behind
+
+    def _jobs(self) -> Iterator[Job]:
+        """The jobs of this process; docs/architecture.md has them as a table."""
+        environments = self._portico.environments
+        each = zip(environments, self._flushes, self._delivers, self._mails, strict=True)
+        for env, flush, deliver, mails in each:
+            store = StoreRequests(env, self._process)
+            yield Job(env.name, "deliveries", 0, deliver.run)
+            yield Job(env.name, "mails", 0, mails.run)
+            yield Job(env.name, "flush", FLUSH_PERIOD, flush.run, last=True)
+            yield Job(env.name, "requests", STORE_PERIOD, store.run, last=True)
+            yield Job(env.name, "tidy", TIDY_PERIOD, Tidy(env, self._process).run)
+            removing = RemoveAudit(env, self._process, partial(audit_rows, "ndjson"))
+            yield Job(env.name, "audit", TIDY_PERIOD, removing.run)
+            making = MakeAuditRanges(env, self._process)
+            yield Job(env.name, "audit_ranges", TIDY_PERIOD, making.run)
+            if env is self._portico.live:
+                yield Job(env.name, "backups", LOOK_PERIOD, partial(look_for_backup, env))
+            yield Job(env.name, "reminders", REMIND_PERIOD, Remind(env, self._process).run)
+            yield Job(env.name, "imports", IDLE_PERIOD, partial(tell_of_idle, env))
+            yield Job(env.name, "uploads", 0, ProcessUploads(env, self._portico.live).run)
+            yield Job(env.name, "feed", 0, env.feed.run)
+            yield Job(env.name, "streams", CHECK_PERIOD, env.subscriptions.run, last=True)
+            if env.mirror is not None:
+                yield Job(env.name, "mirrors", FOLLOW_PERIOD, FollowMirrors(env, self._process).run)
+        yield Job("", "metrics", SHARE_PERIOD, self._operations.share)
+        telemetry = self._telemetry
+        if telemetry is not None and telemetry.metrics_period is not None:
+            export = partial(self._export, telemetry)
+            yield Job("", "telemetry", telemetry.metrics_period, export)
+        if self._log is not None:
+            yield Job("", "request_log", LOG_PERIOD, self._log.run, last=True)
+
+    async def _export(self, telemetry: "Telemetry") -> None:
+        await telemetry.export(self._operations.of_process())
+
+    def serves_certificate_until(self, expires_at: int) -> None:
+        """Tells the metrics when the served certificate expires, in epoch milliseconds."""
+        self._operations.certificate_expires_at = expires_at
+
+    def leave(self) -> None:
+        """Makes `/readyz` fail, so that load balancers send nothing more, and asks clients to
+        reconnect."""
+        self._operations.readiness.leaving = self.pipeline.leaving = True
+
+    async def stop(self) -> None:
+        """Stops the jobs and stores what they have gathered in memory. Call it after the last
+        request."""
+        await self._runner.stop()
+        for deliver, mails in zip(self._delivers, self._mails, strict=True):
+            await deliver.close()
+            await mails.close()
+        if self._telemetry is not None:
+            await self._telemetry.stop(self._operations.of_process())
+
+
+def _flush(env: Environment, credentials: Credentials) -> Flush:
+    """The job that stores an environment's counters, including rate counters if those are in
+    memory."""
+    return Flush(env, credentials, env.limiter if isinstance(env.limiter, MemoryLimiter) else None)
+
+
+async def _is_behind(portico: Portico) -> bool:
+    """Whether migrations are pending; True while the databases do not answer."""
+    try:
+        return await portico.is_behind()
+    except Unavailable:
+        return True
