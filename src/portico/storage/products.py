@@ -299,14 +299,14 @@ class Products:
         thousands at a time."""
         _touch_lists(tx, products)
         ids = await tx.next_ids("products", len(products))
-        rows = [
+        rows = (
             PRODUCTS.values(product) | {"id": new}
             for new, product in zip(ids, products, strict=True)
-        ]
+        )
         if self._db.engine == "sqlite":
             await tx.run_many(_INSERT["sqlite"], rows)
         else:
-            await tx.run(_INSERT_ARRAYS, _arrays(rows))
+            await tx.run(_INSERT_ARRAYS, _arrays([*rows]))
         await self._search.add_many(tx, ids, products)
         return ids
 
@@ -320,11 +320,11 @@ class Products:
     async def update_many(self, tx: Transaction, pairs: Sequence[tuple[Product, Product]]) -> None:
         """As `update`, for pairs of `before` and `after`. For thousands at a time."""
         _touch_lists(tx, chain.from_iterable(pairs))
-        rows = [PRODUCTS.values(after) for _, after in pairs]
+        rows = (PRODUCTS.values(after) for _, after in pairs)
         if self._db.engine == "sqlite":
             await tx.run_many(PRODUCTS.update, rows)
         else:
-            await tx.run(_UPDATE_ARRAYS, _arrays(rows))
+            await tx.run(_UPDATE_ARRAYS, _arrays([*rows]))
         reworded = [after for before, after in pairs if _worded(after) != _worded(before)]
         ids = [product.id for product in reworded]
         await self._search.remove_many(tx, ids)
