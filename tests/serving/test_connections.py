@@ -30,6 +30,8 @@ OTHER = "127.0.0.2"
 """Another address of the loopback network."""
 
 PATIENCE = Patience(read=30.0, look=1.0)
+HTTP_1_1: Any = SimpleNamespace(http_version="1.1")
+HTTP_2: Any = SimpleNamespace(http_version="2")
 IMPATIENT = (sys.executable, str(Path(__file__).with_name("impatient.py")))
 
 
@@ -180,27 +182,32 @@ class Loopback:
         self.listener = listening_socket("127.0.0.1", 0, PATIENCE)
         self.listener.listen()
         self.port = self.listener.getsockname()[1]
+        self.ports = [self.port]
         self.stack = contextlib.ExitStack()
         self.stack.enter_context(self.listener)
         self.now = 0.0
         self.connections = Connections(lambda: self.now)
         self.limit = FileLimit(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
-    def pair(self) -> tuple[socket.socket, socket.socket]:
-        """The client's end and the server's."""
+    def pair(
+        self, listener: socket.socket | None = None, port: int = 0
+    ) -> tuple[socket.socket, socket.socket]:
+        """The client's end and the server's: at this listener, and at this port of the client."""
+        listener = listener or self.listener
         client = self.stack.enter_context(socket.socket())
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        client.connect(("127.0.0.1", self.port))
-        self.listener.settimeout(20)
-        server = self.stack.enter_context(self.listener.accept()[0])
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        client.bind(("127.0.0.1", port))
+        client.connect(listener.getsockname())
+        listener.settimeout(20)
+        server = self.stack.enter_context(listener.accept()[0])
         server.setblocking(False)  # noqa: FBT003 - its only spelling
         return client, server
 
     def watch(self, most: int, *trusted: str) -> Watch:
         networks = [ip_network(one) for one in trusted]
-        return Watch(
-            {self.port: most}, networks, self.limit, PATIENCE, self.connections, lambda: self.now
-        )
+        ports = dict.fromkeys(self.ports, most)
+        return Watch(ports, networks, self.limit, PATIENCE, self.connections, lambda: self.now)
 
 
 @pytest.fixture
@@ -257,9 +264,8 @@ def test_those_that_were_silent_longest_are_ended_first(loopback: Loopback) -> N
 
 def test_answers_that_wait_over_http2_count_like_connections(loopback: Loopback) -> None:
     pairs = [loopback.pair() for _ in range(3)]
-    scope: Any = SimpleNamespace(http_version="2")
     carried = [
-        loopback.connections.begin(client_of(client.getsockname()), scope) for client, _ in pairs
+        loopback.connections.begin(client_of(client.getsockname()), HTTP_2) for client, _ in pairs
     ]
     assert carried[1] is not None
     carried[1].waiting = 2 * HELD
@@ -269,6 +275,52 @@ def test_answers_that_wait_over_http2_count_like_connections(loopback: Loopback)
     pairs[1][1].close()
     asyncio.run(watch.look())
     assert len(loopback.connections.known()) == 2, "what is gone is forgotten"
+
+
+def test_a_port_that_spoke_http_1_1_before_is_watched_over_http2(loopback: Loopback) -> None:
+    """The connection before may be gone: nothing tells the two apart until the next look."""
+    idle, waiting = loopback.pair(), loopback.pair()
+    for client, _ in (idle, waiting):
+        loopback.connections.begin(client_of(client.getsockname()), HTTP_1_1)
+    for client, _ in (idle, waiting):
+        carried = loopback.connections.begin(client_of(client.getsockname()), HTTP_2)
+        assert carried is not None
+        carried.end()
+    carried.waiting = 2 * HELD
+    watch = loopback.watch(3)
+    asyncio.run(watch.look())
+    assert [ended(server) for _, server in (idle, waiting)] == [False, True]
+    loopback.now = PATIENCE.idle
+    asyncio.run(watch.look())
+    assert ended(idle[1])
+
+
+def test_what_a_client_receives_beside_does_not_excuse_what_waits(loopback: Loopback) -> None:
+    """One port of a client may have connections to several of ours."""
+    with listening_socket("127.0.0.1", 0, PATIENCE) as other:
+        other.listen()
+        client, server = loopback.pair()
+        name = client_of(client.getsockname())
+        carried = loopback.connections.begin(name, HTTP_2)
+        assert carried is not None
+        carried.waiting = HELD
+        beside, sending = loopback.pair(other, client.getsockname()[1])
+        assert loopback.connections.begin(name, HTTP_1_1) is carried
+        loopback.ports.append(other.getsockname()[1])
+        watch = loopback.watch(9)
+        for _ in range(20):
+            left = 2 * HELD // 20
+            while left:
+                with contextlib.suppress(BlockingIOError):
+                    left -= sending.send(b"x" * min(left, 4096))
+                beside.recv(4096)
+            asyncio.run(watch.look())
+        assert carried.waiting == HELD
+        beside.close()
+        sending.close()
+        asyncio.run(watch.look())
+        assert carried.waiting == HELD
+        assert not ended(server)
 
 
 def test_trusted_proxies_have_as_many_connections_as_they_like(loopback: Loopback) -> None:

@@ -354,15 +354,16 @@ class Watch:
         self, found: Sequence[_Connection], known: Mapping[str, Http2State | None]
     ) -> list[_Connection]:
         """The same connections with their HTTP/2 data (`Http2State`), less what the client has
-        received."""
-        self._connections.forget(known.keys() - {connection.client for connection in found})
-        settled = []
+        received; of several connections from one port, the one that has received least counts."""
+        received: dict[str, int] = {}
         for connection in found:
-            carried = known.get(connection.client)
-            if carried is not None:
-                carried.settle(connection.tcp.received)
-            settled.append(connection._replace(carried=carried))
-        return settled
+            total = connection.tcp.received
+            received[connection.client] = min(total, received.get(connection.client, total))
+        self._connections.forget(known.keys() - received.keys())
+        for client in received.keys() & known.keys():
+            if (carried := known[client]) is not None:
+                carried.settle(received[client])
+        return [one._replace(carried=known.get(one.client)) for one in found]
 
     def _idle(
         self, found: Sequence[_Connection], known: Mapping[str, Http2State | None]

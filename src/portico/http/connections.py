@@ -43,9 +43,11 @@ class Http2State:
         self.idle_since = self._clock()
 
     def settle(self, received: int) -> None:
-        """Subtracts what the client has received since the last call; `received` is the total."""
-        self.waiting = max(0, self.waiting - (received - self._received))
-        self._received = received
+        """Subtracts what the client has received since the last call. `received` is the total. If
+        that is less than before, the client has begun another connection at the same port."""
+        if received > self._received:
+            self.waiting = max(0, self.waiting - (received - self._received))
+            self._received = received
 
 
 class Connections:
@@ -58,14 +60,17 @@ class Connections:
 
     def begin(self, client: str, scope: Scope) -> Http2State | None:
         """Notes a request from a client. Returns the state of its connection, None unless that uses
-        HTTP/2."""
-        try:
-            carried = self._known[client]
-        except KeyError:
-            carried = Http2State(self._clock) if scope.http_version == "2" else None
-            self._known[client] = carried
-        if carried is not None:
-            carried.under_way += 1
+        HTTP/2.
+
+        A client may use one port for a connection over HTTP/1.1 before, or beside, one over HTTP/2.
+        """
+        carried = self._known.get(client)
+        if carried is None:
+            if scope.http_version != "2":
+                self._known[client] = None
+                return None
+            carried = self._known[client] = Http2State(self._clock)
+        carried.under_way += 1
         return carried
 
     def known(self) -> dict[str, Http2State | None]:
