@@ -282,11 +282,11 @@ def test_a_port_that_spoke_http_1_1_before_is_watched_over_http2(loopback: Loopb
     idle, waiting = loopback.pair(), loopback.pair()
     for client, _ in (idle, waiting):
         loopback.connections.begin(client_of(client.getsockname()), HTTP_1_1)
-    for client, _ in (idle, waiting):
+    for (client, _), size in ((idle, 0), (waiting, 2 * HELD)):
         carried = loopback.connections.begin(client_of(client.getsockname()), HTTP_2)
         assert carried is not None
         carried.end()
-    carried.waiting = 2 * HELD
+        carried.waiting = size
     watch = loopback.watch(3)
     asyncio.run(watch.look())
     assert [ended(server) for _, server in (idle, waiting)] == [False, True]
