@@ -10,14 +10,16 @@ from operating import until
 from portico.http.sockets import Outgoing, client_of
 
 
-def pair(host: str) -> tuple[socket.socket, socket.socket]:
-    """Two ends of a connection."""
+def pair(host: str, port: int = 0) -> tuple[socket.socket, socket.socket]:
+    """Two ends of a connection, the client's at this port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as listener:
         listener.bind((host, 0))
         listener.listen()
         client = socket.socket(family)
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        client.bind((host, port))
         client.connect(listener.getsockname())
         return client, listener.accept()[0]
 
@@ -49,6 +51,30 @@ def test_what_a_window_holds_back_is_seen_by_what_the_client_has_received() -> N
         assert not outgoing.taken(), "the kernel has sent it all, and there was more"
         server.sendall(b"x")
         until(outgoing.taken)
+
+
+@pytest.mark.parametrize("multiplexed", [False, True])
+def test_what_is_taken_beside_by_the_same_port_of_the_client_does_not_count(
+    *, multiplexed: bool
+) -> None:
+    """Whoever reads nothing could otherwise have a whole export wait in memory."""
+    beside, other = pair("127.0.0.1")
+    client, server = pair("127.0.0.1", beside.getsockname()[1])
+    outgoing = Outgoing(client_of(client.getsockname()), multiplexed=multiplexed)
+    with beside, other, client, server:
+        assert outgoing.taken(), "from then on both are known"
+        server.setblocking(False)  # noqa: FBT003 - its only spelling
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                server.send(b"x" * 65536)
+        outgoing.count_passed(1 << 24)
+        other.sendall(b"x" * 100)
+        assert beside.recv(100, socket.MSG_WAITALL) == b"x" * 100
+        assert not outgoing.taken()
+        outgoing.break_off()
+        client.settimeout(20)
+        while client.recv(65536):
+            pass
 
 
 @pytest.mark.parametrize(

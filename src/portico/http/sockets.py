@@ -4,7 +4,7 @@ import os
 import resource
 import socket
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
@@ -53,14 +53,16 @@ def tcp_of(connection: socket.socket) -> Tcp:
 
 
 class Outgoing:
-    """The connection to one client: whether it takes more data, and how to abort it."""
+    """The connection to one client: whether it takes more data, and how to abort it. A client may
+    have several from one port, to several of ours; which one this is cannot be told, so they count
+    as one."""
 
     def __init__(self, client: str, *, multiplexed: bool) -> None:
         """`client` is the client's address and port as the HTTP server spells them (RSGI).
         `multiplexed` says whether the connection uses HTTP/2."""
         address, _, port = client.rpartition(":")
         self._peer = _bare(address.strip("[]")), int(port)
-        self._descriptor = -1
+        self._descriptors: Sequence[int] = ()
         self._multiplexed = multiplexed
         self._received = self._due = -1
 
@@ -73,34 +75,35 @@ class Outgoing:
         """Whether the client takes more, or is gone: the kernel has nothing left to send. Over
         HTTP/2, where data may also wait for a flow-control window, the client must have received
         as many bytes as were passed on. The first call searches all sockets, 2 µs each."""
-        tcp = self._found()
-        if tcp is None:
+        found = self._found()
+        if not found:
             return True
+        received = min(tcp.received for tcp in found)
         if self._multiplexed and self._received >= 0:
-            taken = tcp.received >= self._due
+            taken = received >= self._due
         else:
-            taken = not tcp.unsent
+            taken = not any(tcp.unsent for tcp in found)
         if taken:
-            self._received = tcp.received
+            self._received = received
         return taken
 
     def break_off(self) -> None:
         """Aborts the connection, if it still exists."""
         if self._found():
-            with suppress(OSError), borrowed(self._descriptor) as ending:
-                ending.shutdown(socket.SHUT_RDWR)
+            for descriptor in self._descriptors:
+                with suppress(OSError), borrowed(descriptor) as ending:
+                    ending.shutdown(socket.SHUT_RDWR)
 
-    def _found(self) -> Tcp | None:
-        """The state of the connection, None if it is gone. Remembers the descriptor."""
-        tcp = self._seen(self._descriptor)
-        if tcp is None:
-            found = ((one, self._seen(one)) for one in descriptors())
-            self._descriptor, tcp = next((one for one in found if one[1]), (-1, None))
-        return tcp
+    def _found(self) -> Sequence[Tcp]:
+        """The states of the connections, none if they are gone. Remembers the descriptors."""
+        found = self._among(self._descriptors) or self._among(descriptors())
+        self._descriptors = [*found]
+        return [*found.values()]
+
+    def _among(self, descriptors: Sequence[int]) -> Mapping[int, Tcp]:
+        return {one: tcp for one in descriptors if (tcp := self._seen(one)) is not None}
 
     def _seen(self, descriptor: int) -> Tcp | None:
-        if descriptor < 0:
-            return None
         with suppress(OSError), borrowed(descriptor) as connection:
             peer = connection.getpeername()
             if isinstance(peer, tuple) and (_bare(peer[0]), peer[1]) == self._peer:
