@@ -1,6 +1,7 @@
 """How processes react to signals that end them."""
 
 import asyncio
+import os
 import signal
 from collections.abc import Coroutine
 from types import FrameType
@@ -46,12 +47,18 @@ def interrupted_by() -> list[int]:
 def end_at_once() -> None:
     """Makes signals end the process immediately, while there is nothing to finish. SIGINT does so
     even if it was ignored before, but a SIGINT that is already pending is dropped."""
+    # The kernel keeps from the first process of a container whatever it has no handler for.
+    ending = _end if os.getpid() == 1 else signal.SIG_DFL
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, ending)
     for number in END_SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, signal.SIG_DFL)
+            signal.signal(number, ending)
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    os._exit(128 + number)
 
 
 async def shielded(
