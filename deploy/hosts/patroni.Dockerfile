@@ -5,6 +5,6 @@ RUN apt-get update \
     && apt-get install --yes --no-install-recommends patroni python3-etcd \
     && rm -rf /var/lib/apt/lists/* \
     && install --directory --owner postgres --group postgres --mode 700 /var/lib/postgresql/data
-COPY patroni.yml /patroni.yml
+COPY --chmod=644 patroni.yml /patroni.yml
 USER postgres
 ENTRYPOINT ["patroni", "/patroni.yml"]

@@ -74,6 +74,16 @@ def test_the_image_has_the_programs_that_copy_the_postgresql_beside_it() -> None
     assert re.findall(r"\bpostgresql-client-(\d+)\b", served) == [server]
 
 
+def test_users_of_the_images_may_read_what_is_copied_from_any_checkout() -> None:
+    """COPY keeps a file's mode, which after `umask 077` lets only root read it."""
+    for path in (DEPLOY / "Dockerfile", HOSTS / "patroni.Dockerfile"):
+        served = path.read_text("utf-8").rpartition("\nFROM ")[2]
+        copied = re.findall(r"^COPY (?!--from=)(.+)$", served, re.MULTILINE)
+        assert copied
+        for words in copied:
+            assert words.startswith("--chmod=644 ")
+
+
 def test_the_unit_of_systemd_goes_on_trying_but_for_misuse() -> None:
     unit = ConfigParser(strict=False, interpolation=None)
     unit.read_string((DEPLOY / "portico.service").read_text("utf-8"))
