@@ -84,6 +84,13 @@ def test_users_of_the_images_may_read_what_is_copied_from_any_checkout() -> None
             assert words.startswith("--chmod=644 ")
 
 
+def test_the_image_has_the_bytecode_that_its_processes_do_not_write() -> None:
+    served = (DEPLOY / "Dockerfile").read_text("utf-8").rpartition("\nFROM ")[2]
+    assert "PYTHONDONTWRITEBYTECODE=1" in served
+    compiled = served.index("python -m compileall -q /usr/local/lib\n")
+    assert compiled < served.index("\nCOPY ")  # so that its layer is built seldom
+
+
 def test_the_unit_of_systemd_goes_on_trying_but_for_misuse() -> None:
     unit = ConfigParser(strict=False, interpolation=None)
     unit.read_string((DEPLOY / "portico.service").read_text("utf-8"))
