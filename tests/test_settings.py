@@ -138,6 +138,23 @@ def test_variables_that_kubernetes_adds_are_named_as_such(tmp_path: Path) -> Non
     assert "enableServiceLinks" in message
 
 
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("api_service_host", "10.0.0.1"),
+        ("api_service_port_https", "443"),
+        ("postgres_port", "tcp://10.0.0.2:5432"),
+        ("postgres_port_5432_tcp_addr", "10.0.0.2"),
+        ("http_port_80_tcp", "tcp://10.0.0.1:80"),
+    ],
+)
+def test_what_kubernetes_adds_for_a_service_beside_portico_is_named_too(
+    tmp_path: Path, variable: str, value: str
+) -> None:
+    assert "enableServiceLinks" in refusal(tmp_path, **{variable: value})
+    assert "enableServiceLinks" not in refusal(tmp_path, https_port="_SERVICE_HOST=")
+
+
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     assert "No such file" in refusal(tmp_path, config="missing.toml")
     assert "PORTICO_CONFIG" in refusal(tmp_path, config="")

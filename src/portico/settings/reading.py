@@ -22,6 +22,10 @@ CLIENTS_VARIABLES = ("PORTICO_API_KEY", "PORTICO_CA")
 
 _PASSWORD = re.compile(r"://[^/@]*:[^/@]*@|[?&]password=")
 
+_OF_A_SERVICE = re.compile(
+    r"\w+_(SERVICE_(HOST|PORT)(_\w+)?=|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?=|PORT=(tcp|udp|sctp)://)"
+)
+
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 _BY_VARIABLE = {setting.variable: setting for setting in SETTINGS}
 
@@ -117,10 +121,10 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[_Given]:
     for variable in sorted(environ):
         if not variable.startswith("PORTICO_") or variable in known:
             continue
-        if re.match(r"PORTICO_(SERVICE|PORT)_", variable):
+        if _OF_A_SERVICE.match(f"{variable}={environ[variable]}"):
             raise SettingError(
-                f"{variable} is not a setting; where Kubernetes made it for a Service named"
-                " portico, set enableServiceLinks: false"
+                f"{variable} is not a setting; Kubernetes makes it for a Service whose name begins"
+                " with portico: set enableServiceLinks: false for the pod"
             )
         raise SettingError(f"{variable} is not a setting{suggestion(variable, known, 'PORTICO_')}")
     for variable, setting in _BY_VARIABLE.items():
