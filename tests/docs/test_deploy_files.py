@@ -42,6 +42,13 @@ def test_the_chart_reads_all_of_its_values_and_no_others() -> None:
     assert read == leaves(yaml.safe_load((CHART / "values.yaml").read_text("utf-8")))
 
 
+def test_the_chart_keeps_data_in_a_directory_that_portico_makes() -> None:
+    """An empty volume is root's and open to all, which `portico doctor` takes for a problem."""
+    (mounted,) = re.findall(r"name: data, mountPath: (\S+?)\}", templates())
+    (data,) = re.findall(r"name: PORTICO_DATA, value: (\S+?)\}", templates())
+    assert Path(mounted) in Path(data).parents
+
+
 @pytest.mark.parametrize("directory", [CHART, HOSTS], ids=lambda path: path.name)
 def test_every_variable_of_portico_that_is_named_exists(directory: Path) -> None:
     named = set()
