@@ -1,11 +1,7 @@
 """SIGTERM finishes what is under way, and keeps nobody waiting for what is not."""
 
-import os
 import signal
 import ssl
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -105,26 +101,3 @@ def test_counters_outlive_a_restart(installation: Installation) -> None:
     with installation.serving() as again:
         day = again.ask("/v1/users/me").headers
         assert int(day["x-ratelimit-remaining"]) in (26, 29), "29 where a new minute has begun"
-
-
-FIRST_OF_A_CONTAINER = ("unshare", "--map-root-user", "--pid", "--fork", "--kill-child")
-STARTING = "from portico.cli.stopping import end_at_once; end_at_once(); print(flush=True); input()"
-
-
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_start_as_the_first_process_of_a_container_ends_when_it_is_told(
-    how: signal.Signals,
-) -> None:
-    with subprocess.Popen(
-        [*FIRST_OF_A_CONTAINER, sys.executable, "-c", STARTING],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as started:
-        try:
-            assert started.stdout
-            assert started.stdout.readline()
-            children = Path(f"/proc/{started.pid}/task/{started.pid}/children").read_text("ascii")
-            os.kill(int(children), how)
-            assert started.wait(PATIENCE_SECONDS) == 128 + how
-        finally:
-            started.kill()
