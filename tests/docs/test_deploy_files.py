@@ -1,21 +1,32 @@
 """Files of deploy/ for many hosts: what they name exists, and nothing is set that nobody reads."""
 
 import json
+import os
 import re
 import shlex
+import socket
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
 from configparser import ConfigParser
+from contextlib import closing, contextmanager, suppress
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from threading import Thread
+from typing import Any, ClassVar
 
 import pytest
 import yaml  # type: ignore[import-untyped] # it ships none
 
 from documents import ROOT
+from operating import free_port, until
 from portico.cli.parsers.top import parser
 from portico.domain.errors import Unavailable
 from portico.domain.uploads import MAX_BYTES
 from portico.engines import SANDBOX
 from portico.http.problems import STATUS
+from portico.mounts import AUTH, V1
 from portico.pages.multipart import AROUND_BYTES
 from portico.pages.product_import import PAGES
 from portico.settings import SETTINGS
@@ -198,6 +209,74 @@ def test_a_proxy_that_lost_an_answer_says_that_the_outcome_is_unknown(name: str)
     for message in lost:
         assert "what became of the request is unknown" in message
         assert "a repeat with the same Idempotency-Key is safe" in message
+
+
+class Losing(BaseHTTPRequestHandler):
+    """A host that takes requests and dies before it answers."""
+
+    asked: ClassVar[Counter[tuple[str, str]]] = Counter()
+
+    def handle_one_request(self) -> None:
+        self.raw_requestline = self.rfile.readline(65_537)
+        if self.raw_requestline and self.parse_request():
+            self.asked[self.command, self.path] += 1
+        self.close_connection = True
+
+
+@contextmanager
+def balanced(directory: Path) -> Iterator[int]:
+    """HAProxy as deployed, but over plain HTTP and without looking at its hosts, which are one that
+    is `Losing`; yields its port."""
+    conf = (DEPLOY / "haproxy.cfg").read_text("utf-8")
+    for there, instead in (
+        (r' ssl crt "\$\{FRONT_CERTIFICATE\}" alpn h2,http/1.1', ""),
+        (r"    default-server .*\n", ""),
+        (r"    (option httpchk|http-check) .*\n", ""),
+    ):
+        conf, count = re.subn(there, instead, conf)
+        assert count
+    file = directory / "haproxy.cfg"
+    file.write_text(conf)
+    port, status = free_port(), free_port()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Losing) as host:
+        Thread(target=host.serve_forever, daemon=True).start()
+        names = {f"FRONT_{one}": f"127.0.0.1:{host.server_port}" for one in ("ONE", "TWO", "THREE")}
+        names |= {"FRONT_LISTEN": f"127.0.0.1:{port}", "FRONT_STATUS": f"127.0.0.1:{status}"}
+        with subprocess.Popen(("haproxy", "-db", "-f", file), env=os.environ | names) as running:
+            try:
+                until(lambda: listens(port), "HAProxy")
+                yield port
+            finally:
+                running.terminate()
+                host.shutdown()
+
+
+def listens(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+        return True
+    return False
+
+
+def test_haproxy_asks_again_only_what_may_be_asked_twice(tmp_path: Path) -> None:
+    """The server heeds an Idempotency-Key on some POSTs alone. A refresh token that comes twice
+    ends all that came of it, and a change that comes twice may undo another's."""
+    once = [("PATCH", "/v1/products/1"), ("DELETE", "/v1/products/1")]
+    for base, routes in (("/v1", V1), ("/auth", AUTH)):
+        posts = [one for one in routes if one.method == "POST"]
+        once += [("POST", base + one.path) for one in posts if not one.repeatable]
+    again = [("GET", "/v1/products"), ("POST", "/v1/products")]
+    Losing.asked.clear()
+    with balanced(tmp_path) as port:
+        for method, path in (*once, *again):
+            with closing(HTTPConnection("127.0.0.1", port, timeout=20)) as connection:
+                connection.request(method, path, b"{}", {"Idempotency-Key": "one"})
+                assert connection.getresponse().status == 503
+        with closing(HTTPConnection("127.0.0.1", port, timeout=20)) as connection:
+            connection.request("POST", "/v1/users", b"{}")
+            assert connection.getresponse().status == 503
+    assert {one: Losing.asked[one] for one in once} == dict.fromkeys(once, 1)
+    assert Losing.asked["POST", "/v1/users"] == 1
+    assert {one: Losing.asked[one] for one in again} == dict.fromkeys(again, 3)
 
 
 def test_the_variables_of_compose_are_those_of_its_example() -> None:
