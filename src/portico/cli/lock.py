@@ -68,6 +68,17 @@ def holder(data: Path) -> Holder | None:
         os.close(lock)
 
 
+def is_elsewhere(data: Path) -> bool:
+    """Whether the server that uses the data directory runs in another container: the system lists
+    the locks of all other processes."""
+    try:
+        seen = Path("/proc/locks").read_text("ascii")
+        number = (data / NAME).stat().st_ino
+    except OSError:
+        return False
+    return f":{number} " not in seen
+
+
 def listening(data: Path) -> dict[str, str | int]:
     """The settings `host` and `port` of the server that uses the data directory, if they are known.
     They may come from its flags, which other commands do not see."""

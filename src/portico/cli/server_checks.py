@@ -10,8 +10,8 @@ import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from portico.cli.findings import Finding, ok, problem
-from portico.cli.lock import holder
+from portico.cli.findings import Finding, notice, ok, problem
+from portico.cli.lock import holder, is_elsewhere
 from portico.cli.ports import ANOTHER_PORT, port_fault
 from portico.domain.health import BEHIND, FULL, OK
 from portico.settings import Settings
@@ -33,13 +33,8 @@ def server(settings: Settings) -> Iterator[Finding]:
     where = f"{settings.host} port {settings.port}"
     try:
         status, served, body = _ask(settings, "/readyz")
-    except ConnectionRefusedError:
-        advice = "wait, or read its log and restart it"
-        yield problem("server", f"process {held.process} does not listen on {where}", advice)
-        return
-    except (OSError, http.client.HTTPException):
-        advice = "read its log, and restart it"
-        yield problem("server", f"process {held.process} does not answer on {where}", advice)
+    except (OSError, http.client.HTTPException) as error:
+        yield _silent(settings, held.process, where, error)
         return
     readiness = _readiness(body)
     if readiness is None:
@@ -62,6 +57,18 @@ def server(settings: Settings) -> Iterator[Finding]:
     if served and (stored := _first(path)) and served != stored:
         advice = "it looks every 15 seconds; if this stays, its log says why"
         yield problem("certificate", "the server serves an older certificate", advice)
+
+
+def _silent(settings: Settings, process: int, where: str, error: Exception) -> Finding:
+    """Why a server that runs does not answer."""
+    if is_elsewhere(settings.data):
+        message = f"runs in another container, and {where} of this one does not lead to it"
+        return notice("server", message, "run this in its container to examine it too")
+    if isinstance(error, ConnectionRefusedError):
+        advice = "wait, or read its log and restart it"
+        return problem("server", f"process {process} does not listen on {where}", advice)
+    advice = "read its log, and restart it"
+    return problem("server", f"process {process} does not answer on {where}", advice)
 
 
 def _vacant(settings: Settings) -> Iterator[Finding]:
