@@ -22,6 +22,7 @@ import yaml  # type: ignore[import-untyped] # it ships none
 from documents import ROOT
 from operating import free_port, until
 from portico.cli.parsers.top import parser
+from portico.cli.supervise import STOP_SECONDS
 from portico.domain.errors import Unavailable
 from portico.domain.uploads import MAX_BYTES
 from portico.engines import SANDBOX
@@ -29,7 +30,7 @@ from portico.http.problems import STATUS
 from portico.mounts import AUTH, V1
 from portico.pages.multipart import AROUND_BYTES
 from portico.pages.product_import import PAGES
-from portico.settings import SETTINGS
+from portico.settings import SETTINGS, load
 
 DEPLOY = ROOT / "deploy"
 CHART = DEPLOY / "helm"
@@ -107,6 +108,20 @@ def test_the_image_has_the_bytecode_that_its_processes_do_not_write() -> None:
     assert "PYTHONDONTWRITEBYTECODE=1" in served
     compiled = served.index("python -m compileall -q /usr/local/lib\n")
     assert compiled < served.index("\nCOPY ")  # so that its layer is built seldom
+
+
+def test_a_stop_is_given_its_time_wherever_portico_runs(tmp_path: Path) -> None:
+    least = STOP_SECONDS + load({}, {}, tmp_path).drain_seconds
+    stopping = {
+        "Dockerfile": r"docker run .*--stop-timeout (\d+)",
+        "compose.yaml": r"portico:(?s:.*?)stop_grace_period: (\d+)s",
+        "hosts/compose.yaml": r"\n  portico:(?s:.*?)stop_grace_period: (\d+)s",
+        "portico.service": r"TimeoutStopSec=(\d+)",
+    }
+    for name, pattern in stopping.items():
+        found = re.search(pattern, (DEPLOY / name).read_text("utf-8"))
+        assert found
+        assert int(found[1]) >= least
 
 
 def test_the_unit_of_systemd_goes_on_trying_but_for_misuse() -> None:
