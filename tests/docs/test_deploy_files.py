@@ -294,6 +294,17 @@ def test_haproxy_asks_again_only_what_may_be_asked_twice(tmp_path: Path) -> None
     assert {one: Losing.asked[one] for one in again} == dict.fromkeys(again, 3)
 
 
+@pytest.mark.parametrize("directory", [DEPLOY, HOSTS], ids=lambda path: path.name)
+def test_commands_beside_a_server_of_compose_know_how_many_workers_it_has(
+    directory: Path,
+) -> None:
+    """`portico doctor` compares what they open with what PostgreSQL takes."""
+    compose = yaml.safe_load((directory / "compose.yaml").read_text("utf-8"))
+    portico = compose["services"]["portico"]
+    assert portico["environment"]["PORTICO_WORKERS"] == 2
+    assert "command" not in portico  # it would be of the server alone; the image's is `serve`
+
+
 def test_the_variables_of_compose_are_those_of_its_example() -> None:
     read = set(re.findall(r"(?<!\$)\$\{(\w+)", COMPOSE))
     example = (HOSTS / ".env.example").read_text("utf-8")
@@ -318,11 +329,10 @@ def test_the_hosts_of_compose_serve_only_what_init_has_prepared() -> None:
     assert steps.index(up[0]) < prepared < steps.index(up[1])
 
 
-def test_commands_of_the_chart_and_of_compose_are_ones() -> None:
-    services = yaml.safe_load(COMPOSE)["services"]
+def test_commands_of_the_chart_are_ones() -> None:
     served = re.findall(r"args: \[(.+?)\]", templates())
     started = re.findall(r"portico (init|migrate)\b", templates())
     commands = [one.split(", ") for one in served] + [[one] for one in started]
-    for words in [*commands, services["portico"]["command"]]:
+    for words in commands:
         parser().parse_args(words)
     assert len(commands) == 4
