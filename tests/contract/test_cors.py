@@ -11,9 +11,10 @@ from busy_machine import within
 from driving import TINY, Api, settings_for
 from operating import eventually
 from portico.domain.audit import OPERATOR
-from portico.domain.oauth import is_page_of, page_origin
+from portico.domain.oauth import Client, is_page_of, page_origin
 from portico.http.routing import PUBLIC_BODY_LIMIT
-from portico.services.clients import Registration, delete_client, register_client
+from portico.services.clients import PageOrigins, Registration, delete_client, register_client
+from portico.storage.clients import AT_ONCE
 
 APP = "https://app.example.com"
 SHOP = "https://shop.example"
@@ -257,6 +258,38 @@ async def test_public_clients_pages_get_and_end_tokens(api: Api) -> None:
 
     with within(A_SECOND):
         await eventually(is_refused, "the end of the client")
+
+
+async def test_on_sqlite_too_only_changes_of_clients_have_their_origins_read_again(
+    listed: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads, public = 0, listed.live.clients.public
+
+    async def register(uri: str) -> None:
+        wanted = Registration("An app", [uri], "read:products")
+        await register_client(listed.live, None, wanted, public=True, by=OPERATOR)
+
+    def counted() -> AsyncIterator[list[Client]]:
+        nonlocal reads
+        reads += 1
+        return public()
+
+    monkeypatch.setattr(listed.live.clients, "public", counted)
+    origins = PageOrigins(listed.live)
+    for number in range(AT_ONCE):
+        await register(f"https://shop{number}.example/callback")
+    await register(f"{SHOP}/callback")
+    assert await origins.has(SHOP), "it is in the second batch"
+    for _ in range(3):
+        await listed.product()
+        assert await origins.has(SHOP)
+        assert not await origins.has(APP)
+    assert reads == 1
+
+    await register(f"{APP}/callback")
+
+    assert await origins.has(APP)
+    assert reads == 2
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ from portico.domain.users import User
 from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.storage.clients import CLIENTS
+from portico.storage.parts import Version
 
 Check = Callable[[Client], None]
 """Checks `If-Match` against the stored client. Raises `PreconditionFailed`."""
@@ -164,6 +165,7 @@ class PageOrigins:
     def __init__(self, env: Environment) -> None:
         self._env = env
         self._version = -1
+        self._part_version: Version | None = None
         self._origins: frozenset[str] = frozenset()
 
     async def has(self, origin: str) -> bool:
@@ -172,11 +174,20 @@ class PageOrigins:
         version = self._env.db.version(CLIENTS.part())
         if version != self._version:
             with suppress(Unavailable):
-                clients = await self._env.clients.public()
-                uris = (uri for client in clients for uri in client.redirect_uris)
-                self._origins = frozenset(filter(None, map(page_origin, uris)))
+                await self._renew()
                 self._version = version
         return is_page_of(self._origins, origin)
+
+    async def _renew(self) -> None:
+        # On SQLite every commit changes `version`, and only commits of clients the part's.
+        version = await self._env.db.version_of(CLIENTS.part())
+        if version is not None and version == self._part_version:
+            return
+        origins: set[str] = set()
+        async for clients in self._env.clients.public():
+            uris = (uri for client in clients for uri in client.redirect_uris)
+            origins.update(filter(None, map(page_origin, uris)))
+        self._origins, self._part_version = frozenset(origins), version
 
 
 async def note_refusal(env: Environment, client: Client, by: By) -> None:
