@@ -100,7 +100,7 @@ async def test_a_reset_keeps_mirrors_and_theirs_clients_and_audit_and_nothing_el
     pairs = await api.sandbox.db.one("SELECT count(*) FROM tokens")
     assert pairs is not None
     assert pairs[0] == 2, "both of the mirror's"
-    (client,) = await api.sandbox.clients.all()
+    [[client]] = [batch async for batch in api.sandbox.clients.batches()]
     assert (client.client_id, client.user_id) == ("client_a", None)
     assert (await api.sandbox.audit.page(limit=99))[1:] == noted
     assert (await caller.get("/users/me")).status_code == 200

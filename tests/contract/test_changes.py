@@ -224,8 +224,8 @@ async def test_no_session_that_ended_while_a_form_came_in_reaches_the_sandbox(
     )
     if how == "ended":
         assert answer.headers["location"].startswith("/dashboard/sign-in?")
-        assert await api.sandbox.api_keys.all() == []
-    assert await api.sandbox.clients.all() == []
+        assert [batch async for batch in api.sandbox.api_keys.batches()] == []
+    assert [batch async for batch in api.sandbox.clients.batches()] == []
 
 
 async def by_session(api: Api, user: User) -> By:

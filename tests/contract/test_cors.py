@@ -14,7 +14,7 @@ from portico.domain.audit import OPERATOR
 from portico.domain.oauth import Client, is_page_of, page_origin
 from portico.http.routing import PUBLIC_BODY_LIMIT
 from portico.services.clients import PageOrigins, Registration, delete_client, register_client
-from portico.storage.clients import AT_ONCE
+from portico.storage.table import AT_ONCE
 
 APP = "https://app.example.com"
 SHOP = "https://shop.example"

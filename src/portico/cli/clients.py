@@ -1,9 +1,11 @@
 """`portico clients`: manages OAuth clients."""
 
 from argparse import Namespace
-from typing import Any
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, NamedTuple
 
-from portico.cli.output import CommandError, answer, command_line, plain, table
+from portico.cli.listing import Form, print_list
+from portico.cli.output import CommandError, answer, command_line, plain
 from portico.cli.prepared import in_environment
 from portico.contract.envelope import timestamp
 from portico.domain.audit import OPERATOR
@@ -18,6 +20,13 @@ from portico.services.clients import (
 )
 from portico.services.environment import Environment
 from portico.settings import Settings
+
+
+class _Owned(NamedTuple):
+    """A client and its owner's e-mail."""
+
+    client: Client
+    email: str | None
 
 
 def run_create(settings: Settings, chosen: Namespace) -> None:
@@ -44,16 +53,13 @@ async def _register(env: Environment, chosen: Namespace) -> Registered:
 
 
 def run_list(settings: Settings, chosen: Namespace) -> None:
-    found = in_environment(settings, chosen, _found)
-    answer([_entry(*each) for each in found], _table(found), as_json=chosen.json)
+    print_list(settings, chosen, _LIST, _found)
 
 
-async def _found(env: Environment) -> list[tuple[Client, str | None]]:
-    found = []
-    for client in await env.clients.all():
-        owner = await env.users.get(client.user_id) if client.user_id else None
-        found.append((client, owner.email if owner else None))
-    return found
+async def _found(env: Environment) -> AsyncIterator[list[_Owned]]:
+    async for batch in env.clients.batches():
+        emails = await env.users.emails({each.user_id for each in batch if each.user_id})
+        yield [_Owned(each, emails.get(each.user_id or 0)) for each in batch]
 
 
 def _registration(client: Client) -> dict[str, Any]:
@@ -64,31 +70,35 @@ def _registration(client: Client) -> dict[str, Any]:
     }
 
 
-def _entry(client: Client, owner: str | None) -> dict[str, Any]:
+def _entry(owned: _Owned) -> dict[str, Any]:
+    client = owned.client
     return {
         "client_id": client.client_id,
         **_registration(client),
         "public": client.public,
-        "owner": owner,
+        "owner": owned.email,
         "created_at": timestamp(client.created_at),
     }
 
 
-def _table(found: list[tuple[Client, str | None]]) -> str:
-    if not found:
-        return "There are no OAuth clients."
-    rows = [
-        (
-            client.client_id,
-            plain(client.name),
-            "public" if client.public else "confidential",
-            plain(owner or "nobody"),
-            spelled(client.scopes) or "none",
-            plain(" ".join(client.redirect_uris)),
-        )
-        for client, owner in found
-    ]
-    return table([("CLIENT ID", "NAME", "TYPE", "OWNER", "SCOPES", "REDIRECT URIS"), *rows])
+def _cells(owned: _Owned) -> Sequence[str]:
+    client = owned.client
+    return (
+        client.client_id,
+        plain(client.name),
+        "public" if client.public else "confidential",
+        plain(owned.email or "nobody"),
+        spelled(client.scopes) or "none",
+        plain(" ".join(client.redirect_uris)),
+    )
+
+
+_LIST = Form(
+    _entry,
+    ("CLIENT ID", "NAME", "TYPE", "OWNER", "SCOPES", "REDIRECT URIS"),
+    _cells,
+    "There are no OAuth clients.",
+)
 
 
 def run_renew(settings: Settings, chosen: Namespace) -> None:

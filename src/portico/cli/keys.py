@@ -1,9 +1,13 @@
 """`portico keys`: manages API keys."""
 
 from argparse import Namespace
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from typing import Any
 
-from portico.cli.output import CommandError, answer, command_line, minute, plain, table
+from portico.app import system_clock
+from portico.cli.listing import Form, print_list
+from portico.cli.output import CommandError, answer, command_line, minute, plain
 from portico.cli.prepared import in_environment
 from portico.contract.api_keys import in_order
 from portico.contract.envelope import optional_timestamp, timestamp
@@ -67,15 +71,21 @@ async def _give(env: Environment, chosen: Namespace) -> dict[str, Any]:
 
 
 def run_list(settings: Settings, chosen: Namespace) -> None:
-    owned, now = in_environment(settings, chosen, lambda env: _found(env, chosen))
-    answer([_entry(each) for each in owned], _table(owned, now), as_json=chosen.json)
+    headings = (
+        *("ID", "TYPE", "NAME", "OWNER", "HINT", "SCOPES", "NETWORKS"),
+        *("CREATED", "LAST USED", "STATE"),
+    )
+    form = Form(_entry, headings, partial(_cells, system_clock()), "There are no keys.")
+    print_list(settings, chosen, form, partial(_found, chosen))
 
 
-async def _found(env: Environment, chosen: Namespace) -> tuple[list[OwnedKey], int]:
+async def _found(chosen: Namespace, env: Environment) -> AsyncIterator[list[OwnedKey]]:
     if chosen.owner is None:
-        return await env.api_keys.all(), env.clock()
-    owner = await account(env, chosen.owner)
-    return await env.api_keys.of_user(owner.id), env.clock()
+        async for batch in env.api_keys.batches():
+            yield batch
+    else:
+        owner = await account(env, chosen.owner)
+        yield await env.api_keys.of_user(owner.id)
 
 
 def _entry(owned: OwnedKey) -> dict[str, Any]:
@@ -96,29 +106,20 @@ def _entry(owned: OwnedKey) -> dict[str, Any]:
     }
 
 
-def _table(owned: list[OwnedKey], now: int) -> str:
-    if not owned:
-        return "There are no keys."
-    headings = (
-        *("ID", "TYPE", "NAME", "OWNER", "HINT", "SCOPES", "NETWORKS"),
-        *("CREATED", "LAST USED", "STATE"),
+def _cells(now: int, owned: OwnedKey) -> Sequence[str]:
+    key = owned.key
+    return (
+        str(key.id),
+        key.type,
+        plain(key.name),
+        plain(owned.email),
+        key.hint,
+        "all" if key.scopes is None else spelled(key.scopes),
+        "any" if key.networks is None else " ".join(key.networks),
+        minute(key.created_at),
+        minute(key.last_used_at) if key.last_used_at else "never",
+        _state(owned, now),
     )
-    rows = [
-        (
-            str(each.key.id),
-            each.key.type,
-            plain(each.key.name),
-            plain(each.email),
-            each.key.hint,
-            "all" if each.key.scopes is None else spelled(each.key.scopes),
-            "any" if each.key.networks is None else " ".join(each.key.networks),
-            minute(each.key.created_at),
-            minute(each.key.last_used_at) if each.key.last_used_at else "never",
-            _state(each, now),
-        )
-        for each in owned
-    ]
-    return table([headings, *rows])
 
 
 def _state(owned: OwnedKey, now: int) -> str:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -50,11 +50,18 @@ def answer(value: Any, text: str, *, as_json: bool, lost: str | None = None) -> 
     """Prints the result of a command: `value` as JSON, else `text`. Raises `CommandError` if it
     cannot be written. If the result holds a secret that is shown once, `lost` is part of that
     error: it says what was created nevertheless and how to get a new secret."""
-    try:
+    with printing(lost):
         if as_json:
             _say_value(value)
         else:
             say(text)
+
+
+@contextmanager
+def printing(lost: str | None = None) -> Iterator[None]:
+    """Raises `CommandError` if the result of a command cannot be written; `lost` as in `answer`."""
+    try:
+        yield
     except OSError as error:
         if lost:
             message = f"the secret could not be written: {error.strerror}. {lost}"
@@ -91,9 +98,16 @@ class _JsonOutput:
 
 def say_json(encoded: bytes) -> None:
     """Prints JSON on standard output, as UTF-8 whatever the encoding of that stream is."""
+    with printing_json() as output:
+        output.write(encoded + b"\n")
+
+
+@contextmanager
+def printing_json() -> Iterator[BinaryIO]:
+    """Standard output, for the JSON value of this command in UTF-8."""
     _JsonOutput.begun = True
     sys.stdout.flush()
-    sys.stdout.buffer.write(encoded + b"\n")
+    yield sys.stdout.buffer
     sys.stdout.buffer.flush()
 
 
@@ -119,8 +133,10 @@ def minute(milliseconds: int) -> str:
 def table(rows: Sequence[Sequence[str]]) -> str:
     """Rows of cells as aligned columns. The first row holds the headings."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = (
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    )
-    return "\n".join(lines)
+    return "\n".join(line(row, widths) for row in rows)
+
+
+def line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """A line of a table whose columns have these widths."""
+    padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+    return "  ".join(padded).rstrip()

@@ -1,11 +1,15 @@
 """`portico sessions`: lists and ends sessions and logins."""
 
 from argparse import Namespace
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
+from operator import attrgetter
+from typing import Any, TypeVar
 
 import msgspec
 
-from portico.cli.output import CommandError, answer, minute, plain, table
+from portico.cli.listing import Form, print_list
+from portico.cli.output import CommandError, answer, minute, plain
 from portico.cli.prepared import in_environment
 from portico.cli.values import LOGIN, SESSION
 from portico.contract.envelope import timestamp
@@ -17,6 +21,10 @@ from portico.services.environment import Environment
 from portico.services.sign_out import end_grant, end_session, sign_out_everywhere
 from portico.settings import Settings
 from portico.storage.grants import Grant
+
+R = TypeVar("R", Session, Grant)
+
+_CREATED_AT = attrgetter("created_at")
 
 
 class _SignedIn(msgspec.Struct):
@@ -32,51 +40,67 @@ class _SignedIn(msgspec.Struct):
 
 
 def run_list(settings: Settings, chosen: Namespace) -> None:
-    found = in_environment(settings, chosen, lambda env: _found(env, chosen))
-    answer([_fact(each) for each in found], _table(found), as_json=chosen.json)
+    print_list(settings, chosen, _LIST, partial(_found, chosen))
 
 
-async def _found(env: Environment, chosen: Namespace) -> list[_SignedIn]:
+async def _found(chosen: Namespace, env: Environment) -> AsyncIterator[list[_SignedIn]]:
     now = env.clock()
     if chosen.owner is None:
-        return await _owned(env, await env.sessions.all(now), await env.grants.logins(now))
+        sessions = _owned(env, env.sessions.batches(now), _session)
+        logins = _owned(env, env.grants.logins(now), _login)
+        async for each in _newest_first(sessions, logins):
+            yield [each]
+        return
     owner = await account(env, chosen.owner)
     grants = await env.grants.of_user(owner.id, now)
-    logins = [grant for grant in grants if grant.client_row_id is None]
-    return await _owned(env, await env.sessions.of_user(owner.id, now), logins)
+    found = [_login(row, owner.email) for row in grants if row.client_row_id is None]
+    found += [_session(row, owner.email) for row in await env.sessions.of_user(owner.id, now)]
+    yield sorted(found, key=_CREATED_AT, reverse=True)
 
 
-async def _owned(env: Environment, sessions: list[Session], logins: list[Grant]) -> list[_SignedIn]:
-    owners: dict[int, str] = {}
-    user_ids = {row.user_id for row in sessions} | {row.user_id for row in logins}
-    for user_id in user_ids:
-        user = await env.users.get(user_id)
-        owners[user_id] = user.email if user else ""
-    found = [
-        _SignedIn(
-            f"{SESSION}-{row.id}",
-            owners[row.user_id],
-            row.address,
-            row.user_agent,
-            row.created_at,
-            row.last_seen_at,
-            min(row.expires_at, idle_end(row.last_seen_at)),
-        )
-        for row in sessions
-    ]
-    found += [
-        _SignedIn(
-            f"{LOGIN}-{row.id}",
-            owners[row.user_id],
-            row.address,
-            row.user_agent,
-            row.created_at,
-            row.last_used_at,
-            row.expires_at,
-        )
-        for row in logins
-    ]
-    return sorted(found, key=lambda each: each.created_at, reverse=True)
+async def _owned(
+    env: Environment, batches: AsyncIterator[list[R]], signed_in: Callable[[R, str], _SignedIn]
+) -> AsyncIterator[_SignedIn]:
+    async for batch in batches:
+        emails = await env.users.emails({row.user_id for row in batch})
+        for row in batch:
+            yield signed_in(row, emails.get(row.user_id, ""))
+
+
+async def _newest_first(*lists: AsyncIterator[_SignedIn]) -> AsyncIterator[_SignedIn]:
+    """Merges lists that are newest first."""
+    heads = [(head, rest) for rest in lists if (head := await anext(rest, None))]
+    while heads:
+        newest = max(heads, key=lambda each: each[0].created_at)
+        heads.remove(newest)
+        head, rest = newest
+        yield head
+        if following := await anext(rest, None):
+            heads.append((following, rest))
+
+
+def _session(row: Session, owner: str) -> _SignedIn:
+    return _SignedIn(
+        f"{SESSION}-{row.id}",
+        owner,
+        row.address,
+        row.user_agent,
+        row.created_at,
+        row.last_seen_at,
+        min(row.expires_at, idle_end(row.last_seen_at)),
+    )
+
+
+def _login(row: Grant, owner: str) -> _SignedIn:
+    return _SignedIn(
+        f"{LOGIN}-{row.id}",
+        owner,
+        row.address,
+        row.user_agent,
+        row.created_at,
+        row.last_used_at,
+        row.expires_at,
+    )
 
 
 def _fact(each: _SignedIn) -> dict[str, Any]:
@@ -84,23 +108,24 @@ def _fact(each: _SignedIn) -> dict[str, Any]:
     return msgspec.structs.asdict(each) | {name: timestamp(getattr(each, name)) for name in times}
 
 
-def _table(found: list[_SignedIn]) -> str:
-    if not found:
-        return "Nobody is signed in."
-    headings = ("ID", "OWNER", "ADDRESS", "SINCE", "LAST USED", "UNTIL", "WITH")
-    rows = [
-        (
-            each.id,
-            plain(each.owner),
-            each.address,
-            minute(each.created_at),
-            minute(each.last_used_at),
-            minute(each.expires_at),
-            plain(each.user_agent),
-        )
-        for each in found
-    ]
-    return table([headings, *rows])
+def _cells(each: _SignedIn) -> Sequence[str]:
+    return (
+        each.id,
+        plain(each.owner),
+        each.address,
+        minute(each.created_at),
+        minute(each.last_used_at),
+        minute(each.expires_at),
+        plain(each.user_agent),
+    )
+
+
+_LIST = Form(
+    _fact,
+    ("ID", "OWNER", "ADDRESS", "SINCE", "LAST USED", "UNTIL", "WITH"),
+    _cells,
+    "Nobody is signed in.",
+)
 
 
 def run_revoke(settings: Settings, chosen: Namespace) -> None:

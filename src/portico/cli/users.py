@@ -3,11 +3,12 @@
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from getpass import getpass
 from typing import Any, TypeVar
 
-from portico.cli.output import CommandError, answer, command_line, mention, minute, plain, table
+from portico.cli.listing import Form, print_list
+from portico.cli.output import CommandError, answer, command_line, mention, minute, plain
 from portico.cli.prepared import in_environment
 from portico.contract.envelope import optional_timestamp, timestamp
 from portico.contract.reading import Faults, read_object
@@ -188,8 +189,7 @@ async def _delete(env: Environment, user_id: int, by: By) -> User:
 
 
 def run_list(settings: Settings, chosen: Namespace) -> None:
-    found = in_environment(settings, chosen, lambda env: env.users.all(chosen.role))
-    answer([_entry(each) for each in found], _table(found), as_json=chosen.json)
+    print_list(settings, chosen, _LIST, lambda env: env.users.batches(chosen.role))
 
 
 def _entry(user: User) -> dict[str, Any]:
@@ -205,24 +205,25 @@ def _entry(user: User) -> dict[str, Any]:
     }
 
 
-def _table(found: list[User]) -> str:
-    if not found:
-        return "There are no users."
-    headings = ("ID", "E-MAIL", "NAME", "ROLE", "PLAN", "CREATED", "LAST SIGN-IN", "STATE")
-    rows = [
-        (
-            str(each.id),
-            plain(each.email),
-            plain(each.name),
-            each.role,
-            each.plan,
-            minute(each.created_at),
-            minute(each.last_login_at) if each.last_login_at else "never",
-            "active" if each.suspended_at is None else f"suspended {minute(each.suspended_at)}",
-        )
-        for each in found
-    ]
-    return table([headings, *rows])
+def _cells(user: User) -> Sequence[str]:
+    return (
+        str(user.id),
+        plain(user.email),
+        plain(user.name),
+        user.role,
+        user.plan,
+        minute(user.created_at),
+        minute(user.last_login_at) if user.last_login_at else "never",
+        "active" if user.suspended_at is None else f"suspended {minute(user.suspended_at)}",
+    )
+
+
+_LIST = Form(
+    _entry,
+    ("ID", "E-MAIL", "NAME", "ROLE", "PLAN", "CREATED", "LAST SIGN-IN", "STATE"),
+    _cells,
+    "There are no users.",
+)
 
 
 def run_show(settings: Settings, chosen: Namespace) -> None:

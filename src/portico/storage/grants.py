@@ -1,5 +1,7 @@
 """Grants and what is issued for them: authorization codes, refresh tokens and access tokens."""
 
+from collections.abc import AsyncIterator
+
 import msgspec
 
 from portico.domain.proofs import Methods, Proof
@@ -108,9 +110,7 @@ SELECT count(*) OVER () AS total, {GRANTS.columns} FROM grants
 WHERE user_id = :user_id AND client_row_id IS NOT NULL AND revoked_at IS NULL
     AND expires_at > :now
 ORDER BY id DESC LIMIT :limit OFFSET :offset"""
-_ALL = f"""
-SELECT {GRANTS.columns} FROM grants
-WHERE client_row_id IS NULL AND revoked_at IS NULL AND expires_at > :now ORDER BY id DESC"""
+_LOGIN = "client_row_id IS NULL AND revoked_at IS NULL AND expires_at > :now"
 _REVOKE = "UPDATE grants SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL RETURNING id"
 _REVOKE_OF_USER = """
 UPDATE grants SET revoked_at = :now WHERE id IN (
@@ -173,9 +173,9 @@ class Grants:
         rows = await self._db.slow.all(_OF_CLIENTS, values)
         return counted_page(rows, GRANTS.read)
 
-    async def logins(self, now: int) -> list[Grant]:
+    def logins(self, now: int) -> AsyncIterator[list[Grant]]:
         """Every valid login, newest first."""
-        return GRANTS.read_all(await self._db.slow.all(_ALL, {"now": now}))
+        return GRANTS.batches(self._db.slow, _LOGIN, {"now": now}, newest_first=True)
 
     async def insert(
         self,

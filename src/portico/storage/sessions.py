@@ -1,5 +1,7 @@
 """Cookie sessions, and the addresses and devices from which accounts have signed in."""
 
+from collections.abc import AsyncIterator
+
 from portico.domain.proofs import Methods
 from portico.domain.sessions import IDLE_SECONDS, Session
 from portico.domain.times import SECOND
@@ -22,12 +24,10 @@ _OWNER, _SESSION = cuts(OWNERS, SESSIONS)
 _BY_HASH = f"""
 SELECT {OWNERS.of("u")}, {SESSIONS.of("s")}
 FROM sessions AS s JOIN users AS u ON u.id = s.user_id WHERE s.token_hash = :hash"""
+_VALID = "expires_at > :now AND last_seen_at > :idle"
 _OF_USER = f"""
 SELECT {SESSIONS.columns} FROM sessions
-WHERE user_id = :user_id AND expires_at > :now AND last_seen_at > :idle ORDER BY id DESC"""
-_ALL = f"""
-SELECT {SESSIONS.columns} FROM sessions
-WHERE expires_at > :now AND last_seen_at > :idle ORDER BY id DESC"""
+WHERE user_id = :user_id AND {_VALID} ORDER BY id DESC"""
 _LATEST = "SELECT max(id) FROM sessions"
 _SEEN = move_forward("sessions", "last_seen_at", "last_seen_at < :at")
 _PROVE = """
@@ -75,9 +75,9 @@ class Sessions:
         rows = await self._db.slow.all(_OF_USER, {"user_id": user_id, **living(now)})
         return SESSIONS.read_all(rows)
 
-    async def all(self, now: int) -> list[Session]:
+    def batches(self, now: int) -> AsyncIterator[list[Session]]:
         """Every valid session, newest first."""
-        return SESSIONS.read_all(await self._db.slow.all(_ALL, living(now)))
+        return SESSIONS.batches(self._db.slow, _VALID, living(now), newest_first=True)
 
     async def latest_id(self) -> int:
         """The highest id of any session, or 0; later sessions have higher ids."""

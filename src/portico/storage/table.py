@@ -5,15 +5,29 @@ stored in another form, and which columns are written but never read. All other 
 literal SQL next to the method that runs them, and take their columns from here.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from itertools import starmap
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from portico.domain.ids import MAX_ID
 from portico.domain.oauth import spelled
-from portico.storage.database import LOCKED, Database, Engine, Params, Row, Transaction
+from portico.storage.database import (
+    LOCKED,
+    NOTHING,
+    Database,
+    Engine,
+    Params,
+    Reader,
+    Row,
+    Transaction,
+)
 from portico.storage.parts import Part
+
+AT_ONCE = 500
+"""How many rows of a whole table are read at a time: records are made on the event loop, in one or
+two milliseconds."""
 
 R = TypeVar("R", bound=msgspec.Struct)
 Read = Callable[[Row], R]
@@ -114,6 +128,20 @@ class Table(Generic[R]):
         else:
             row = await tx.one(sql + LOCKED[db.engine], params)
         return self.read(row) if row else None
+
+    async def batches(
+        self, reader: Reader, where: str, params: Params = NOTHING, *, newest_first: bool = False
+    ) -> AsyncIterator[list[R]]:
+        """Every record for which `where` holds, by id, in batches. Each is a short read of its own,
+        so what is written meanwhile may be missing."""
+        way, order, last = ("<", " DESC", MAX_ID) if newest_first else (">", "", 0)
+        sql = (
+            f"SELECT {self.columns} FROM {self.name}"
+            f" WHERE id {way} :last AND {where} ORDER BY id{order} LIMIT {AT_ONCE}"
+        )
+        while rows := await reader.all(sql, {**params, "last": last}):
+            yield self.read_all(rows)
+            last = rows[-1][self.names.index("id")]
 
     async def add(self, tx: Transaction, record: R, **secrets: object) -> R:
         """Inserts a record, ignoring its `id`; returns it with the assigned id. Raises

@@ -1,6 +1,6 @@
 """The rows of users. What a caller may do with them is decided elsewhere."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 
 from portico.domain.text import case_key
 from portico.domain.users import Owner, Shared, User, email_key
@@ -44,7 +44,7 @@ WHERE account_id > :after ORDER BY account_id LIMIT :limit"""
 _STANDING = f"SELECT id, {_SHARED.columns} FROM users WHERE id"
 # Of two transactions that each remove an admin, the second must see the effect of the first.
 _LOCK_ADMINS = alone(AdvisoryLock.ADMINS)
-_ALL = f"SELECT {USERS.columns} FROM users WHERE :role = '' OR role = :role ORDER BY id"
+_EMAILS = "SELECT id, email FROM users WHERE id"
 _ADMIN = "role = 'admin' AND suspended_at IS NULL"
 _COUNT_ADMINS = f"SELECT count(*) FROM users WHERE {_ADMIN} AND id <> :id"
 _ADMINS = f"SELECT {USERS.columns} FROM users WHERE {_ADMIN} ORDER BY id"
@@ -182,9 +182,16 @@ class Users:
         )
         return counted_page(rows, USERS.read)
 
-    async def all(self, role: str | None) -> list[User]:
+    def batches(self, role: str | None) -> AsyncIterator[list[User]]:
         """Every user with this role, or every user, oldest first."""
-        return USERS.read_all(await self._db.slow.all(_ALL, {"role": role or ""}))
+        where = "(:role = '' OR role = :role)"
+        return USERS.batches(self._db.slow, where, {"role": role or ""})
+
+    async def emails(self, ids: Iterable[int]) -> dict[int, str]:
+        """The e-mails of the existing users with these ids, by id."""
+        engine = self._db.engine
+        rows = await self._db.slow.all(f"{_EMAILS} {AMONG[engine]}", among(engine, ids))
+        return {row[0]: row[1] for row in rows}
 
     async def insert(self, tx: Transaction, user: User) -> User:
         """Stores a new user, ignoring its `id`; returns it with the assigned id.

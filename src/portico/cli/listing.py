@@ -1,0 +1,96 @@
+"""Prints lists of any length: as one JSON array, or as a table."""
+
+import asyncio
+import shutil
+import sys
+import tempfile
+from argparse import Namespace
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import IO, Any, Generic, TypeVar
+
+import msgspec
+
+from portico.cli.output import line, needing_room, printing, printing_json, say
+from portico.cli.prepared import environment
+from portico.services.environment import Environment
+from portico.settings import Settings
+
+T = TypeVar("T")
+
+
+class Form(msgspec.Struct, Generic[T], frozen=True):
+    """How items are printed: `entry` as JSON, or `cells` under `headings`. `none` is printed in
+    place of an empty table."""
+
+    entry: Callable[[T], dict[str, Any]]
+    headings: Sequence[str]
+    cells: Callable[[T], Sequence[str]]
+    none: str
+
+
+def print_list(
+    settings: Settings,
+    chosen: Namespace,
+    form: Form[T],
+    found: Callable[[Environment], AsyncIterator[Sequence[T]]],
+) -> None:
+    """Prints all items that `found` yields, after it has yielded them all: if it fails, no part of
+    a list is printed. They wait in a temporary file, and so take no memory."""
+    with needing_room(tempfile.gettempdir()), tempfile.TemporaryFile() as file:
+        spool = _Spool(file, form, as_json=chosen.json)
+        asyncio.run(_read(settings, chosen, found, spool))
+        with printing():
+            spool.print()
+
+
+async def _read(
+    settings: Settings,
+    chosen: Namespace,
+    found: Callable[[Environment], AsyncIterator[Sequence[T]]],
+    spool: "_Spool[T]",
+) -> None:
+    async with environment(settings, chosen) as env:
+        async for batch in found(env):
+            for item in batch:
+                spool.add(item)
+
+
+class _Spool(Generic[T]):
+    """Items in a file: a JSON array, or a line with the cells of each."""
+
+    def __init__(self, file: IO[bytes], form: Form[T], *, as_json: bool) -> None:
+        self._file = file
+        self._form = form
+        self._as_json = as_json
+        self._widths = [*map(len, form.headings)]
+        self._count = 0
+
+    def add(self, item: T) -> None:
+        """Appends an item."""
+        if self._as_json:
+            self._file.write(b"," if self._count else b"[")
+            self._file.write(msgspec.json.encode(self._form.entry(item)))
+        else:
+            cells = self._form.cells(item)
+            self._widths = [max(pair) for pair in zip(self._widths, map(len, cells), strict=True)]
+            self._file.write(msgspec.json.encode(cells) + b"\n")
+        self._count += 1
+
+    def print(self) -> None:
+        """Writes all items to standard output."""
+        if self._as_json:
+            self._file.write(b"]\n" if self._count else b"[]\n")
+            self._file.seek(0)
+            with printing_json() as output:
+                shutil.copyfileobj(self._file, output)
+        elif not self._count:
+            say(self._form.none)
+        else:
+            sys.stdout.writelines(self._lines())
+            sys.stdout.flush()
+
+    def _lines(self) -> Iterator[str]:
+        yield line(self._form.headings, self._widths) + "\n"
+        self._file.seek(0)
+        for cells in self._file:
+            yield line(msgspec.json.decode(cells), self._widths) + "\n"
