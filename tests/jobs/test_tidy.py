@@ -209,6 +209,60 @@ async def test_deliveries_and_events_go_in_batches_too(api: Api, waiting: Waitin
     assert await left() == [3, 3]
 
 
+@pytest.fixture
+def begun_after(api: Api, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[int]]:
+    """After which age or id each batch began, by the store that removed it."""
+    seen: dict[str, list[int]] = {}
+
+    def watch(name: str) -> None:
+        store = getattr(api.live, name)
+        forget = store.forget
+
+        async def watched(*given: Any, after: int, **named: Any) -> int | None:
+            seen.setdefault(name, []).append(after)
+            following: int | None = await forget(*given, after=after, **named)
+            return following
+
+        monkeypatch.setattr(store, "forget", watched)
+
+    for name in ("expiry", "deliveries", "events"):
+        watch(name)
+    return seen
+
+
+@pytest.mark.parametrize("kind", [Aging.IDEMPOTENCY_KEYS, Aging.REQUEST_DAYS])
+async def test_each_batch_begins_where_the_last_one_ended(
+    api: Api, kind: Aging, begun_after: dict[str, list[int]]
+) -> None:
+    oldest = ROWS[kind][1] - OLD
+    await fill(api, kind, await owners(api), [oldest + n for n in range(OLD)])
+
+    await Tidy(api.live, "this", at_once).run()
+
+    assert begun_after == {"expiry": [0, oldest + BATCH - 1, oldest + 2 * BATCH - 1]}
+    assert await ages(api, kind) == []
+
+
+async def test_so_do_those_of_deliveries_and_events(
+    api: Api, begun_after: dict[str, list[int]]
+) -> None:
+    async with api.live.db.transaction() as tx:
+        for _ in range(OLD):
+            await api.live.events.add(tx, 1, Published("product.created", "{}"))
+            await api.live.deliveries.add(tx, 1, [(1, 1, "product.created")])
+    await api.live.events.settle()
+    ids = [
+        [row[0] for row in await api.live.db.slow.all(f"SELECT id FROM {table} ORDER BY id")]  # noqa: S608 - of this file
+        for table in ("deliveries", "events")
+    ]
+
+    await Tidy(api.live, "this", at_once).run()
+
+    for name, of_table in zip(("deliveries", "events"), ids, strict=True):
+        last = (of_table[BATCH - 1], of_table[2 * BATCH - 1], of_table[-1])
+        assert begun_after[name] == [0, *last]
+
+
 async def test_deliveries_and_events_of_a_clock_that_was_ahead_hold_up_no_others(
     api: Api, waiting: Waiting
 ) -> None:
@@ -236,7 +290,7 @@ async def test_what_is_old_is_found_by_the_index_of_its_age(api: Api, kind: Agin
     await fill(api, kind, await owners(api), [bound - 1 + n for n in range(2_000)])
     async with api.live.db.transaction() as tx:
         await tx.script("ANALYZE")
-        values = {"before": bound, "limit": BATCH}
+        values = {"after": 0, "before": bound, "limit": BATCH}
         rows = await tx.all(explain + kind.forgetting(api.live.db.engine), values)
     plan = "\n".join(str(row[-1]) for row in rows)
     assert "_by_" in plan, plan

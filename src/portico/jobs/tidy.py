@@ -62,6 +62,20 @@ def bounds(now: int) -> dict[Aging, int]:
     }
 
 
+class _Removal:
+    """Removes old rows of one kind, each batch `after` the one before."""
+
+    def __init__(self, forget: Callable[..., Awaitable[int | None]]) -> None:
+        """`forget` takes the transaction and `after`, and returns the next `after`, if any."""
+        self._forget = forget
+        self._after = 0
+
+    async def __call__(self, tx: Transaction) -> bool:
+        following = await self._forget(tx, after=self._after)
+        self._after = following or self._after
+        return following is not None
+
+
 class Tidy:
     """Removes old rows of one environment, in one process at a time."""
 
@@ -86,11 +100,11 @@ class Tidy:
         env = self._env
         kinds = bounds(now)
         for kind in await env.expiry.due(kinds):
-            yield partial(env.expiry.forget, kind=kind, before=kinds[kind])
+            yield _Removal(partial(env.expiry.forget, kind=kind, before=kinds[kind]))
         bound = Bound(now - env.events_days * DAY, now)
         for log in (env.deliveries, env.events):  # a delivery without its event cannot be sent
             if await log.is_due(bound):
-                yield partial(log.forget, bound=bound)
+                yield _Removal(partial(log.forget, bound=bound))
         if await env.empty_blocks.are_due():
             yield env.empty_blocks.forget
 

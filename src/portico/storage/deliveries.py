@@ -89,7 +89,7 @@ WHERE id IN (SELECT id FROM given_up)
 RETURNING 1"""
 _REMOVE = """
 DELETE FROM deliveries WHERE id IN (
-    SELECT id FROM deliveries WHERE id <= :up_to ORDER BY id LIMIT :limit)
+    SELECT id FROM deliveries WHERE id > :after AND id <= :up_to ORDER BY id LIMIT :limit)
 RETURNING id"""
 _RELEASE = "UPDATE deliveries SET next_attempt_at = :now WHERE id = :id AND status = 'pending'"
 
@@ -208,12 +208,14 @@ class Deliveries:
         """Whether the oldest delivery is old."""
         return await last_expired(self._db.slow, "deliveries", "created_at", bound, limit=1) > 0
 
-    async def forget(self, tx: Transaction, bound: Bound) -> bool:
-        """Removes a batch of old deliveries; returns whether there may be more."""
-        up_to = await last_expired(tx, "deliveries", "created_at", bound)
-        if up_to:
-            await tx.run(_REMOVE, {"up_to": up_to, "limit": BATCH})
-        return up_to > 0
+    async def forget(self, tx: Transaction, bound: Bound, after: int = 0) -> int | None:
+        """Removes a batch of old deliveries. Returns with which `after` to remove the next one, or
+        None if there are no more."""
+        up_to = await last_expired(tx, "deliveries", "created_at", bound, after=after)
+        if not up_to:
+            return None
+        removed = await tx.all(_REMOVE, {"after": after, "up_to": up_to, "limit": BATCH})
+        return max((row[0] for row in removed), default=up_to)
 
 
 def _for_each(

@@ -51,7 +51,7 @@ FROM (SELECT FROM events WHERE id IS NULL ORDER BY seq LIMIT {AT_ONCE}) AS waiti
 _SETTLE = "SELECT settle_events()"
 _REMOVE = """
 DELETE FROM events WHERE id IN (
-    SELECT id FROM events WHERE id <= :up_to ORDER BY id LIMIT :limit)
+    SELECT id FROM events WHERE id > :after AND id <= :up_to ORDER BY id LIMIT :limit)
 RETURNING id"""
 _KEEP_BOUND = """
 INSERT INTO events_removed (one, up_to) VALUES (1, :up_to)
@@ -191,10 +191,13 @@ class Events:
         """Whether the oldest event is old."""
         return await last_expired(self._db.slow, "events", "at", bound, limit=1) > 0
 
-    async def forget(self, tx: Transaction, bound: Bound) -> bool:
-        """Removes a batch of old events, without a gap; returns whether there may be more."""
-        up_to = await last_expired(tx, "events", "at", bound)
-        if up_to:
-            removed = await tx.all(_REMOVE, {"up_to": up_to, "limit": BATCH})
-            await tx.run(_KEEP_BOUND, {"up_to": max((row[0] for row in removed), default=up_to)})
-        return up_to > 0
+    async def forget(self, tx: Transaction, bound: Bound, after: int = 0) -> int | None:
+        """Removes a batch of old events, without a gap. Returns with which `after` to remove the
+        next one, or None if there are no more."""
+        up_to = await last_expired(tx, "events", "at", bound, after=after)
+        if not up_to:
+            return None
+        removed = await tx.all(_REMOVE, {"after": after, "up_to": up_to, "limit": BATCH})
+        last = max((row[0] for row in removed), default=up_to)
+        await tx.run(_KEEP_BOUND, {"up_to": last})
+        return last

@@ -2,6 +2,9 @@
 
 SQLite deletes on the event loop, and PostgreSQL cancels statements that take longer than a request
 may. So rows are removed in batches by the index of their age, each in its own transaction.
+
+Each batch begins where the one before ended. Otherwise PostgreSQL would pass all the rows removed
+so far, which stay in its indexes for as long as any snapshot is open, such as a backup's.
 """
 
 from collections.abc import Mapping
@@ -18,13 +21,14 @@ _IS_DUE = "EXISTS (SELECT 1 FROM {table} WHERE {age} < :{table})"
 _FORGET: dict[Engine, str] = {
     "sqlite": """
 DELETE FROM {table} WHERE ({key}) IN (
-    SELECT {key} FROM {table} WHERE {age} < :before ORDER BY {age} LIMIT :limit)
-RETURNING 1""",
+    SELECT {key} FROM {table} WHERE {age} >= :after AND {age} < :before
+    ORDER BY {age} LIMIT :limit)
+RETURNING {age}""",
     "postgres": """
 DELETE FROM {table} WHERE ctid = ANY (ARRAY(
-    SELECT ctid FROM {table} WHERE {age} < :before ORDER BY {age} LIMIT :limit
-    FOR UPDATE SKIP LOCKED))
-RETURNING 1""",
+    SELECT ctid FROM {table} WHERE {age} >= :after AND {age} < :before
+    ORDER BY {age} LIMIT :limit FOR UPDATE SKIP LOCKED))
+RETURNING {age}""",
 }
 
 
@@ -59,7 +63,8 @@ class Aging(Enum):
         self.terms = {"table": table, "age": age, "key": key}
 
     def forgetting(self, engine: Engine) -> str:
-        """The statement that removes the `:limit` oldest of the rows older than `:before`."""
+        """The statement that removes the `:limit` oldest of the rows older than `:before` whose age
+        is `:after` or later, and returns their ages."""
         return _FORGET[engine].format(**self.terms)
 
 
@@ -104,7 +109,9 @@ class Expiry:
         row = await self._db.one(f"SELECT {each}", values) or ()
         return [kind for kind, is_due in zip(bounds, row, strict=True) if is_due]
 
-    async def forget(self, tx: Transaction, kind: Aging, before: int) -> bool:
-        """Removes a batch of the rows older than `before`; returns whether there may be more."""
-        values = {"before": before, "limit": BATCH}
-        return len(await tx.all(kind.forgetting(self._db.engine), values)) == BATCH
+    async def forget(self, tx: Transaction, kind: Aging, before: int, after: int = 0) -> int | None:
+        """Removes a batch of the rows older than `before`. Returns with which `after` to remove the
+        next one, or None if there are no more."""
+        values = {"after": after, "before": before, "limit": BATCH}
+        ages = [row[0] for row in await tx.all(kind.forgetting(self._db.engine), values)]
+        return max(ages) if len(ages) == BATCH else None
