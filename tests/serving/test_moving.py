@@ -12,7 +12,11 @@ import apsw
 import asyncpg
 import pytest
 
+from driving import FakeClock
 from operating import COMMAND, Installation, Service, in_database, until
+from portico.storage.migrate import migrate
+from portico.storage.moving import move, size
+from portico.storage.postgres import PostgresDatabase
 from servers import PostgresServer, free_port
 
 SEARCHES = ("search=oak", "search=wide+oak", "search=tab", "status=draft", "category=c3", "")
@@ -20,6 +24,8 @@ TOTALS = "SELECT list, key, sum(total) FROM {} WHERE total != 0 GROUP BY list, k
 MOVED = "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table'"
 OWN = ("product_words", "sqlite")
 OTHERS = {"schema_migrations", "list_counts", "list_blocks", "leases", "sqlite_schema"}
+PRODUCTS = 77
+"""No table has as many rows of its own."""
 ALL = "SELECT {} FROM {}"
 ORPHAN = """
 INSERT INTO api_keys (user_id, name, type, hint, key_hash, created_at)
@@ -101,6 +107,34 @@ def target(installation: Installation, postgres: PostgresServer, tmp_path: Path)
     directory.mkdir()
     variables = {"database_url": postgres.fresh_database()}
     return Installation(directory, variables, installation.facts, installation.port)
+
+
+async def steps(file: Path, url: str) -> list[int]:
+    """The numbers of rows by which a move goes on."""
+    database = PostgresDatabase(url, "moved")
+    await database.open()
+    try:
+        await migrate(database, FakeClock())
+        found: list[int] = []
+        await move(file, database, found.append)
+        return found
+    finally:
+        await database.close()
+
+
+def test_the_progress_of_a_move_ends_with_the_words_of_its_products(
+    installation: Installation, postgres: PostgresServer
+) -> None:
+    lamps = installation.directory / "lamps.ndjson"
+    lamps.write_text('{"name": "Lamp", "category": "light", "price": 1}\n' * PRODUCTS)
+    installation.told("products", "import", str(lamps))
+    file = installation.data / "live.db"
+
+    found = asyncio.run(steps(file, postgres.fresh_database()))
+
+    assert found[-1] == PRODUCTS
+    assert found.count(PRODUCTS) == 2, "they are moved, and at last their words are indexed"
+    assert sum(found) == size(file)
 
 
 def test_all_that_sqlite_held_is_there_on_postgresql(
