@@ -160,10 +160,12 @@ async def change(visit: Visit) -> Reply:
     return _shown(visit, user_id, outcome(form, _stored(user), "user-changed"))
 
 
-def _back(visit: Visit, person: User) -> tuple[str, str]:
-    """The link back to the page of a user, with the list that the admin came from."""
-    query = urlencode(list_of(visit, _FILTERS))
-    return f"/users/{person.id}{'?' if query else ''}{query}", named(person.name, person.id)
+def _about(visit: Visit, person: User) -> dict[str, Any]:
+    """What `Visit.asks` needs about a user: the way back to their page, their id, and the list that
+    the admin came from."""
+    came_from = list_of(visit, _FILTERS)
+    address = f"/users/{person.id}" + (f"?{urlencode(came_from)}" if came_from else "")
+    return {"back": (address, named(person.name, person.id)), "id": person.id, **came_from}
 
 
 def _shown(visit: Visit, user_id: int, done: str) -> Reply:
@@ -184,9 +186,7 @@ async def ask_sign_out(visit: Visit) -> Reply:
         words="Sign out everywhere",
         danger=True,
         action="/users/sign-out",
-        back=_back(visit, person),
-        id=person.id,
-        **list_of(visit, _FILTERS),
+        **_about(visit, person),
     )
 
 
@@ -206,9 +206,7 @@ async def ask_end(visit: Visit) -> Reply:
         words="End access",
         danger=True,
         action="/users/end",
-        back=_back(visit, person),
-        id=person.id,
-        **list_of(visit, _FILTERS),
+        **_about(visit, person),
         kind=visit.sent("kind"),
         row=visit.sent("row"),
     )
@@ -233,9 +231,7 @@ async def ask_reset(visit: Visit) -> Reply:
         words="Create link",
         danger=False,
         action="/users/reset-password",
-        back=_back(visit, person),
-        id=person.id,
-        **list_of(visit, _FILTERS),
+        **_about(visit, person),
         once=fresh_key(visit),
     )
 
@@ -267,9 +263,7 @@ async def ask_suspend(visit: Visit) -> Reply:
         words="Suspend user",
         danger=True,
         action="/users/suspend",
-        back=_back(visit, person),
-        id=person.id,
-        **list_of(visit, _FILTERS),
+        **_about(visit, person),
     )
 
 
@@ -288,9 +282,7 @@ async def ask_resume(visit: Visit) -> Reply:
         words="Resume user",
         danger=False,
         action="/users/resume",
-        back=_back(visit, person),
-        id=person.id,
-        **list_of(visit, _FILTERS),
+        **_about(visit, person),
     )
 
 
@@ -310,9 +302,7 @@ async def ask_reset_factors(visit: Visit) -> Reply:
         words="Reset second factor",
         danger=True,
         action="/users/reset-second-factor",
-        back=_back(visit, person),
-        id=person.id,
-        **list_of(visit, _FILTERS),
+        **_about(visit, person),
     )
 
 
@@ -342,9 +332,7 @@ async def ask_delete(visit: Visit) -> Reply:
         words="Delete my account" if own else "Delete user",
         danger=True,
         action="/users/delete",
-        back=_back(visit, person),
-        id=person.id,
-        **list_of(visit, _FILTERS),
+        **_about(visit, person),
     )
 
 
