@@ -29,55 +29,69 @@ _FITTING = (
 
 def certificate(settings: Settings) -> Iterator[Finding]:
     """Whether the server's certificate can be served, for which names and for how long."""
+    tls = settings.data / "tls"
     if not settings.tls:
         yield ok("certificate", "not needed: a trusted proxy terminates TLS")
+    elif settings.tls_cert is not None and settings.tls_key is not None:
+        yield from _given(settings, settings.tls_cert, settings.tls_key)
+    elif exists(tls / "server.pem"):  # else the finding about the database says what to do
+        yield from _local(settings, tls)
+
+
+def _given(settings: Settings, path: Path, key: Path) -> Iterator[Finding]:
+    """The findings about a certificate that the settings name."""
+    try:
+        check_pair(path, key)
+        require_accepted(path, key)  # as the start does
+        found = inspect(path)
+    except (CertificateError, Untried) as error:
+        yield problem("certificate", str(error), advised(error, _FITTING))
         return
-    local = settings.tls_cert is None or settings.tls_key is None
-    tls = settings.data / "tls"
-    if local and not exists(tls / "server.pem"):
-        return  # the finding about the database says that nothing is prepared
-    path = settings.tls_cert or tls / "server.pem"
-    renew = (
-        "start the server, which renews it"
-        if local
-        else "renew it; a running server picks it up without a restart"
-    )
-    lost = _lost(tls) if local else None
-    if lost:
-        renew = advised(lost, without_key(tls / "ca.pem"))
+    renew = "renew it; a running server picks it up without a restart"
+    early = "set this machine's clock"
+    yield from _served(settings, path, found, last=False, renew=renew, early=early)
+
+
+def _local(settings: Settings, tls: Path) -> Iterator[Finding]:
+    """The findings about a certificate of the local authority, and about that."""
+    path, authority_path = tls / "server.pem", tls / "ca.pem"
+    renew = "start the server, which renews it"
+    if lost := _lost(tls):
+        renew = advised(lost, without_key(authority_path))
         # An operator may have moved the key away on purpose: no problem before the renewal.
         tell = problem if exists(tls / "ca.key") else notice
         yield tell("authority", f"the server certificate cannot be renewed: {lost}", renew)
-    key = settings.tls_key or tls / "server.key"
     try:
-        check_pair(path, key)
-        if not local:
-            require_accepted(path, key)  # as the start does
-        found = inspect(path)
-        authority = inspect(tls / "ca.pem") if local else None
-        if local:
-            check_issuer(path, tls / "ca.pem")
-    except (CertificateError, Untried) as error:
-        yield problem("certificate", str(error), advised(error, renew if local else _FITTING))
+        check_pair(path, tls / "server.key")
+        found, authority = inspect(path), inspect(authority_path)
+        check_issuer(path, authority_path)
+    except CertificateError as error:
+        yield problem("certificate", str(error), advised(error, renew))
         return
+    now = system_clock()
+    if (left := (authority.expires_at - now) // DAY) < AUTHORITY_NOTICE_DAYS:
+        yield _ends(authority_path, left)
+    early = renew
+    if authority.starts_at > now:
+        early = (
+            f"set this machine's clock; if it is right, remove {authority_path} and start the"
+            " server, which creates a new authority that clients must then trust"
+        )
+        yield problem("authority", f"{authority_path} is not valid yet", early)
+    # A certificate that expires together with its authority cannot be renewed.
+    last = found.expires_at >= authority.expires_at
+    yield from _served(settings, path, found, last=last, renew=renew, early=early)
+
+
+def _served(
+    settings: Settings, path: Path, found: Inspection, *, last: bool, renew: str, early: str
+) -> Iterator[Finding]:
+    """The findings about a certificate's validity period and names. `early` is the advice if it is
+    not valid yet, `renew` if anything else is wrong."""
     now, names = system_clock(), sorted(settings.host_names)
     missing = [name for name in names if not _names(found.names, name)]
-    if authority and (left := (authority.expires_at - now) // DAY) < AUTHORITY_NOTICE_DAYS:
-        yield _ends(tls / "ca.pem", left)
-    early = authority is not None and authority.starts_at > now
-    made_anew = (
-        f"set this machine's clock; if it is right, remove {tls / 'ca.pem'} and start the server,"
-        " which creates a new authority that clients must then trust"
-    )
-    if early:
-        yield problem("authority", f"{tls / 'ca.pem'} is not valid yet", made_anew)
-    # A certificate that expires together with its authority cannot be renewed.
-    last = authority is not None and found.expires_at >= authority.expires_at
-    what = validity_fault(found, now, last=last)
-    if what:
-        clock = made_anew if early else renew if local else "set this machine's clock"
-        advice = clock if found.starts_at > now else renew
-        yield problem("certificate", f"{path} {what}", advice)
+    if what := validity_fault(found, now, last=last):
+        yield problem("certificate", f"{path} {what}", early if found.starts_at > now else renew)
     if missing:
         yield problem("certificate", f"{path} does not name {', '.join(missing)}", renew)
     if not (what or missing):
