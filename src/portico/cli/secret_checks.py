@@ -1,7 +1,7 @@
 """The check that this host's secrets decrypt what the databases hold, for `portico doctor`."""
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 from portico.cli.findings import Finding, advised, notice, ok, problem
 from portico.domain.text import counted
@@ -13,7 +13,7 @@ from portico.services.vault import Vault
 from portico.settings import Settings
 from portico.storage.database import Database
 from portico.storage.sealed import COLUMNS
-from portico.storage.signing_keys import SigningKeys
+from portico.storage.signing_keys import SigningKey, SigningKeys
 
 _TRIED = 1000
 """With one secret, so many values of a column are tried, from the oldest on: newer ones may have
@@ -36,43 +36,43 @@ async def secret(settings: Settings, environment: str, db: Database) -> AsyncIte
     except SecretError as error:
         yield problem(check, str(error).rstrip("."), advised(error, "restore it from a backup"))
         return
-    file = settings.data / SECRET
-    if not rows:
-        yield ok(check, "none yet: the first start creates one")
-    elif found is not None and opens(found, rows):
-        yield ok(check, f"{len(rows)} published, one of them signs here")
-    elif settings.database_url or is_given(settings):
-        message = "the database was made with another secret than this host has"
-        yield problem(check, message, "give all hosts the same secret by secret_key_file")
-    else:
-        message = (
-            f"{file} does not decrypt the private keys"
-            if found
-            else f"{file}, which decrypts the private keys, is gone"
-        )
-        advice = "put the old file back; if no copy is left, start over with portico secret reset"
-        yield problem(check, message, advice)
+    yield _signing_keys(settings, check, found, rows)
     closed, behind = await _sealed(found or (b"",), db)
+    check = f"{environment} secrets"
     if behind:
-        yield notice(
-            f"{environment} secrets",
-            f"still encrypted under a former secret: {counted(behind, 'value')}",
-            "once every server has the new secret first, run portico secret reencrypt",
-        )
+        message = f"still encrypted under a former secret: {counted(behind, 'value')}"
+        advice = "once every server has the new secret first, run portico secret reencrypt"
+        yield notice(check, message, advice)
     elif found is not None and len(found) > 1 and not closed:
-        yield notice(
-            f"{environment} secrets",
-            "everything is encrypted under the first of the secrets",
-            "remove the others, and restart the servers",
-        )
+        message = "everything is encrypted under the first of the secrets"
+        yield notice(check, message, "remove the others, and restart the servers")
     if closed:
-        place = "by secret_key_file" if is_given(settings) else f"as {file}"
+        place = "by secret_key_file" if is_given(settings) else f"as {settings.data / SECRET}"
         advice = (
             f"give the server the old secret {place}; if that is lost, rotate the secrets of"
             " webhooks, and reset authenticator apps (portico users reset-second-factor)"
         )
-        message = f"no secret of this host decrypts these: {', '.join(closed)}"
-        yield problem(f"{environment} secrets", message, advice)
+        yield problem(check, f"no secret of this host decrypts these: {', '.join(closed)}", advice)
+
+
+def _signing_keys(
+    settings: Settings, check: str, found: Secrets | None, rows: Sequence[SigningKey]
+) -> Finding:
+    if not rows:
+        return ok(check, "none yet: the first start creates one")
+    if found is not None and opens(found, rows):
+        return ok(check, f"{len(rows)} published, one of them signs here")
+    if settings.database_url or is_given(settings):
+        message = "the database was made with another secret than this host has"
+        return problem(check, message, "give all hosts the same secret by secret_key_file")
+    file = settings.data / SECRET
+    message = (
+        f"{file} does not decrypt the private keys"
+        if found
+        else f"{file}, which decrypts the private keys, is gone"
+    )
+    advice = "put the old file back; if no copy is left, start over with portico secret reset"
+    return problem(check, message, advice)
 
 
 async def _sealed(secrets: Secrets, db: Database) -> tuple[list[str], int]:
