@@ -40,19 +40,7 @@ def server(settings: Settings) -> Iterator[Finding]:
     if readiness is None:
         yield problem("server", f"another program uses {where}", ANOTHER_PORT)
         return
-    behind = readiness.stores.get("database") == BEHIND
-    away = ", ".join(f"{store} {state}" for store, state in readiness.stores.items() if state != OK)
-    if behind:
-        yield problem("server", f"{where}: waits for migrations", "run portico migrate")
-    elif status != 200:
-        yield problem("server", f"{where}: is stopping", "wait, or start it again")
-    elif away:
-        advice = "the other findings say why; the server recovers by itself"
-        if FULL in readiness.stores.values():
-            advice = "free some space there; the server then recovers by itself"
-        yield problem("server", f"{where}: its stores are not available: {away}", advice)
-    else:
-        yield ok("server", f"answers on {where}" + f", process {held.process}")
+    yield _state(readiness, where, status, held.process)
     path = settings.tls_cert or settings.data / "tls" / "server.pem"
     if served and (stored := _first(path)) and served != stored:
         advice = "it looks every 15 seconds; if this stays, its log says why"
@@ -101,6 +89,21 @@ def _readiness(body: bytes) -> _Readiness | None:
         return msgspec.json.decode(body, type=_Readiness)
     except (ValueError, RecursionError):
         return None
+
+
+def _state(readiness: _Readiness, where: str, status: int, process: int) -> Finding:
+    """What the answer of a server's `/readyz` says."""
+    stores = readiness.stores
+    if stores.get("database") == BEHIND:
+        return problem("server", f"{where}: waits for migrations", "run portico migrate")
+    if status != 200:
+        return problem("server", f"{where}: is stopping", "wait, or start it again")
+    if away := ", ".join(f"{store} {state}" for store, state in stores.items() if state != OK):
+        advice = "the other findings say why; the server recovers by itself"
+        if FULL in stores.values():
+            advice = "free some space there; the server then recovers by itself"
+        return problem("server", f"{where}: its stores are not available: {away}", advice)
+    return ok("server", f"answers on {where}, process {process}")
 
 
 def _ask(settings: Settings, path: str) -> tuple[int, bytes | None, bytes]:
