@@ -289,7 +289,7 @@ async def _clock(environment: str, db: Database) -> Finding:
     row = await db.slow.one(_NOW if db.engine == "postgres" else _NEWEST)
     stored = row[0] if row else None
     if db.engine == "postgres":
-        return _compared("clock", "PostgreSQL's", int(stored or 0))
+        return _compared("PostgreSQL's", int(stored or 0))
     ahead = (stored or 0) - system_clock()
     if ahead > CLOCK_MILLISECONDS:
         message = f"this clock is {ahead // 1000} s behind the newest {environment} data"
@@ -298,14 +298,14 @@ async def _clock(environment: str, db: Database) -> Finding:
     return ok("clock", f"not behind the newest {environment} data")
 
 
-def _compared(check: str, whose: str, theirs: int) -> Finding:
+def _compared(whose: str, theirs: int) -> Finding:
     apart = system_clock() - theirs
     if abs(apart) > CLOCK_MILLISECONDS:
         message = (
             f"this clock is {abs(apart) / 1000:,.1f} s {'ahead of' if apart > 0 else 'behind'}"
         )
-        return problem(check, f"{message} {whose}", "set the clocks of both machines by NTP")
-    return ok(check, f"within {CLOCK_MILLISECONDS // 1000} s of {whose}")
+        return problem("clock", f"{message} {whose}", "set the clocks of both machines by NTP")
+    return ok("clock", f"within {CLOCK_MILLISECONDS // 1000} s of {whose}")
 
 
 async def valkey(settings: Settings) -> AsyncIterator[Finding]:
@@ -342,4 +342,4 @@ async def valkey(settings: Settings) -> AsyncIterator[Finding]:
     if about.has_log is False:
         message = "it writes no append-only file: a restart loses the latest counts, or all"
         yield notice("Valkey disk", message, "set appendonly yes")
-    yield _compared("clock", f"{about.name}'s", about.now)
+    yield _compared(f"{about.name}'s", about.now)

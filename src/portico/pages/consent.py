@@ -18,7 +18,7 @@ def consent_page(
     scopes: frozenset[str],
     *,
     nothing: bool,
-    meanwhile: bool = False,
+    meanwhile: bool,
 ) -> Reply:
     """Ask the signed-in user whether a client may have these scopes. With `nothing`, the page says
     that their role allows none of them; with `meanwhile`, it asks again (409), since the client

@@ -56,7 +56,7 @@ async def create_key(
 
 
 async def add_key(
-    env: Environment, change: Change, user_id: int, new: NewKey, *, told: bool = True
+    env: Environment, change: Change, user_id: int, new: NewKey, *, told: bool
 ) -> Made:
     """As `create_key`, within a change. The caller must be permitted to manage the user's keys."""
     owner = await change.lock(env.users, user_id)
@@ -181,7 +181,7 @@ async def list_keys(
     *,
     offset: int,
     limit: int,
-    behind: Keyset | None = None,
+    behind: Keyset | None,
 ) -> Page[ApiKey]:
     """One page of a user's keys, newest first. It begins after the keyset `behind`, if given,
     otherwise at `offset`. Raises `PermissionDenied`."""

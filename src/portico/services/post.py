@@ -60,7 +60,7 @@ class WaitingMail(msgspec.Struct, frozen=True):
     until: int | None = None
 
 
-async def admit(env: Environment, whose: Caller, place: Mail | None = None) -> None:
+async def admit(env: Environment, whose: Caller, place: Mail | None) -> None:
     """Counts a mail that was asked for against the hourly limit. Of the `Ask` in this `place` only
     the first attempt counts, so that a retry is not refused. Raises `RateLimited` and
     `Unavailable`."""

@@ -81,8 +81,8 @@ async def begin_visit(
     target: str,
     by: By,
     *,
-    user_id: int | None = None,
-    again: bool = False,
+    user_id: int | None,
+    again: bool,
 ) -> BegunVisit:
     """Begins a visit to a provider: to sign in or, with `user_id`, to link that account. With
     `again` the provider is asked to authenticate the person anew. Raises `Unavailable`."""
