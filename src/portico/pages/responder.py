@@ -121,14 +121,20 @@ class PageResponder:
             require(caller, endpoint.scope, request.method)
         if id_texts:
             request.identify(id_texts)
-        if request.method != "POST":
-            request.body = Form()
-            if caller is not None and not endpoint.public:
-                request.body = await come_back(self._site, request, caller)
-            try:
-                return await endpoint.handler(request)
-            except AuthenticationRequired:
-                return self._to_sign_in(request, match, cookie)
+        if request.method == "POST":
+            return await self._receive(request, match, endpoint, cookie)
+        request.body = Form()
+        if caller is not None and not endpoint.public:
+            request.body = await come_back(self._site, request, caller)
+        try:
+            return await endpoint.handler(request)
+        except AuthenticationRequired:
+            return self._to_sign_in(request, match, cookie)
+
+    async def _receive(
+        self, request: Request, match: PathMatch, endpoint: Endpoint, cookie: str | None
+    ) -> Reply:
+        """The reply to a submitted form."""
         self._accounts.origins.check(request.headers)
         form = await _form(request, endpoint)
         if not endpoint.public:
