@@ -241,23 +241,28 @@ def plans(tables: object) -> Mapping[str, Plan]:
             raise BrokenRule(
                 f"the plan {name!r} must be named with at most 50 of a-z, 0-9, - and _"
             )
-        if not isinstance(table, dict):
-            raise BrokenRule(f"plans.{name} must be a table with per_minute and per_day")
-        for key, value in table.items():
-            if key not in _PLAN_LIMITS:
-                raise BrokenRule(
-                    f"{key!r} is not a limit of plans.{name}{suggestion(key, _PLAN_LIMITS)}"
-                )
-            if type(value) is not int or not 1 <= value <= 10**9:
-                raise BrokenRule(
-                    f"plans.{name}.{key} must be a whole number from 1 to {10**9}, not {value!r}"
-                )
-        known = merged.get(name)
-        missing = [] if known else [key for key in _PLAN_LIMITS if key not in table]
-        if missing:
-            raise BrokenRule(f"plans.{name} is a new plan and needs {' and '.join(missing)} too")
-        merged[name] = msgspec.structs.replace(known, **table) if known else Plan(name, **table)
+        merged[name] = _plan(name, table, merged.get(name))
     return merged
+
+
+def _plan(name: str, table: object, known: Plan | None) -> Plan:
+    """The plan of a table, which changes a `known` one."""
+    if not isinstance(table, dict):
+        raise BrokenRule(f"plans.{name} must be a table with per_minute and per_day")
+    for key, value in table.items():
+        if key not in _PLAN_LIMITS:
+            raise BrokenRule(
+                f"{key!r} is not a limit of plans.{name}{suggestion(key, _PLAN_LIMITS)}"
+            )
+        if type(value) is not int or not 1 <= value <= 10**9:
+            raise BrokenRule(
+                f"plans.{name}.{key} must be a whole number from 1 to {10**9}, not {value!r}"
+            )
+    if known:
+        return msgspec.structs.replace(known, **table)
+    if missing := [key for key in _PLAN_LIMITS if key not in table]:
+        raise BrokenRule(f"plans.{name} is a new plan and needs {' and '.join(missing)} too")
+    return Plan(name, **table)
 
 
 def suggestion(name: str, known: Collection[str], prefix: str = "") -> str:
