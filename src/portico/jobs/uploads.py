@@ -5,7 +5,6 @@ other changes hardly wait. The progress is stored in the transaction of each bat
 killed, another continues after the last stored row.
 """
 
-import logging
 import os
 from collections.abc import Iterator
 from contextlib import aclosing, suppress
@@ -44,8 +43,6 @@ _ABANDONED = 2 * MINUTE
 """A file without an upload that has not changed for this long is no longer being sent."""
 
 _PROGRESS_EVERY = SECOND // 2
-
-log = logging.getLogger(__name__)
 
 
 class _TakenOver(Exception):

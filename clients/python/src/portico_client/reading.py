@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from email.utils import parsedate_to_datetime
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
 from portico_client.errors import (
     BY_CODE,
@@ -25,7 +25,6 @@ from portico_client.errors import (
 from portico_client.flow import Response
 from portico_client.models import Event
 
-T = TypeVar("T")
 Read = Callable[[Any], Any]
 
 MOST_DIGITS = 9
