@@ -12,8 +12,8 @@ from portico.domain.requests import Sums
 from portico.domain.rules import OneOf
 from portico.domain.times import DAY, HOUR, MINUTE, SECOND
 from portico.http.problems import STATUS
-from portico.pages.agents import agent_words
 from portico.pages.chart import HEIGHT, WIDTH, chart
+from portico.pages.devices import agent_words
 from portico.pages.filters import (
     ago,
     dated,

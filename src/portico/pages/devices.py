@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
+from portico.domain.agents import read_agent
 from portico.domain.errors import NotFound
 from portico.http.messages import Reply
-from portico.pages.agents import agent_words
 from portico.pages.paging import PER_PAGE, numbered, offset_of, page_of
 from portico.pages.site import PageRoute, Visit
 from portico.services.environment import Environment
@@ -51,6 +51,14 @@ def _shown(place: Place, now: int, session_id: int) -> Device:
         now if current else place.seen,
         current,
     )
+
+
+def agent_words(user_agent: str) -> str:
+    """The browser and its system, or the program: "Firefox on Windows", "curl"."""
+    agent = read_agent(user_agent)
+    if agent.program is not None:
+        return agent.program or "Unknown program"
+    return f"{agent.browser or 'A browser'} on {agent.system or 'an unknown system'}"
 
 
 async def show(visit: Visit) -> Reply:
