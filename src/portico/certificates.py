@@ -36,6 +36,7 @@ from portico.certificate_parts import (
     usage,
     within,
 )
+from portico.durable import write_durably
 from portico.files import exists
 
 AUTHORITY_DAYS = 3650
@@ -230,11 +231,7 @@ def _write_pair(certificate: Path, content: bytes, key_file: Path, key: bytes) -
     for path, written, mode in ((key_file, key, 0o600), (certificate, content, 0o644)):
         unfinished = _unfinished(path)
         unfinished.unlink(missing_ok=True)
-        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(written)
-            file.flush()
-            os.fsync(descriptor)
+        write_durably(unfinished, written, mode)
     for path in (key_file, certificate):
         _unfinished(path).replace(path)
 

@@ -8,6 +8,16 @@ _CANNOT = {errno.EACCES, errno.EBADF, errno.EINVAL, errno.ENOTSUP, errno.EPERM}
 """The errors of a directory without read permission, and of file systems that cannot sync one."""
 
 
+def write_durably(file: Path, content: bytes, mode: int) -> None:
+    """Writes the content of a file, created with this mode, durably. Its name may still be lost:
+    see `sync_directory`. Raises `OSError`."""
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    with os.fdopen(descriptor, "wb") as opened:
+        opened.write(content)
+        opened.flush()
+        os.fsync(descriptor)
+
+
 def replace_durably(file: Path, place: Path) -> None:
     """Moves a complete file to another name in the same file system, replacing any file there.
     Once this returns, the file is stored durably under that name. Raises `OSError` otherwise."""

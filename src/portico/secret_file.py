@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 from portico.domain.secrets import Random
-from portico.durable import sync_directory
+from portico.durable import sync_directory, write_durably
 from portico.files import exists
 from portico.settings import Settings
 from portico.settings.values import secret_keys
@@ -79,15 +79,11 @@ def _unusable(file: Path, error: OSError) -> SecretError:
 def _make(file: Path, secret: str) -> None:
     """Writes the file completely or not at all, unless it exists. Several processes may do so."""
     draft = file.with_name(f".{NAME}-{os.getpid()}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
-        with os.fdopen(descriptor, "w") as draft_file:
-            draft_file.write(f"{secret}\n")
-            draft_file.flush()
-            os.fsync(draft_file.fileno())
+        write_durably(draft, f"{secret}\n".encode(), 0o600)
         os.link(draft, file)
     except FileExistsError:
         pass
     finally:
-        draft.unlink()
+        draft.unlink(missing_ok=True)
     sync_directory(file.parent)  # before anything is encrypted with it

@@ -8,7 +8,7 @@ from email.policy import SMTPUTF8
 from itertools import count
 from pathlib import Path
 
-from portico.durable import sync_directory
+from portico.durable import sync_directory, write_durably
 from portico.mail.message import compose
 from portico.mail.protocol import Letter, Undelivered
 
@@ -42,11 +42,7 @@ class FileOutlet:
         draft = self._directory / f".{letter.id}"
         content = compose(letter, self._sender).as_bytes(policy=_POLICY)
         try:
-            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(descriptor, "wb") as draft_file:
-                draft_file.write(content)
-                draft_file.flush()
-                os.fsync(draft_file.fileno())
+            write_durably(draft, content, 0o600)
             file = self._named(draft, datetime.fromtimestamp(letter.at // 1000, UTC))
             sync_directory(self._directory)
             sync_directory(self._directory.parent)  # where this may have created the directory
