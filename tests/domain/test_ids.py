@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from portico.domain.errors import NotFound
-from portico.domain.ids import MAX_ID, parse_id
+from portico.domain.ids import MAX_ID, parse_id, whole_number
 
 
 @given(st.integers(1, MAX_ID))
@@ -34,3 +34,19 @@ def test_any_text_is_an_id_or_names_nothing(text: str) -> None:
         assert (
             not (text.isascii() and text.isdigit() and 1 <= int(text) <= MAX_ID) or text[0] == "0"
         )
+
+
+@given(st.integers(0, MAX_ID), st.integers(0, 3))
+@example(MAX_ID, 0)
+def test_digits_are_a_number_whatever_zeros_are_before_it(number: int, zeros: int) -> None:
+    text = f"{number:0{zeros}}"
+    assert whole_number(text) == number
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "-1", "+1", "1.0", "1e3", "0x1", "1_000", " 1", "1\n", "1\N{FULLWIDTH DIGIT ONE}", "²",
+     str(MAX_ID + 1), "0" * 20, "9" * 1_000_000],
+)  # fmt: skip
+def test_what_is_no_number_of_an_id_is_none(text: str) -> None:
+    assert whole_number(text) is None

@@ -31,7 +31,7 @@ from portico.domain.events.users import (
     UserDeleted,
 )
 from portico.domain.events.webhooks import WebhookTested
-from portico.domain.ids import MAX_ID
+from portico.domain.ids import MAX_ID, whole_number
 from portico.domain.published import (
     EVENT_NOUNS,
     EVENT_TYPES,
@@ -154,10 +154,10 @@ class ListedEvents(msgspec.Struct, frozen=True):
 
 
 def _after(text: str) -> int:
-    digits = text.isascii() and text.isdigit() and len(text) <= len(str(MAX_ID))
-    if not digits or int(text) > MAX_ID:
+    number = whole_number(text)
+    if number is None:
         raise BrokenRule("must be the id of an event, or 0")
-    return int(text)
+    return number
 
 
 _NAMES = "|".join(map(re.escape, (*EVENT_TYPES, *EVENT_NOUNS)))

@@ -7,19 +7,18 @@ import msgspec
 
 from portico.contract.reading import Param
 from portico.domain.errors import BrokenRule, Fault
-from portico.domain.ids import MAX_ID
+from portico.domain.ids import MAX_ID, whole_number
 from portico.domain.rules import OneOf
 
 LAST_PAGE = MAX_ID
 LARGEST_LIMIT = 100
 LONGEST_CURSOR = 2_000
-_DIGITS = len(str(LAST_PAGE))
 
 
 def _whole(text: str, most: int) -> int:
-    if not (text.isascii() and text.isdigit()) or len(text) > _DIGITS or not 1 <= int(text) <= most:
+    if not 1 <= (number := whole_number(text) or 0) <= most:
         raise BrokenRule(f"must be a whole number from 1 to {most}")
-    return int(text)
+    return number
 
 
 def _page(text: str) -> int:

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from portico.domain.audit import By
 from portico.domain.errors import NotFound, PermissionDenied
-from portico.domain.ids import parse_id
+from portico.domain.ids import parse_id, whole_number
 from portico.domain.secrets import mint
 from portico.domain.text import text_fault
 from portico.domain.users import User
@@ -164,16 +164,11 @@ def sender_of(form: Form, accounts: Accounts) -> int | None:
     None if no page of ours sent it."""
     session, _, named = form.text("csrf").partition("_")
     number, _, code = named.partition("_")
-    user_id = _number(number)
+    user_id = whole_number(number)
     if user_id is None:
         return None
     known = _codes(accounts, session, user_id)
     return user_id if any(compare_digest(code.encode(), one.encode()) for one in known) else None
-
-
-def _number(text: str) -> int | None:
-    """A number from a form or an address; None if it is not one, or too large for an id."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
 def _codes(accounts: Accounts, session: str, user_id: int) -> list[str]:
@@ -254,7 +249,7 @@ class Visit:
 
     def sent_number(self, name: str) -> int | None:
         """A number from the form or the query; None if there is none."""
-        return _number(self.sent(name))
+        return whole_number(self.sent(name))
 
     def sent_id(self) -> int:
         """The `id` from the form or the query. Raises `NotFound` if it is not an id."""

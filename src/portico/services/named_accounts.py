@@ -1,12 +1,13 @@
 """Finds the users whom an operator or a filter names by e-mail or id."""
 
+from portico.domain.ids import whole_number
 from portico.domain.users import typed_email
 from portico.services.environment import Environment
 
 
 async def named_user(env: Environment, who: str) -> int | None:
     """The id that `who` is, or that of the user with the e-mail `who`; None if nobody has it."""
-    if (number := _number(who)) is not None:
+    if (number := whole_number(who)) is not None:
         return number
     user = await env.users.by_email(typed_email(who))
     return user.id if user else None
@@ -19,7 +20,3 @@ async def accounts_named(env: Environment, who: str) -> frozenset[int]:
     now = frozenset() if user_id is None else frozenset({user_id})
     email = typed_email(who)
     return now | await env.audit.had_email(email) if "@" in email else now
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
