@@ -194,6 +194,24 @@ async def test_a_form_that_one_comes_back_to_has_what_was_typed(desk: Desk) -> N
             await expect(page.locator(f"#{field}")).to_have_value(text)
 
 
+async def test_the_way_back_leads_past_a_refused_form_to_its_page(desk: Desk) -> None:
+    """Otherwise the browser asks whether to send the form again, and shows a page of its own."""
+    async with desk.looking(desk.person("editor"), expected=("status of 422",)) as page:
+        await page.goto("products?category=light")
+        await page.get_by_role("link", name="New product").click()
+        for name, title in (("", "Error: New product"), ("Lamp", "Lamp")):
+            await page.locator("#name").fill(name)
+            await page.locator("#category").fill("light")
+            await page.locator("#price").fill("12")
+            await page.get_by_role("button", name="Create").click()
+            await expect(page).to_have_title(re.compile(f"^{title}"))
+        for _ in range(2):
+            await page.go_back()
+            await expect(page).to_have_title(re.compile("^New product"))
+        await page.go_back()
+        await expect(page).to_have_url(re.compile(r"category=light"))
+
+
 HIDDEN = """() => {
     const has = document.activeElement.getBoundingClientRect();
     const bar = document.querySelector(".bulk").getBoundingClientRect();

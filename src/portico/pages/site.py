@@ -289,6 +289,7 @@ class Visit:
             user=user,
             csrf=form_token(site.accounts, cookie, user) if cookie else "",
             form=self.form,
+            sent=self.request.method == "POST",
             done=notice(self._query.get("done", ""), self.sent_number("count")),
             now=self.request.now,
             request_id=self.request.id,

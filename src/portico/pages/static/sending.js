@@ -15,6 +15,13 @@ document.addEventListener("submit", (event) => {
 });
 addEventListener("pageshow", () => pressed.clear());
 
+/* A page that answers a form takes the address that the form's page had, if that is the same page. Otherwise going back to it,
+   or loading it again, would end in the browser's question whether to send the form once more. */
+const pathOf = (address) => address.replace(/[?#].*/, "");
+if ("sent" in document.body.dataset && pathOf(document.referrer) === pathOf(location.href)) {
+  history.replaceState(history.state, "", document.referrer);
+}
+
 /* A click within half a second after the mouse reached the page does not send a form either. The first click of a double
    click may have closed another site's window above the page, so that the second hits a button that the user has not seen
    (clickjacking). A page that is shown with the focus has nothing above it, so the mouse counts as there since then. A form
