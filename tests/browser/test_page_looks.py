@@ -13,7 +13,7 @@ from hashlib import sha256
 
 import apsw
 import pytest
-from playwright.async_api import Page
+from playwright.async_api import Page, expect
 
 from browser.looking import PHONE, WIDE, Desk, Person, cut_off, faults
 from portico.pages.dashboard import ACCOUNT, SHOWING
@@ -418,6 +418,30 @@ async def test_a_long_address_takes_three_lines_of_a_list(
         address = page.locator(f"[href$='/webhooks/{lived['webhook']}'] span")
         assert await address.evaluate("one => one.offsetHeight / one.offsetWidth") < 0.25
         assert len(await address.get_attribute("title") or "") > 200
+
+
+async def test_a_page_with_one_form_begins_in_its_first_field(desk: Desk) -> None:
+    """Typing needs no Tab, unless something above the field is to be read first."""
+    strangers = {"sign-in": "email", "forgot": "email", "sign-up": "email"}
+    async with desk.looking() as page:
+        for path, field in strangers.items():
+            await page.goto(path)
+            await expect(page.locator(f"#{field}"), path).to_be_focused()
+        await page.goto("sign-in?done=signed-out")
+        await expect(page.get_by_role("status")).to_be_focused()
+    admins = {
+        "products/new": "name",
+        "users/new": "name",
+        "users/invitations": "email",
+        "clients/new": "name",
+        "webhooks/new": "url",
+        "password": "current_password",
+        "email": "email",
+    }
+    async with desk.looking(desk.admin) as page:
+        for path, field in admins.items():
+            await page.goto(path)
+            await expect(page.locator(f"#{field}"), path).to_be_focused()
 
 
 @pytest.mark.parametrize("height", [540, 900])
