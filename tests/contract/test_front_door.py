@@ -90,6 +90,21 @@ async def test_programs_are_told_at_the_root_where_the_api_is(api: Api, accept: 
     refused(await InProcess(api).exchange("POST", "/", []), 405, "METHOD_NOT_ALLOWED")
 
 
+async def test_password_managers_are_led_to_where_a_password_is_changed(tmp_path: Path) -> None:
+    """They look for it at the host of a page with a password, and do not trust a server that seems
+    to have everything."""
+    nothing = "/.well-known/resource-that-should-not-exist-whose-status-code-should-not-be-200"
+    async with Api(settings_for(tmp_path, HOSTS)) as api:
+        for host, status in (("dash.test", 404), ("auth.test", 401)):
+            asked = [("host", host)]
+            path = "/.well-known/change-password"
+            answer = await InProcess(api).exchange("GET", path, asked)
+            assert answer.status_code == 303
+            assert answer.headers["location"] == "https://dash.test/password"
+            answer = await InProcess(api).exchange("GET", nothing, asked)
+            assert answer.status_code == status
+
+
 async def test_every_host_has_an_icon(tmp_path: Path) -> None:
     async with Api(settings_for(tmp_path, HOSTS)) as api:
         for host in ("api.test", "dash.test", "auth.test"):

@@ -1,4 +1,4 @@
-"""What every host answers outside the mounts: `/` and `/favicon.ico`."""
+"""What every host answers outside the mounts: `/`, `/favicon.ico` and where to change passwords."""
 
 from functools import partial
 
@@ -10,8 +10,9 @@ from portico.pages.site import see_other
 
 
 def entrance_routes(dashboard: str, api: str) -> tuple[Route, ...]:
-    """`/`, which redirects browsers to `dashboard` and tells other clients the address `api`, and
-    `/favicon.ico`."""
+    """`/`, which redirects browsers to `dashboard` and tells other clients the address `api`,
+    `/favicon.ico`, and the address that password managers know (W3C, A Well-Known URL for Changing
+    Passwords)."""
 
     async def enter(request: Request) -> Reply:
         if "text/html" not in (request.listed("accept") or ""):
@@ -22,6 +23,9 @@ def entrance_routes(dashboard: str, api: str) -> tuple[Route, ...]:
         reply.headers.append(("vary", "Accept"))
         return reply
 
+    async def change_password(_: Request) -> Reply:
+        return see_other(f"{dashboard}/password")
+
     # Pages link to their icon; browsers ask for this one beside other documents, such as JSON.
     icon = partial(asset, "icon.svg", REVALIDATED)
     return (
@@ -31,6 +35,13 @@ def entrance_routes(dashboard: str, api: str) -> tuple[Route, ...]:
             handler=enter,
             access=Access.ANYONE,
             summary="The way to the dashboard",
+        ),
+        Route(
+            method="GET",
+            path="/.well-known/change-password",
+            handler=change_password,
+            access=Access.ANYONE,
+            summary="The way to the page that changes a password",
         ),
         file_route("favicon.ico", icon),
     )
