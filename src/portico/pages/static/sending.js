@@ -15,11 +15,12 @@ document.addEventListener("submit", (event) => {
 });
 addEventListener("pageshow", () => pressed.clear());
 
-/* A page that answers a form takes the address that the form's page had, if that is the same page. Otherwise going back to it,
-   or loading it again, would end in the browser's question whether to send the form once more. */
+/* A page that answers a form takes the address that the form's page had, if that is the same page, or the one that it names.
+   Otherwise going back to it, or loading it again, would end in the browser's question whether to send the form once more. */
 const pathOf = (address) => address.replace(/[?#].*/, "");
-if ("sent" in document.body.dataset && pathOf(document.referrer) === pathOf(location.href)) {
-  history.replaceState(history.state, "", document.referrer);
+const { sent } = document.body.dataset;
+if (sent !== undefined && pathOf(document.referrer) === pathOf(location.href)) {
+  history.replaceState(history.state, "", sent || document.referrer);
 }
 
 /* A click within half a second after the mouse reached the page does not send a form either. The first click of a double
