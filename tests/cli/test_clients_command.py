@@ -66,6 +66,12 @@ def test_a_public_client_has_no_secret(running: Running) -> None:
     assert (entry["public"], entry["owner"]) == (True, ADMIN)
 
 
+def test_scopes_may_be_given_one_by_one(running: Running) -> None:
+    told = make(running, "--scope", "read:users", "--scope", "read:products")
+
+    assert told["scopes"] == ["read:users", "read:products", "write:products"]
+
+
 def test_a_client_of_the_sandbox_is_unknown_to_live(running: Running) -> None:
     told = make(running, "--sandbox")
 

@@ -48,7 +48,7 @@ def run_create(settings: Settings, chosen: Namespace) -> None:
 
 async def _register(env: Environment, chosen: Namespace) -> Registered:
     owner = await (account(env, chosen.owner) if chosen.owner else env.users.first_admin())
-    wanted = Registration(chosen.name, chosen.redirect_uri, spelled(chosen.scope))
+    wanted = Registration(chosen.name, chosen.redirect_uri, spelled(frozenset(chosen.scope)))
     return await register_client(env, owner, wanted, public=chosen.public, by=OPERATOR)
 
 

@@ -66,9 +66,10 @@ def _add_registration_options(create: ArgumentParser) -> None:
         "--scope",
         metavar='"…"',
         type=by_rule("portico.domain.oauth:client_scopes"),
+        action="extend",
         required=True,
-        help='what it can ask for, such as "read:products write:products"; every client can also'
-        " ask for openid, profile and email",
+        help='what it can ask for, such as "read:products write:products"; can be repeated; every'
+        " client can also ask for openid, profile and email",
     )
     create.add_argument(
         "--public",
