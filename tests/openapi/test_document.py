@@ -89,6 +89,20 @@ def test_every_tag_is_described(described: dict[str, Any]) -> None:
     assert used == {tag["name"] for tag in described["tags"]} == set(TAGS)
 
 
+def test_what_excludes_another_parameter_is_never_filled_in_by_generated_clients(
+    described: dict[str, Any],
+) -> None:
+    """Clients of openapi-python-client send every default: with `page` each cursor was refused."""
+    lists = 0
+    for _, _, operation in operations(described):
+        parameters = {one["name"]: one["schema"] for one in operation.get("parameters", ())}
+        if "cursor" in parameters:
+            assert "default" not in parameters["page"] | parameters["cursor"]
+            assert parameters["limit"]["default"] == 25
+            lists += 1
+    assert lists > 3
+
+
 @pytest.mark.parametrize("route", JSON_ROUTES, ids=lambda route: f"{route.method} {route.path}")
 def test_every_error_of_a_route_is_in_it_with_its_code(
     route: Route, described: dict[str, Any]

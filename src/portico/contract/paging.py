@@ -30,7 +30,16 @@ def _limit(text: str) -> int:
 
 
 UserId = Annotated[int | None, Param(_page, type="integer", minimum=1, maximum=MAX_ID)]
-PageNumber = Annotated[int, Param(_page, type="integer", minimum=1, maximum=LAST_PAGE)]
+PageNumber = Annotated[
+    int,
+    Param(
+        _page,
+        type="integer",
+        minimum=1,
+        maximum=LAST_PAGE,
+        description="Counted from 1, which is also the default; not together with `cursor`.",
+    ),
+]
 Limit = Annotated[int, Param(_limit, type="integer", minimum=1, maximum=LARGEST_LIMIT)]
 
 

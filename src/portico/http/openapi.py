@@ -304,7 +304,8 @@ def _parameters(route: AnyRoute) -> list[Json]:
         parameter: Json = {"name": item.name, "in": "query"}
         if description := schema.pop("description", None):
             parameter["description"] = description
-        if item.default is not None:
+        # Some generated clients send every default, and `page` is refused beside a cursor.
+        if item.default is not None and item.name != "page":
             schema["default"] = item.default
         parameters.append({**parameter, "schema": schema})
     if route.media == EVENT_STREAM:

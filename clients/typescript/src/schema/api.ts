@@ -2085,6 +2085,7 @@ export interface operations {
     list_users: {
         parameters: {
             query?: {
+                /** @description Counted from 1, which is also the default; not together with `cursor`. */
                 page?: number;
                 limit?: number;
                 /** @description Where the page begins, instead of `page`. It comes from the `Link` header of the previous page, and is equally fast for all pages. */
@@ -2577,6 +2578,7 @@ export interface operations {
     list_products: {
         parameters: {
             query?: {
+                /** @description Counted from 1, which is also the default; not together with `cursor`. */
                 page?: number;
                 limit?: number;
                 /** @description Where the page begins, instead of `page`. It comes from the `Link` header of the previous page, and is equally fast for all pages. */
@@ -2968,6 +2970,7 @@ export interface operations {
     list_api_keys: {
         parameters: {
             query?: {
+                /** @description Counted from 1, which is also the default; not together with `cursor`. */
                 page?: number;
                 limit?: number;
                 /** @description Where the page begins, instead of `page`. It comes from the `Link` header of the previous page, and is equally fast for all pages. */
@@ -4034,6 +4037,7 @@ export interface operations {
     list_deliveries: {
         parameters: {
             query?: {
+                /** @description Counted from 1, which is also the default; not together with `cursor`. */
                 page?: number;
                 limit?: number;
                 /** @description Where the page begins, instead of `page`. It comes from the `Link` header of the previous page, and is equally fast for all pages. */
