@@ -27,6 +27,7 @@ from portico.http.openapi_responses import (
 )
 from portico.http.openapi_schemas import SCHEMAS, media_and_schemas, only_used
 from portico.http.openapi_security import ANY_CREDENTIAL, requirements, security_schemes
+from portico.http.openapi_webhooks import TAG as DELIVERIES
 from portico.http.openapi_webhooks import webhooks
 from portico.http.problems import STATUS
 from portico.http.routing import ID, Access, AnyRoute
@@ -41,8 +42,10 @@ AUTH = "auth"
 TAGS: Mapping[str, tuple[str, str]] = {
     **{kind.path: (kind.title, kind.about) for kind in RESOURCES},
     AUTH: ("Sign-in and OAuth", "The authorization server: logins, tokens, keys, metadata."),
+    DELIVERIES: ("Webhook deliveries", "What is sent to the URLs of webhooks."),
 }
-"""Title and description by the first segment of a path, and of the authorization server."""
+"""Title and description by the first segment of a path, of the authorization server, and of what
+Portico itself sends."""
 
 _ID = {
     "in": "path",
@@ -126,7 +129,7 @@ def document(
         paths[path] = item
     return only_used(
         {
-            **_head(about, version_part.address, everything),
+            **_head(about, version_part.address, [*map(_tag, everything), DELIVERIES]),
             "externalDocs": external_docs,
             "security": ANY_CREDENTIAL,
             "paths": paths,
@@ -151,7 +154,7 @@ def auth_document(auth_part: Part, version_address: str, plans: Mapping[str, Pla
     external_docs = {"description": "The reference of the API.", "url": f"{version_address}/docs"}
     return only_used(
         {
-            **_head(about, auth_part.address, auth_part.routes),
+            **_head(about, auth_part.address, map(_tag, auth_part.routes)),
             "externalDocs": external_docs,
             "paths": _paths(auth_part, answers, ()),
             "components": _components(auth_part.routes, auth_part.address, schemas, {}),
@@ -160,7 +163,7 @@ def auth_document(auth_part: Part, version_address: str, plans: Mapping[str, Pla
     )
 
 
-def _head(about: Json, address: str, routes: Sequence[AnyRoute]) -> Json:
+def _head(about: Json, address: str, tags: Iterable[str]) -> Json:
     info = {
         **about,
         "version": version(),
@@ -171,7 +174,7 @@ def _head(about: Json, address: str, routes: Sequence[AnyRoute]) -> Json:
         "openapi": "3.1.0",
         "info": info,
         "servers": [{"url": address}],
-        "tags": [*map(_tag_object, dict.fromkeys(map(_tag, routes)))],
+        "tags": [*map(_tag_object, dict.fromkeys(tags))],
     }
 
 

@@ -9,7 +9,8 @@ from portico.http.messages import JSON
 from portico.http.openapi_responses import Json
 from portico.http.openapi_schemas import SCHEMAS, example
 
-TAG = "webhooks"
+TAG = "deliveries"
+"""Not that of the routes below `/webhooks`: generators write a file for each tag of either."""
 
 
 def _header(name: str, description: str, value: str, pattern: str) -> Json:

@@ -114,7 +114,8 @@ class Reference:
         guide = [section.split("\n", 1) for section in sections]
         self._guide = [(_anchor(title), title, text) for title, text in guide]
         self._operations = {one.id: one for one in operations(document, addresses)}
-        self._groups = [(tag, self._entries(tag["name"])) for tag in document["tags"]]
+        groups = [(tag, self._entries(tag["name"])) for tag in document["tags"]]
+        self._groups = [(tag, entries) for tag, entries in groups if entries]
         self._all = [(tag, entry) for tag, entries in self._groups for entry in entries]
         self._document = document
         self._addresses = addresses
