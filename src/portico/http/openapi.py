@@ -28,7 +28,7 @@ from portico.http.openapi_responses import (
 from portico.http.openapi_schemas import SCHEMAS, media_and_schemas, only_used
 from portico.http.openapi_security import ANY_CREDENTIAL, requirements, security_schemes
 from portico.http.openapi_webhooks import TAG as DELIVERIES
-from portico.http.openapi_webhooks import webhooks
+from portico.http.openapi_webhooks import previous_schemas, webhooks
 from portico.http.problems import STATUS
 from portico.http.routing import ID, Access, AnyRoute
 from portico.http.sse import EVENT_STREAM, LAST_EVENT_ID
@@ -113,6 +113,7 @@ def document(
     extra = {name.title(): value for name, value in extra_headers}
     everything = [*version_part.routes, *auth_part.routes]
     answers, schemas = media_and_schemas(everything, [EventBody, *EVENT_DATA.values()])
+    schemas |= previous_schemas(schemas)
     about = {
         "title": "Portico API",
         "summary": "Users and products, over HTTPS.",

@@ -58,7 +58,8 @@ _RESPONSES = {
 
 
 def webhooks(schemas: Mapping[str, Any]) -> Json:
-    """The deliveries by event type; `schemas` are those of the document."""
+    """The deliveries by event type; `schemas` are those of the document, with
+    `previous_schemas`."""
     return {name: {"post": _operation(name, schemas)} for name in EVENT_DATA}
 
 
@@ -82,6 +83,28 @@ def _operation(name: str, schemas: Mapping[str, Any]) -> Json:
     }
 
 
+def previous_schemas(schemas: Mapping[str, Any]) -> Json:
+    """The schemas of the old values in deliveries, by name."""
+    return {
+        _previous(name): _old_values(name, schemas[EventBody.__name__], schemas[data.__name__])
+        for name, data in EVENT_DATA.items()
+        if name in EVENT_PREVIOUS
+    }
+
+
+def _previous(name: str) -> str:
+    return f"Previous{name.partition('.')[0].title()}"
+
+
+def _old_values(name: str, event: Json, data: Json) -> Json:
+    return {
+        "type": "object",
+        "description": event["properties"]["previous"]["description"],
+        "properties": {key: one for key, one in data["properties"].items() if key != "updated_at"},
+        "examples": [EVENT_PREVIOUS[name]],
+    }
+
+
 def _event(name: str, schemas: Mapping[str, Any]) -> Json:
     """The schema of an event of this type."""
     event, data = schemas[EventBody.__name__], EVENT_DATA[name].__name__
@@ -92,13 +115,7 @@ def _event(name: str, schemas: Mapping[str, Any]) -> Json:
     }
     required = event["required"]
     if name in EVENT_PREVIOUS:
-        old = {key: one for key, one in schemas[data]["properties"].items() if key != "updated_at"}
-        properties["previous"] = {
-            "type": "object",
-            "description": event["properties"]["previous"]["description"],
-            "properties": old,
-            "examples": [EVENT_PREVIOUS[name]],
-        }
+        properties["previous"] = {"$ref": f"{SCHEMAS}{_previous(name)}"}
         required = [*required, "previous"]
     else:
         del properties["previous"]

@@ -1515,6 +1515,100 @@ export interface components {
              */
             updated_at: string;
         };
+        /**
+         * @description Only for updates: the old values of the fields that changed.
+         * @example {
+         *       "role": "viewer"
+         *     }
+         */
+        PreviousUser: {
+            /**
+             * @description Assigned by the service, never reused.
+             * @example 17
+             */
+            id?: number;
+            /** @example Ada Lovelace */
+            name?: string;
+            /** @example ada@example.com */
+            email?: string;
+            /**
+             * @example editor
+             * @enum {unknown}
+             */
+            role?: "admin" | "editor" | "viewer";
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC, to the millisecond.
+             * @example 2026-01-31T08:15:30.123Z
+             */
+            created_at?: string;
+            /** @example https://example.com/ada.png */
+            avatar_url?: string | null;
+            /** @description The last sign-in, with any method. */
+            last_login_at?: string | null;
+            preferences?: components["schemas"]["PreferencesBody"];
+        };
+        /**
+         * @description Only for updates: the old values of the fields that changed.
+         * @example {
+         *       "price": 19.95
+         *     }
+         */
+        PreviousProduct: {
+            /**
+             * @description Assigned by the service, never reused.
+             * @example 17
+             */
+            id?: number;
+            /** @example Desk lamp */
+            name?: string;
+            /** @example Warm light on a jointed arm. */
+            description?: string;
+            /** @example lighting */
+            category?: string;
+            /**
+             * @description Exact, at most four decimals.
+             * @example 24.5
+             */
+            price?: number;
+            /**
+             * @description ISO 4217.
+             * @example USD
+             */
+            currency?: string;
+            /** @description Whether `stock_quantity` is above 0. */
+            in_stock?: boolean;
+            /** @example 12 */
+            stock_quantity?: number;
+            /** @enum {unknown} */
+            status?: "active" | "archived" | "draft";
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC, to the millisecond.
+             * @example 2026-01-31T08:15:30.123Z
+             */
+            created_at?: string;
+            /**
+             * @example [
+             *       {
+             *         "url": "https://example.com/lamp.jpg",
+             *         "alt": "The lamp, lit"
+             *       }
+             *     ]
+             */
+            images?: {
+                url: string;
+                alt: string;
+            }[];
+            /**
+             * @example {
+             *       "colour": "brass"
+             *     }
+             */
+            metadata?: {
+                [key: string]: string;
+            };
+        };
     };
     responses: {
         /** @description The request cannot be read: malformed, a wrong type, a missing or unknown field. */
@@ -4330,39 +4424,7 @@ export interface operations {
                      */
                     timestamp: string;
                     data: components["schemas"]["UserBody"];
-                    /**
-                     * @description Only for updates: the old values of the fields that changed.
-                     * @example {
-                     *       "role": "viewer"
-                     *     }
-                     */
-                    previous: {
-                        /**
-                         * @description Assigned by the service, never reused.
-                         * @example 17
-                         */
-                        id?: number;
-                        /** @example Ada Lovelace */
-                        name?: string;
-                        /** @example ada@example.com */
-                        email?: string;
-                        /**
-                         * @example editor
-                         * @enum {unknown}
-                         */
-                        role?: "admin" | "editor" | "viewer";
-                        /**
-                         * Format: date-time
-                         * @description ISO 8601, UTC, to the millisecond.
-                         * @example 2026-01-31T08:15:30.123Z
-                         */
-                        created_at?: string;
-                        /** @example https://example.com/ada.png */
-                        avatar_url?: string | null;
-                        /** @description The last sign-in, with any method. */
-                        last_login_at?: string | null;
-                        preferences?: components["schemas"]["PreferencesBody"];
-                    };
+                    previous: components["schemas"]["PreviousUser"];
                 };
             };
         };
@@ -4647,67 +4709,7 @@ export interface operations {
                      */
                     timestamp: string;
                     data: components["schemas"]["ProductBody"];
-                    /**
-                     * @description Only for updates: the old values of the fields that changed.
-                     * @example {
-                     *       "price": 19.95
-                     *     }
-                     */
-                    previous: {
-                        /**
-                         * @description Assigned by the service, never reused.
-                         * @example 17
-                         */
-                        id?: number;
-                        /** @example Desk lamp */
-                        name?: string;
-                        /** @example Warm light on a jointed arm. */
-                        description?: string;
-                        /** @example lighting */
-                        category?: string;
-                        /**
-                         * @description Exact, at most four decimals.
-                         * @example 24.5
-                         */
-                        price?: number;
-                        /**
-                         * @description ISO 4217.
-                         * @example USD
-                         */
-                        currency?: string;
-                        /** @description Whether `stock_quantity` is above 0. */
-                        in_stock?: boolean;
-                        /** @example 12 */
-                        stock_quantity?: number;
-                        /** @enum {unknown} */
-                        status?: "active" | "archived" | "draft";
-                        /**
-                         * Format: date-time
-                         * @description ISO 8601, UTC, to the millisecond.
-                         * @example 2026-01-31T08:15:30.123Z
-                         */
-                        created_at?: string;
-                        /**
-                         * @example [
-                         *       {
-                         *         "url": "https://example.com/lamp.jpg",
-                         *         "alt": "The lamp, lit"
-                         *       }
-                         *     ]
-                         */
-                        images?: {
-                            url: string;
-                            alt: string;
-                        }[];
-                        /**
-                         * @example {
-                         *       "colour": "brass"
-                         *     }
-                         */
-                        metadata?: {
-                            [key: string]: string;
-                        };
-                    };
+                    previous: components["schemas"]["PreviousProduct"];
                 };
             };
         };
