@@ -205,6 +205,19 @@ def test_a_schema_with_properties_says_that_it_is_of_an_object(described: dict[s
     check(described)
 
 
+def test_a_choice_says_of_what_type_it_is(described: dict[str, Any]) -> None:
+    """Scalar reports a document in which one does not as invalid."""
+
+    def check(value: Any) -> None:
+        for inner in value.values() if isinstance(value, dict) else value:
+            if isinstance(inner, dict | list):
+                check(inner)
+        if isinstance(value, dict) and isinstance(value.get("enum"), list):
+            assert value.get("type") == "string", value
+
+    check(described)
+
+
 def test_every_example_keeps_its_schema(described: dict[str, Any]) -> None:
     components = described["components"]
     checked = 0

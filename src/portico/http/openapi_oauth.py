@@ -92,7 +92,7 @@ def _component(description: str, examples: Sequence[PorticoError]) -> Json:
     headers |= refs(*(name for name in HEADERS if name.lower() in own))
     headers["Cache-Control"] = NO_STORE
     kinds = [body["error"] for body in bodies]
-    these = {"type": "object", "properties": {"error": {"enum": kinds}}}
+    these = {"type": "object", "properties": {"error": {"type": "string", "enum": kinds}}}
     schema = {"allOf": [{"$ref": f"#/components/schemas/{ERROR}"}, these]}
     shown = {body["error"]: {"value": body} for body in bodies}
     return {

@@ -232,7 +232,7 @@ def _error_component(
         headers["WWW-Authenticate"] = {**HEADERS["WWW-Authenticate"], "required": False}
     codes = sorted({kind.code for kind in kinds})
     facts = {"$ref": "#/components/schemas/ErrorFacts"}
-    these = {"type": "object", "properties": {"code": {"enum": codes}}}
+    these = {"type": "object", "properties": {"code": {"type": "string", "enum": codes}}}
     schema = {
         "type": "object",
         "required": ["error"],

@@ -36,7 +36,7 @@ def media_and_schemas(
                 "description": (route.body.__doc__ or "").split("\n")[0],
                 **object_schema(route.body),
             }
-    schemas: Json = _renamed({name: found[name] for name in sorted(found)})
+    schemas: Json = _typed(_renamed({name: found[name] for name in sorted(found)}))
     codes = sorted({error.code for error in EXAMPLES})
     schemas["ErrorFacts"]["properties"]["code"]["enum"] = codes
     media = {
@@ -78,6 +78,16 @@ def _renamed(value: Any) -> Any:
     if isinstance(value, list):
         return [_renamed(item) for item in value]
     return _plain(value) if isinstance(value, str) else value
+
+
+def _typed(value: Any) -> Any:
+    """A value whose choices between texts have the type that msgspec leaves out."""
+    if isinstance(value, dict):
+        typed = {name: _typed(item) for name, item in value.items()}
+        if isinstance(value.get("enum"), list):
+            typed.setdefault("type", "string")
+        return typed
+    return [_typed(item) for item in value] if isinstance(value, list) else value
 
 
 def _plain(name: str) -> str:

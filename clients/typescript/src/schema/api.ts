@@ -865,7 +865,7 @@ export interface components {
             event_id: number;
             /** @example product.updated */
             type: string;
-            /** @enum {unknown} */
+            /** @enum {string} */
             status: "delivered" | "failed" | "pending";
             /** @example 1 */
             attempts: number;
@@ -906,7 +906,7 @@ export interface components {
             id: number;
             /**
              * @example product.updated
-             * @enum {unknown}
+             * @enum {string}
              */
             type: "api_key.created" | "api_key.revoked" | "api_key.rotated" | "product.created" | "product.deleted" | "product.updated" | "products.imported" | "sandbox.reset" | "user.created" | "user.deleted" | "user.updated";
             /**
@@ -962,7 +962,7 @@ export interface components {
             id: number;
             /** @example Storefront */
             name: string;
-            /** @enum {unknown} */
+            /** @enum {string} */
             type: "live" | "read" | "test";
             /**
              * @description The part of the key that may be shown.
@@ -992,7 +992,7 @@ export interface components {
             /** @description Null if the key does not expire. */
             expires_at: string | null;
             last_used_at: string | null;
-            /** @enum {unknown} */
+            /** @enum {string} */
             status: "active" | "expired" | "revoked";
         };
         /** @description Events, oldest first. */
@@ -1034,7 +1034,7 @@ export interface components {
             id: number;
             /** @example Storefront */
             name: string;
-            /** @enum {unknown} */
+            /** @enum {string} */
             type: "live" | "read" | "test";
             /**
              * @description The part of the key that may be shown.
@@ -1064,7 +1064,7 @@ export interface components {
             /** @description Null if the key does not expire. */
             expires_at: string | null;
             last_used_at: string | null;
-            /** @enum {unknown} */
+            /** @enum {string} */
             status: "active" | "expired" | "revoked";
             /**
              * @description The secret; store it now. It is omitted when a request with the same `Idempotency-Key` is repeated.
@@ -1093,7 +1093,7 @@ export interface components {
             description: string;
             /**
              * @example enabled
-             * @enum {unknown}
+             * @enum {string}
              */
             status: "disabled" | "enabled";
             /**
@@ -1145,7 +1145,7 @@ export interface components {
         };
         /** @description A user's preferences. */
         PreferencesBody: {
-            /** @enum {unknown} */
+            /** @enum {string} */
             theme: "dark" | "light" | "system";
             /**
              * @description BCP 47. Mails are in German or English.
@@ -1196,7 +1196,7 @@ export interface components {
             in_stock: boolean;
             /** @example 12 */
             stock_quantity: number;
-            /** @enum {unknown} */
+            /** @enum {string} */
             status: "active" | "archived" | "draft";
             /**
              * Format: date-time
@@ -1258,7 +1258,7 @@ export interface components {
             in_stock: boolean;
             /** @example 12 */
             stock_quantity: number;
-            /** @enum {unknown} */
+            /** @enum {string} */
             status: "active" | "archived" | "draft";
             /**
              * Format: date-time
@@ -1299,7 +1299,7 @@ export interface components {
             id: number;
             /** @example Storefront */
             name: string;
-            /** @enum {unknown} */
+            /** @enum {string} */
             type: "live" | "read" | "test";
             /**
              * @description The secret; store it now. It is omitted when a request with the same `Idempotency-Key` is repeated.
@@ -1376,7 +1376,7 @@ export interface components {
             id: number;
             /** @example Storefront */
             name: string;
-            /** @enum {unknown} */
+            /** @enum {string} */
             type: "live" | "read" | "test";
             /**
              * @description The part of the key that may be shown.
@@ -1406,7 +1406,7 @@ export interface components {
             /** @description Null if the key does not expire. */
             expires_at: string | null;
             last_used_at: string | null;
-            /** @enum {unknown} */
+            /** @enum {string} */
             status: "active" | "expired" | "revoked";
             previous_key: components["schemas"]["PreviousKey"];
         };
@@ -1423,7 +1423,7 @@ export interface components {
             email: string;
             /**
              * @example editor
-             * @enum {unknown}
+             * @enum {string}
              */
             role: "admin" | "editor" | "viewer";
             /**
@@ -1457,7 +1457,7 @@ export interface components {
             email: string;
             /**
              * @example editor
-             * @enum {unknown}
+             * @enum {string}
              */
             role: "admin" | "editor" | "viewer";
             /**
@@ -1494,7 +1494,7 @@ export interface components {
             description: string;
             /**
              * @example enabled
-             * @enum {unknown}
+             * @enum {string}
              */
             status: "disabled" | "enabled";
             /**
@@ -1533,7 +1533,7 @@ export interface components {
             email?: string;
             /**
              * @example editor
-             * @enum {unknown}
+             * @enum {string}
              */
             role?: "admin" | "editor" | "viewer";
             /**
@@ -1580,7 +1580,7 @@ export interface components {
             in_stock?: boolean;
             /** @example 12 */
             stock_quantity?: number;
-            /** @enum {unknown} */
+            /** @enum {string} */
             status?: "active" | "archived" | "draft";
             /**
              * Format: date-time
@@ -1628,7 +1628,7 @@ export interface components {
             content: {
                 "application/json": {
                     error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {unknown} */
+                        /** @enum {string} */
                         code?: "VALIDATION_ERROR";
                     };
                 };
@@ -1652,7 +1652,7 @@ export interface components {
             content: {
                 "application/json": {
                     error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {unknown} */
+                        /** @enum {string} */
                         code?: "AUTHENTICATION_REQUIRED";
                     };
                 };
@@ -1680,7 +1680,7 @@ export interface components {
             content: {
                 "application/json": {
                     error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {unknown} */
+                        /** @enum {string} */
                         code?: "PERMISSION_DENIED";
                     };
                 };
@@ -1703,7 +1703,7 @@ export interface components {
             content: {
                 "application/json": {
                     error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {unknown} */
+                        /** @enum {string} */
                         code?: "RESOURCE_NOT_FOUND";
                     };
                 };
@@ -1727,7 +1727,7 @@ export interface components {
             content: {
                 "application/json": {
                     error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {unknown} */
+                        /** @enum {string} */
                         code?: "RESOURCE_NOT_FOUND";
                     };
                 };
@@ -1750,7 +1750,7 @@ export interface components {
             content: {
                 "application/json": {
                     error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {unknown} */
+                        /** @enum {string} */
                         code?: "NOT_ACCEPTABLE";
                     };
                 };
@@ -1773,7 +1773,7 @@ export interface components {
             content: {
                 "application/json": {
                     error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {unknown} */
+                        /** @enum {string} */
                         code?: "REQUEST_TIMEOUT";
                     };
                 };
@@ -1796,7 +1796,7 @@ export interface components {
             content: {
                 "application/json": {
                     error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {unknown} */
+                        /** @enum {string} */
                         code?: "CONFLICT";
                     };
                 };
@@ -1819,7 +1819,7 @@ export interface components {
             content: {
                 "application/json": {
                     error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {unknown} */
+                        /** @enum {string} */
                         code?: "CONFLICT" | "DUPLICATE_RESOURCE";
                     };
                 };
@@ -1843,7 +1843,7 @@ export interface components {
             content: {
                 "application/json": {
                     error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {unknown} */
+                        /** @enum {string} */
                         code?: "CONFLICT";
                     };
                 };
@@ -1867,7 +1867,7 @@ export interface components {
             content: {
                 "application/json": {
                     error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {unknown} */
+                        /** @enum {string} */
                         code?: "CONFLICT" | "DUPLICATE_RESOURCE";
                     };
                 };
@@ -1890,7 +1890,7 @@ export interface components {
             content: {
                 "application/json": {
                     error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {unknown} */
+                        /** @enum {string} */
                         code?: "GONE";
                     };
                 };
@@ -1914,7 +1914,7 @@ export interface components {
             content: {
                 "application/json": {
                     error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {unknown} */
+                        /** @enum {string} */
                         code?: "GONE";
                     };
                 };
@@ -1937,7 +1937,7 @@ export interface components {
             content: {
                 "application/json": {
                     error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {unknown} */
+                        /** @enum {string} */
                         code?: "PRECONDITION_FAILED";
                     };
                 };
@@ -1960,7 +1960,7 @@ export interface components {
             content: {
                 "application/json": {
                     error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {unknown} */
+                        /** @enum {string} */
                         code?: "PAYLOAD_TOO_LARGE";
                     };
                 };
@@ -1983,7 +1983,7 @@ export interface components {
             content: {
                 "application/json": {
                     error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {unknown} */
+                        /** @enum {string} */
                         code?: "UNSUPPORTED_MEDIA_TYPE";
                     };
                 };
@@ -2006,7 +2006,7 @@ export interface components {
             content: {
                 "application/json": {
                     error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {unknown} */
+                        /** @enum {string} */
                         code?: "VALIDATION_ERROR";
                     };
                 };
@@ -2030,7 +2030,7 @@ export interface components {
             content: {
                 "application/json": {
                     error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {unknown} */
+                        /** @enum {string} */
                         code?: "RATE_LIMITED";
                     };
                 };
@@ -2065,7 +2065,7 @@ export interface components {
             content: {
                 "application/json": {
                     error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {unknown} */
+                        /** @enum {string} */
                         code?: "INTERNAL_ERROR";
                     };
                 };
@@ -2101,7 +2101,7 @@ export interface components {
             content: {
                 "application/json": {
                     error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {unknown} */
+                        /** @enum {string} */
                         code?: "SERVICE_UNAVAILABLE";
                     };
                 };

@@ -426,7 +426,7 @@ export interface components {
             content: {
                 "application/json": {
                     error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {unknown} */
+                        /** @enum {string} */
                         code?: "VALIDATION_ERROR";
                     };
                 };
@@ -450,7 +450,7 @@ export interface components {
             content: {
                 "application/json": {
                     error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {unknown} */
+                        /** @enum {string} */
                         code?: "AUTHENTICATION_REQUIRED";
                     };
                 };
@@ -478,7 +478,7 @@ export interface components {
             content: {
                 "application/json": {
                     error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {unknown} */
+                        /** @enum {string} */
                         code?: "PERMISSION_DENIED";
                     };
                 };
@@ -501,7 +501,7 @@ export interface components {
             content: {
                 "application/json": {
                     error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {unknown} */
+                        /** @enum {string} */
                         code?: "NOT_ACCEPTABLE";
                     };
                 };
@@ -524,7 +524,7 @@ export interface components {
             content: {
                 "application/json": {
                     error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {unknown} */
+                        /** @enum {string} */
                         code?: "REQUEST_TIMEOUT";
                     };
                 };
@@ -547,7 +547,7 @@ export interface components {
             content: {
                 "application/json": {
                     error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {unknown} */
+                        /** @enum {string} */
                         code?: "PAYLOAD_TOO_LARGE";
                     };
                 };
@@ -570,7 +570,7 @@ export interface components {
             content: {
                 "application/json": {
                     error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {unknown} */
+                        /** @enum {string} */
                         code?: "UNSUPPORTED_MEDIA_TYPE";
                     };
                 };
@@ -594,7 +594,7 @@ export interface components {
             content: {
                 "application/json": {
                     error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {unknown} */
+                        /** @enum {string} */
                         code?: "RATE_LIMITED";
                     };
                 };
@@ -629,7 +629,7 @@ export interface components {
             content: {
                 "application/json": {
                     error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {unknown} */
+                        /** @enum {string} */
                         code?: "INTERNAL_ERROR";
                     };
                 };
@@ -665,7 +665,7 @@ export interface components {
             content: {
                 "application/json": {
                     error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {unknown} */
+                        /** @enum {string} */
                         code?: "SERVICE_UNAVAILABLE";
                     };
                 };
@@ -688,7 +688,7 @@ export interface components {
             };
             content: {
                 "application/json": components["schemas"]["OAuthError"] & {
-                    /** @enum {unknown} */
+                    /** @enum {string} */
                     error?: "invalid_grant" | "invalid_request" | "invalid_scope" | "unsupported_grant_type";
                 };
             };
@@ -711,7 +711,7 @@ export interface components {
             };
             content: {
                 "application/json": components["schemas"]["OAuthError"] & {
-                    /** @enum {unknown} */
+                    /** @enum {string} */
                     error?: "invalid_client";
                 };
             };
@@ -733,7 +733,7 @@ export interface components {
             };
             content: {
                 "application/json": components["schemas"]["OAuthError"] & {
-                    /** @enum {unknown} */
+                    /** @enum {string} */
                     error?: "invalid_request";
                 };
             };
@@ -755,7 +755,7 @@ export interface components {
             };
             content: {
                 "application/json": components["schemas"]["OAuthError"] & {
-                    /** @enum {unknown} */
+                    /** @enum {string} */
                     error?: "invalid_request";
                 };
             };
@@ -777,7 +777,7 @@ export interface components {
             };
             content: {
                 "application/json": components["schemas"]["OAuthError"] & {
-                    /** @enum {unknown} */
+                    /** @enum {string} */
                     error?: "invalid_request";
                 };
             };
@@ -800,7 +800,7 @@ export interface components {
             };
             content: {
                 "application/json": components["schemas"]["OAuthError"] & {
-                    /** @enum {unknown} */
+                    /** @enum {string} */
                     error?: "temporarily_unavailable";
                 };
             };
@@ -834,7 +834,7 @@ export interface components {
             };
             content: {
                 "application/json": components["schemas"]["OAuthError"] & {
-                    /** @enum {unknown} */
+                    /** @enum {string} */
                     error?: "server_error";
                 };
             };
@@ -869,7 +869,7 @@ export interface components {
             };
             content: {
                 "application/json": components["schemas"]["OAuthError"] & {
-                    /** @enum {unknown} */
+                    /** @enum {string} */
                     error?: "temporarily_unavailable";
                 };
             };
