@@ -7,17 +7,20 @@ import ssl
 import sys
 from pathlib import Path
 
+from portico.cli.lock import holder
 from portico.settings import load
 
 settings = load({}, os.environ, Path.cwd())
-host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104 - replaced, not bound
+held = holder(settings.data)  # with what its flags say
+host, port = (held.host, held.port) if held and held.port else (settings.host, settings.port)
+host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - replaced, not bound
 connection: http.client.HTTPConnection
 if settings.tls:
     # The certificate names the public hosts, and this connection does not leave the container.
     context = ssl._create_unverified_context()  # noqa: S323, SLF001 - see above
-    connection = http.client.HTTPSConnection(host, settings.port, timeout=4, context=context)
+    connection = http.client.HTTPSConnection(host, port, timeout=4, context=context)
 else:
-    connection = http.client.HTTPConnection(host, settings.port, timeout=4)
+    connection = http.client.HTTPConnection(host, port, timeout=4)
 try:
     connection.request("GET", "/healthz")
     status = connection.getresponse().status

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from documents import ROOT
-from operating import Installation
+from operating import Installation, free_port
 
 
 def healthy(installation: Installation) -> bool:
@@ -29,3 +29,8 @@ def test_a_server_is_found_healthy_at_the_address_where_it_listens(
     assert not healthy(given)
     with given.serving():
         assert healthy(given)
+
+
+def test_a_server_is_found_healthy_at_the_port_of_its_flag(installation: Installation) -> None:
+    with installation.serving("--port", str(free_port())):
+        assert healthy(installation)
