@@ -294,6 +294,16 @@ def test_haproxy_asks_again_only_what_may_be_asked_twice(tmp_path: Path) -> None
     assert {one: Losing.asked[one] for one in again} == dict.fromkeys(again, 3)
 
 
+def test_docker_puts_a_process_before_portico_that_passes_signals_and_reaps() -> None:
+    """The first process gets no signal that it does not handle yet, as while Python starts."""
+    for directory in (DEPLOY, HOSTS):
+        compose = yaml.safe_load((directory / "compose.yaml").read_text("utf-8"))
+        assert compose["services"]["portico"]["init"] is True
+    run = re.search(r"docker run --detach (.+)", (DEPLOY / "Dockerfile").read_text("utf-8"))
+    assert run
+    assert "--init" in run[1].split()
+
+
 @pytest.mark.parametrize("directory", [DEPLOY, HOSTS], ids=lambda path: path.name)
 def test_commands_beside_a_server_of_compose_know_how_many_workers_it_has(
     directory: Path,
