@@ -330,6 +330,16 @@ def test_compose_sets_what_haproxy_and_patroni_read() -> None:
     assert told == patroni
 
 
+def test_a_host_with_several_addresses_is_known_by_the_one_that_it_is_given() -> None:
+    """Valkey and Sentinel take each other's from their connections, whichever that is."""
+    services = yaml.safe_load(COMPOSE)["services"]
+    for name, line in (
+        ("valkey", "replica-announce-ip ${OWN}"),
+        ("sentinel", "sentinel announce-ip ${OWN}"),
+    ):
+        assert f'"{line}"' in services[name]["command"][-1]
+
+
 def test_the_hosts_of_compose_serve_only_what_init_has_prepared() -> None:
     head = COMPOSE[: COMPOSE.index("name: portico-hosts")]
     steps = re.findall(r"^# {4,}docker compose (.+)$", head, re.MULTILINE)
