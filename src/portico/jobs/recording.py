@@ -95,12 +95,7 @@ class Recorder:
             alone = max(alone - 1, 0)
             self.is_behind = False
             for ended in done:
-                try:
-                    await self._disable_if_failing(ended)
-                except Unavailable:  # the next attempt leads here again
-                    pass
-                except Exception:  # the others must not wait for this one
-                    log.exception("webhook %d could not be disabled", ended.webhook.id)
+                await self._disable_if_failing(ended)
 
     async def _store(self, done: list[Ended]) -> None:
         for place, ended in enumerate(done):
@@ -132,8 +127,14 @@ class Recorder:
         """Disables a webhook whose deliveries have all failed for `FAILING_DAYS`."""
         since = ended.webhook.failing_since
         long = since and self._env.clock() - since >= FAILING_DAYS * DAY
-        if long and ended.delivery.attempts and ended.attempt.status != "delivered":
+        if not long or not ended.delivery.attempts or ended.attempt.status == "delivered":
+            return
+        try:
             await self._disable(ended.webhook, FAILING)
+        except Unavailable:  # the next attempt leads here again
+            pass
+        except Exception:  # the others must not wait for this one
+            log.exception("webhook %d could not be disabled", ended.webhook.id)
 
     async def _disable(self, webhook: Webhook, reason: str, attempt: Attempt | None = None) -> bool:
         disabled = await disable_webhook(self._env, webhook, reason, SYSTEM, attempt)
