@@ -168,7 +168,7 @@ class ProductSearch:
 
         `further` is a condition on `products` with its values in `params`, or None.
         """
-        within, tiers = self._tiers(words, _MARKS.values() if status is None else _MARKS[status])
+        within, tiers = self._tiers(words, status)
 
         async def read(reader: Reader) -> Page[Product]:
             rows: list[Row] = []
@@ -220,7 +220,7 @@ class ProductSearch:
         if self._engine == "postgres":
             page = await self.page(words, status, further, params, offset=0, limit=limit)
             return Beginning(page.rows, page.total, page.exact)
-        within, tiers = self._tiers(words, _MARKS.values() if status is None else _MARKS[status])
+        within, tiers = self._tiers(words, status)
 
         async def read(reader: Reader) -> Beginning[Product]:
             rows: list[Row] = []
@@ -228,11 +228,9 @@ class ProductSearch:
             known = counts.get(_counted(within[-1], further, params))
             for query in tiers:
                 if len(rows) < limit:
-                    bounds = {"query": query, "limit": limit - len(rows), "offset": 0}
-                    bounds["below"] = NEWEST
-                    rows += await reader.all(
-                        self._select(further, rare=False), {**params, **bounds}
-                    )
+                    bounds = {"limit": limit - len(rows), "offset": 0, "below": NEWEST}
+                    values = {**params, **bounds, "query": query}
+                    rows += await reader.all(self._select(further, rare=False), values)
             counted = len(rows) if len(rows) < limit else known
             total = counted and min(counted, self._countable)
             return Beginning(self._listed.read_all(rows), total, exact=counted == total)
@@ -244,7 +242,7 @@ class ProductSearch:
     ) -> list[int]:
         """The ids of the products that `page` would show, oldest first: the first `limit` above
         `after`, both in `params`."""
-        within, _ = self._tiers(words, _MARKS.values() if status is None else _MARKS[status])
+        within, _ = self._tiers(words, status)
         identity = _ID[self._engine]
         rows = await self._db.slow.all(
             f"SELECT {identity} FROM {self._matches(further)} AND {identity} > :after"
@@ -318,11 +316,12 @@ class ProductSearch:
         )
 
     def _tiers(
-        self, words: list[str], marks: Iterable[str]
+        self, words: list[str], status: str | None
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The engine's queries for products under one of these marks, one per tier: all words in
+        """The engine's queries for products of this status, or of any, one per tier: all words in
         the name, the same with the last as a prefix, and anywhere. First as they are, each included
         in the next, then without overlap."""
+        marks = _MARKS.values() if status is None else _MARKS[status]
         exact = self._every(words, marks, named=True, prefix=False)
         prefix = self._every(words, marks, named=True, prefix=True)
         anywhere = self._every(words, marks, named=False, prefix=True)
