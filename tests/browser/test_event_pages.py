@@ -106,3 +106,22 @@ async def test_times_are_those_of_the_clock_here_for_whoever_asks_by_keyboard_or
         await expect(time).to_have_text(utc)
         await page.reload()
         await expect(time).to_have_text(utc)
+
+
+async def test_a_local_time_is_as_exact_as_it_was_in_utc(desk: Desk) -> None:
+    """Seconds and zones that were not there before would make rows jump and take room."""
+    desk.person()
+    async with desk.looking(desk.admin) as page:
+        browser = await page.context.new_cdp_session(page)
+        await browser.send("Emulation.setTimezoneOverride", {"timezoneId": "Asia/Kolkata"})
+        await page.goto(".")
+        ago = page.locator(".lines time").first
+        words = await ago.inner_text()
+        await page.get_by_role("button", name="Local times").click()
+        signed_in = page.locator(".facts time")
+        await expect(signed_in).to_have_text(re.compile(r"^\d+ \w+ \d{4}, \d\d:\d\d GMT\+5:30$"))
+        await expect(ago).to_have_text(words)
+        assert await ago.get_attribute("data-told") is None
+        await page.goto("keys")
+        for created in await page.locator("[data-label=Created] time").all():
+            await expect(created).to_have_text(re.compile(r"^\d+ \w+ \d{4}$"))

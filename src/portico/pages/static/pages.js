@@ -143,13 +143,21 @@ for (const begins of ["pointerdown", "focusin"]) {
   });
 }
 
-// Times are in UTC, as in the API and the filters. "Local times" shows them by the browser's clock; the title of a time under
-// the mouse has the local time anyway.
+// Times are in UTC, as in the API and the filters. "Local times" shows them by the browser's clock, as exact as they were, so
+// that nothing moves; "5 minutes ago" is true everywhere. The title of a time under the mouse has the local time anyway.
 const LOCAL = "portico.local";
-let clock, isLocal = false;
-function here({ dateTime }) {
-  clock ??= new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "long" }); // 15 Mar 2026, 13:00:07 CET
-  return clock.format(new Date(dateTime));
+const DATE = { dateStyle: "medium" }; // 15 Mar 2026
+const SECOND = { ...DATE, timeStyle: "long" }; // 15 Mar 2026, 13:00:07 CET
+const MINUTE = { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", timeZoneName: "short" };
+const clocks = new Map();
+let isLocal = false;
+function here({ dateTime }, exact) {
+  if (!clocks.has(exact)) clocks.set(exact, new Intl.DateTimeFormat("en-GB", exact));
+  return clocks.get(exact).format(new Date(dateTime));
+}
+function local(time, told) {
+  const [hasYear, hasMinutes, hasSeconds] = [/\d{4}/, /:/, /:.*:/].map((part) => part.test(told));
+  return hasYear ? here(time, hasSeconds ? SECOND : hasMinutes ? MINUTE : DATE) : told;
 }
 function tellTimes() {
   for (const button of document.querySelectorAll("[data-local]")) {
@@ -157,8 +165,11 @@ function tellTimes() {
     button.hidden = false;
   }
   for (const time of document.querySelectorAll(isLocal ? "time" : "time[data-told]")) {
-    time.dataset.told ??= time.textContent;
-    time.textContent = isLocal ? here(time) : time.dataset.told;
+    const told = time.dataset.told ?? time.textContent;
+    const words = isLocal ? local(time, told) : told;
+    if (words === time.textContent) continue;
+    time.dataset.told = told;
+    time.textContent = words;
   }
 }
 function recallLocal() {
@@ -183,7 +194,7 @@ document.addEventListener("htmx:afterSwap", tellTimes);
 document.addEventListener("pointerover", ({ target }) => {
   const time = target.closest("time");
   if (!time || time.dataset.here || !new Date(time.dateTime).getTimezoneOffset()) return;
-  time.dataset.here = here(time);
+  time.dataset.here = here(time, SECOND);
   time.title += `; here ${time.dataset.here}`;
 });
 
