@@ -252,6 +252,33 @@ async def test_what_ails_a_webhook_is_told_in_words(
     assert listed in row
 
 
+async def test_the_overview_names_webhooks_that_do_not_get_their_events(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    _, viewer = await signed_in(api, "viewer")
+    states = [
+        ("Orders", None, NOON),
+        ("Stock", "gone", None),
+        ("Mail", "failing", None),
+        ("Paused", "by hand", NOON),
+        ("Ledger", None, None),
+    ]
+    for name, reason, since in states:
+        await made(admin, description=name)
+        async with api.live.db.transaction() as tx:
+            sql = "UPDATE webhooks SET disabled_reason = :reason, failing_since = :since"
+            values = {"reason": reason, "since": since, "name": name}
+            await tx.run(f"{sql} WHERE description = :name", values)
+    told = r"<p class=.notice warn.>.*?</p>"
+    (notice,) = re.findall(told, (await admin.get("")).text)
+    assert re.findall(r'<a href="/dashboard/webhooks/\d+">(\w+)</a>', notice) == [
+        "Orders",
+        "Stock",
+        "Mail",
+    ]
+    for page in (await viewer.get(""), await admin.get("/sandbox")):
+        assert re.findall(told, page.text) == []
+
+
 async def test_deliveries_are_walked_from_the_newest_to_the_oldest(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     path, other = await made(admin), await made(admin)

@@ -1,4 +1,4 @@
-"""The overview: the plan, its use and the latest events."""
+"""The overview: the plan, its use, the latest events, and webhooks that fail."""
 
 from collections.abc import Mapping
 
@@ -8,6 +8,7 @@ from portico.http.messages import Reply
 from portico.pages.chart import chart
 from portico.pages.events import lines, visible
 from portico.pages.site import PageRoute, Visit
+from portico.pages.webhooks import failing
 from portico.services.events import latest_events
 from portico.state.callers import ACCOUNT
 from portico.storage.requests import DAYS, HOURS
@@ -39,6 +40,7 @@ async def show(visit: Visit) -> Reply:
         hours=chart(hours, HOURS, now),
         days=chart(days, DAYS, now),
         keys=keys,
+        failing=await failing(visit),
         events=await lines(visit, told.rows),
     )
 

@@ -73,6 +73,15 @@ def _name(webhook: Webhook) -> str:
     return webhook.description or short
 
 
+async def failing(visit: Visit) -> list[tuple[int, str]]:
+    """The ids and names of the webhooks that get no events although no admin disabled them; none
+    for a user who may not see webhooks."""
+    if "admin" not in visit.request.caller.scopes:
+        return []
+    webhooks = await visit.env.webhooks.all()
+    return [(one.id, _name(one)) for one in webhooks if _state(one).colour in ("warn", "bad")]
+
+
 async def show_all(visit: Visit) -> Reply:
     """GET /webhooks: the newest first."""
     webhooks = reversed(await visit.env.webhooks.all())
