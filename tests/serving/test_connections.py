@@ -19,7 +19,7 @@ import pytest
 from operating import Installation, Service, eventually, read_answer, until
 from portico.cli.connections import HELD, FileLimit, Patience, Watch, listening_socket
 from portico.http.connections import Connections
-from portico.http.sockets import client_of
+from portico.http.sockets import client_of, tcp_of
 from receiving import OK, received
 
 FILES = 700
@@ -293,6 +293,32 @@ def test_a_port_that_spoke_http_1_1_before_is_watched_over_http2(loopback: Loopb
     loopback.now = PATIENCE.idle
     asyncio.run(watch.look())
     assert ended(idle[1])
+
+
+def test_a_port_that_has_asked_before_keeps_no_connection_without_traffic(
+    loopback: Loopback,
+) -> None:
+    """Nobody would ever end it, also once its client is gone."""
+    (mute, its), (asking, other) = loopback.pair(), loopback.pair()
+    for client in (mute, asking):
+        loopback.connections.begin(client_of(client.getsockname()), HTTP_1_1)
+    watch = loopback.watch(3)
+    asyncio.run(watch.look())
+    loopback.now = PATIENCE.idle / 2
+    asking.sendall(b"a")
+    other.settimeout(20)
+    assert other.recv(1) == b"a"
+    asyncio.run(watch.look())
+    loopback.now = PATIENCE.idle
+    asyncio.run(watch.look())
+    assert [ended(one) for one in (its, other)] == [True, False]
+    other.sendall(b"an answer")
+    assert asking.recv(9, socket.MSG_WAITALL) == b"an answer"
+    until(lambda: tcp_of(other).received >= len(b"an answer"))
+    asyncio.run(watch.look())
+    loopback.now = 2 * PATIENCE.idle - 1
+    asyncio.run(watch.look())
+    assert not ended(other)
 
 
 def test_what_a_client_receives_beside_does_not_excuse_what_waits(loopback: Loopback) -> None:

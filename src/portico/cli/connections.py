@@ -262,7 +262,7 @@ class Watch:
         self._clock = clock
         self._listeners: set[int] = set()
         self._slow: dict[tuple[int, Any], tuple[float, int]] = {}
-        self._silent: dict[tuple[int, Any], float] = {}
+        self._silent: dict[tuple[int, Any], tuple[float, int]] = {}
 
     async def run(self) -> None:
         """Looks at the connections repeatedly until it is cancelled."""
@@ -369,7 +369,8 @@ class Watch:
         self, found: Sequence[_Connection], known: Mapping[str, Http2State | None]
     ) -> list[_Connection]:
         """The connections without a request for too long. granian has a timeout for HTTP/1.1, which
-        begins only once it knows which protocol the client speaks."""
+        begins only once it knows which protocol the client speaks. A request may have come over
+        another connection from the same port, so one without HTTP/2 must also show traffic."""
         now = self._clock()
         before, self._silent = self._silent, {}
         ended: list[_Connection] = []
@@ -377,11 +378,13 @@ class Watch:
             carried = connection.carried
             if carried is not None:
                 since = now if carried.under_way else carried.idle_since
-            elif connection.client in known:
-                continue
             else:
                 key = connection.descriptor, connection.peer
-                since = self._silent[key] = before.get(key, now)
+                traffic = connection.tcp.received + connection.tcp.sent
+                since, earlier = before.get(key, (now, traffic))
+                if connection.client in known and traffic != earlier:
+                    since = now
+                self._silent[key] = since, traffic
             if now - since >= self._patience.idle:
                 ended.append(connection)
         return ended

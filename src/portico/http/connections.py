@@ -64,10 +64,12 @@ class Connections:
 
         A client may use one port for a connection over HTTP/1.1 before, or beside, one over HTTP/2.
         """
-        carried = self._known.get(client)
+        try:
+            carried = self._known[client]
+        except KeyError:
+            carried = self._known[client] = None
         if carried is None:
             if scope.http_version != "2":
-                self._known[client] = None
                 return None
             carried = self._known[client] = Http2State(self._clock)
         carried.under_way += 1

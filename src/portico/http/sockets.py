@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 _OWN_FILES = "/proc/self/fd"
 
-_TCP_INFO = struct.Struct("=52xI64xQ16xI")
+_TCP_INFO = struct.Struct("=52xI64xQQ8xI")
 """The fields of `Tcp` in `struct tcp_info`."""
 
 
@@ -21,6 +21,8 @@ class Tcp(NamedTuple):
     """Milliseconds since data last arrived."""
     received: int
     """Bytes that the client has acknowledged."""
+    sent: int
+    """Bytes that the client has sent."""
     unsent: int
     """Bytes that were not sent yet, for lack of room at the client or in the network."""
 
