@@ -113,8 +113,9 @@ def test_every_error_of_a_route_is_in_it_with_its_code(
     answers = described["paths"][route.path][route.method.lower()]["responses"]
     for error in possible_errors(route):
         answer = resolved(described, answers[str(STATUS[error])])
-        schema = answer["content"]["application/json"]["schema"]
-        codes = schema["properties"]["error"]["allOf"][1]["properties"]["code"]["enum"]
+        schema = resolved(described, answer["content"]["application/json"]["schema"])
+        facts = resolved(described, schema["properties"]["error"])
+        codes = facts["allOf"][1]["properties"]["code"]["enum"]
         assert error.code in codes
     assert {"400", "406", "429", "500", "503"} <= answers.keys()
     anyone = route.access is Access.ANYONE
@@ -160,8 +161,19 @@ def test_endpoints_of_oauth_refuse_as_oauth_does(route: Route, described: dict[s
         found = resolved(described, answer)
         assert found["headers"]["Cache-Control"]["schema"]["const"] == "no-store"
         if status >= "400":
-            schema = found["content"]["application/json"]["schema"]
+            schema = resolved(described, found["content"]["application/json"]["schema"])
             assert schema["allOf"][0] == {"$ref": "#/components/schemas/OAuthError"}
+
+
+def test_the_body_of_every_response_has_a_named_schema(described: dict[str, Any]) -> None:
+    """Generators number what has no name, or make a type of it for each operation."""
+    for _, _, operation in operations(described):
+        for answer in operation["responses"].values():
+            for kind, media in resolved(described, answer).get("content", {}).items():
+                assert kind == "text/event-stream" or media["schema"].keys() == {"$ref"}
+    for name, schema in described["components"]["schemas"].items():
+        if name.endswith("Error") and "properties" in schema:
+            assert not schema["properties"]["error"].keys() & {"allOf", "properties"}, name
 
 
 def test_every_error_has_an_example_of_its_own() -> None:

@@ -17,11 +17,17 @@ from portico.domain.limits import Plan
 from portico.domain.resources import RESOURCES
 from portico.domain.scopes import ROLE_SCOPES, SCOPES
 from portico.http.messages import JSON
-from portico.http.openapi_oauth import oauth_body, oauth_components, oauth_responses
+from portico.http.openapi_oauth import (
+    oauth_body,
+    oauth_components,
+    oauth_responses,
+    oauth_schemas,
+)
 from portico.http.openapi_responses import (
     HEADERS,
     Json,
     error_components,
+    error_schemas,
     meaning,
     responses,
 )
@@ -188,7 +194,7 @@ def _components(
         "securitySchemes": security_schemes(auth_address),
         "headers": {**HEADERS, **constant},
         "responses": {**error_components(api_routes, list(extra)), **oauth_components()},
-        "schemas": schemas,
+        "schemas": {**schemas, **error_schemas(api_routes), **oauth_schemas()},
     }
 
 

@@ -57,7 +57,18 @@ _ANSWERS: Mapping[str, tuple[str, Sequence[PorticoError]]] = {
 
 def oauth_components() -> Json:
     """Every error response, by the component's name."""
-    return {name: _component(told, examples) for name, (told, examples) in _ANSWERS.items()}
+    return {name: _component(name, told, examples) for name, (told, examples) in _ANSWERS.items()}
+
+
+def oauth_schemas() -> Json:
+    """The schemas of their bodies, by name."""
+    return {f"{name}Error": _schema(examples) for name, (_, examples) in _ANSWERS.items()}
+
+
+def _schema(examples: Sequence[PorticoError]) -> Json:
+    kinds = [msgspec.json.decode(refusal(error).body)["error"] for error in examples]
+    these = {"type": "object", "properties": {"error": {"type": "string", "enum": kinds}}}
+    return {"allOf": [{"$ref": f"#/components/schemas/{ERROR}"}, these]}
 
 
 def oauth_responses(route: AnyRoute, answer: Json | None) -> Json:
@@ -82,7 +93,7 @@ def oauth_body(form: type[msgspec.Struct]) -> Json:
     return {"required": True, "content": {FORM: media, JSON: media}}
 
 
-def _component(description: str, examples: Sequence[PorticoError]) -> Json:
+def _component(name: str, description: str, examples: Sequence[PorticoError]) -> Json:
     replies = [refusal(error) for error in examples]
     bodies = [msgspec.json.decode(reply.body) for reply in replies]
     headers = refs(*ALWAYS)
@@ -91,9 +102,7 @@ def _component(description: str, examples: Sequence[PorticoError]) -> Json:
     own = {name for name, _ in replies[0].headers}
     headers |= refs(*(name for name in HEADERS if name.lower() in own))
     headers["Cache-Control"] = NO_STORE
-    kinds = [body["error"] for body in bodies]
-    these = {"type": "object", "properties": {"error": {"type": "string", "enum": kinds}}}
-    schema = {"allOf": [{"$ref": f"#/components/schemas/{ERROR}"}, these]}
+    schema = {"$ref": f"#/components/schemas/{name}Error"}
     shown = {body["error"]: {"value": body} for body in bodies}
     return {
         "description": description,

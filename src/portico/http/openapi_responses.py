@@ -216,6 +216,33 @@ def error_components(routes: Sequence[AnyRoute], extra: Sequence[str]) -> Json:
     }
 
 
+def error_schemas(routes: Sequence[AnyRoute]) -> Json:
+    """The schemas of the bodies of every error response, by name: generators number those that have
+    none, or make another for each operation."""
+    found: Json = {}
+    for route in routes:
+        for kinds in by_status(route).values():
+            codes = {"type": "string", "enum": sorted({kind.code for kind in kinds})}
+            found[_schema_name(kinds, "Facts")] = {
+                "allOf": [
+                    {"$ref": "#/components/schemas/ErrorFacts"},
+                    {"type": "object", "properties": {"code": codes}},
+                ]
+            }
+            facts = {"$ref": f"#/components/schemas/{_schema_name(kinds, 'Facts')}"}
+            found[_schema_name(kinds, "Error")] = {
+                "type": "object",
+                "required": ["error"],
+                "properties": {"error": facts},
+            }
+    return found
+
+
+def _schema_name(kinds: Sequence[type[PorticoError]], end: str) -> str:
+    """The name of a schema of these errors."""
+    return f"{component_name(kinds, replayable=False)}{end}"
+
+
 def _error_component(
     kinds: Sequence[type[PorticoError]], extra: Sequence[str], *, replayable: bool
 ) -> Json:
@@ -230,14 +257,7 @@ def _error_component(
     headers["Cache-Control"] = NO_STORE
     if errors.PermissionDenied in kinds:
         headers["WWW-Authenticate"] = {**HEADERS["WWW-Authenticate"], "required": False}
-    codes = sorted({kind.code for kind in kinds})
-    facts = {"$ref": "#/components/schemas/ErrorFacts"}
-    these = {"type": "object", "properties": {"code": {"type": "string", "enum": codes}}}
-    schema = {
-        "type": "object",
-        "required": ["error"],
-        "properties": {"error": {"allOf": [facts, these]}},
-    }
+    schema = {"$ref": f"#/components/schemas/{_schema_name(kinds, 'Error')}"}
     examples = {
         kind.__name__: {"value": msgspec.json.decode(reply.body)} for kind, reply in replies.items()
     }

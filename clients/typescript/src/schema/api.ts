@@ -1609,6 +1609,118 @@ export interface components {
                 [key: string]: string;
             };
         };
+        UnreadableFacts: components["schemas"]["ErrorFacts"] & {
+            /** @enum {string} */
+            code?: "VALIDATION_ERROR";
+        };
+        UnreadableError: {
+            error: components["schemas"]["UnreadableFacts"];
+        };
+        AuthenticationRequiredFacts: components["schemas"]["ErrorFacts"] & {
+            /** @enum {string} */
+            code?: "AUTHENTICATION_REQUIRED";
+        };
+        AuthenticationRequiredError: {
+            error: components["schemas"]["AuthenticationRequiredFacts"];
+        };
+        PermissionDeniedFacts: components["schemas"]["ErrorFacts"] & {
+            /** @enum {string} */
+            code?: "PERMISSION_DENIED";
+        };
+        PermissionDeniedError: {
+            error: components["schemas"]["PermissionDeniedFacts"];
+        };
+        NotAcceptableFacts: components["schemas"]["ErrorFacts"] & {
+            /** @enum {string} */
+            code?: "NOT_ACCEPTABLE";
+        };
+        NotAcceptableError: {
+            error: components["schemas"]["NotAcceptableFacts"];
+        };
+        RateLimitedFacts: components["schemas"]["ErrorFacts"] & {
+            /** @enum {string} */
+            code?: "RATE_LIMITED";
+        };
+        RateLimitedError: {
+            error: components["schemas"]["RateLimitedFacts"];
+        };
+        InternalFacts: components["schemas"]["ErrorFacts"] & {
+            /** @enum {string} */
+            code?: "INTERNAL_ERROR";
+        };
+        InternalError: {
+            error: components["schemas"]["InternalFacts"];
+        };
+        UnavailableFacts: components["schemas"]["ErrorFacts"] & {
+            /** @enum {string} */
+            code?: "SERVICE_UNAVAILABLE";
+        };
+        UnavailableError: {
+            error: components["schemas"]["UnavailableFacts"];
+        };
+        RequestTimeoutFacts: components["schemas"]["ErrorFacts"] & {
+            /** @enum {string} */
+            code?: "REQUEST_TIMEOUT";
+        };
+        RequestTimeoutError: {
+            error: components["schemas"]["RequestTimeoutFacts"];
+        };
+        ConflictOrDuplicateFacts: components["schemas"]["ErrorFacts"] & {
+            /** @enum {string} */
+            code?: "CONFLICT" | "DUPLICATE_RESOURCE";
+        };
+        ConflictOrDuplicateError: {
+            error: components["schemas"]["ConflictOrDuplicateFacts"];
+        };
+        PreconditionFailedFacts: components["schemas"]["ErrorFacts"] & {
+            /** @enum {string} */
+            code?: "PRECONDITION_FAILED";
+        };
+        PreconditionFailedError: {
+            error: components["schemas"]["PreconditionFailedFacts"];
+        };
+        PayloadTooLargeFacts: components["schemas"]["ErrorFacts"] & {
+            /** @enum {string} */
+            code?: "PAYLOAD_TOO_LARGE";
+        };
+        PayloadTooLargeError: {
+            error: components["schemas"]["PayloadTooLargeFacts"];
+        };
+        UnsupportedMediaTypeFacts: components["schemas"]["ErrorFacts"] & {
+            /** @enum {string} */
+            code?: "UNSUPPORTED_MEDIA_TYPE";
+        };
+        UnsupportedMediaTypeError: {
+            error: components["schemas"]["UnsupportedMediaTypeFacts"];
+        };
+        InvalidFacts: components["schemas"]["ErrorFacts"] & {
+            /** @enum {string} */
+            code?: "VALIDATION_ERROR";
+        };
+        InvalidError: {
+            error: components["schemas"]["InvalidFacts"];
+        };
+        NotFoundFacts: components["schemas"]["ErrorFacts"] & {
+            /** @enum {string} */
+            code?: "RESOURCE_NOT_FOUND";
+        };
+        NotFoundError: {
+            error: components["schemas"]["NotFoundFacts"];
+        };
+        ConflictFacts: components["schemas"]["ErrorFacts"] & {
+            /** @enum {string} */
+            code?: "CONFLICT";
+        };
+        ConflictError: {
+            error: components["schemas"]["ConflictFacts"];
+        };
+        GoneFacts: components["schemas"]["ErrorFacts"] & {
+            /** @enum {string} */
+            code?: "GONE";
+        };
+        GoneError: {
+            error: components["schemas"]["GoneFacts"];
+        };
     };
     responses: {
         /** @description The request cannot be read: malformed, a wrong type, a missing or unknown field. */
@@ -1626,12 +1738,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": {
-                    error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {string} */
-                        code?: "VALIDATION_ERROR";
-                    };
-                };
+                "application/json": components["schemas"]["UnreadableError"];
             };
         };
         /** @description The credential is missing or not valid. */
@@ -1650,12 +1757,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": {
-                    error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {string} */
-                        code?: "AUTHENTICATION_REQUIRED";
-                    };
-                };
+                "application/json": components["schemas"]["AuthenticationRequiredError"];
             };
         };
         /** @description The caller does not have permission to do this. */
@@ -1678,12 +1780,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": {
-                    error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {string} */
-                        code?: "PERMISSION_DENIED";
-                    };
-                };
+                "application/json": components["schemas"]["PermissionDeniedError"];
             };
         };
         /** @description There is no such resource or path. */
@@ -1701,12 +1798,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": {
-                    error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {string} */
-                        code?: "RESOURCE_NOT_FOUND";
-                    };
-                };
+                "application/json": components["schemas"]["NotFoundError"];
             };
         };
         /** @description There is no such resource or path. */
@@ -1725,12 +1817,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": {
-                    error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {string} */
-                        code?: "RESOURCE_NOT_FOUND";
-                    };
-                };
+                "application/json": components["schemas"]["NotFoundError"];
             };
         };
         /** @description The client accepts no media type that the server can produce. */
@@ -1748,12 +1835,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": {
-                    error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {string} */
-                        code?: "NOT_ACCEPTABLE";
-                    };
-                };
+                "application/json": components["schemas"]["NotAcceptableError"];
             };
         };
         /** @description The request did not arrive in time. */
@@ -1771,12 +1853,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": {
-                    error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {string} */
-                        code?: "REQUEST_TIMEOUT";
-                    };
-                };
+                "application/json": components["schemas"]["RequestTimeoutError"];
             };
         };
         /** @description The current state of the resource forbids this. */
@@ -1794,12 +1871,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": {
-                    error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {string} */
-                        code?: "CONFLICT";
-                    };
-                };
+                "application/json": components["schemas"]["ConflictError"];
             };
         };
         /** @description The current state of the resource forbids this. A value that must be unique is taken. */
@@ -1817,12 +1889,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": {
-                    error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {string} */
-                        code?: "CONFLICT" | "DUPLICATE_RESOURCE";
-                    };
-                };
+                "application/json": components["schemas"]["ConflictOrDuplicateError"];
             };
         };
         /** @description The current state of the resource forbids this. */
@@ -1841,12 +1908,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": {
-                    error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {string} */
-                        code?: "CONFLICT";
-                    };
-                };
+                "application/json": components["schemas"]["ConflictError"];
             };
         };
         /** @description The current state of the resource forbids this. A value that must be unique is taken. */
@@ -1865,12 +1927,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": {
-                    error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {string} */
-                        code?: "CONFLICT" | "DUPLICATE_RESOURCE";
-                    };
-                };
+                "application/json": components["schemas"]["ConflictOrDuplicateError"];
             };
         };
         /** @description The requested data existed, but is no longer kept. */
@@ -1888,12 +1945,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": {
-                    error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {string} */
-                        code?: "GONE";
-                    };
-                };
+                "application/json": components["schemas"]["GoneError"];
             };
         };
         /** @description The requested data existed, but is no longer kept. */
@@ -1912,12 +1964,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": {
-                    error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {string} */
-                        code?: "GONE";
-                    };
-                };
+                "application/json": components["schemas"]["GoneError"];
             };
         };
         /** @description The resource has changed since the caller read it. */
@@ -1935,12 +1982,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": {
-                    error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {string} */
-                        code?: "PRECONDITION_FAILED";
-                    };
-                };
+                "application/json": components["schemas"]["PreconditionFailedError"];
             };
         };
         /** @description The body is larger than the configured limit. */
@@ -1958,12 +2000,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": {
-                    error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {string} */
-                        code?: "PAYLOAD_TOO_LARGE";
-                    };
-                };
+                "application/json": components["schemas"]["PayloadTooLargeError"];
             };
         };
         /** @description The body has a media type or encoding that is not supported. */
@@ -1981,12 +2018,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": {
-                    error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {string} */
-                        code?: "UNSUPPORTED_MEDIA_TYPE";
-                    };
-                };
+                "application/json": components["schemas"]["UnsupportedMediaTypeError"];
             };
         };
         /** @description The request can be read, but a value in it breaks a rule. */
@@ -2004,12 +2036,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": {
-                    error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {string} */
-                        code?: "VALIDATION_ERROR";
-                    };
-                };
+                "application/json": components["schemas"]["InvalidError"];
             };
         };
         /** @description The rate limit of the caller's plan is reached. */
@@ -2028,12 +2055,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": {
-                    error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {string} */
-                        code?: "RATE_LIMITED";
-                    };
-                };
+                "application/json": components["schemas"]["RateLimitedError"];
             };
         };
         /** @description An unexpected error in the server. */
@@ -2063,12 +2085,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": {
-                    error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {string} */
-                        code?: "INTERNAL_ERROR";
-                    };
-                };
+                "application/json": components["schemas"]["InternalError"];
             };
         };
         /** @description The server is temporarily unable to answer. */
@@ -2099,12 +2116,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": {
-                    error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {string} */
-                        code?: "SERVICE_UNAVAILABLE";
-                    };
-                };
+                "application/json": components["schemas"]["UnavailableError"];
             };
         };
     };

@@ -407,6 +407,108 @@ export interface components {
             /** @example true */
             email_verified?: boolean;
         };
+        UnreadableFacts: components["schemas"]["ErrorFacts"] & {
+            /** @enum {string} */
+            code?: "VALIDATION_ERROR";
+        };
+        UnreadableError: {
+            error: components["schemas"]["UnreadableFacts"];
+        };
+        AuthenticationRequiredFacts: components["schemas"]["ErrorFacts"] & {
+            /** @enum {string} */
+            code?: "AUTHENTICATION_REQUIRED";
+        };
+        AuthenticationRequiredError: {
+            error: components["schemas"]["AuthenticationRequiredFacts"];
+        };
+        PermissionDeniedFacts: components["schemas"]["ErrorFacts"] & {
+            /** @enum {string} */
+            code?: "PERMISSION_DENIED";
+        };
+        PermissionDeniedError: {
+            error: components["schemas"]["PermissionDeniedFacts"];
+        };
+        NotAcceptableFacts: components["schemas"]["ErrorFacts"] & {
+            /** @enum {string} */
+            code?: "NOT_ACCEPTABLE";
+        };
+        NotAcceptableError: {
+            error: components["schemas"]["NotAcceptableFacts"];
+        };
+        RequestTimeoutFacts: components["schemas"]["ErrorFacts"] & {
+            /** @enum {string} */
+            code?: "REQUEST_TIMEOUT";
+        };
+        RequestTimeoutError: {
+            error: components["schemas"]["RequestTimeoutFacts"];
+        };
+        PayloadTooLargeFacts: components["schemas"]["ErrorFacts"] & {
+            /** @enum {string} */
+            code?: "PAYLOAD_TOO_LARGE";
+        };
+        PayloadTooLargeError: {
+            error: components["schemas"]["PayloadTooLargeFacts"];
+        };
+        UnsupportedMediaTypeFacts: components["schemas"]["ErrorFacts"] & {
+            /** @enum {string} */
+            code?: "UNSUPPORTED_MEDIA_TYPE";
+        };
+        UnsupportedMediaTypeError: {
+            error: components["schemas"]["UnsupportedMediaTypeFacts"];
+        };
+        RateLimitedFacts: components["schemas"]["ErrorFacts"] & {
+            /** @enum {string} */
+            code?: "RATE_LIMITED";
+        };
+        RateLimitedError: {
+            error: components["schemas"]["RateLimitedFacts"];
+        };
+        InternalFacts: components["schemas"]["ErrorFacts"] & {
+            /** @enum {string} */
+            code?: "INTERNAL_ERROR";
+        };
+        InternalError: {
+            error: components["schemas"]["InternalFacts"];
+        };
+        UnavailableFacts: components["schemas"]["ErrorFacts"] & {
+            /** @enum {string} */
+            code?: "SERVICE_UNAVAILABLE";
+        };
+        UnavailableError: {
+            error: components["schemas"]["UnavailableFacts"];
+        };
+        OAuthRefusedError: components["schemas"]["OAuthError"] & {
+            /** @enum {string} */
+            error?: "invalid_grant" | "invalid_request" | "invalid_scope" | "unsupported_grant_type";
+        };
+        OAuthClientUnknownError: components["schemas"]["OAuthError"] & {
+            /** @enum {string} */
+            error?: "invalid_client";
+        };
+        OAuthRequestTimeoutError: components["schemas"]["OAuthError"] & {
+            /** @enum {string} */
+            error?: "invalid_request";
+        };
+        OAuthPayloadTooLargeError: components["schemas"]["OAuthError"] & {
+            /** @enum {string} */
+            error?: "invalid_request";
+        };
+        OAuthUnsupportedMediaTypeError: components["schemas"]["OAuthError"] & {
+            /** @enum {string} */
+            error?: "invalid_request";
+        };
+        OAuthRateLimitedError: components["schemas"]["OAuthError"] & {
+            /** @enum {string} */
+            error?: "temporarily_unavailable";
+        };
+        OAuthInternalError: components["schemas"]["OAuthError"] & {
+            /** @enum {string} */
+            error?: "server_error";
+        };
+        OAuthUnavailableError: components["schemas"]["OAuthError"] & {
+            /** @enum {string} */
+            error?: "temporarily_unavailable";
+        };
     };
     responses: {
         /** @description The request cannot be read: malformed, a wrong type, a missing or unknown field. */
@@ -424,12 +526,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": {
-                    error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {string} */
-                        code?: "VALIDATION_ERROR";
-                    };
-                };
+                "application/json": components["schemas"]["UnreadableError"];
             };
         };
         /** @description The credential is missing or not valid. */
@@ -448,12 +545,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": {
-                    error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {string} */
-                        code?: "AUTHENTICATION_REQUIRED";
-                    };
-                };
+                "application/json": components["schemas"]["AuthenticationRequiredError"];
             };
         };
         /** @description The caller does not have permission to do this. */
@@ -476,12 +568,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": {
-                    error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {string} */
-                        code?: "PERMISSION_DENIED";
-                    };
-                };
+                "application/json": components["schemas"]["PermissionDeniedError"];
             };
         };
         /** @description The client accepts no media type that the server can produce. */
@@ -499,12 +586,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": {
-                    error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {string} */
-                        code?: "NOT_ACCEPTABLE";
-                    };
-                };
+                "application/json": components["schemas"]["NotAcceptableError"];
             };
         };
         /** @description The request did not arrive in time. */
@@ -522,12 +604,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": {
-                    error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {string} */
-                        code?: "REQUEST_TIMEOUT";
-                    };
-                };
+                "application/json": components["schemas"]["RequestTimeoutError"];
             };
         };
         /** @description The body is larger than the configured limit. */
@@ -545,12 +622,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": {
-                    error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {string} */
-                        code?: "PAYLOAD_TOO_LARGE";
-                    };
-                };
+                "application/json": components["schemas"]["PayloadTooLargeError"];
             };
         };
         /** @description The body has a media type or encoding that is not supported. */
@@ -568,12 +640,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": {
-                    error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {string} */
-                        code?: "UNSUPPORTED_MEDIA_TYPE";
-                    };
-                };
+                "application/json": components["schemas"]["UnsupportedMediaTypeError"];
             };
         };
         /** @description The rate limit of the caller's plan is reached. */
@@ -592,12 +659,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": {
-                    error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {string} */
-                        code?: "RATE_LIMITED";
-                    };
-                };
+                "application/json": components["schemas"]["RateLimitedError"];
             };
         };
         /** @description An unexpected error in the server. */
@@ -627,12 +689,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": {
-                    error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {string} */
-                        code?: "INTERNAL_ERROR";
-                    };
-                };
+                "application/json": components["schemas"]["InternalError"];
             };
         };
         /** @description The server is temporarily unable to answer. */
@@ -663,12 +720,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": {
-                    error: components["schemas"]["ErrorFacts"] & {
-                        /** @enum {string} */
-                        code?: "SERVICE_UNAVAILABLE";
-                    };
-                };
+                "application/json": components["schemas"]["UnavailableError"];
             };
         };
         /** @description The request was refused (RFC 6749 §5.2). */
@@ -687,10 +739,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["OAuthError"] & {
-                    /** @enum {string} */
-                    error?: "invalid_grant" | "invalid_request" | "invalid_scope" | "unsupported_grant_type";
-                };
+                "application/json": components["schemas"]["OAuthRefusedError"];
             };
         };
         /** @description The client is unknown, or its secret is wrong. */
@@ -710,10 +759,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["OAuthError"] & {
-                    /** @enum {string} */
-                    error?: "invalid_client";
-                };
+                "application/json": components["schemas"]["OAuthClientUnknownError"];
             };
         };
         /** @description The request did not arrive in time. */
@@ -732,10 +778,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["OAuthError"] & {
-                    /** @enum {string} */
-                    error?: "invalid_request";
-                };
+                "application/json": components["schemas"]["OAuthRequestTimeoutError"];
             };
         };
         /** @description The body is larger than the configured limit. */
@@ -754,10 +797,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["OAuthError"] & {
-                    /** @enum {string} */
-                    error?: "invalid_request";
-                };
+                "application/json": components["schemas"]["OAuthPayloadTooLargeError"];
             };
         };
         /** @description The body has a media type or encoding that is not supported. */
@@ -776,10 +816,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["OAuthError"] & {
-                    /** @enum {string} */
-                    error?: "invalid_request";
-                };
+                "application/json": components["schemas"]["OAuthUnsupportedMediaTypeError"];
             };
         };
         /** @description The rate limit of the caller's plan is reached. */
@@ -799,10 +836,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["OAuthError"] & {
-                    /** @enum {string} */
-                    error?: "temporarily_unavailable";
-                };
+                "application/json": components["schemas"]["OAuthRateLimitedError"];
             };
         };
         /** @description An unexpected error in the server. */
@@ -833,10 +867,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["OAuthError"] & {
-                    /** @enum {string} */
-                    error?: "server_error";
-                };
+                "application/json": components["schemas"]["OAuthInternalError"];
             };
         };
         /** @description The server is temporarily unable to answer. */
@@ -868,10 +899,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["OAuthError"] & {
-                    /** @enum {string} */
-                    error?: "temporarily_unavailable";
-                };
+                "application/json": components["schemas"]["OAuthUnavailableError"];
             };
         };
     };
