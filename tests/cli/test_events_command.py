@@ -68,8 +68,12 @@ def test_only_some_types_may_be_listed(running: Running) -> None:
     )
 
     told = running.installation.told("events", "list", "--after", after, "--type", "api_key.*")
+    both = running.installation.told(
+        "events", "list", "--after", after, "--type", "product.created", "--type", "api_key.*"
+    )
 
     assert [one["type"] for one in told] == ["api_key.created"]
+    assert [one["type"] for one in both] == ["product.created", "api_key.created"]
 
 
 def test_the_sandbox_has_events_of_its_own(installation: Installation) -> None:

@@ -58,6 +58,8 @@ def _add_types(command: ArgumentParser) -> None:
         "--type",
         metavar="T",
         type=by_rule("portico.domain.published:event_types"),
-        help="only these types, comma-separated, such as product.updated or 'user.*'",
+        action="extend",
+        help="only these types, comma-separated, such as product.updated or 'user.*'; can be"
+        " repeated",
     )
     add_sandbox(command)
