@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from driving import Api, InProcess, refused
+from driving import BASE, Api, InProcess, refused
 from portico.domain import errors
 from portico.domain.errors import PorticoError
 from portico.http.problems import STATUS, status_of
@@ -294,6 +294,20 @@ async def test_an_unknown_path_is_404_after_authentication(api: Api, path: str) 
     for method in ("GET", "POST", "DELETE"):
         refused(await admin.request(method, path), 404, "RESOURCE_NOT_FOUND")
         refused(await api.stranger().request(method, path), 401, "AUTHENTICATION_REQUIRED")
+
+
+async def test_who_asks_for_a_path_that_there_is_not_is_told_where_the_api_is(api: Api) -> None:
+    """A client whose base address lacks the version gets nothing but this."""
+    live, test = await api.caller("admin"), await api.caller("admin", "test")
+    for caller, url, base in (
+        (live, "https://localhost:8443/users/me", BASE["live"]),
+        (live, "/prodcts", BASE["live"]),
+        (test, "/prodcts", BASE["sandbox"]),
+    ):
+        answer = await caller.get(url)
+        refused(answer, 404, "RESOURCE_NOT_FOUND")
+        told = f"The API begins at {base}; {base}/docs describes it."
+        assert answer.json()["error"]["message"] == f"There is nothing at this path. {told}"
 
 
 NO_JSON_ACCEPTED = [

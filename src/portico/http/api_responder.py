@@ -72,7 +72,7 @@ class ApiResponder:
             await self._admit(request, endpoint)
         if endpoint is None:
             require_method(request.caller, request.method)
-            raise no_endpoint(request, match)
+            raise no_endpoint(request, match, match.environment.addresses.base)
         if not endpoint.public:
             require(request.caller, endpoint.scope, request.method)
             if endpoint.whole:
@@ -158,14 +158,21 @@ def _decoded(
     return decode(shape, body)
 
 
-def no_endpoint(request: Request, match: PathMatch) -> PorticoError:
-    """The error for an unknown path, or for a method that the path does not have."""
+def no_endpoint(request: Request, match: PathMatch, api: str = "") -> PorticoError:
+    """The error for an unknown path, which tells the address `api`, if any, or for a method that
+    the path does not have."""
     if match.methods:
         allowed = sorted(match.methods)
         return MethodNotAllowed(
             f"{request.method} is not supported here; use {', '.join(allowed)}.", allowed
         )
-    return NotFound("There is nothing at this path.")
+    return nothing_here(api)
+
+
+def nothing_here(api: str) -> NotFound:
+    """The error for an unknown path; `api` is the API's address, if it is to be told."""
+    told = f" The API begins at {api}; {api}/docs describes it." if api else ""
+    return NotFound(f"There is nothing at this path.{told}")
 
 
 def _for_caches(request: Request, endpoint: Endpoint, reply: Reply) -> Reply:

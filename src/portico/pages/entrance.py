@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from portico.domain.errors import NotFound
+from portico.http.api_responder import nothing_here
 from portico.http.messages import Reply, Request
 from portico.http.routing import Access, Route
 from portico.pages.files import REVALIDATED, asset, file_route
@@ -16,9 +16,7 @@ def entrance_routes(dashboard: str, api: str) -> tuple[Route, ...]:
 
     async def enter(request: Request) -> Reply:
         if "text/html" not in (request.listed("accept") or ""):
-            raise NotFound(
-                f"There is nothing at this path. The API begins at {api}; {api}/docs describes it."
-            )
+            raise nothing_here(api)
         reply = see_other(dashboard)
         reply.headers.append(("vary", "Accept"))
         return reply
