@@ -349,6 +349,12 @@ def test_the_hosts_of_compose_serve_only_what_init_has_prepared() -> None:
     assert steps.index(up[0]) < prepared < steps.index(up[1])
 
 
+def test_the_charts_job_hears_that_it_is_to_stop() -> None:
+    """A shell that waits for a command, as the first process of a container, hears no SIGTERM."""
+    migrating = (CHART / "templates" / "migration.yaml").read_text("utf-8")
+    assert migrating.count("portico migrate") == migrating.count("exec portico migrate") == 2
+
+
 def test_commands_of_the_chart_are_ones() -> None:
     served = re.findall(r"args: \[(.+?)\]", templates())
     started = re.findall(r"portico (init|migrate)\b", templates())
