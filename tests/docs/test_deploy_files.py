@@ -330,6 +330,14 @@ def test_compose_sets_what_haproxy_and_patroni_read() -> None:
     assert told == patroni
 
 
+def test_nothing_overrides_the_passwords_that_patroni_gives_to_its_programs() -> None:
+    """pg_basebackup, which copies a standby, takes PGPASSWORD before the file Patroni writes."""
+    patroni = yaml.safe_load(COMPOSE)["services"]["patroni"]["environment"]
+    assert not [name for name in patroni if name.startswith("PG")]
+    assert {"SUPERUSER"} == {name for name in patroni if not name.startswith("PATRONI_")}
+    assert 'psql "$SUPERUSER"' in COMPOSE[: COMPOSE.index("name: portico-hosts")]
+
+
 def test_a_host_with_several_addresses_is_known_by_the_one_that_it_is_given() -> None:
     """Valkey and Sentinel take each other's from their connections, whichever that is."""
     services = yaml.safe_load(COMPOSE)["services"]
