@@ -1,5 +1,6 @@
 """The endpoints of webhooks."""
 
+from functools import partial
 from typing import Any
 
 from msgspec import UNSET, UnsetType
@@ -54,16 +55,19 @@ async def read_webhook(request: Request) -> Reply:
     return json_reply(200, Single(webhook_item(webhook)))
 
 
+def _signing(
+    request: Request, message: str, webhook: Webhook, secret: str | UnsetType = UNSET
+) -> Reply:
+    """The reply with a new secret. A kept reply, which is replayed, has none."""
+    location = ("location", f"{request.environment.addresses.base}/webhooks/{webhook.id}")
+    body = Created(new_webhook(webhook, secret), message)
+    return json_reply(201, body, location, etag_header(webhook_item(webhook)))
+
+
 async def create_webhook(request: BodyRequest[CreateWebhook]) -> Reply:
     """POST /webhooks."""
-    base = request.environment.addresses.base
-
-    def reply(webhook: Webhook, secret: str | UnsetType = UNSET) -> Reply:
-        location = ("location", f"{base}/webhooks/{webhook.id}")
-        message = "Webhook created. Store its secret now: it is not shown again."
-        body = Created(new_webhook(webhook, secret), message)
-        return json_reply(201, body, location, etag_header(webhook_item(webhook)))
-
+    message = "Webhook created. Store its secret now: it is not shown again."
+    reply = partial(_signing, request, message)
     values = _values(request.body)
     made = await webhooks.create_webhook(request.environment, values, request.answering(reply))
     return reply(made.webhook, made.secret)
@@ -92,14 +96,8 @@ async def delete_webhook(request: Request) -> Reply:
 
 async def rotate_secret(request: Request) -> Reply:
     """POST /webhooks/{id}/rotate-secret."""
-    base = request.environment.addresses.base
-
-    def reply(webhook: Webhook, secret: str | UnsetType = UNSET) -> Reply:
-        location = ("location", f"{base}/webhooks/{webhook.id}")
-        message = "Secret rotated. Store the new one now; for 24 hours both sign."
-        body = Created(new_webhook(webhook, secret), message)
-        return json_reply(201, body, location, etag_header(webhook_item(webhook)))
-
+    message = "Secret rotated. Store the new one now; for 24 hours both sign."
+    reply = partial(_signing, request, message)
     made: Signing = await webhooks.rotate_secret(
         request.environment, request.resource_id, request.answering(reply)
     )
