@@ -81,3 +81,14 @@ def add_sandbox(command: ArgumentParser) -> None:
     command.add_argument(
         "--sandbox", action="store_true", help="use the sandbox instead of live data"
     )
+
+
+def add_limit(command: ArgumentParser, what: str, default: int) -> None:
+    """Adds `--limit` to a command that lists `what`."""
+    command.add_argument(
+        "--limit",
+        metavar="N",
+        type=by_function("portico.cli.values:limit"),
+        default=default,
+        help=f"number of {what} (default %(default)s)",
+    )

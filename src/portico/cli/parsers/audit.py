@@ -1,6 +1,6 @@
 """Declares `portico audit`."""
 
-from portico.cli.arguments import Commands, add_sandbox, by_function, text
+from portico.cli.arguments import Commands, add_limit, add_sandbox, by_function, text
 
 DEFAULT_LIMIT = 50
 
@@ -14,13 +14,7 @@ def add_to(commands: Commands) -> None:
     audit = commands.verb(
         "audit", "portico.cli.audit:run", "show the audit log, newest first", _DETAILS
     )
-    audit.add_argument(
-        "--limit",
-        metavar="N",
-        type=by_function("portico.cli.values:limit"),
-        default=DEFAULT_LIMIT,
-        help="number of entries (default %(default)s)",
-    )
+    add_limit(audit, "entries", DEFAULT_LIMIT)
     audit.add_argument(
         "--user",
         metavar="EMAIL|ID",

@@ -2,7 +2,7 @@
 
 from argparse import ArgumentParser
 
-from portico.cli.arguments import Commands, add_sandbox, by_function, by_rule
+from portico.cli.arguments import Commands, add_limit, add_sandbox, by_function, by_rule
 
 DEFAULT_LIMIT = 25
 
@@ -27,13 +27,7 @@ def add_to(commands: Commands) -> None:
         default=0,
         help="only events after this one (default: from the oldest that is stored)",
     )
-    listing.add_argument(
-        "--limit",
-        metavar="N",
-        type=by_function("portico.cli.values:limit"),
-        default=DEFAULT_LIMIT,
-        help="number of events (default %(default)s)",
-    )
+    add_limit(listing, "events", DEFAULT_LIMIT)
     _add_types(listing)
     listening = events.verb(
         "listen", "portico.cli.listen:run", "follow events, and forward them to a URL", _LISTEN

@@ -2,7 +2,7 @@
 
 from argparse import ArgumentParser
 
-from portico.cli.arguments import Commands, add_sandbox, by_function, by_rule
+from portico.cli.arguments import Commands, add_limit, add_sandbox, by_function, by_rule
 
 DEFAULT_LIMIT = 25
 
@@ -61,13 +61,7 @@ def _add_deliveries(webhooks: Commands) -> None:
         "ANSWER is the status and the beginning of the receiver's response to the last attempt, or"
         "\nthe reason why there was none.",
     )
-    deliveries.add_argument(
-        "--limit",
-        metavar="N",
-        type=by_function("portico.cli.values:limit"),
-        default=DEFAULT_LIMIT,
-        help="number of deliveries (default %(default)s)",
-    )
+    add_limit(deliveries, "deliveries", DEFAULT_LIMIT)
     redeliver = _of_one(
         webhooks, "redeliver", "portico.cli.webhooks:run_redeliver", "send an event again"
     )
