@@ -15,7 +15,7 @@ from portico.pages.filters import in_order, named, scope_words
 from portico.pages.lists import back_to_list, list_of
 from portico.pages.paging import PER_PAGE, numbered, offset_of, page_of
 from portico.pages.sent_once import fresh_key, shown_once
-from portico.pages.site import PageRoute, Visit
+from portico.pages.site import PageRoute, Visit, addressed
 from portico.pages.step_up import fresh
 from portico.services.api_keys import Rotation, create_key, renew_key, revoke_key
 from portico.storage.api_keys import OwnedKey
@@ -214,17 +214,15 @@ async def rotate(visit: Visit) -> Reply:
 
 
 def _asks_revoke(visit: Visit, key: ApiKey, path: str, name: str) -> Reply:
-    came_from = list_of(visit, _FILTERS)
-    query = came_from.get("list")
     return visit.asks(
         f"Revoke {named(key.name, key.id)}?",
         f"Everything that uses {key.hint} stops working immediately. This cannot be undone.",
         words="Revoke key",
         danger=True,
         action=f"{path}/revoke",
-        back=(f"{path}?{query}" if query else path, name),
+        back=(addressed(path, back_to_list(visit, _FILTERS)), name),
         id=key.id,
-        **came_from,
+        **list_of(visit, _FILTERS),
     )
 
 

@@ -19,7 +19,7 @@ from portico.pages.lists import back_to_list, list_of
 from portico.pages.paging import PER_PAGE
 from portico.pages.product_verbs import VERBS, Verb, check_of
 from portico.pages.products import FILTERS, product_of
-from portico.pages.site import PageRoute, Visit
+from portico.pages.site import PageRoute, Visit, addressed
 from portico.services.products import change_product, delete_product
 
 DELETE = "delete"
@@ -59,10 +59,7 @@ async def ask_delete(visit: Visit) -> Reply:
         words="Delete product",
         danger=True,
         action="/products/delete",
-        back=(
-            f"/products/{product.id}" + (f"?{urlencode(back)}" if back else ""),
-            named(product.name, product.id),
-        ),
+        back=(addressed(f"/products/{product.id}", back), named(product.name, product.id)),
         id=product.id,
         **back,
     )
@@ -123,7 +120,6 @@ async def ask_several(visit: Visit) -> Reply:
     """GET /products/several."""
     chosen = _chosen(visit)
     what = counted(len(chosen.ids), "product")
-    query = urlencode(chosen.back)
     return visit.asks(
         f"{chosen.words} {what}?",
         await _names(visit, chosen.ids),
@@ -131,10 +127,10 @@ async def ask_several(visit: Visit) -> Reply:
         words=f"{chosen.words} {what}",
         danger=chosen.verb is None,
         action="/products/several",
-        back=(f"/products?{query}" if query else "/products", "Products"),
+        back=(addressed("/products", chosen.back), "Products"),
         do=visit.sent("do"),
         ids=",".join(map(str, chosen.ids)),
-        list=query,
+        list=urlencode(chosen.back),
     )
 
 

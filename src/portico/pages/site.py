@@ -1,6 +1,6 @@
 """A site, which is a set of pages at one address, and a visit, which is one request for a page."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from hmac import compare_digest, digest
 from typing import Any, NamedTuple
@@ -333,7 +333,12 @@ class Visit:
 
     def go(self, path: str, **query: str) -> Reply:
         """Redirect to another page of this site (303). `done` in the query names a notice."""
-        return see_other(self.site.base + path + (f"?{urlencode(query)}" if query else ""))
+        return see_other(addressed(self.site.base + path, query))
+
+
+def addressed(path: str, query: Mapping[str, object]) -> str:
+    """A path with its query, if there is any."""
+    return f"{path}?{urlencode(query)}" if query else path
 
 
 def see_other(location: str) -> Reply:

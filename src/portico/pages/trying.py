@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 from functools import cached_property
 from http import HTTPStatus
 from typing import NamedTuple
-from urllib.parse import urlencode
 
 import msgspec
 
@@ -22,7 +21,7 @@ from portico.http.messages import JSON, Reply
 from portico.http.routing import Access
 from portico.pages.forms import Form
 from portico.pages.reference import Operation
-from portico.pages.site import Accounts, PageRoute, Visit, check_token
+from portico.pages.site import Accounts, PageRoute, Visit, addressed, check_token
 from portico.pages.step_up import question
 from portico.services.mirrors import lent_session
 
@@ -208,8 +207,7 @@ def _filled(operation: Operation, form: Form, base: str) -> Filled:
     if operation.body:
         headers["content-type"] = JSON
         body = form.text("body").encode()
-    address = f"{base}{path}" + (f"?{urlencode(query)}" if query else "")
-    return Filled(operation.method, address, headers, body)
+    return Filled(operation.method, addressed(f"{base}{path}", query), headers, body)
 
 
 def _id(text: str) -> int:

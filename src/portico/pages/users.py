@@ -1,7 +1,6 @@
 """Users, for admins: search, create, view, change, sign out, suspend, delete."""
 
 from typing import Any
-from urllib.parse import urlencode
 
 from portico.domain import users
 from portico.domain.errors import PreconditionFailed
@@ -15,7 +14,7 @@ from portico.pages.keys import shown
 from portico.pages.lists import back_to_list, list_of
 from portico.pages.paging import PER_PAGE, numbered, offset_of, page_of
 from portico.pages.sent_once import fresh_key, sent_once, shown_once
-from portico.pages.site import PageRoute, Visit, see_other
+from portico.pages.site import PageRoute, Visit, addressed, see_other
 from portico.pages.step_up import fresh
 from portico.pages.versions import Told, beside, outcome, require_version, with_line_ends
 from portico.services.recovery import HANDED_HOURS, HandedOver, give_reset
@@ -164,8 +163,8 @@ def _about(visit: Visit, person: User) -> dict[str, Any]:
     """What `Visit.asks` needs about a user: the way back to their page, their id, and the list that
     the admin came from."""
     came_from = list_of(visit, _FILTERS)
-    address = f"/users/{person.id}" + (f"?{urlencode(came_from)}" if came_from else "")
-    return {"back": (address, named(person.name, person.id)), "id": person.id, **came_from}
+    back = addressed(f"/users/{person.id}", came_from), named(person.name, person.id)
+    return {"back": back, "id": person.id, **came_from}
 
 
 def _shown(visit: Visit, user_id: int, done: str) -> Reply:
