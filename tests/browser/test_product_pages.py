@@ -91,6 +91,22 @@ async def test_all_products_of_a_page_are_chosen_on_a_phone(desk: Desk) -> None:
         await expect(page.get_by_role("button", name="Archive")).to_be_visible()
 
 
+async def test_the_bar_says_how_many_products_are_selected(desk: Desk) -> None:
+    """The style sheet counts them: the number is in no attribute, but screen readers get it."""
+    with desk.client(headers={"authorization": f"Bearer {desk.installation.key}"}) as caller:
+        for name in ("A lamp", "A mug"):
+            product = {"name": name, "category": "home", "price": 1}
+            assert caller.post("/v1/products", json=product).status_code == 201
+    async with desk.looking(desk.admin) as page:
+        browser = await page.context.new_cdp_session(page)
+        await page.goto("products")
+        for count in (1, 2):
+            await page.locator("td [name=id]").nth(count - 1).check()
+            tree = await browser.send("Accessibility.getFullAXTree")
+            told = [node.get("name", {}).get("value") for node in tree["nodes"]]
+            assert told[told.index(" selected") - 1] == str(count)
+
+
 @pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
 async def test_more_filters_stays_below_the_pointer_that_opens_it(
     desk: Desk, size: tuple[int, int]
