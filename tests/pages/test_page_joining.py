@@ -77,7 +77,7 @@ async def test_programs_that_keep_passwords_learn_whose_a_new_one_is(api: Api) -
         ("/email", "charles@example.com"),
     ):
         assert re.findall(KEEPS, (await admin.get(path)).text) == [address], path
-    for path in ("/users/new", f"/users/{ada.id}"):
+    for path in ("/users/new", f"/users/{ada.id}", "/users/invitations"):
         fields = re.findall(r'<input id="(?:name|email)"[^>]*>', (await admin.get(path)).text)
         assert [' autocomplete="off"' in field for field in fields] == [True, True], path
 
