@@ -2,18 +2,13 @@
 
 from portico.domain.audit import By
 from portico.domain.events.backups import BackedUp
-from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.storage.audit import Audit, AuditFilter
 
 
 async def note_backup(env: Environment, by: By, size: int) -> None:
     """Records a backup of `size` bytes. Raises `Unavailable`."""
-
-    async def work(change: Change) -> None:
-        change.note(BackedUp(size))
-
-    await env.change(by, work)
+    await env.change.note(by, BackedUp(size))
 
 
 async def last_backup(audit: Audit) -> int | None:

@@ -183,6 +183,14 @@ class Changes:
                     raise Unavailable("The database is busy; nothing was changed.", 2) from error
         raise AssertionError  # the last try has returned or raised
 
+    async def note(self, by: By, event: Event) -> None:
+        """Records an event in which nothing else changes. Raises what every change raises."""
+
+        async def work(change: Change) -> None:
+            change.note(event)
+
+        await self(by, work)
+
     async def keep_refusal(self, by: By, refusal: Answer) -> None:
         """Keeps a refusal as the answer to a request with an `Idempotency-Key`, in a separate
         change. Raises what every change raises."""

@@ -192,11 +192,7 @@ class PageOrigins:
 
 async def note_refusal(env: Environment, client: Client, by: By) -> None:
     """Notes that a request named this client without its secret."""
-
-    async def work(change: Change) -> None:
-        change.note(ClientRefused(client))
-
-    await env.change(by, work)
+    await env.change.note(by, ClientRefused(client))
 
 
 def _found(client: Client | None) -> Client:

@@ -250,10 +250,7 @@ async def _own(env: Environment, change: Change, user_id: int, row_id: int) -> P
 
 
 async def _note_refusal(env: Environment, user: User, passkey: Passkey, by: By) -> None:
-    async def work(change: Change) -> None:
-        change.note(PasskeyRefused(user, passkey))
-
-    await env.change(by.alone.named(credential=KIND), work)
+    await env.change.note(by.alone.named(credential=KIND), PasskeyRefused(user, passkey))
 
 
 def _registering(session_id: int) -> str:

@@ -5,6 +5,7 @@ uses exactly one succeeds.
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from functools import partial
 from typing import NamedTuple
 
 from portico.domain.audit import By
@@ -107,9 +108,7 @@ async def check_code(env: Environment, user: User, factors: Factors, text: str, 
         known = await env.factors.has_recovery_code(user.id, recovery_hash)
         return Code(0, None, recovery_hash) if known else None
 
-    async def note() -> None:
-        await note_factor_refusal(env, user, by)
-
+    note = partial(note_factor_refusal, env, user, by)
     code = await guarded(env, Claim(user.email, user.id, by.address), find, note)
     if code is None:
         raise _wrong_code()
@@ -118,11 +117,7 @@ async def check_code(env: Environment, user: User, factors: Factors, text: str, 
 
 async def note_factor_refusal(env: Environment, user: User, by: By) -> None:
     """Notes that a correct password was refused for lack of a second factor."""
-
-    async def work(change: Change) -> None:
-        change.note(SecondFactorRefused(user))
-
-    await env.change(by.alone.named(credential="password"), work)
+    await env.change.note(by.alone.named(credential="password"), SecondFactorRefused(user))
 
 
 async def use_code(env: Environment, change: Change, user: User, code: Code) -> None:

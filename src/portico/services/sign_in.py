@@ -3,6 +3,7 @@
 `guard` slows down guessing, before any password is hashed.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -96,10 +97,7 @@ async def check_password(env: Environment, attempt: Attempt) -> User:
     password_hash = user.password_hash if user and user.password_hash else env.passwords.dummy_hash
     fits = len(attempt.password) <= PASSWORD_LENGTH[1]
     claim = Claim(email, user.id if user else 0, attempt.address)
-
-    async def note() -> None:
-        await note_refusal(env, user, "password", attempt.by)
-
+    note = partial(note_refusal, env, user, "password", attempt.by)
     password = attempt.password if fits else ""
     right = await password_is_right(env, claim, password, password_hash, note)
     if user is None or not right:
@@ -221,8 +219,4 @@ def _second_factor(proven: Proven) -> str | None:
 async def note_refusal(env: Environment, user: User | None, credential: str, by: By) -> None:
     """Notes a refused sign-in. The text of an unknown e-mail is left out of the audit log: it may
     be a password that was typed into the wrong field."""
-
-    async def work(change: Change) -> None:
-        change.note(SignInRefused(user))
-
-    await env.change(by.alone.named(credential=credential), work)
+    await env.change.note(by.alone.named(credential=credential), SignInRefused(user))

@@ -1,6 +1,7 @@
 """Use cases of users."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -322,12 +323,7 @@ async def prove_password(env: Environment, user: User, current: str | None, by: 
         )
     claim = Claim(user.email, user.id, by.address)
 
-    async def work(change: Change) -> None:
-        change.note(PasswordRefused(user))
-
-    async def note() -> None:
-        await env.change(by, work)
-
+    note = partial(env.change.note, by, PasswordRefused(user))
     if not await password_is_right(env, claim, current, stored, note):
         raise _wrong_password("This is not the current password.")
     return stored
