@@ -357,6 +357,15 @@ def test_the_hosts_of_compose_serve_only_what_init_has_prepared() -> None:
     assert steps.index(up[0]) < prepared < steps.index(up[1])
 
 
+def test_jobs_of_upgrades_go_and_that_with_the_first_password_stays() -> None:
+    """They are named by their revision, so that none takes the place of the one before."""
+    migrating = (CHART / "templates" / "migration.yaml").read_text("utf-8")
+    (policy,) = re.findall(r"helm.sh/hook-delete-policy: (.+)", migrating)
+    always, _, upgraded = policy.partition("{{ if .Release.IsUpgrade }}")
+    assert always == "before-hook-creation"
+    assert upgraded == ",hook-succeeded{{ end }}"
+
+
 def test_the_charts_job_hears_that_it_is_to_stop() -> None:
     """A shell that waits for a command, as the first process of a container, hears no SIGTERM."""
     migrating = (CHART / "templates" / "migration.yaml").read_text("utf-8")
