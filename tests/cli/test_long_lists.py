@@ -13,6 +13,7 @@ from portico.cli.listing import Form, print_list
 from portico.domain.errors import Unavailable
 from portico.services.environment import Environment
 from portico.settings import load
+from portico.storage.audit import EXPORT_BATCH
 from portico.storage.table import AT_ONCE
 
 MANY = 2 * AT_ONCE + 1
@@ -36,6 +37,10 @@ NUMBERS SELECT 100 + i, 'Till ' || i, 'live', '', CAST(i AS BLOB), 1 FROM n"""
 CLIENTS = """
 INSERT INTO oauth_clients (client_id, user_id, name, redirect_uris, scopes, created_at)
 NUMBERS SELECT 'client-' || i, CASE WHEN i > 1 THEN 100 + i END, 'Till', '[]', '', 1 FROM n"""
+
+ENTRIES = """
+INSERT INTO audit (at, action, credential, target, target_id, details)
+NUMBERS SELECT i, 'made.up', 'operator', 'user', CAST(i AS TEXT), '{}' FROM n"""
 
 
 @pytest.fixture
@@ -62,6 +67,25 @@ def test_a_long_list_is_complete_and_in_order(full: Installation) -> None:
     assert numbered(signed_in, "owner") == newest_first
     kinds = [name.partition("-")[0] for name in numbered(signed_in, "id")]
     assert kinds == ["login", "session"] * MANY
+
+
+def test_the_audit_log_is_read_to_the_limit_and_no_further(
+    installation: Installation,
+) -> None:
+    more = EXPORT_BATCH + 2
+    entries = ENTRIES.replace("NUMBERS", NUMBERS)
+    in_database(installation.data / "live.db", entries, more)
+
+    for limit in (EXPORT_BATCH, EXPORT_BATCH + 1):
+        words = ("audit", "--action", "made.up", "--limit", str(limit))
+        listed = installation.told(*words)
+        assert [entry["target_id"] for entry in listed] == [
+            str(number) for number in range(more, more - limit, -1)
+        ]
+        rest = installation.told(*words, "--before", str(listed[-1]["id"]))
+        assert [entry["target_id"] for entry in rest] == [
+            str(number) for number in range(more - limit, 0, -1)
+        ]
 
 
 def test_the_columns_of_a_long_list_are_aligned_to_its_end(full: Installation) -> None:

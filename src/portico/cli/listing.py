@@ -6,7 +6,7 @@ import sys
 import tempfile
 from argparse import Namespace
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from typing import IO, Any, Generic, TypeVar
+from typing import IO, Generic, TypeVar
 
 import msgspec
 
@@ -22,7 +22,7 @@ class Form(msgspec.Struct, Generic[T], frozen=True):
     """How items are printed: `entry` as JSON, or `cells` under `headings`. `none` is printed in
     place of an empty table."""
 
-    entry: Callable[[T], dict[str, Any]]
+    entry: Callable[[T], object]
     headings: Sequence[str]
     cells: Callable[[T], Sequence[str]]
     none: str
