@@ -113,3 +113,18 @@ async def test_a_mail_with_a_long_link_fits_a_phone(desk: Desk) -> None:
         await expect(page.get_by_role("link", name=link)).to_be_visible()
         assert await overflow(page) == 0
         assert await faults(page, rules=["color-contrast", "document-title", "html-has-lang"]) == []
+
+
+async def test_a_mail_can_be_read_on_a_dark_ground(desk: Desk) -> None:
+    person = desk.person()
+    async with desk.looking(dark=True) as page:
+        await page.goto("forgot")
+        await page.get_by_label("E-mail").fill(person.email)
+        await page.get_by_role("button", name="Request a link").click()
+        _, message = mail_to(desk, person, "reset")
+        part = message.get_body(["html"])
+        assert part is not None
+        await page.goto("about:blank")
+        await page.set_content(part.get_content())
+        colour = "one => getComputedStyle(one).color"
+        assert await page.locator("p").first.evaluate(colour) == "rgb(255, 255, 255)"

@@ -62,6 +62,8 @@ LANGUAGES = ("en", "de")
 """The languages that have texts; the first one is the default."""
 
 # Links are long and have no spaces. Some mail programs ignore the style of the body element.
+_SCHEME = '<meta name="color-scheme" content="light dark">'
+"""Without it, a program with a dark ground may leave the text black."""
 _STYLE = "max-width:36em;font:16px/1.5 sans-serif;word-break:break-word"
 
 log = logging.getLogger(__name__)
@@ -107,7 +109,8 @@ def letter(
     body = [_one_line(part).format_map(spelled) for part in texts[kind]["body"].split("\n\n")]
     paragraphs = (words["hello"], *body, "Portico")
     html = (
-        f'<!doctype html><html lang="{language}"><head><title>{escape(subject)}</title></head>',
+        f'<!doctype html><html lang="{language}"><head>{_SCHEME}',
+        f"<title>{escape(subject)}</title></head>",
         f'<body><div style="{_STYLE}">',
         *(f"<p>{_linked(escape(one))}</p>" for one in paragraphs),
         "</div></body></html>\n",
