@@ -1,10 +1,10 @@
-"""Whether there is a file."""
+"""Whether there is a file, and which."""
 
 from pathlib import Path
 
 import pytest
 
-from portico.files import exists
+from portico.files import exists, resolved
 
 
 def test_what_is_there_exists_and_nothing_else_does(tmp_path: Path) -> None:
@@ -18,3 +18,11 @@ def test_what_is_there_exists_and_nothing_else_does(tmp_path: Path) -> None:
 def test_it_is_no_answer_that_the_system_does_not_tell(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="too long"):
         exists(tmp_path / ("x" * 300))
+
+
+def test_a_loop_of_links_is_left_to_whoever_opens_it(tmp_path: Path) -> None:
+    loop, link = tmp_path / "loop", tmp_path / "link"
+    loop.symlink_to(loop)
+    link.symlink_to(tmp_path / "file")
+    assert resolved(link) == tmp_path / "file"
+    assert resolved(loop / "below") == loop / "below"

@@ -1,5 +1,6 @@
 """Questions about files."""
 
+import os
 from pathlib import Path
 
 
@@ -11,3 +12,9 @@ def exists(path: Path) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     return True
+
+
+def resolved(path: Path) -> Path:
+    """The absolute path without symbolic links. A loop of links stays, for whoever opens it to
+    report, where `Path.resolve` raises `RuntimeError` before Python 3.13."""
+    return Path(os.path.realpath(path))

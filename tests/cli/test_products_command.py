@@ -342,6 +342,16 @@ def test_an_export_that_finds_no_room_names_its_file(installation: Installation)
     assert installation.refused("products", "export", "/dev/full", "--format", "csv") == (1, told)
 
 
+def test_an_export_into_a_loop_of_links_is_refused_in_a_line(
+    installation: Installation, tmp_path: Path
+) -> None:
+    loop = tmp_path / "loop.csv"
+    loop.symlink_to(loop)
+    told = f"{loop} cannot be written: Too many levels of symbolic links"
+    assert installation.refused("products", "export", str(loop)) == (2, told)
+    assert loop.is_symlink()
+
+
 def test_an_export_touches_no_other_file(installation: Installation, tmp_path: Path) -> None:
     installation.told("products", "import", written(tmp_path, "a.ndjson", GOOD))
     (tmp_path / "into").mkdir()

@@ -16,7 +16,7 @@ from portico.cli.output import CommandError, answer, plain
 from portico.cli.stopping import shielded
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Duplicate, OutcomeUnknown, Unavailable
-from portico.files import exists
+from portico.files import exists, resolved
 from portico.lost import has_tables, is_prepared, require_files
 from portico.secret_file import has_secret_file
 from portico.services.accounts import create_admin, give_key, random_password
@@ -141,8 +141,8 @@ def _authority(settings: Settings) -> str:
     local authority is not used, any files of it stay as they are."""
     tls = settings.data / "tls"
     if settings.local_authority is None and any(exists(tls / name) for name in NAMES):
-        return str((tls / "ca.pem").resolve())
-    return str(local_certificates(settings).ca_certificate.resolve())
+        return str(resolved(tls / "ca.pem"))
+    return str(resolved(local_certificates(settings).ca_certificate))
 
 
 def local_certificates(settings: Settings) -> Certificates:

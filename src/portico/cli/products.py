@@ -31,6 +31,7 @@ from portico.domain.audit import OPERATOR
 from portico.domain.imports import FileRow, Outcome
 from portico.domain.words import Format
 from portico.durable import replace_durably
+from portico.files import exists, resolved
 from portico.services.environment import Environment
 from portico.services.imports import Spool, check_in_batches, store_at_once, store_in_batches
 from portico.settings import Settings
@@ -220,13 +221,15 @@ def _destination(name: str) -> Iterator[BinaryIO]:
         sys.stdout.buffer.flush()
         return
     path = Path(name)
-    if path.exists() and not path.is_file():  # /dev/null, or a pipe
+    with _writing(name):
+        is_device = exists(path) and not path.is_file()  # /dev/null, or a pipe
+    if is_device:
         with _writing(name):
             device = path.open("wb")
         with needing_room(name), device:
             yield device
         return
-    path = path.resolve()
+    path = resolved(path)
     with _writing(name):  # a unique name: others may write to the same file meanwhile
         descriptor, made = mkstemp(prefix=".portico-", suffix=".partial", dir=path.parent)
     partial = Path(made)

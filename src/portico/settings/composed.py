@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_type_hints
 
+from portico.files import resolved
 from portico.settings.addresses import PublicAddresses
 from portico.settings.declaring import Group, Setting, SettingError, Sources, named
 from portico.settings.events import Events
@@ -40,7 +41,7 @@ class Settings(Stores, Listening, PublicAddresses, Mail, SigningIn, Events, Limi
     def local_authority(self) -> Path | None:
         """The local authority's certificate, which clients must trust; None if it is not used."""
         local = self.tls and self.tls_cert is None
-        return (self.data / "tls" / "ca.pem").resolve() if local else None
+        return resolved(self.data / "tls" / "ca.pem") if local else None
 
     def __repr__(self) -> str:
         values = (

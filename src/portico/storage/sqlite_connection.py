@@ -12,7 +12,7 @@ import apsw
 
 from portico.domain.errors import DatabaseUnusable, Unavailable
 from portico.domain.text import case_key
-from portico.files import exists
+from portico.files import exists, resolved
 
 OLDEST_SAFE = (3, 51, 3)
 """SQLite 3.7.0 to 3.51.2 can corrupt a WAL database that two connections write and checkpoint."""
@@ -165,7 +165,7 @@ def files_of(path: Path) -> list[Path]:
 
 def _beside(path: Path, kind: str) -> Path:
     """The path of SQLite's file of this kind, which is beside the target of a symbolic link."""
-    real = path.resolve()
+    real = resolved(path)
     return real.with_name(f"{real.name}-{kind}")
 
 
@@ -241,7 +241,7 @@ READ_ONLY = (
 def _unopened(path: Path, error: apsw.Error) -> Unavailable:
     """Why a file cannot be opened. If the disk is too full for the connections' shared memory,
     SQLite reports an I/O error, as for a broken disk."""
-    length = len(os.fsencode(path.resolve()))
+    length = len(os.fsencode(resolved(path)))
     if length > LONGEST_PATH:
         reason = f"its path has {length} bytes, and SQLite permits {LONGEST_PATH}"
         return Unavailable(f"{path} cannot be opened: {reason}.")
