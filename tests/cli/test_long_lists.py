@@ -14,6 +14,7 @@ from portico.domain.errors import Unavailable
 from portico.services.environment import Environment
 from portico.settings import load
 from portico.storage.audit import EXPORT_BATCH
+from portico.storage.events import PAGE_BYTES
 from portico.storage.table import AT_ONCE
 
 MANY = 2 * AT_ONCE + 1
@@ -41,6 +42,10 @@ NUMBERS SELECT 'client-' || i, CASE WHEN i > 1 THEN 100 + i END, 'Till', '[]', '
 ENTRIES = """
 INSERT INTO audit (at, action, credential, target, target_id, details)
 NUMBERS SELECT i, 'made.up', 'operator', 'user', CAST(i AS TEXT), '{}' FROM n"""
+
+EVENTS = """
+INSERT INTO events (type, at, data)
+NUMBERS SELECT 'product.created', 1, json_object('id', i, 'name', hex(zeroblob(? / 2))) FROM n"""
 
 
 @pytest.fixture
@@ -86,6 +91,21 @@ def test_the_audit_log_is_read_to_the_limit_and_no_further(
         assert [entry["target_id"] for entry in rest] == [
             str(number) for number in range(more - limit, 0, -1)
         ]
+
+
+def test_events_of_several_pages_are_listed_to_the_limit(installation: Installation) -> None:
+    entries = EVENTS.replace("NUMBERS", NUMBERS)
+    in_database(installation.data / "live.db", entries, MANY, PAGE_BYTES // AT_ONCE)
+    words = ("events", "list", "--type", "product.created", "--limit")
+
+    for limit in (MANY - 1, MANY):
+        listed = installation.told(*words, str(limit))
+        numbers = [event["data"]["id"] for event in listed]
+        assert numbers == [*range(1, limit + 1)]
+        said = installation.run(*words, str(limit))
+        assert len(said.stdout.splitlines()) == 1 + limit
+        more = "" if limit == MANY else f"There are more: --after {listed[-1]['id']}\n"
+        assert said.stderr == more
 
 
 def test_the_columns_of_a_long_list_are_aligned_to_its_end(full: Installation) -> None:

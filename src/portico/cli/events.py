@@ -1,11 +1,12 @@
 """`portico events list`, and the one-line description of an event."""
 
 from argparse import Namespace
+from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 
-from portico.cli.output import answer, mention, minute, plain, table
-from portico.cli.prepared import in_environment
+from portico.cli.listing import Form, print_list
+from portico.cli.output import mention, minute, plain
 from portico.contract.events import event_body
 from portico.domain.published import StoredEvent
 from portico.services.environment import Environment
@@ -18,26 +19,25 @@ LONGEST = 60
 
 
 def run_list(settings: Settings, chosen: Namespace) -> None:
-    page = in_environment(settings, chosen, lambda env: _read(env, chosen))
-    answer([event_body(event) for event in page.rows], _table(page.rows), as_json=chosen.json)
-    if page.has_more and not chosen.json:
-        mention(f"There are more: --after {page.rows[-1].id}")
+    last_page: list[EventPage] = []
+
+    async def found(env: Environment) -> AsyncIterator[list[StoredEvent]]:
+        left, after = chosen.limit, chosen.after
+        while left:
+            page = await read_events(env, after, chosen.type, left)
+            last_page[:] = [page]
+            yield page.rows
+            if not page.has_more:
+                return
+            left, after = left - len(page.rows), page.rows[-1].id
+
+    print_list(settings, chosen, _LIST, found)
+    if last_page[0].has_more and not chosen.json:
+        mention(f"There are more: --after {last_page[0].rows[-1].id}")
 
 
-async def _read(env: Environment, chosen: Namespace) -> EventPage:
-    page = await read_events(env, chosen.after, chosen.type, chosen.limit)
-    rows = page.rows
-    while page.has_more and len(rows) < chosen.limit:  # large events come in smaller pages
-        page = await read_events(env, rows[-1].id, chosen.type, chosen.limit - len(rows))
-        rows += page.rows
-    return EventPage(rows, page.has_more)
-
-
-def _table(rows: list[StoredEvent]) -> str:
-    if not rows:
-        return "There are no events."
-    cells = [(str(row.id), minute(row.at), row.type, in_short(row)) for row in rows]
-    return table([("ID", "AT", "TYPE", "OF"), *cells])
+def _cells(row: StoredEvent) -> Sequence[str]:
+    return str(row.id), minute(row.at), row.type, in_short(row)
 
 
 def in_short(event: StoredEvent) -> str:
@@ -51,3 +51,6 @@ def in_short(event: StoredEvent) -> str:
         subject = ", ".join(f"{name} {value}" for name, value in data.items())
     changed = msgspec.json.decode(event.previous or "{}")
     return f"{subject} ({', '.join(changed)})" if changed else subject
+
+
+_LIST = Form(event_body, ("ID", "AT", "TYPE", "OF"), _cells, "There are no events.")
