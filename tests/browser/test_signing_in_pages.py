@@ -55,6 +55,7 @@ async def test_a_browser_that_keeps_no_cookies_is_told_so(desk: Desk, newcomer: 
 async def test_signing_in_takes_the_keyboard_alone(desk: Desk, newcomer: Person) -> None:
     async with desk.looking() as page:
         await page.goto("sign-in")
+        await expect(page.get_by_label("E-mail")).to_be_focused()
         await page.keyboard.type(newcomer.email)
         await page.keyboard.press("Tab")
         await page.keyboard.type(newcomer.password)
