@@ -85,6 +85,13 @@ FAINT = """() => [...document.querySelectorAll("pre, pre *")].filter((one) => {
 """Code that is lighter than half of white."""
 
 
+async def test_no_code_in_a_sentence_breaks_at_its_hyphens(desk: Desk) -> None:
+    async with desk.looking() as page:
+        await page.goto("/v1/docs")
+        broken = "all => all.filter(one => one.getClientRects().length > 1).map(one => one.outerText)"
+        assert await page.locator("p code").evaluate_all(broken) == []
+
+
 async def test_code_is_dark_on_paper_which_has_no_ground(desk: Desk) -> None:
     async with desk.looking(dark=True) as page:
         await page.goto(f"{desk.origin}/v1/docs/create_product")
