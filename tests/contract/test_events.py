@@ -187,6 +187,11 @@ async def test_an_import_is_one_event_with_its_first_and_last_id(api: Api) -> No
     assert (await editor.get(f"/products/{last}")).json()["data"]["name"] == "Lamp 2500"
 
 
+async def test_others_may_write_after_every_500_rows_of_an_import(api: Api) -> None:
+    importing = store_in_batches(api.live, [FileRow(1, 0, WHOLE, [])] * 1_200, OPERATOR)
+    assert [outcome.inserted async for outcome in importing] == [500, 500, 200]
+
+
 async def test_what_an_import_has_stored_is_told_though_it_is_heard_of_no_more(api: Api) -> None:
     editor = await api.caller("editor")
     importing = store_in_batches(api.live, [FileRow(1, 0, WHOLE, [])] * (3 * LARGE.rows), OPERATOR)

@@ -43,7 +43,8 @@ class BatchLimits(NamedTuple):
     """In bytes: of the rows in the file, and of the products that they change."""
 
 
-LARGE = BatchLimits(2_000, 4 * 1024 * 1024)
+LARGE = BatchLimits(500, 1024 * 1024)
+"""For a process of its own: the changes of others wait about 30 ms, plus the commit."""
 SMALL = BatchLimits(300, 256 * 1024)
 """For a process that serves requests: other changes wait about 25 ms, plus the commit."""
 
