@@ -159,7 +159,7 @@ class Events:
         if types is None:
             sql = _OF_ALL.format(**way)
         else:
-            chosen = dict(zip(ascii_lowercase, types, strict=False))
+            chosen = dict(zip(ascii_lowercase, dict.fromkeys(types), strict=False))
             values |= {f"type_{letter}": name for letter, name in chosen.items()}
             each = (_OF_TYPE.format(letter=letter, **way) for letter in chosen)
             sql = _OF_TYPES.format(each=" UNION ALL ".join(each), **way)
