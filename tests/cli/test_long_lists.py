@@ -1,6 +1,7 @@
 """Lists that are longer than what is read at a time: complete, in order, and all or nothing."""
 
 import json
+import tempfile
 from argparse import Namespace
 from collections.abc import AsyncIterator
 from functools import partial
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from operating import Installation, in_database
-from portico.cli.listing import Form, print_list
+from portico.cli.listing import IN_MEMORY, Form, print_list
 from portico.domain.errors import Unavailable
 from portico.services.environment import Environment
 from portico.settings import load
@@ -135,6 +136,31 @@ def test_a_list_that_cannot_be_read_to_its_end_is_not_begun(
         print_list(settings, chosen, form, partial(found, []))
         out = capsysbinary.readouterr().out
         assert out == (b'[{"id":1},{"id":2},{"id":3}]\n' if as_json else b"ID\n1\n2\n3\n")
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_a_short_list_needs_no_room_on_the_disk(
+    installation: Installation,
+    monkeypatch: pytest.MonkeyPatch,
+    capsysbinary: pytest.CaptureFixture[bytes],
+    *,
+    as_json: bool,
+) -> None:
+    """On a full disk Python finds no directory for temporary files."""
+    monkeypatch.setattr(tempfile, "tempdir", str(installation.directory / "nowhere"))
+    settings = load({"data": str(installation.data)}, {}, installation.directory)
+    chosen = Namespace(json=as_json, sandbox=False)
+
+    async def found(count: int, _: Environment) -> AsyncIterator[list[int]]:
+        yield [*range(count)]
+
+    form = Form[int](str, ("ID",), lambda one: (str(one),), "None.")
+    print_list(settings, chosen, form, partial(found, 2))
+
+    assert capsysbinary.readouterr().out == (b'["0","1"]\n' if as_json else b"ID\n0\n1\n")
+    with pytest.raises(FileNotFoundError):
+        print_list(settings, chosen, form, partial(found, IN_MEMORY // 4))
+    assert capsysbinary.readouterr().out == b""
 
 
 def test_a_list_of_nothing_is_said_to_be_empty(installation: Installation) -> None:

@@ -17,6 +17,9 @@ from portico.settings import Settings
 
 T = TypeVar("T")
 
+IN_MEMORY = 1024 * 1024
+"""About how many bytes of a list need no file, and so no room on the disk."""
+
 
 class Form(msgspec.Struct, Generic[T], frozen=True):
     """How items are printed: `entry` as JSON, or `cells` under `headings`. `none` is printed in
@@ -35,10 +38,12 @@ def print_list(
     found: Callable[[Environment], AsyncIterator[Sequence[T]]],
 ) -> None:
     """Prints all items that `found` yields, after it has yielded them all: if it fails, no part of
-    a list is printed. They wait in a temporary file, and so take no memory."""
-    with needing_room(tempfile.gettempdir()), tempfile.TemporaryFile() as file:
+    a list is printed. Beyond `IN_MEMORY` they wait in a temporary file."""
+    place = "a temporary file (TMPDIR)"
+    with needing_room(place), tempfile.SpooledTemporaryFile(IN_MEMORY) as file:
         spool = _Spool(file, form, as_json=chosen.json)
         asyncio.run(_read(settings, chosen, found, spool))
+        spool.complete()
         with printing():
             spool.print()
 
@@ -76,11 +81,15 @@ class _Spool(Generic[T]):
             self._file.write(msgspec.json.encode(cells) + b"\n")
         self._count += 1
 
-    def print(self) -> None:
-        """Writes all items to standard output."""
+    def complete(self) -> None:
+        """Ends the list; nothing can be added any more."""
         if self._as_json:
             self._file.write(b"]\n" if self._count else b"[]\n")
-            self._file.seek(0)
+        self._file.seek(0)
+
+    def print(self) -> None:
+        """Writes all items of the complete list to standard output."""
+        if self._as_json:
             with printing_json() as output:
                 shutil.copyfileobj(self._file, output)
         elif not self._count:
@@ -91,6 +100,5 @@ class _Spool(Generic[T]):
 
     def _lines(self) -> Iterator[str]:
         yield line(self._form.headings, self._widths) + "\n"
-        self._file.seek(0)
         for cells in self._file:
             yield line(msgspec.json.decode(cells), self._widths) + "\n"
