@@ -15,6 +15,6 @@ def exists(path: Path) -> bool:
 
 
 def resolved(path: Path) -> Path:
-    """The absolute path without symbolic links. A loop of links stays, for whoever opens it to
-    report, where `Path.resolve` raises `RuntimeError` before Python 3.13."""
+    """The absolute path without symbolic links. A loop of links stays in it, so that opening the
+    file fails. `Path.resolve` raises `RuntimeError` for one before Python 3.13."""
     return Path(os.path.realpath(path))

@@ -1,5 +1,5 @@
-"""Wires the web application together: routes and jobs on both environments. Commands load only what
-`portico.app` does, in half the time."""
+"""Wires the web application together: routes and jobs on both environments. Commands do not load
+it, only `portico.app`, which takes half the time."""
 
 import asyncio
 import logging

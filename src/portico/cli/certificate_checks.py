@@ -53,7 +53,7 @@ def _given(settings: Settings, path: Path, key: Path) -> Iterator[Finding]:
 
 
 def _local(settings: Settings, tls: Path) -> Iterator[Finding]:
-    """The findings about a certificate of the local authority, and about that."""
+    """The findings about a certificate of the local authority, and about the authority."""
     path, authority_path = tls / "server.pem", tls / "ca.pem"
     renew = "start the server, which renews it"
     if lost := _lost(tls):

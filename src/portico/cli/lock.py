@@ -69,8 +69,8 @@ def holder(data: Path) -> Holder | None:
 
 
 def is_elsewhere(data: Path) -> bool:
-    """Whether the server that uses the data directory runs in another container: the system lists
-    the locks of all other processes."""
+    """Whether the server that uses the data directory runs in another container. Linux lists the
+    locks of all processes but those of other containers."""
     try:
         seen = Path("/proc/locks").read_text("ascii")
         number = (data / NAME).stat().st_ino

@@ -47,7 +47,7 @@ def interrupted_by() -> list[int]:
 def end_at_once() -> None:
     """Makes signals end the process immediately, while there is nothing to finish. SIGINT does so
     even if it was ignored before, but a SIGINT that is already pending is dropped."""
-    # The kernel keeps from the first process of a container whatever it has no handler for.
+    # The first process of a container gets only signals for which it has a handler.
     ending = _end if os.getpid() == 1 else signal.SIG_DFL
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

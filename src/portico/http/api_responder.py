@@ -159,8 +159,8 @@ def _decoded(
 
 
 def no_endpoint(request: Request, match: PathMatch, api: str = "") -> PorticoError:
-    """The error for an unknown path, which tells the address `api`, if any, or for a method that
-    the path does not have."""
+    """The error for a method that the path does not have, or for an unknown path, as
+    `nothing_here`."""
     if match.methods:
         allowed = sorted(match.methods)
         return MethodNotAllowed(
@@ -170,9 +170,9 @@ def no_endpoint(request: Request, match: PathMatch, api: str = "") -> PorticoErr
 
 
 def nothing_here(api: str) -> NotFound:
-    """The error for an unknown path; `api` is the API's address, if it is to be told."""
-    told = f" The API begins at {api}; {api}/docs describes it." if api else ""
-    return NotFound(f"There is nothing at this path.{told}")
+    """The error for an unknown path. It names the API's address `api`, unless that is empty."""
+    where = f" The API begins at {api}; {api}/docs describes it." if api else ""
+    return NotFound(f"There is nothing at this path.{where}")
 
 
 def _for_caches(request: Request, endpoint: Endpoint, reply: Reply) -> Reply:

@@ -43,8 +43,9 @@ class Http2State:
         self.idle_since = self._clock()
 
     def settle(self, received: int) -> None:
-        """Subtracts what the client has received since the last call. `received` is the total. If
-        that is less than before, the client has begun another connection at the same port."""
+        """Subtracts what the client has received since the last call. `received` is the total. A
+        smaller one than before is that of another connection from the same port: then nothing is
+        subtracted."""
         if received > self._received:
             self.waiting = max(0, self.waiting - (received - self._received))
             self._received = received

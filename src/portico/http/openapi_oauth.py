@@ -61,7 +61,7 @@ def oauth_components() -> Json:
 
 
 def oauth_schemas() -> Json:
-    """The schemas of their bodies, by name."""
+    """The schemas of the bodies of every error response, by name."""
     return {f"{name}Error": _schema(examples) for name, (_, examples) in _ANSWERS.items()}
 
 

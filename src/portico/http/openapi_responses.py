@@ -217,8 +217,8 @@ def error_components(routes: Sequence[AnyRoute], extra: Sequence[str]) -> Json:
 
 
 def error_schemas(routes: Sequence[AnyRoute]) -> Json:
-    """The schemas of the bodies of every error response, by name: generators number those that have
-    none, or make another for each operation."""
+    """The schemas of the bodies of every error response, by name. Without names, generators number
+    them, or make a type for each operation."""
     found: Json = {}
     for route in routes:
         for kinds in by_status(route).values():

@@ -81,7 +81,7 @@ def _renamed(value: Any) -> Any:
 
 
 def _typed(value: Any) -> Any:
-    """A value whose choices between texts have the type that msgspec leaves out."""
+    """A value in which each `enum` of texts has its `type`, which msgspec leaves out."""
     if isinstance(value, dict):
         typed = {name: _typed(item) for name, item in value.items()}
         if isinstance(value.get("enum"), list):

@@ -10,7 +10,8 @@ from portico.http.openapi_responses import Json
 from portico.http.openapi_schemas import SCHEMAS, example
 
 TAG = "deliveries"
-"""Not that of the routes below `/webhooks`: generators write a file for each tag of either."""
+"""Not the one of the routes below `/webhooks`: some generators write a file for each tag, so one
+would overwrite the other."""
 
 
 def _header(name: str, description: str, value: str, pattern: str) -> Json:

@@ -56,7 +56,7 @@ def tcp_of(connection: socket.socket) -> Tcp:
 
 class Outgoing:
     """The connection to one client: whether it takes more data, and how to abort it. A client may
-    have several from one port, to several of ours; which one this is cannot be told, so they count
+    have several from one port, to different ports of ours. They cannot be told apart, so they count
     as one."""
 
     def __init__(self, client: str, *, multiplexed: bool) -> None:

@@ -184,7 +184,7 @@ class Changes:
         raise AssertionError  # the last try has returned or raised
 
     async def note(self, by: By, event: Event) -> None:
-        """Records an event in which nothing else changes. Raises what every change raises."""
+        """Records an event; nothing else changes. Raises what every change raises."""
 
         async def work(change: Change) -> None:
             change.note(event)

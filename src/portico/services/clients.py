@@ -179,7 +179,7 @@ class PageOrigins:
         return is_page_of(self._origins, origin)
 
     async def _renew(self) -> None:
-        # On SQLite every commit changes `version`, and only commits of clients the part's.
+        # On SQLite every commit changes `Database.version`, but only those of clients change this.
         version = await self._env.db.version_of(CLIENTS.part())
         if version is not None and version == self._part_version:
             return

@@ -61,9 +61,9 @@ SWITCHES: dict[Kind, str] = {
 LANGUAGES = ("en", "de")
 """The languages that have texts; the first one is the default."""
 
-# Links are long and have no spaces. Some mail programs ignore the style of the body element.
 _SCHEME = '<meta name="color-scheme" content="light dark">'
-"""Without it, a program with a dark ground may leave the text black."""
+"""Without it, mail programs in dark mode may leave the text black."""
+# Links are long and have no spaces. Some mail programs ignore the style of the body element.
 _STYLE = "max-width:36em;font:16px/1.5 sans-serif;word-break:break-word"
 
 log = logging.getLogger(__name__)

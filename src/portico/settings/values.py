@@ -246,7 +246,7 @@ def plans(tables: object) -> Mapping[str, Plan]:
 
 
 def _plan(name: str, table: object, known: Plan | None) -> Plan:
-    """The plan of a table, which changes a `known` one."""
+    """The plan that a table describes: a new one, or the `known` one with changes."""
     if not isinstance(table, dict):
         raise BrokenRule(f"plans.{name} must be a table with per_minute and per_day")
     for key, value in table.items():

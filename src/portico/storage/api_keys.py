@@ -107,7 +107,7 @@ class ApiKeys:
         return await API_KEYS.get(self._db, key_id, tx)
 
     async def batches(self) -> AsyncIterator[list[OwnedKey]]:
-        """Every key, oldest first, in batches as those of `Table.batches`."""
+        """Every key, oldest first, in batches like `Table.batches`."""
         last = 0
         while rows := await self._db.slow.all(_SOME, {"last": last}):
             batch = [_owned(row) for row in rows]

@@ -40,7 +40,7 @@ class Clients:
         return await CLIENTS.get(self._db, row_id, tx)
 
     def batches(self) -> AsyncIterator[list[Client]]:
-        """Every client, oldest first."""
+        """Every client, oldest first, in batches."""
         return CLIENTS.batches(self._db.slow, "TRUE")
 
     async def page(self, *, offset: int, limit: int) -> Page[Client]:
@@ -49,7 +49,7 @@ class Clients:
         return counted_page(rows, CLIENTS.read)
 
     def public(self) -> AsyncIterator[list[Client]]:
-        """The clients without a secret, oldest first."""
+        """The clients without a secret, oldest first, in batches."""
         return CLIENTS.batches(self._db.slow, "secret_hash IS NULL")
 
     async def insert(self, tx: Transaction, client: Client) -> Client:

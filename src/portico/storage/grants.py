@@ -174,7 +174,7 @@ class Grants:
         return counted_page(rows, GRANTS.read)
 
     def logins(self, now: int) -> AsyncIterator[list[Grant]]:
-        """Every valid login, newest first."""
+        """Every valid login, newest first, in batches."""
         return GRANTS.batches(self._db.slow, _LOGIN, {"now": now}, newest_first=True)
 
     async def insert(

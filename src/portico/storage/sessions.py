@@ -76,7 +76,7 @@ class Sessions:
         return SESSIONS.read_all(rows)
 
     def batches(self, now: int) -> AsyncIterator[list[Session]]:
-        """Every valid session, newest first."""
+        """Every valid session, newest first, in batches."""
         return SESSIONS.batches(self._db.slow, _VALID, living(now), newest_first=True)
 
     async def latest_id(self) -> int:

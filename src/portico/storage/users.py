@@ -183,7 +183,7 @@ class Users:
         return counted_page(rows, USERS.read)
 
     def batches(self, role: str | None) -> AsyncIterator[list[User]]:
-        """Every user with this role, or every user, oldest first."""
+        """Every user with this role, or every user, oldest first, in batches."""
         where = "(:role = '' OR role = :role)"
         return USERS.batches(self._db.slow, where, {"role": role or ""})
 
