@@ -20,7 +20,7 @@ def test_it_is_no_answer_that_the_system_does_not_tell(tmp_path: Path) -> None:
         exists(tmp_path / ("x" * 300))
 
 
-def test_a_loop_of_links_is_left_to_whoever_opens_it(tmp_path: Path) -> None:
+def test_a_loop_of_links_stays_in_the_path(tmp_path: Path) -> None:
     loop, link = tmp_path / "loop", tmp_path / "link"
     loop.symlink_to(loop)
     link.symlink_to(tmp_path / "file")

@@ -260,7 +260,7 @@ async def test_public_clients_pages_get_and_end_tokens(api: Api) -> None:
         await eventually(is_refused, "the end of the client")
 
 
-async def test_on_sqlite_too_only_changes_of_clients_have_their_origins_read_again(
+async def test_the_origins_of_clients_are_read_again_only_after_changes_of_clients(
     listed: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads, public = 0, listed.live.clients.public

@@ -296,8 +296,8 @@ async def test_an_unknown_path_is_404_after_authentication(api: Api, path: str) 
         refused(await api.stranger().request(method, path), 401, "AUTHENTICATION_REQUIRED")
 
 
-async def test_who_asks_for_a_path_that_there_is_not_is_told_where_the_api_is(api: Api) -> None:
-    """A client whose base address lacks the version gets nothing but this."""
+async def test_the_answer_to_an_unknown_path_says_where_the_api_is(api: Api) -> None:
+    """Such as to a client whose base address lacks the version."""
     live, test = await api.caller("admin"), await api.caller("admin", "test")
     for caller, url, base in (
         (live, "https://localhost:8443/users/me", BASE["live"]),

@@ -54,10 +54,10 @@ def test_what_a_window_holds_back_is_seen_by_what_the_client_has_received() -> N
 
 
 @pytest.mark.parametrize("multiplexed", [False, True])
-def test_what_is_taken_beside_by_the_same_port_of_the_client_does_not_count(
+def test_what_another_connection_from_the_same_port_takes_does_not_count(
     *, multiplexed: bool
 ) -> None:
-    """Whoever reads nothing could otherwise have a whole export wait in memory."""
+    """Otherwise a client that reads nothing could have a whole export wait in memory."""
     beside, other = pair("127.0.0.1")
     client, server = pair("127.0.0.1", beside.getsockname()[1])
     outgoing = Outgoing(client_of(client.getsockname()), multiplexed=multiplexed)

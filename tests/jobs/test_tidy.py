@@ -243,7 +243,7 @@ async def test_each_batch_begins_where_the_last_one_ended(
     assert await ages(api, kind) == []
 
 
-async def test_so_do_those_of_deliveries_and_events(
+async def test_so_does_each_batch_of_deliveries_and_events(
     api: Api, begun_after: dict[str, list[int]]
 ) -> None:
     async with api.live.db.transaction() as tx:

@@ -92,10 +92,10 @@ def test_every_tag_is_described(described: dict[str, Any]) -> None:
     assert used & sent == set()
 
 
-def test_what_excludes_another_parameter_is_never_filled_in_by_generated_clients(
+def test_parameters_that_exclude_each_other_have_no_default(
     described: dict[str, Any],
 ) -> None:
-    """Clients of openapi-python-client send every default: with `page` each cursor was refused."""
+    """Clients of openapi-python-client send every default; a cursor with a `page` is refused."""
     lists = 0
     for _, _, operation in operations(described):
         parameters = {one["name"]: one["schema"] for one in operation.get("parameters", ())}
