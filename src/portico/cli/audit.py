@@ -12,7 +12,7 @@ from portico.domain.errors import NotFound
 from portico.services.environment import Environment
 from portico.services.named_accounts import accounts_named
 from portico.settings import Settings
-from portico.storage.audit import EXPORT_BATCH, AuditFilter
+from portico.storage.audit import AuditFilter
 
 
 def run(settings: Settings, chosen: Namespace) -> None:
@@ -24,12 +24,8 @@ async def _found(chosen: Namespace, env: Environment) -> AsyncIterator[list[Entr
     if users is not None and not users:
         raise NotFound(f"No user has or had the e-mail {chosen.user}.")
     wanted = AuditFilter(users=users, action=chosen.action)
-    left, last = chosen.limit, chosen.before
-    while left and (
-        batch := await env.audit.page(wanted, before=last, limit=min(left, EXPORT_BATCH))
-    ):
+    async for batch in env.audit.batches(wanted, before=chosen.before, limit=chosen.limit):
         yield batch
-        left, last = left - len(batch), batch[-1].id
 
 
 def _cells(entry: Entry) -> Sequence[str]:

@@ -8,6 +8,7 @@ import msgspec
 from portico.domain.audit import Actor, Entry
 from portico.domain.caller import Principal
 from portico.domain.events.base import Event
+from portico.domain.ids import MAX_ID
 from portico.storage.database import Database, Engine, Transaction, integer
 from portico.storage.expiry import BATCH, Bound, last_expired
 from portico.storage.live_credentials import HOLDS, held
@@ -177,12 +178,17 @@ class Audit:
         sql = _page(chosen, self._db.engine, begun=place is not None)
         return AUDIT.read_all(await slow.all(sql, {**values, "limit": limit}))
 
-    async def batches(self, chosen: AuditFilter) -> AsyncIterator[list[Entry]]:
-        """Every entry of a filter, newest first, without those that are written meanwhile."""
-        last = None
-        while batch := await self.page(chosen, before=last, limit=EXPORT_BATCH):
+    async def batches(
+        self, chosen: AuditFilter, *, before: int | None = None, limit: int = MAX_ID
+    ) -> AsyncIterator[list[Entry]]:
+        """As `page`, but in batches, and by default every entry. Without entries that are written
+        meanwhile."""
+        left, last = limit, before
+        while left and (
+            batch := await self.page(chosen, before=last, limit=min(left, EXPORT_BATCH))
+        ):
             yield batch
-            last = batch[-1].id
+            left, last = left - len(batch), batch[-1].id
 
     async def had_email(self, email: str) -> frozenset[int]:
         """The accounts that had this e-mail according to the log; if there are many, the latest."""
