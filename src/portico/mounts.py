@@ -1,6 +1,6 @@
 """Which routes are mounted at which address: the APIs, the authorization servers, pages and files.
 
-`mounts` is the server's table of contents; `app` adds the operators' routes (`/metrics`, …).
+`mounts` is the server's table of contents; `server` adds the operators' routes (`/metrics`, …).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
