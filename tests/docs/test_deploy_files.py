@@ -273,8 +273,8 @@ def listens(port: int) -> bool:
 
 
 def test_haproxy_asks_again_only_what_may_be_asked_twice(tmp_path: Path) -> None:
-    """The server heeds an Idempotency-Key on some POSTs alone. A refresh token that comes twice
-    ends all that came of it, and a change that comes twice may undo another's."""
+    """The server heeds an Idempotency-Key only on some POSTs. A refresh token that arrives twice
+    ends its login, and a change that arrives twice may undo somebody else's."""
     once = [("PATCH", "/v1/products/1"), ("DELETE", "/v1/products/1")]
     for base, routes in (("/v1", V1), ("/auth", AUTH)):
         posts = [one for one in routes if one.method == "POST"]

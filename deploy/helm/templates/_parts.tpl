@@ -12,7 +12,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
 {{- define "portico.environment" -}}
-# Everybody may write to the volume itself; Portico makes a directory of its own in it.
+# Anyone may write to the volume itself, so Portico makes a directory of its own in it.
 - {name: PORTICO_DATA, value: /data/portico}
 - {name: PORTICO_DATABASE_URL, valueFrom: {secretKeyRef: {name: {{ .Values.secret }}, key: database-url}}}
 - {name: PORTICO_VALKEY_URL, valueFrom: {secretKeyRef: {name: {{ .Values.secret }}, key: valkey-url}}}
