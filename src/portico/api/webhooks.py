@@ -58,7 +58,7 @@ async def read_webhook(request: Request) -> Reply:
 def _signing(
     request: Request, message: str, webhook: Webhook, secret: str | UnsetType = UNSET
 ) -> Reply:
-    """The reply with a new secret. A kept reply, which is replayed, has none."""
+    """The reply with a new secret; the one that is kept for replays is made without it."""
     location = ("location", f"{request.environment.addresses.base}/webhooks/{webhook.id}")
     body = Created(new_webhook(webhook, secret), message)
     return json_reply(201, body, location, etag_header(webhook_item(webhook)))

@@ -70,7 +70,7 @@ async def show(visit: Visit) -> Reply:
 
 def _keeps_no_cookies(visit: Visit) -> bool:
     """Whether the browser keeps no cookies: the user has signed in here and is back without one. No
-    link on the page leads to itself; a refused sign-in that is loaded again says so."""
+    link on the page leads to itself, and the address of a refused sign-in has `refused`."""
     came_from = (visit.request.header("referer") or "").partition("?")[0]
     own = f"{visit.site.origin}{visit.site.base}/sign-in"
     is_back = came_from == own and visit.request.method == "GET" and not visit.sent("refused")

@@ -74,8 +74,8 @@ def _name(webhook: Webhook) -> str:
 
 
 async def failing(visit: Visit) -> list[tuple[int, str]]:
-    """The ids and names of the webhooks that get no events although no admin disabled them; none
-    for a user who may not see webhooks."""
+    """The ids and names of the webhooks that fail, or that were disabled for that; none for a user
+    who may not see webhooks."""
     if "admin" not in visit.request.caller.scopes:
         return []
     webhooks = await visit.env.webhooks.all()

@@ -143,8 +143,8 @@ for (const begins of ["pointerdown", "focusin"]) {
   });
 }
 
-// Times are in UTC, as in the API and the filters. "Local times" shows them by the browser's clock, as exact as they were, so
-// that nothing moves; "5 minutes ago" is true everywhere. The title of a time under the mouse has the local time anyway.
+// Times are in UTC, as in the API and the filters. "Local times" shows them by the browser's clock, to the same unit,
+// so that nothing moves; "5 minutes ago" stays. The title of a time under the mouse has the local time anyway.
 const LOCAL = "portico.local";
 const DATE = { dateStyle: "medium" }; // 15 Mar 2026
 const SECOND = { ...DATE, timeStyle: "long" }; // 15 Mar 2026, 13:00:07 CET

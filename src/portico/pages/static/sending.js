@@ -15,8 +15,8 @@ document.addEventListener("submit", (event) => {
 });
 addEventListener("pageshow", () => pressed.clear());
 
-/* A page that answers a form takes the address that the form's page had, if that is the same page, or the one that it names.
-   Otherwise going back to it, or loading it again, would end in the browser's question whether to send the form once more. */
+/* A page that answers a form at the form's own path takes the address of the form's page, or the one that it names itself.
+   Otherwise the browser would ask whether to send the form once more when the user goes back to the page or reloads it. */
 const pathOf = (address) => address.replace(/[?#].*/, "");
 const { sent } = document.body.dataset;
 if (sent !== undefined && pathOf(document.referrer) === pathOf(location.href)) {
