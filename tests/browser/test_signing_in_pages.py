@@ -87,7 +87,7 @@ async def test_a_wrong_password_is_refused_in_one_sentence_and_the_email_stays(
     assert said == ["The e-mail or the password is wrong."] * 2
 
 
-async def test_a_wrong_password_that_is_looked_at_again_is_neither_sent_nor_put_down_to_cookies(
+async def test_reloading_a_refused_sign_in_neither_sends_it_again_nor_blames_cookies(
     desk: Desk, newcomer: Person
 ) -> None:
     async with desk.looking(expected=REFUSED) as page:

@@ -63,7 +63,7 @@ MAY_BE_MISSING = {
 ENVELOPES = ("Accepted", "Created", "Listed", "Single")
 """What is around it."""
 ERRORS = ("Error", "Facts")
-"""How the bodies of errors end, and what is in them: `APIError` has it."""
+"""The ends of the names of errors' bodies and of their facts, which `APIError` has."""
 
 DRAWING = errors.__doc__ or ""
 NOUNS = ("/products", "/users", "/api-keys", "/events", "/webhooks")

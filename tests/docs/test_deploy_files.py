@@ -357,7 +357,7 @@ def test_the_hosts_of_compose_serve_only_what_init_has_prepared() -> None:
     assert steps.index(up[0]) < prepared < steps.index(up[1])
 
 
-def test_jobs_of_upgrades_go_and_that_with_the_first_password_stays() -> None:
+def test_jobs_of_upgrades_are_removed_and_the_one_with_the_first_password_stays() -> None:
     """They are named by their revision, so that none takes the place of the one before."""
     migrating = (CHART / "templates" / "migration.yaml").read_text("utf-8")
     (policy,) = re.findall(r"helm.sh/hook-delete-policy: (.+)", migrating)
@@ -366,7 +366,7 @@ def test_jobs_of_upgrades_go_and_that_with_the_first_password_stays() -> None:
     assert upgraded == ",hook-succeeded{{ end }}"
 
 
-def test_the_charts_job_hears_that_it_is_to_stop() -> None:
+def test_a_stop_reaches_the_command_that_the_charts_job_runs() -> None:
     """A shell that waits for a command, as the first process of a container, hears no SIGTERM."""
     migrating = (CHART / "templates" / "migration.yaml").read_text("utf-8")
     assert migrating.count("portico migrate") == migrating.count("exec portico migrate") == 2
