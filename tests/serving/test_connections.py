@@ -304,19 +304,22 @@ def test_a_port_that_has_asked_before_keeps_no_connection_without_traffic(
         loopback.connections.begin(client_of(client.getsockname()), HTTP_1_1)
     watch = loopback.watch(3)
     asyncio.run(watch.look())
-    loopback.now = PATIENCE.idle / 2
+    loopback.now = PATIENCE.silent / 2
     asking.sendall(b"a")
     other.settimeout(20)
     assert other.recv(1) == b"a"
     asyncio.run(watch.look())
-    loopback.now = PATIENCE.idle
+    loopback.now = PATIENCE.silent - 1
+    asyncio.run(watch.look())
+    assert not ended(its), "a request may be under way on it"
+    loopback.now = PATIENCE.silent
     asyncio.run(watch.look())
     assert [ended(one) for one in (its, other)] == [True, False]
     other.sendall(b"an answer")
     assert asking.recv(9, socket.MSG_WAITALL) == b"an answer"
     until(lambda: tcp_of(other).received >= len(b"an answer"))
     asyncio.run(watch.look())
-    loopback.now = 2 * PATIENCE.idle - 1
+    loopback.now = 2 * PATIENCE.silent - 1
     asyncio.run(watch.look())
     assert not ended(other)
 

@@ -90,6 +90,9 @@ class Patience(NamedTuple):
     idle: float = 75.0
     """For the next request of a connection, and for a request's head. Longer than the minute for
     which proxies keep idle connections."""
+    silent: float = 600.0
+    """For any traffic of a connection on which a request may be under way. Longer than a request
+    takes."""
 
 
 PATIENCE = Patience()
@@ -370,11 +373,13 @@ class Watch:
     ) -> list[_Connection]:
         """The connections without a request for too long. granian has a timeout for HTTP/1.1, which
         begins only once it knows which protocol the client speaks. A request may have come over
-        another connection from the same port, so one without HTTP/2 must also show traffic."""
+        another connection from the same port, so one without HTTP/2 must also show traffic, but
+        seldom: a request may be under way on it."""
         now = self._clock()
         before, self._silent = self._silent, {}
         ended: list[_Connection] = []
         for connection in found:
+            patience = self._patience.idle
             carried = connection.carried
             if carried is not None:
                 since = now if carried.under_way else carried.idle_since
@@ -382,10 +387,11 @@ class Watch:
                 key = connection.descriptor, connection.peer
                 traffic = connection.tcp.received + connection.tcp.sent
                 since, earlier = before.get(key, (now, traffic))
-                if connection.client in known and traffic != earlier:
-                    since = now
+                if connection.client in known:
+                    patience = self._patience.silent
+                    since = since if traffic == earlier else now
                 self._silent[key] = since, traffic
-            if now - since >= self._patience.idle:
+            if now - since >= patience:
                 ended.append(connection)
         return ended
 
