@@ -91,8 +91,7 @@ class Patience(NamedTuple):
     """For the next request of a connection, and for a request's head. Longer than the minute for
     which proxies keep idle connections."""
     silent: float = 600.0
-    """For any traffic of a connection on which a request may be under way. Longer than a request
-    takes."""
+    """For traffic of a connection on which a request may be under way: longer than one takes."""
 
 
 PATIENCE = Patience()
@@ -133,8 +132,7 @@ class Listener(Granian):
 
     def leaving(self) -> Callable[[], None]:
         """A function that makes this listener accept no more connections but keep those it has: it
-        replaces the listening sockets by one that nobody knows. Stopping would cut off handshakes.
-        """
+        replaces the sockets by one that nobody knows. Stopping would cut off handshakes."""
         own = self._listening.fileno() if self._listening else -1
         port = self.bind_port
         sockets = [one for one in descriptors() if one != own and _is_listener(one, port)]
@@ -217,9 +215,8 @@ class FileLimit:
 
     def set(self, *, with_reserve: bool) -> None:
         """Sets the limit: with or without the reserve."""
-        resource.setrlimit(
-            resource.RLIMIT_NOFILE, (self._most if with_reserve else self.usable, self._hard)
-        )
+        soft = self._most if with_reserve else self.usable
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, self._hard))
 
 
 class _Connection(NamedTuple):
@@ -372,15 +369,13 @@ class Watch:
         self, found: Sequence[_Connection], known: Mapping[str, Http2State | None]
     ) -> list[_Connection]:
         """The connections without a request for too long. granian has a timeout for HTTP/1.1, which
-        begins only once it knows which protocol the client speaks. A request may have come over
-        another connection from the same port, so one without HTTP/2 must also show traffic, but
-        seldom: a request may be under way on it."""
+        begins only once it knows which protocol the client speaks. If a request came from the port,
+        it may be under way here, or have come over another connection: some traffic must follow."""
         now = self._clock()
         before, self._silent = self._silent, {}
         ended: list[_Connection] = []
         for connection in found:
-            patience = self._patience.idle
-            carried = connection.carried
+            carried, patience = connection.carried, self._patience.idle
             if carried is not None:
                 since = now if carried.under_way else carried.idle_since
             else:
