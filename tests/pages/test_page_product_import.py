@@ -138,7 +138,7 @@ async def test_requests_have_their_turn_while_a_file_is_checked(api: Api) -> Non
     checking = check_in_batches(api.live, read_products(rows, "ndjson"))
     async with turns() as seen:
         outcomes = [each async for each in checking]
-    assert [outcome.inserted for outcome in outcomes] == [1_000]
+    assert sum(outcome.inserted for outcome in outcomes) == 1_000
     assert seen.count >= 20
 
 
