@@ -13,7 +13,13 @@ from operating import eventually
 from portico.domain.audit import OPERATOR
 from portico.domain.oauth import Client, is_page_of, page_origin
 from portico.http.routing import PUBLIC_BODY_LIMIT
-from portico.services.clients import PageOrigins, Registration, delete_client, register_client
+from portico.services.clients import (
+    PageOrigins,
+    Registration,
+    change_client,
+    delete_client,
+    register_client,
+)
 from portico.storage.table import AT_ONCE
 
 APP = "https://app.example.com"
@@ -265,9 +271,12 @@ async def test_the_origins_of_clients_are_read_again_only_after_changes_of_clien
 ) -> None:
     reads, public = 0, listed.live.clients.public
 
-    async def register(uri: str) -> None:
-        wanted = Registration("An app", [uri], "read:products")
-        await register_client(listed.live, None, wanted, public=True, by=OPERATOR)
+    def sending_to(uri: str) -> Registration:
+        return Registration("An app", [uri], "read:products")
+
+    async def register(uri: str) -> int:
+        made = await register_client(listed.live, None, sending_to(uri), public=True, by=OPERATOR)
+        return made.client.id
 
     def counted() -> AsyncIterator[list[Client]]:
         nonlocal reads
@@ -278,7 +287,7 @@ async def test_the_origins_of_clients_are_read_again_only_after_changes_of_clien
     origins = PageOrigins(listed.live)
     for number in range(AT_ONCE):
         await register(f"https://shop{number}.example/callback")
-    await register(f"{SHOP}/callback")
+    shop = await register(f"{SHOP}/callback")
     assert await origins.has(SHOP), "it is in the second batch"
     for _ in range(3):
         await listed.product()
@@ -286,10 +295,14 @@ async def test_the_origins_of_clients_are_read_again_only_after_changes_of_clien
         assert not await origins.has(APP)
     assert reads == 1
 
-    await register(f"{APP}/callback")
-
+    app = await register(f"{APP}/callback")
     assert await origins.has(APP)
-    assert reads == 2
+    moved = sending_to("https://moved.example/callback")
+    await change_client(listed.live, app, moved, lambda _: None, by=OPERATOR)
+    assert not await origins.has(APP)
+    await delete_client(listed.live, shop, by=OPERATOR)
+    assert not await origins.has(SHOP)
+    assert reads == 4
 
 
 @pytest.mark.parametrize(
