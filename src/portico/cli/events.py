@@ -19,21 +19,20 @@ LONGEST = 60
 
 
 def run_list(settings: Settings, chosen: Namespace) -> None:
-    last_page: list[EventPage] = []
+    page = EventPage([], has_more=True)
 
     async def found(env: Environment) -> AsyncIterator[list[StoredEvent]]:
+        nonlocal page
         left, after = chosen.limit, chosen.after
-        while left:
+        while left and page.has_more:  # large events come in smaller pages
             page = await read_events(env, after, chosen.type, left)
-            last_page[:] = [page]
             yield page.rows
-            if not page.has_more:
-                return
-            left, after = left - len(page.rows), page.rows[-1].id
+            if page.rows:
+                left, after = left - len(page.rows), page.rows[-1].id
 
     print_list(settings, chosen, _LIST, found)
-    if last_page[0].has_more and not chosen.json:
-        mention(f"There are more: --after {last_page[0].rows[-1].id}")
+    if page.has_more and not chosen.json:
+        mention(f"There are more: --after {page.rows[-1].id}")
 
 
 def _cells(row: StoredEvent) -> Sequence[str]:
