@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import shlex
 import socket
 import subprocess
@@ -257,7 +258,9 @@ def balanced(directory: Path) -> Iterator[int]:
         Thread(target=host.serve_forever, daemon=True).start()
         names = {f"FRONT_{one}": f"127.0.0.1:{host.server_port}" for one in ("ONE", "TWO", "THREE")}
         names |= {"FRONT_LISTEN": f"127.0.0.1:{port}", "FRONT_STATUS": f"127.0.0.1:{status}"}
-        with subprocess.Popen(("haproxy", "-db", "-f", file), env=os.environ | names) as running:
+        program = shutil.which("haproxy", path=f"{os.environ['PATH']}:/usr/sbin")
+        assert program, "install haproxy"
+        with subprocess.Popen((program, "-db", "-f", file), env=os.environ | names) as running:
             try:
                 until(lambda: listens(port), "HAProxy")
                 yield port
