@@ -102,6 +102,7 @@ class Portico:
         settings = self.settings
         wiring = Wiring(
             name=name,
+            site_name=settings.site_name,
             addresses=addresses,
             foreign=foreign,
             plans=settings.plans,

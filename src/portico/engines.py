@@ -57,5 +57,6 @@ def _shared() -> "type[SharedEngines]":
 def outlet(settings: Settings) -> Outlet:
     """The outlet for mail: a mail server, or without one files in the data directory."""
     if settings.smtp_url and settings.mail_from:
-        return SmtpOutlet(settings.smtp_url, settings.mail_from)
-    return FileOutlet(settings.data / "log", settings.mail_from or "portico@localhost")
+        return SmtpOutlet(settings.smtp_url, settings.mail_from, settings.site_name)
+    sender = settings.mail_from or "portico@localhost"
+    return FileOutlet(settings.data / "log", sender, settings.site_name)

@@ -128,7 +128,7 @@ def test_every_example_of_the_reference_has_the_types_of_the_client(package: Pat
     (home / "package.json").write_text('{"type": "module"}')
     (home / "given.d.ts").write_text(GIVEN)
     base, auth = "https://localhost:8443/v1", "https://localhost:8443/auth"
-    described = document(Part(base, V1), Part(auth, AUTH), DEFAULT_PLANS)
+    described = document(Part(base, V1), Part(auth, AUTH), DEFAULT_PLANS, site_name="Portico")
     for operation in operations(described, Addresses(base, auth, "")):
         for example in operation.examples:
             if example.language == "typescript":

@@ -161,7 +161,9 @@ async def test_metrics_know_the_pattern_and_not_the_ids(
 
 def test_the_document_describes_each_id() -> None:
     part = Part("https://localhost:8443/v1", ROUTES)
-    paths = document(part, Part("https://localhost:8443/auth", ()), DEFAULT_PLANS)["paths"]
+    paths = document(
+        part, Part("https://localhost:8443/auth", ()), DEFAULT_PLANS, site_name="Portico"
+    )["paths"]
     operation = paths[COPY]["post"]
     inside = [parameter for parameter in operation["parameters"] if parameter["in"] == "path"]
     assert [parameter["name"] for parameter in inside] == ["id", "lamp_id"]

@@ -56,6 +56,7 @@ def environment(api: Api, database: Database) -> Environment:
     """An environment with nobody else's counts."""
     wiring = Wiring(
         name="live",
+        site_name="Portico",
         addresses=api.live.addresses,
         foreign={},
         plans=api.settings.plans,

@@ -16,7 +16,7 @@ from portico.mail.protocol import Undelivered
 
 async def test_each_letter_is_a_file_of_its_own_for_its_owner_alone(tmp_path: Path) -> None:
     directory = tmp_path / "log"
-    outlet = FileOutlet(directory, "portico@localhost")
+    outlet = FileOutlet(directory, "portico@localhost", "Portico")
     letters = [msgspec.structs.replace(LETTER, id=f"{number:x}") for number in range(20)]
     await asyncio.gather(*(outlet.send(letter) for letter in letters))
     files = sorted(directory.iterdir())
@@ -33,14 +33,14 @@ async def test_each_letter_is_a_file_of_its_own_for_its_owner_alone(tmp_path: Pa
 
 
 async def test_a_link_in_a_file_can_be_copied_as_it_stands(tmp_path: Path) -> None:
-    await FileOutlet(tmp_path, "portico@localhost").send(LETTER)
+    await FileOutlet(tmp_path, "portico@localhost", "Portico").send(LETTER)
     link = next(line for line in LETTER.text.splitlines() if line.startswith("https://"))
     assert link in only_file(tmp_path).split("\n")
 
 
 async def test_umlauts_in_a_file_can_be_read_as_they_stand(tmp_path: Path) -> None:
     letter = msgspec.structs.replace(LETTER, subject="Schlüssel", text=f"Öffnen:\n\n{LETTER.text}")
-    await FileOutlet(tmp_path, "portico@localhost").send(letter)
+    await FileOutlet(tmp_path, "portico@localhost", "Portico").send(letter)
     assert {"Subject: Schlüssel", "Öffnen:"} < set(only_file(tmp_path).split("\n"))
 
 
@@ -53,7 +53,7 @@ def only_file(directory: Path) -> str:
 async def test_a_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "log").touch()
     with pytest.raises(Undelivered) as caught:
-        await FileOutlet(tmp_path / "log", "portico@localhost").send(LETTER)
+        await FileOutlet(tmp_path / "log", "portico@localhost", "Portico").send(LETTER)
     assert "cannot be written: File exists" in caught.value.reason
     assert not caught.value.lasting
 
@@ -71,5 +71,5 @@ async def test_a_letter_is_on_disk_before_it_counts_as_sent(
         store(descriptor)
 
     monkeypatch.setattr(os, "fsync", seen)
-    await FileOutlet(directory, "portico@localhost").send(LETTER)
+    await FileOutlet(directory, "portico@localhost", "Portico").send(LETTER)
     assert stored == [(f".{LETTER.id}", 0), ("mail", 1), (tmp_path.name, 1)]

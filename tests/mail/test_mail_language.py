@@ -52,7 +52,7 @@ async def test_a_mail_is_in_the_language_of_the_profile_or_in_english(
     user = await api.account(language=tag)
     await ask_reset(api.live, user.email, HERE)
     (message,) = await post.new()
-    subjects = {"en": "Reset your Portico password", "de": "Ihr Portico-Passwort zurücksetzen"}
+    subjects = {"en": "Reset your Portico password", "de": "Ihr Passwort bei Portico zurücksetzen"}
     assert message["Subject"] == subjects[language]
     plain, html = message.get_body(["plain"]), message.get_body(["html"])
     assert plain is not None
@@ -104,4 +104,7 @@ async def test_each_of_many_is_told_in_their_own_language(api: Api, post: Post) 
     for language in ("de", "en"):
         await suspend(api.live, (await api.account(language=language)).id, OPERATOR)
     subjects = {message["Subject"] for message in await post.new()}
-    assert subjects == {"Ihr Portico-Konto wurde gesperrt", "Your Portico account was suspended"}
+    assert subjects == {
+        "Ihr Konto bei Portico wurde gesperrt",
+        "Your Portico account was suspended",
+    }

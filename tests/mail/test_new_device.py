@@ -171,4 +171,4 @@ async def test_the_device_is_named_in_the_language_of_the_mail(
     await Visitor(api, "198.51.100.2").log_in(user.email, user_agent=agent)
     (message,) = await post.new()
     assert said in words(message)
-    assert message["Subject"] == "Anmeldung bei Ihrem Portico-Konto von einem neuen Gerät"
+    assert message["Subject"] == "Anmeldung bei Portico von einem neuen Gerät"

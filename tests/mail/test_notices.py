@@ -209,7 +209,7 @@ async def test_a_mirror_is_written_to_as_its_account_wishes(api: Api, post: Post
     await browser.get("/profile")
     fields = {"name": user.name, "language": "de", "theme": "system", "avatar_url": ""}
     for mails, subjects in (
-        (["keys"], ["Ihr Portico-Konto hat einen neuen API-Schlüssel"]),
+        (["keys"], ["Ihr Konto bei Portico hat einen neuen API-Schlüssel"]),
         ([], []),
     ):
         assert (await browser.saved("/profile", **fields, mails=mails)).status_code == 303

@@ -172,7 +172,7 @@ async def test_who_has_no_account_yet_is_written_to_in_the_language_of_their_bro
     guest = await visitor(api)
     answer = await guest.send("/sign-up", {"email": NEW}, accept_language="de-AT,de;q=0.9,en;q=0.8")
     assert answer.status_code == 303
-    assert [message["Subject"] for message in await post.new()] == ["Ihr Portico-Konto"]
+    assert [message["Subject"] for message in await post.new()] == ["Ihr Konto bei Portico"]
 
 
 async def test_an_address_writes_to_ten_strangers_an_hour(api: Api, post: Post) -> None:

@@ -35,7 +35,7 @@ SENDER = "portico@example.org"
 async def refusal(url: str, letter: Letter = LETTER, *, seconds: float = 10) -> Undelivered:
     """Why a letter was not taken."""
     with pytest.raises(Undelivered) as caught:
-        await SmtpOutlet(url, SENDER, seconds=seconds).send(letter)
+        await SmtpOutlet(url, SENDER, "Portico", seconds=seconds).send(letter)
     assert "example.com" not in caught.value.reason, "no address"
     assert "ttt" not in caught.value.reason, "no token"
     return caught.value
@@ -49,7 +49,7 @@ def arrived(server: MailServer) -> Received:
 
 async def test_a_letter_arrives_whole_over_tls_from_the_first_byte(trusted: Authority) -> None:
     async with serving(MailServer(), tls=trusted.context) as server:
-        await SmtpOutlet(f"smtps://localhost:{server.port}", SENDER).send(LETTER)
+        await SmtpOutlet(f"smtps://localhost:{server.port}", SENDER, "Portico").send(LETTER)
     sent = arrived(server)
     assert (sent.sender, sent.recipients) == (SENDER, ["ada@example.com"])
     message = sent.message
@@ -89,7 +89,7 @@ class Asking(MailServer):
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="the system has none")
 async def test_a_server_that_goes_while_a_letter_is_on_its_way_is_noticed_within_a_minute() -> None:
     async with serving(Asking()) as server:
-        await SmtpOutlet(f"smtp://127.0.0.1:{server.port}", SENDER).send(LETTER)
+        await SmtpOutlet(f"smtp://127.0.0.1:{server.port}", SENDER, "Portico").send(LETTER)
     assert isinstance(server, Asking)
     assert server.milliseconds == 40_000
 
@@ -98,7 +98,9 @@ async def test_a_connection_that_leaves_this_host_is_upgraded_before_signing_in(
     trusted: Authority,
 ) -> None:
     async with serving(MailServer(), starttls=trusted.context, password=True) as server:
-        await SmtpOutlet(f"smtp://{SIGNED_IN}{ELSEWHERE}:{server.port}", SENDER).send(LETTER)
+        await SmtpOutlet(f"smtp://{SIGNED_IN}{ELSEWHERE}:{server.port}", SENDER, "Portico").send(
+            LETTER
+        )
     assert arrived(server).over_tls
     assert arrived(server).signed_in
 
@@ -112,7 +114,7 @@ async def test_a_server_that_does_not_upgrade_gets_neither_password_nor_letter()
 
 async def test_a_server_on_this_host_needs_no_tls() -> None:
     async with serving(MailServer()) as server:
-        await SmtpOutlet(f"smtp://127.0.0.1:{server.port}", SENDER).send(LETTER)
+        await SmtpOutlet(f"smtp://127.0.0.1:{server.port}", SENDER, "Portico").send(LETTER)
     assert not arrived(server).over_tls
 
 
@@ -264,7 +266,7 @@ def test_a_server_may_take_ten_minutes_to_say_that_it_has_a_letter(
         async with serving(server, timeout=2 * ACCEPTING_SECONDS):
             url = f"smtp://127.0.0.1:{server.port}"
             if waits:
-                await SmtpOutlet(url, SENDER).send(LETTER)
+                await SmtpOutlet(url, SENDER, "Portico").send(LETTER)
             else:
                 assert "in time" in (await refusal(url, seconds=SECONDS)).reason
         assert arrived(server).recipients == ["ada@example.com"]
@@ -280,14 +282,14 @@ async def test_a_letter_that_was_taken_counts_however_they_part() -> None:
             return "221 Bye"
 
     async with serving(Rude()) as server:
-        await SmtpOutlet(f"smtp://127.0.0.1:{server.port}", SENDER).send(LETTER)
+        await SmtpOutlet(f"smtp://127.0.0.1:{server.port}", SENDER, "Portico").send(LETTER)
     assert arrived(server).recipients == ["ada@example.com"]
 
 
 async def test_a_domain_beyond_ascii_is_spelled_as_every_server_understands() -> None:
     async with serving(MailServer()) as server:
         letter = msgspec.structs.replace(LETTER, to="ada@bücher.example")
-        await SmtpOutlet(f"smtp://127.0.0.1:{server.port}", SENDER).send(letter)
+        await SmtpOutlet(f"smtp://127.0.0.1:{server.port}", SENDER, "Portico").send(letter)
     assert arrived(server).recipients == ["ada@xn--bcher-kva.example"]
     assert arrived(server).message["To"] == "ada@xn--bcher-kva.example"
 
@@ -295,7 +297,7 @@ async def test_a_domain_beyond_ascii_is_spelled_as_every_server_understands() ->
 async def test_a_name_beyond_ascii_needs_a_server_that_knows_such_names() -> None:
     letter = msgspec.structs.replace(LETTER, to="用户@bücher.example")
     async with serving(MailServer(), enable_SMTPUTF8=True) as server:
-        await SmtpOutlet(f"smtp://127.0.0.1:{server.port}", SENDER).send(letter)
+        await SmtpOutlet(f"smtp://127.0.0.1:{server.port}", SENDER, "Portico").send(letter)
     assert arrived(server).recipients == ["用户@xn--bcher-kva.example"]
     async with serving(MailServer()) as server:
         assert (await refusal(f"smtp://127.0.0.1:{server.port}", letter)).lasting
@@ -312,7 +314,7 @@ async def test_letters_beyond_ascii_arrive_whole_whatever_the_server_takes(
     options: dict[str, Any],
 ) -> None:
     async with serving(MailServer(), **options) as server:
-        await SmtpOutlet(f"smtp://127.0.0.1:{server.port}", SENDER).send(UMLAUTS)
+        await SmtpOutlet(f"smtp://127.0.0.1:{server.port}", SENDER, "Portico").send(UMLAUTS)
     message = arrived(server).message
     plain, html = message.get_body(["plain"]), message.get_body(["html"])
     assert plain is not None
@@ -324,7 +326,7 @@ async def test_letters_beyond_ascii_arrive_whole_whatever_the_server_takes(
 async def test_a_line_that_is_too_long_for_mail_arrives_whole_too() -> None:
     letter = msgspec.structs.replace(LETTER, text=f"https://example.com/{'ü' * 600}\n")
     async with serving(MailServer()) as server:
-        await SmtpOutlet(f"smtp://127.0.0.1:{server.port}", SENDER).send(letter)
+        await SmtpOutlet(f"smtp://127.0.0.1:{server.port}", SENDER, "Portico").send(letter)
     plain = arrived(server).message.get_body(["plain"])
     assert plain is not None
     assert plain.get_content() == letter.text
@@ -332,7 +334,7 @@ async def test_a_line_that_is_too_long_for_mail_arrives_whole_too() -> None:
 
 async def test_a_check_signs_in_and_sends_nothing(trusted: Authority) -> None:
     async with serving(MailServer(), starttls=trusted.context, password=True) as server:
-        await SmtpOutlet(f"smtp://{SIGNED_IN}{ELSEWHERE}:{server.port}", SENDER).check()
+        await SmtpOutlet(f"smtp://{SIGNED_IN}{ELSEWHERE}:{server.port}", SENDER, "Portico").check()
     assert (server.passwords, server.received) == (1, [])
 
 
@@ -346,6 +348,6 @@ HEADERS = {
 def test_no_value_can_begin_another_header(to: str, subject: str, sender: str) -> None:
     letter = msgspec.structs.replace(LETTER, to=f"{to}@example.com", subject=subject)
     with suppress(Exception):  # refused in one way or another: then nothing is sent
-        lines = compose(letter, sender).as_bytes().partition(b"\n\n")[0].decode()
+        lines = compose(letter, sender, "Portico").as_bytes().partition(b"\n\n")[0].decode()
         names = re.findall(r"^([!-9;-~]+):", lines.replace("\r\n", "\n"), re.MULTILINE)
         assert sorted(names) == sorted(HEADERS), lines

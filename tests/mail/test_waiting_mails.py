@@ -61,7 +61,7 @@ class Outbox:
 
 def by_smtp(api: Api, server: MailServer) -> None:
     """Lets mails go to a server."""
-    api.live.outlet = SmtpOutlet(f"smtp://127.0.0.1:{server.port}", "a@example.org")
+    api.live.outlet = SmtpOutlet(f"smtp://127.0.0.1:{server.port}", "a@example.org", "Portico")
 
 
 async def waiting(api: Api) -> int:

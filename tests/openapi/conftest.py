@@ -25,4 +25,4 @@ async def api(tmp_path: Path) -> AsyncIterator[Api]:
 @pytest.fixture(scope="session")
 def described() -> dict[str, Any]:
     """The document of the whole of version 1 and of signing in."""
-    return document(Part(ADDRESS, V1), Part(AUTH_ADDRESS, AUTH), DEFAULT_PLANS)
+    return document(Part(ADDRESS, V1), Part(AUTH_ADDRESS, AUTH), DEFAULT_PLANS, site_name="Portico")

@@ -364,7 +364,9 @@ def test_links_lead_from_what_was_made_to_reading_changing_and_deleting_it(
 def test_a_superseded_version_is_deprecated_on_every_answer() -> None:
     since, until = datetime(2026, 1, 1, tzinfo=UTC), datetime(2027, 6, 1, tzinfo=UTC)
     headers = superseded(since, until, "https://localhost:8443/v2")
-    described = document(Part(ADDRESS, V1), Part(AUTH_ADDRESS, ()), DEFAULT_PLANS, headers)
+    described = document(
+        Part(ADDRESS, V1), Part(AUTH_ADDRESS, ()), DEFAULT_PLANS, headers, site_name="Portico"
+    )
     OpenAPIV31SpecValidator(described).validate()
     for _, _, operation in operations(described):
         assert operation["deprecated"] is True

@@ -30,8 +30,8 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert (TOOLS / "node_modules").is_dir(), missing
     directory = tmp_path_factory.mktemp("documents")
     for name, described in (
-        ("api", document(Part(BASE, V1), Part(AUTH_BASE, ()), DEFAULT_PLANS)),
-        ("auth", auth_document(Part(AUTH_BASE, AUTH), BASE, DEFAULT_PLANS)),
+        ("api", document(Part(BASE, V1), Part(AUTH_BASE, ()), DEFAULT_PLANS, site_name="Portico")),
+        ("auth", auth_document(Part(AUTH_BASE, AUTH), BASE, DEFAULT_PLANS, site_name="Portico")),
     ):
         (directory / f"{name}.json").write_text(json.dumps(described))
     return directory

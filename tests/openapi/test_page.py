@@ -356,7 +356,9 @@ async def test_environments_on_hosts_of_their_own_keep_their_pages_apart(tmp_pat
 
 def test_a_superseded_version_says_so() -> None:
     version_part, nothing = Part("https://localhost:8443/v1", V1), Part("", ())
-    described = document(version_part, nothing, DEFAULT_PLANS, [("deprecation", "@0")])
+    described = document(
+        version_part, nothing, DEFAULT_PLANS, [("deprecation", "@0")], site_name="Portico"
+    )
     assert "This version of the API has been superseded." in Reference(described, ADDRESSES).page(
         "list_users"
     )

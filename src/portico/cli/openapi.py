@@ -16,8 +16,12 @@ def run(settings: Settings, chosen: Namespace) -> None:
     if chosen.sandbox:
         base, auth = settings.sandbox_url, settings.sandbox_auth_url
     if chosen.auth:
-        described = auth_document(Part(auth, AUTH), base, settings.plans)
+        described = auth_document(
+            Part(auth, AUTH), base, settings.plans, site_name=settings.site_name
+        )
     else:
-        described = document(Part(base, V1), Part(auth, ()), settings.plans)
+        described = document(
+            Part(base, V1), Part(auth, ()), settings.plans, site_name=settings.site_name
+        )
     text = msgspec.json.encode(described)
     say_json(text if chosen.json else msgspec.json.format(text))

@@ -20,7 +20,10 @@ async def mail(settings: Settings) -> AsyncIterator[Finding]:
         return
     place = redacted(settings.smtp_url)
     try:
-        await SmtpOutlet(settings.smtp_url, settings.mail_from, seconds=ANSWER_SECONDS).check()
+        outlet = SmtpOutlet(
+            settings.smtp_url, settings.mail_from, settings.site_name, seconds=ANSWER_SECONDS
+        )
+        await outlet.check()
     except Undelivered as error:
         advice = "correct PORTICO_SMTP_URL, or check that it runs and accepts this machine"
         yield problem("mail", f"{place} does not accept mail: {error.reason}", advice)

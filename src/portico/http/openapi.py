@@ -109,19 +109,21 @@ def document(
     auth_part: Part,
     plans: Mapping[str, Plan],
     extra_headers: Sequence[tuple[str, str]] = (),
+    *,
+    site_name: str,
 ) -> Json:
     """The document of a version, with the routes of the authorization server in `auth_part`, as
     JSON values.
 
-    `extra_headers` are those of the version's mount: they are on every response of the version, and
-    one named `Deprecation` marks it as deprecated.
+    `site_name` is in the title. `extra_headers` are those of the version's mount: they are on every
+    response of the version, and one named `Deprecation` marks it as deprecated.
     """
     extra = {name.title(): value for name, value in extra_headers}
     everything = [*version_part.routes, *auth_part.routes]
     answers, schemas = media_and_schemas(everything, [EventBody, *EVENT_DATA.values()])
     schemas |= previous_schemas(schemas)
     about = {
-        "title": "Portico API",
+        "title": f"{site_name} API",
         "summary": "Users and products, over HTTPS.",
         "description": _guide(version_part.address),
     }
@@ -147,12 +149,14 @@ def document(
     )
 
 
-def auth_document(auth_part: Part, version_address: str, plans: Mapping[str, Plan]) -> Json:
+def auth_document(
+    auth_part: Part, version_address: str, plans: Mapping[str, Plan], *, site_name: str
+) -> Json:
     """The document of the authorization server alone; `version_address` is the address of the API
     that accepts its tokens."""
     answers, schemas = media_and_schemas(auth_part.routes, ())
     about = {
-        "title": "Portico authorization server",
+        "title": f"{site_name} authorization server",
         "summary": "Logins, tokens, keys and metadata.",
         "description": Template(AUTH_GUIDE.read_text("utf-8")).substitute(
             auth=auth_part.address, base=version_address

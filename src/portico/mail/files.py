@@ -21,10 +21,11 @@ class FileOutlet:
     """Writes letters into a directory that only its owner can read, because they contain links that
     grant access to accounts."""
 
-    def __init__(self, directory: Path, sender: str) -> None:
-        """`sender` is the address that mails come from."""
+    def __init__(self, directory: Path, sender: str, name: str) -> None:
+        """`sender` is the address that mails come from, `name` what it is shown as."""
         self._directory = directory
         self._sender = sender
+        self._name = name
 
     async def send(self, letter: Letter) -> None:
         """See `protocol.Outlet`."""
@@ -40,7 +41,7 @@ class FileOutlet:
         this returns, because the database then deletes the mail."""
         self._directory.mkdir(mode=0o700, exist_ok=True)
         draft = self._directory / f".{letter.id}"
-        content = compose(letter, self._sender).as_bytes(policy=_POLICY)
+        content = compose(letter, self._sender, self._name).as_bytes(policy=_POLICY)
         try:
             write_durably(draft, content, 0o600)
             file = self._named(draft, datetime.fromtimestamp(letter.at // 1000, UTC))

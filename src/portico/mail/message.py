@@ -12,11 +12,11 @@ _LONGEST_LINE = 998
 """The longest line without an encoding, in octets (RFC 5322 §2.1.1)."""
 
 
-def compose(letter: Letter, sender: str) -> EmailMessage:
-    """The message of a letter from the address `sender`. No value can inject a header: the library
-    refuses newlines."""
+def compose(letter: Letter, sender: str, name: str) -> EmailMessage:
+    """The message of a letter from the address `sender`, shown as `name`. No value can inject a
+    header: the library refuses newlines."""
     message = EmailMessage(policy=SMTP)
-    message["From"] = _address(sender, "Portico")
+    message["From"] = _address(sender, name)
     message["To"] = _address(letter.to)
     message["Subject"] = letter.subject
     message["Date"] = datetime.fromtimestamp(letter.at / 1000, UTC)

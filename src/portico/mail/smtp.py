@@ -67,12 +67,13 @@ class SmtpOutlet:
     Certificates are verified against the system's authorities.
     """
 
-    def __init__(self, url: str, sender: str, *, seconds: float = SECONDS) -> None:
+    def __init__(self, url: str, sender: str, name: str, *, seconds: float = SECONDS) -> None:
         """`url` is as read by `settings.values.mail_server`; `sender` is the address that mails
-        come from."""
+        come from, `name` what it is shown as."""
         parts = urlsplit(url)
         host = parts.hostname or ""
         self._sender = sender
+        self._name = name
         self._seconds = seconds
         self._server = partial(
             _Session,
@@ -90,7 +91,7 @@ class SmtpOutlet:
 
     async def send(self, letter: Letter) -> None:
         """See `protocol.Outlet`."""
-        message = compose(letter, self._sender)
+        message = compose(letter, self._sender, self._name)
         async with self._connected() as server:
             await server.send_message(
                 message, sender=mailbox(self._sender), recipients=[mailbox(letter.to)]

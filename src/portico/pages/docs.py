@@ -49,8 +49,9 @@ def docs_mounts(
     trying = "" if mount.extra_headers else (env.mirror or env).addresses.dashboard + PATH
     own = Part(addresses.base, mount.routes)
     auth = Part(addresses.auth, () if mount.extra_headers else auth_routes)
-    alone = partial(document, own, Part(addresses.auth, ()), plans, mount.extra_headers)
-    together = partial(document, own, auth, plans, mount.extra_headers)
+    described = partial(document, site_name=env.site_name)
+    alone = partial(described, own, Part(addresses.auth, ()), plans, mount.extra_headers)
+    together = partial(described, own, auth, plans, mount.extra_headers)
 
     @cache
     def reference() -> Reference:
@@ -75,7 +76,7 @@ def docs_mounts(
     yield _operations_mount(below, names, reference)
     if auth.routes:
         at = urlsplit(auth.address)
-        of_auth = partial(auth_document, auth, own.address, plans)
+        of_auth = partial(auth_document, auth, own.address, plans, site_name=env.site_name)
         yield replace(
             below, host=at.netloc, prefix=at.path, name="auth", routes=(_json_route(of_auth),)
         )
@@ -134,10 +135,12 @@ def trying_in(
     accounts: Accounts, mount: Mount, plans: Mapping[str, Plan], inside: InternalClient
 ) -> Trying:
     """The pages that try out an API mount's operations; `accounts` are its environment's."""
-    addresses = accounts.environment.addresses
+    env = accounts.environment
+    addresses = env.addresses
 
     def described() -> Mapping[str, Operation]:
-        alone = document(Part(addresses.base, mount.routes), Part(addresses.auth, ()), plans)
+        own, auth = Part(addresses.base, mount.routes), Part(addresses.auth, ())
+        alone = document(own, auth, plans, site_name=env.site_name)
         return {one.id: one for one in operations(alone, addresses)}
 
     return Trying(accounts, described, inside)

@@ -73,7 +73,7 @@ _REFUSALS = (Invalid, Duplicate, Conflict, Gone, AuthenticationRequired, RateLim
 """Errors for which the form is shown again."""
 
 _AGAIN = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Portico</title>
+<html lang="en"><head><meta charset="utf-8"><title>Loading</title>
 <meta http-equiv="refresh" content="0"></head><body></body></html>
 """
 

@@ -280,6 +280,7 @@ class Visit:
             here=self.request.path.removeprefix(site.base).removesuffix("/"),
             places=site.dashboards,
             of_accounts=site.of_accounts,
+            site_name=self.env.site_name,
             environment=self.env.name,
             api=site.environment.addresses.base,
             auth=self.env.addresses.auth,

@@ -33,6 +33,7 @@ class Environment(Stores):
 
         # Configuration.
         self.name = wiring.name
+        self.site_name = wiring.site_name
         self.addresses = wiring.addresses
         self.foreign = wiring.foreign
         self.plans = wiring.plans

@@ -101,13 +101,18 @@ def letter(
     language = _spoken(to.language)
     texts = _texts(language)
     words, now = texts["words"], env.clock()
-    told: dict[str, Value] = {"at": now, "environment": words[env.name], **values}
+    told: dict[str, Value] = {
+        "at": now,
+        "environment": words[env.name],
+        "site_name": env.site_name,
+        **values,
+    }
     spelled = {**words, **{name: _spelled(words, value) for name, value in told.items()}}
     if by is not None:
         spelled["where"] = _where(words, by, to.user_id)
     subject = texts[kind]["subject"].format_map(spelled)
     body = [_one_line(part).format_map(spelled) for part in texts[kind]["body"].split("\n\n")]
-    paragraphs = (words["hello"], *body, "Portico")
+    paragraphs = (words["hello"], *body, env.site_name)
     html = (
         f'<!doctype html><html lang="{language}"><head>{_SCHEME}',
         f"<title>{escape(subject)}</title></head>",

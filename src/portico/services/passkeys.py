@@ -103,7 +103,7 @@ async def creation_options(env: Environment, user: User, session_id: int) -> str
     factors = await env.factors.of_user(user.id)
     handle = env.vault.authenticate(f"passkey user {user.id}".encode())[:16]
     return _json(
-        rp={"id": rp_id(env), "name": "Portico"},
+        rp={"id": rp_id(env), "name": env.site_name},
         user={"id": base64url(handle), "name": user.email, "displayName": user.name},
         challenge=base64url(_challenge(env, _registering(session_id))),
         pubKeyCredParams=[{"type": "public-key", "alg": one} for one in _ALGORITHMS],

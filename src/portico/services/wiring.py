@@ -46,6 +46,8 @@ class Wiring(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     name: str
+    site_name: str
+    """What pages, mails and authenticator apps call this installation."""
     addresses: Addresses
     foreign: Mapping[str, str]
     plans: Mapping[str, Plan]

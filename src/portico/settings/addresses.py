@@ -1,4 +1,4 @@
-"""The public addresses."""
+"""The public name and addresses."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,17 +7,26 @@ from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from portico.settings.declaring import Group, SettingError, Sources, declared, named
-from portico.settings.values import base, domain, origins
+from portico.settings.values import base, domain, origins, site_name
 
 ADDRESSES = ("base_url", "sandbox_url", "auth_url", "sandbox_auth_url", "dashboard_url")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PublicAddresses(Group):
-    """Five addresses, the domain of their cookie, and the origins that may call them. No address
-    ends with a slash."""
+    """The name, five addresses, the domain of their cookie, and the origins that may call them. No
+    address ends with a slash."""
 
-    title = "Public addresses"
+    title = "Public name and addresses"
+
+    site_name: Annotated[
+        str,
+        declared(
+            "Portico",
+            site_name,
+            "what pages, mails, authenticator apps and the API's reference call this installation",
+        ),
+    ]
 
     base_url: Annotated[
         str,

@@ -19,8 +19,12 @@ from portico.domain.networks import Network
 from portico.domain.origins import ANY, origin
 from portico.domain.rules import OneOf
 from portico.domain.store_urls import read_store_url
+from portico.domain.text import trimmed
 
 T = TypeVar("T")
+
+LONGEST_SITE_NAME = 50
+"""In characters, so that the subjects of mails stay short."""
 
 
 def whole(low: int, high: int) -> Callable[[str], int]:
@@ -60,6 +64,15 @@ def networks(text: str) -> tuple[Network, ...]:
             "must be comma-separated addresses or networks (without bits set beyond the prefix),"
             " such as 192.0.2.7,10.0.0.0/8"
         ) from None
+
+
+def site_name(text: str) -> str:
+    """A name of at most 50 characters on one line. A colon would end it in authenticator apps (Key
+    URI format)."""
+    name = trimmed(text, 1, LONGEST_SITE_NAME)
+    if ":" in name or not name.isprintable():
+        raise BrokenRule("must not contain colons, line ends or other invisible characters")
+    return name
 
 
 _BASE = re.compile(

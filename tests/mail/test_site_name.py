@@ -1,0 +1,36 @@
+"""Mails call an installation by its own name, whatever is in it."""
+
+import pytest
+
+from driving import Api
+from mail.conftest import Post
+from portico.domain.audit import OPERATOR
+from portico.services.suspension import suspend
+
+pytestmark = pytest.mark.one_engine
+
+NAME = '{Söhne} "&" <Acme>'
+
+
+@pytest.fixture
+def environ() -> dict[str, str]:
+    return {"PORTICO_SITE_NAME": NAME}
+
+
+@pytest.mark.parametrize(
+    ("language", "subject"),
+    [("en", f"Your {NAME} account was suspended"), ("de", f"Ihr Konto bei {NAME} wurde gesperrt")],
+)
+async def test_mails_have_the_name_as_sender_in_the_subject_and_below(
+    api: Api, post: Post, language: str, subject: str
+) -> None:
+    await suspend(api.live, (await api.account(language=language)).id, OPERATOR)
+    (message,) = await post.new()
+    assert message["Subject"] == subject
+    shown = message["From"].addresses[0].display_name
+    assert shown.encode(errors="surrogateescape").decode() == NAME  # raw UTF-8 in a file
+    plain, html = message.get_body(["plain"]), message.get_body(["html"])
+    assert plain is not None
+    assert html is not None
+    assert plain.get_content().rstrip().endswith(f"\n\n{NAME}")
+    assert "<p>{Söhne} &quot;&amp;&quot; &lt;Acme&gt;</p>" in html.get_content()

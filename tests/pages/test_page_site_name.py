@@ -1,0 +1,66 @@
+"""Pages, authenticator apps, passkeys and the reference call an installation by its own name."""
+
+import json
+import re
+from html import unescape
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from driving import Api
+from pages.visiting import ORIGIN, Visitor, signed_in, visitor
+
+NAME = "Söhne & <Acme>"
+
+
+@pytest.fixture
+def environ() -> dict[str, str]:
+    return {"PORTICO_SITE_NAME": f" {NAME} "}
+
+
+def titles(page: str) -> tuple[str, str]:
+    """The end of a page's title, and what stands beside the mark."""
+    title = re.search(r"<title>(?:.* \N{EN DASH} )?(.*?)</title>", page)
+    brand = re.search(r'class="brand"[^>]*><svg.*?</svg>([^<]*)<', page, re.DOTALL)
+    assert title, page
+    assert brand, page
+    return unescape(title[1]), unescape(brand[1]).strip()
+
+
+async def test_pages_have_the_name_in_their_title_and_beside_the_mark(api: Api) -> None:
+    somebody: Visitor = await visitor(api)
+    page = (await somebody.get("/sign-in")).text
+    assert titles(page) == (NAME, NAME)
+    assert "Portico" not in page
+    _, somebody = await signed_in(api)
+    for path in ("", "/sandbox", "/nothing"):
+        page = (await somebody.get(path)).text
+        assert titles(page) == (NAME, NAME)
+        assert "<Acme>" not in page
+
+
+async def test_applications_are_given_access_to_an_account_of_that_name(api: Api) -> None:
+    _, somebody = await signed_in(api)
+    page = unescape((await somebody.get("/applications")).text)
+    assert f"access to your {NAME} account" in page
+
+
+async def test_authenticator_apps_and_passkeys_are_told_the_name(api: Api) -> None:
+    _, somebody = await signed_in(api)
+    page = unescape((await somebody.get("/security/app")).text)
+    found = re.search(r'href="(otpauth:[^"]+)"', page)
+    assert found
+    assert parse_qs(urlsplit(found[1]).query)["issuer"] == [NAME]
+    page = (await somebody.get("/security/passkey")).text
+    options = re.search(r'data-options="(.*?)"', page)
+    assert options
+    assert json.loads(unescape(options[1]))["rp"] == {"id": "localhost", "name": NAME}
+
+
+async def test_the_reference_and_both_documents_have_the_name(api: Api) -> None:
+    somebody = api.stranger()
+    page = (await somebody.get(f"{ORIGIN}/v1/docs")).text
+    assert titles(page) == (f"{NAME} API", f"{NAME} API")
+    for path, title in [("/v1", f"{NAME} API"), ("/auth", f"{NAME} authorization server")]:
+        described = (await somebody.get(f"{ORIGIN}{path}/openapi.json")).json()
+        assert described["info"]["title"] == title
