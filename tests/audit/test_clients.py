@@ -17,6 +17,7 @@ from portico.services.clients import (
 
 OURS = Registration("Payroll", ["https://payroll.example.com/cb"], "read:products")
 THEIRS = Registration("Payroll", ["https://evil.example.net/cb"], "admin")
+SEVERAL = Registration("Payroll", ["https://a.test/", "https://b.test/"], "admin read:users")
 
 
 def whatever(_client: Client) -> None:
@@ -49,3 +50,11 @@ async def test_a_client_is_told_of_from_its_registration_to_its_end(api: Api, no
         ("client.refused", "client", client.client_id, name),
         ("client.deleted", "client", client.client_id, {**ours, **theirs}),
     ]
+
+
+async def test_a_client_that_is_saved_as_it_was_leaves_nothing(api: Api, noted: Noted) -> None:
+    client, _ = await register_client(api.live, None, SEVERAL, public=True, by=OPERATOR)
+    await noted()
+    async with api.unchanged():
+        assert await change_client(api.live, client.id, SEVERAL, whatever, by=OPERATOR) == client
+    assert await noted() == []

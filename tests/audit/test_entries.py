@@ -248,6 +248,19 @@ async def test_a_recovery_code_that_signs_in_is_noted_with_the_sign_in(
     assert (await noted())[-1] == ("sign_in", "user", str(user.id), how)
 
 
+async def test_a_factor_that_keeps_its_name_leaves_no_entry(api: Api, noted: Noted) -> None:
+    user, *_ = await owner(api, Authenticator("ES256"))
+    other = await factored(api)
+    (passkey,) = (await api.live.factors.of_user(user.id)).passkeys
+    app = (await api.live.factors.of_user(other.id)).authenticator
+    assert app is not None
+    await noted()
+    async with api.unchanged():
+        await rename_passkey(api.live, user.id, passkey.id, passkey.name, OPERATOR)
+        await rename_authenticator(api.live, other.id, app.id, app.name, OPERATOR)
+    assert await noted() == []
+
+
 async def test_the_log_tells_passkeys_of_one_name_apart(api: Api, noted: Noted) -> None:
     first, second = Authenticator("ES256"), Authenticator("EdDSA")
     user, person, _ = await owner(api, first)

@@ -101,6 +101,8 @@ async def change_client(
         before = _found(await change.lock(env.clients, row_id))
         check(before)
         client = msgspec.structs.replace(before, name=name, redirect_uris=uris, scopes=scopes)
+        if client == before:
+            return client
         await env.clients.update(change.tx, client)
         change.note(ClientChanged(client, before))
         return client

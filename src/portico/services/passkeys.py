@@ -219,6 +219,8 @@ async def rename_passkey(env: Environment, user_id: int, row_id: int, name: str,
     async def work(change: Change) -> None:
         user = await locked_user(env, change, user_id)
         passkey = await _own(env, change, user_id, row_id)
+        if passkey.name == name:
+            return
         await env.factors.rename_passkey(change.tx, user_id, row_id, name)
         change.note(FactorRenamed(user, KIND, passkey, name))
 

@@ -216,6 +216,8 @@ async def rename_authenticator(
     async def work(change: Change) -> None:
         user = await locked_user(env, change, user_id)
         authenticator = await _own(env, change, user_id, row_id)
+        if authenticator.name == name:
+            return
         await env.factors.rename(change.tx, user_id, row_id, name)
         change.note(FactorRenamed(user, KIND, authenticator, name))
 
