@@ -96,6 +96,22 @@ async def test_pages_have_it_set_up_before_anything_else(api: Api, site: str) ->
     assert session_in(await next_time.post("/sign-in/code", otp=code_of(api, 0, key)))
 
 
+@pytest.mark.parametrize("is_own", [True, False])
+async def test_it_is_set_up_in_a_browser_that_is_signed_in_already(
+    api: Api, *, is_own: bool
+) -> None:
+    user, other = [await api.account(password=PASSWORD) for _ in range(2)]
+    person = Person(api, DASHBOARD)
+    assert session_in(await person.password(user if is_own else other))
+    api.live.require_second_factor = "all"
+    assert not session_in(await person.password(user))
+    made = await enrolled(api, person, "/sign-in/code")
+    assert made.status_code == 303, made.text
+    assert session_in(made)
+    shown = await person.browser.get(HERE + made.headers["location"])
+    assert len(re.findall(r"[a-z2-7]{4}(?:-[a-z2-7]{4}){3}", shown.text)) == 10
+
+
 async def enrolled_twice(person: Person) -> httpx.Response:
     """What becomes of the form when it is sent once more."""
     return await person.post("/sign-in/code", secret="", otp="000000", name="Phone")

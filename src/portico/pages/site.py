@@ -329,7 +329,8 @@ class Visit:
         Loading the page again does not create a second secret."""
         accounts = self.site.accounts.environment
         token = mint("", accounts.random)
-        await keep_page(accounts, user.id, token, page.body, self.request.by)
+        # Signing in has just ended the session that the browser had.
+        await keep_page(accounts, user.id, token, page.body, self.request.by.alone)
         return self.go(ONCE_PATH, page=token)
 
     def go(self, path: str, **query: str) -> Reply:
