@@ -275,6 +275,35 @@ async def test_whoever_is_invited_gets_what_they_were_invited_to(
         await find(api.live, made.link.partition("?token=")[2])
 
 
+@pytest.mark.parametrize("table", ["create_users = true"])
+async def test_who_is_new_makes_the_account_whoever_is_signed_in_there(
+    api: Api, provider: OpenIdProvider
+) -> None:
+    ada = Traveller(api, provider)
+    assert session_in(await ada.sign_in(await api.account("admin", password=PASSWORD)))
+    assert session_in(await ada.arrive())
+    user = await api.live.users.by_email(ADA["email"])
+    assert user is not None
+    entries = await api.live.audit.page(limit=4)
+    whose = {(one.user_id, one.email, one.credential, one.credential_id) for one in entries[1:]}
+    assert [entry.action for entry in reversed(entries)] == [
+        *("user.created", "provider.linked", "session.revoked", "sign_in"),
+    ]
+    assert whose == {(user.id, user.email, "provider", None)}
+
+
+async def test_a_wrong_code_is_noted_with_the_provider_that_came_before(
+    api: Api, provider: OpenIdProvider
+) -> None:
+    await join(api, await factored(api, email=ADA["email"]))
+    ada = Traveller(api, provider)
+    await ada.arrive()
+    await ada.post("/sign-in/code", otp="000000")
+    refused, asked = await api.live.audit.page(limit=2)
+    assert (refused.action, asked.action) == ("second_factor.refused", "second_factor.asked")
+    assert (refused.credential, asked.credential) == ("provider", "provider")
+
+
 @pytest.mark.parametrize("table", ['create_users = true\nrole = "editor"'])
 async def test_only_an_admins_invitation_of_that_very_e_mail_counts_while_it_holds(
     api: Api, provider: OpenIdProvider

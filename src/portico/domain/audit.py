@@ -7,6 +7,7 @@ import msgspec
 
 from portico.domain.caller import Held, Principal
 from portico.domain.idempotency import Answer, KeyedRequest
+from portico.domain.users import User
 
 Tried = Literal["password", "passkey", "provider"]
 """How someone tries to sign in, before there is a credential."""
@@ -53,6 +54,12 @@ class By(msgspec.Struct, frozen=True):
     def alone(self) -> "By":
         """The same without the principal: for changes that do not depend on the credential."""
         return msgspec.structs.replace(self, principal=None)
+
+    def proving(self, how: Tried | Literal["none"], user: User | None = None) -> "By":
+        """The same for somebody who proves that they are `user`, or tries to, by `how` or by a link
+        (`none`). If another account is signed in in their browser, it has no part in that."""
+        who = {"user_id": user and user.id, "email": user and user.email}
+        return self.alone.named(credential=how, credential_id=None, **who)
 
     def named(self, **values: Any) -> "By":
         """The same with these values of `Actor` in the audit log."""

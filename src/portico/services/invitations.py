@@ -161,7 +161,7 @@ async def accept(
             language=language,
         )
         user = await env.users.insert(change.tx, user)
-        themselves = by.alone.named(user_id=user.id, email=user.email)
+        themselves = by.proving("none", user)
         change.note(InvitationAccepted(used), themselves)
         change.note(UserCreated(user), themselves)
         return user

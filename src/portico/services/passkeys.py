@@ -7,7 +7,7 @@ discoverable and verify the user, so a passkey alone counts as two factors.
 
 import asyncio
 from hmac import compare_digest
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -37,7 +37,7 @@ from portico.services.users import locked_user
 from portico.services.ways_in import keep_a_way_in, tell_of_ways_in
 from portico.storage.database import UniqueViolation
 
-KIND = "passkey"
+KIND: Final = "passkey"
 SIGN_IN = "sign in"
 
 MAX_PASSKEYS = 20
@@ -252,7 +252,7 @@ async def _own(env: Environment, change: Change, user_id: int, row_id: int) -> P
 
 
 async def _note_refusal(env: Environment, user: User, passkey: Passkey, by: By) -> None:
-    await env.change.note(by.alone.named(credential=KIND), PasskeyRefused(user, passkey))
+    await env.change.note(by.proving(KIND), PasskeyRefused(user, passkey))
 
 
 def _registering(session_id: int) -> str:

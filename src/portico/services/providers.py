@@ -166,9 +166,8 @@ async def link_awaited(env: Environment, user: User, secret: str | None, by: By)
     if waits is None or secret is None or not same_mailbox(waits.person.email, user.email):
         return
     if await _take_visit(env, secret, by) is not None:
-        named = by.alone.named(user_id=user.id, email=user.email)
         with suppress(Conflict):
-            await link(env, waits.provider, waits.person, user.id, named)
+            await link(env, waits.provider, waits.person, user.id, by.proving("provider", user))
 
 
 async def link(env: Environment, provider: Provider, person: Person, user_id: int, by: By) -> None:
@@ -178,7 +177,7 @@ async def link(env: Environment, provider: Provider, person: Person, user_id: in
 
     async def work(change: Change) -> None:
         user = await locked_user(env, change, user_id)
-        await _add(env, change, provider, person, user)
+        await _add(env, change, provider, person, user, by)
         told = person.email or person.subject
         label = provider.label
         await tell_of_ways_in(env, change, user, "provider-linked", by, provider=label, name=told)
@@ -247,11 +246,11 @@ async def _create(env: Environment, provider: Provider, person: Person, by: By) 
             email_verified_at=change.now,
         )
         user = await env.users.insert(change.tx, user)
+        themselves = by.proving("provider", user)
         if invited:
-            themselves = by.alone.named(user_id=user.id, email=user.email)
             change.note(InvitationAccepted(invited), themselves)
-        change.note(UserCreated(user))
-        await _add(env, change, provider, person, user)
+        change.note(UserCreated(user), themselves)
+        await _add(env, change, provider, person, user, themselves)
         return user
 
     try:
@@ -261,11 +260,11 @@ async def _create(env: Environment, provider: Provider, person: Person, by: By) 
 
 
 async def _add(
-    env: Environment, change: Change, provider: Provider, person: Person, user: User
+    env: Environment, change: Change, provider: Provider, person: Person, user: User, by: By
 ) -> None:
     new = ProviderLink(0, user.id, provider.issuer, person.subject, person.email, change.now)
     await env.providers.add_link(change.tx, new)
-    change.note(ProviderLinked(user, provider.issuer))
+    change.note(ProviderLinked(user, provider.issuer), by)
 
 
 async def _keep_visit(env: Environment, secret: str, visit: ProviderVisit, by: By) -> None:

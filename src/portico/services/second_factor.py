@@ -88,7 +88,7 @@ class Offer(NamedTuple):
 
 
 async def check_code(env: Environment, user: User, factors: Factors, text: str, by: By) -> Code:
-    """Checks a code from a user who has proved the first factor.
+    """Checks a code from a user who has proved the first factor, as `by` says.
 
     Raises `AuthenticationRequired` with the detail `otp` if it is wrong or was used, `RateLimited`
     after too many guesses, and `Unavailable` if this server cannot decrypt the app's secret.
@@ -116,8 +116,8 @@ async def check_code(env: Environment, user: User, factors: Factors, text: str, 
 
 
 async def note_factor_refusal(env: Environment, user: User, by: By) -> None:
-    """Notes that a correct password was refused for lack of a second factor."""
-    await env.change.note(by.alone.named(credential="password"), SecondFactorRefused(user))
+    """Notes that a first factor, which `by` names, was refused for lack of a second one."""
+    await env.change.note(by, SecondFactorRefused(user))
 
 
 async def use_code(env: Environment, change: Change, user: User, code: Code) -> None:

@@ -26,6 +26,7 @@ from portico.services.sessions import Browser, Opened, open_session
 from portico.services.sign_in import (
     Proven,
     StepGone,
+    first_step,
     lock_user,
     must_enrol,
     note_refusal,
@@ -65,8 +66,7 @@ async def begin_second_step(
         await env.factors.add_pending(change.tx, digest(secret), waits)
         change.note(SecondFactorAsked(user))
 
-    credential = "password" if provider is None else "provider"
-    await env.change(by.alone.named(credential=credential), work)
+    await env.change(by.proving(first_step(provider)), work)
     return secret
 
 
@@ -91,7 +91,8 @@ async def finish_by_code(
 ) -> Opened:
     """Signs in with a code of the app, or a recovery code. Raises what `check_code` and
     `open_session` raise."""
-    code = await check_code(env, waits.user, waits.factors, text, by)
+    first = by.proving(first_step(waits.provider))
+    code = await check_code(env, waits.user, waits.factors, text, first)
     proven = Proven(waits.user, waits.amr, code, waits.token_hash, waits.provider)
     return await open_session(env, proven, by, browser)
 

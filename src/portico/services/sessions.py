@@ -77,7 +77,7 @@ async def open_session(env: Environment, proven: Proven, by: By, browser: Browse
             await tell_new_device(env, change, user, by, browser.agent)
         return Opened(session, secret, user)
 
-    return await env.change(by.alone, work)
+    return await env.change(proven.by(by), work)
 
 
 async def close_session(env: Environment, by: By) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from portico.domain.audit import By
+from portico.domain.audit import By, Tried
 from portico.domain.errors import AuthenticationRequired
 from portico.domain.events.signing_in import SignedIn, SignInRefused
 from portico.domain.factors import Factors
@@ -42,6 +42,11 @@ ENROL_FIRST = (
 )
 
 
+def first_step(provider: str | None) -> Tried:
+    """How somebody took the first step: with a `provider`, or with their password if None."""
+    return "password" if provider is None else "provider"
+
+
 class Attempt(NamedTuple):
     """An e-mail and a password, and who sent them. `otp` is a code of the second factor."""
 
@@ -68,6 +73,11 @@ class Proven(NamedTuple):
     pending: bytes | None = None
     provider: str | None = None
     again: bool = False
+
+    def by(self, by: By) -> By:
+        """`by` as the user, who has no credential yet."""
+        by_passkey = isinstance(self.shown, Assertion)
+        return by.proving("passkey" if by_passkey else first_step(self.provider), self.user)
 
 
 class Entered(NamedTuple):
@@ -116,10 +126,10 @@ async def prove(env: Environment, attempt: Attempt) -> Proven:
     user = await check_password(env, attempt)
     factors = await env.factors.of_user(user.id)
     if factors.authenticator is not None and attempt.otp:
-        code = await check_code(env, user, factors, attempt.otp, attempt.by)
+        code = await check_code(env, user, factors, attempt.otp, attempt.by.proving("password"))
         return Proven(user, BY_CODE, code)
     if wanted := _more_wanted(env, user, factors):
-        await note_factor_refusal(env, user, attempt.by)
+        await note_factor_refusal(env, user, attempt.by.proving("password"))
         raise wanted
     return Proven(user, BY_PASSWORD)
 
@@ -216,7 +226,7 @@ def _second_factor(proven: Proven) -> str | None:
     return AUTHENTICATOR if isinstance(proven.shown, Enrolment) else None
 
 
-async def note_refusal(env: Environment, user: User | None, credential: str, by: By) -> None:
+async def note_refusal(env: Environment, user: User | None, how: Tried, by: By) -> None:
     """Notes a refused sign-in. The text of an unknown e-mail is left out of the audit log: it may
     be a password that was typed into the wrong field."""
-    await env.change.note(by.alone.named(credential=credential), SignInRefused(user))
+    await env.change.note(by.proving(how), SignInRefused(user))

@@ -76,7 +76,7 @@ async def log_in(env: Environment, attempt: Attempt, *, user_agent: str) -> Pair
             await tell_new_device(env, change, entered.user, attempt.by, user_agent)
         return await issue(env, change, grant, access_token, frozenset())
 
-    return await env.change(attempt.by.alone, work)
+    return await env.change(proven.by(attempt.by), work)
 
 
 async def refresh_login(env: Environment, refresh_token: str, by: By) -> Pair:
