@@ -6,6 +6,7 @@ import http.client
 import inspect
 import json
 import os
+import pty
 import re
 import shutil
 import signal
@@ -453,6 +454,29 @@ def with_input(installation: Installation, text: bytes, *words: str) -> tuple[in
         check=False,
     )
     return done.returncode, done.stdout, done.stderr
+
+
+def seen_on_a_terminal(installation: Installation, *words: str) -> tuple[int, str, str]:
+    """The exit code, standard output, and what a terminal shows of standard error."""
+    terminal, end = pty.openpty()
+    with subprocess.Popen(
+        [*COMMAND, *words],
+        cwd=installation.directory,
+        env=installation.environment,
+        stdout=subprocess.PIPE,
+        stderr=end,
+    ) as process:
+        os.close(end)
+        seen = b""
+        try:
+            while piece := os.read(terminal, 4096):
+                seen += piece
+        except OSError:  # the other end is closed
+            pass
+        assert process.stdout is not None
+        said = process.stdout.read().decode()
+    os.close(terminal)
+    return process.returncode, said, seen.decode()
 
 
 def copy_of(installation: Installation, directory: Path) -> Installation:

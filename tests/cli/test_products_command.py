@@ -1,8 +1,6 @@
 """`portico products`: files into the catalog and out of it."""
 
 import json
-import os
-import pty
 import signal
 import stat
 import subprocess
@@ -23,6 +21,7 @@ from operating import (
     bytes_in,
     in_database,
     lateness,
+    seen_on_a_terminal,
     until,
     with_input,
 )
@@ -546,29 +545,6 @@ def test_an_import_that_is_killed_is_told_by_the_server(
     assert [event["data"]["inserted"] for event in events] == [2_000]
     assert note["credential"] == "command"
     assert in_database(database, "SELECT count(*) FROM untold_imports") == 0
-
-
-def seen_on_a_terminal(installation: Installation, *words: str) -> tuple[int, str, str]:
-    """The exit code, standard output, and what a terminal shows of standard error."""
-    terminal, end = pty.openpty()
-    with subprocess.Popen(
-        [*COMMAND, *words],
-        cwd=installation.directory,
-        env=installation.environment,
-        stdout=subprocess.PIPE,
-        stderr=end,
-    ) as process:
-        os.close(end)
-        seen = b""
-        try:
-            while piece := os.read(terminal, 4096):
-                seen += piece
-        except OSError:  # the other end is closed
-            pass
-        assert process.stdout is not None
-        said = process.stdout.read().decode()
-    os.close(terminal)
-    return process.returncode, said, seen.decode()
 
 
 @pytest.mark.parametrize("strict", [[], ["--strict"]])

@@ -8,12 +8,15 @@ import re
 import shutil
 import tarfile
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Annotated, Literal
 
 import msgspec
+from tqdm.utils import CallbackIOWrapper
 
 from portico.cli.output import CommandError
+from portico.cli.progress import progress
 
 MANIFEST = "manifest.json"
 CHUNK = 2**20
@@ -61,8 +64,10 @@ def pack(manifest: Manifest, directory: Path, archive: Path) -> None:
             if compressed
             else tarfile.open(fileobj=file, mode="w")
         ) as tar:
-            for name in (MANIFEST, *manifest.files):
-                tar.add(directory / name, arcname=name)
+            names = (MANIFEST, *manifest.files)
+            with progress("Packing", sum(_size(directory / name) for name in names), "B") as bar:
+                for name in names:
+                    _add(tar, directory / name, name, bar.update)
 
 
 def unpack(archive: Path, directory: Path) -> Manifest:
@@ -75,18 +80,52 @@ def unpack(archive: Path, directory: Path) -> Manifest:
         file.seek(0)
         try:
             with (
-                tarfile.open(fileobj=file, mode="r:gz")
-                if compressed
-                else tarfile.open(fileobj=file, mode="r:")
-            ) as tar:
-                return _unpack(tar, archive, directory)
+                (
+                    tarfile.open(fileobj=file, mode="r:gz")
+                    if compressed
+                    else tarfile.open(fileobj=file, mode="r:")
+                ) as tar,
+                progress("Unpacking", _size(archive), "B") as bar,
+            ):
+                manifest = _unpack(tar, archive, directory, lambda: bar.update(file.tell() - bar.n))
+                bar.update(bar.total - bar.n)  # the padding at the end is not read
+                return manifest
         except _UNREADABLE as error:
             raise CommandError(f"{archive} is damaged, or not a backup of Portico.") from error
 
 
-def _unpack(tar: tarfile.TarFile, archive: Path, directory: Path) -> Manifest:
+def digests(directory: Path) -> dict[str, str]:
+    """The digests of all files below a directory, by their names."""
+    files = sorted(path for path in directory.rglob("*") if path.is_file())
+    with progress("Hashing", sum(map(_size, files)), "B") as bar:
+        return {str(path.relative_to(directory)): digest(path, bar.update) for path in files}
+
+
+def digest(path: Path, read: Callable[[int], object] = int) -> str:
+    """The SHA-256 of a file, in hexadecimal. Calls `read` with the bytes of each step."""
+    hashed = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            hashed.update(chunk)
+            read(len(chunk))
+    return hashed.hexdigest()
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size
+
+
+def _add(tar: tarfile.TarFile, path: Path, name: str, added: Callable[[int], object]) -> None:
+    """Adds a file to an archive. Calls `added` with the bytes of each step."""
+    with path.open("rb") as file:
+        tar.addfile(tar.gettarinfo(arcname=name, fileobj=file), CallbackIOWrapper(added, file))
+
+
+def _unpack(
+    tar: tarfile.TarFile, archive: Path, directory: Path, read: Callable[[], object]
+) -> Manifest:
     """Unpacks the manifest, which comes first, then each file that it lists, once; rejects anything
-    else."""
+    else. Calls `read` after each step."""
     first = tar.next()
     if first is None or first.name != MANIFEST or first.size > CHUNK:
         raise CommandError(
@@ -101,17 +140,11 @@ def _unpack(tar: tarfile.TarFile, archive: Path, directory: Path) -> Manifest:
                 " its manifest does not list that."
             )
         missing.remove(member.name)
-        if _extract(tar, member, directory / member.name) != manifest.files[member.name]:
+        if _extract(tar, member, directory / member.name, read) != manifest.files[member.name]:
             raise CommandError(f"{archive} is damaged: {member.name} has another checksum.")
     if missing:
         raise CommandError(f"{archive} is damaged: {min(missing)} is missing.")
     return manifest
-
-
-def digest(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _manifest(tar: tarfile.TarFile, member: tarfile.TarInfo, archive: Path) -> Manifest:
@@ -141,7 +174,9 @@ def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
     return source
 
 
-def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> str:
+def _extract(
+    tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path, read: Callable[[], object]
+) -> str:
     source = _content(tar, member)
     target.parent.mkdir(mode=0o700, exist_ok=True)
     # Check before writing: filling up the disk would disturb others.
@@ -154,6 +189,7 @@ def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> str
         while chunk := source.read(CHUNK):
             hashed.update(chunk)
             file.write(chunk)
+            read()
         file.flush()
         os.fsync(file.fileno())
     return hashed.hexdigest()

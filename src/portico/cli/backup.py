@@ -14,7 +14,7 @@ from typing import Any
 from portico.app import Portico, system_clock
 from portico.certificates import NAMES, CertificateError, check_pair
 from portico.cli import postgres_tools
-from portico.cli.archive import Manifest, digest, pack, unpack
+from portico.cli.archive import Manifest, digests, pack, unpack
 from portico.cli.claim import claimed
 from portico.cli.initialise import LOCK, UNFINISHED, locked, require_no_restore
 from portico.cli.lock import NAME as SERVER_LOCK
@@ -182,8 +182,11 @@ def _gather(settings: Settings, work: Path) -> Manifest:
     before = _secrets(settings)
     _check_opens(settings, before)
     if settings.database_url is None:
-        for environment in ENVIRONMENTS:
-            copy(database_file(settings, environment), work / f"{environment}.db")
+        sources = {name: database_file(settings, name) for name in ENVIRONMENTS}
+        with progress("Copying", sum(file.stat().st_size for file in sources.values()), "B") as bar:
+            for name, file in sources.items():
+                copy(file, work / f"{name}.db", bar.update)
+            bar.total = bar.n  # the copies lack what was deleted
     else:
         postgres_tools.dump(
             settings.database_listen_url or settings.database_url, _SCHEMAS, work / DUMP
@@ -192,12 +195,11 @@ def _gather(settings: Settings, work: Path) -> Manifest:
     secrets = dict.fromkeys((*_secrets(settings), *before))
     (work / SECRET).touch(mode=0o600)
     (work / SECRET).write_bytes(b"\n".join((*secrets, b"")))
-    files = sorted(path for path in work.rglob("*") if path.is_file())
     return Manifest(
         portico=version(),
         engine="postgres" if settings.database_url else "sqlite",
         created_at=timestamp(system_clock()),
-        files={str(path.relative_to(work)): digest(path) for path in files},
+        files=digests(work),
     )
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from portico.cli.output import line, needing_room, printing, printing_json, say
 from portico.cli.prepared import environment
+from portico.cli.progress import progress
 from portico.services.environment import Environment
 from portico.settings import Settings
 
@@ -55,9 +56,11 @@ async def _read(
     spool: "_Spool[T]",
 ) -> None:
     async with environment(settings, chosen) as env:
-        async for batch in found(env):
-            for item in batch:
-                spool.add(item)
+        with progress("Reading", None, " rows") as bar:
+            async for batch in found(env):
+                for item in batch:
+                    spool.add(item)
+                bar.update(len(batch))
 
 
 class _Spool(Generic[T]):

@@ -3,13 +3,15 @@
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from typing import BinaryIO
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from portico.cli.output import CommandError, plain
+from portico.cli.progress import progress
 from portico.domain.store_urls import read_store_url
 
 SEVERAL_HOSTS = {"PGCONNECT_TIMEOUT": "3", "PGTARGETSESSIONATTRS": "read-write"}
@@ -17,6 +19,9 @@ SEVERAL_HOSTS = {"PGCONNECT_TIMEOUT": "3", "PGTARGETSESSIONATTRS": "read-write"}
 
 ENDING_SECONDS = 10.0
 """How long a program that is interrupted may take to cancel its work on the server."""
+
+LOOK_SECONDS = 0.25
+"""How often the progress of a program is looked at."""
 
 _SECRETS = ("password", "sslpassword")
 
@@ -27,29 +32,39 @@ class Failed(CommandError):
 
 def dump(url: str, schemas: list[str], target: Path) -> None:
     """Writes one snapshot of the schemas in pg_dump's custom format. Raises `CommandError`."""
-    _connected(
-        "pg_dump",
-        url,
-        "--format=custom",
-        "--no-owner",
-        "--no-privileges",
-        "--strict-names",
-        *(f"--schema={schema}" for schema in schemas),
-        f"--file={target}",
-    )
+    with progress("Dumping", None, "B") as bar:
+
+        def look() -> None:
+            with suppress(FileNotFoundError):
+                bar.update(target.stat().st_size - bar.n)
+
+        _connected(
+            "pg_dump",
+            url,
+            "--format=custom",
+            "--no-owner",
+            "--no-privileges",
+            "--strict-names",
+            *(f"--schema={schema}" for schema in schemas),
+            f"--file={target}",
+            look=look,
+        )
 
 
 def restore(url: str, source: Path) -> None:
     """Restores what `dump` wrote, all of it or nothing. Raises `CommandError`."""
-    _connected(
-        "pg_restore",
-        url,
-        "--single-transaction",
-        "--exit-on-error",
-        "--no-owner",
-        "--no-privileges",
-        str(source),
-    )
+    with source.open("rb") as dump, progress("Restoring", source.stat().st_size, "B") as bar:
+        _connected(
+            "pg_restore",
+            url,
+            "--single-transaction",
+            "--exit-on-error",
+            "--no-owner",
+            "--no-privileges",
+            read=dump,
+            # The program's place in the file is that of its standard input here.
+            look=lambda: bar.update(os.lseek(dump.fileno(), 0, os.SEEK_CUR) - bar.n),
+        )
 
 
 def ledger(source: Path, schema: str) -> list[tuple[int, str, str, int | None]]:
@@ -97,7 +112,13 @@ def check_version(program: str, server: int) -> None:
         )
 
 
-def _connected(program: str, url: str, *arguments: str) -> None:
+def _connected(
+    program: str,
+    url: str,
+    *arguments: str,
+    read: BinaryIO | None = None,
+    look: Callable[[], object],
+) -> None:
     # Other users see a process's arguments, but not its environment.
     address, secrets = _without_secrets(url)
     environment = dict(os.environ)
@@ -107,7 +128,7 @@ def _connected(program: str, url: str, *arguments: str) -> None:
         environment = {**SEVERAL_HOSTS, **environment}
     with _service(address, secrets.get("sslpassword")) as service:
         words = ["--no-password", f"--dbname={address}", *arguments]
-        _run(program, words, {**environment, **service})
+        _run(program, words, {**environment, **service}, read=read, look=look)
 
 
 @contextmanager
@@ -131,12 +152,21 @@ def _service(address: str, key_password: str | None) -> Iterator[dict[str, str]]
         yield {"PGSERVICEFILE": file.name, "PGSERVICE": "portico"}
 
 
-def _run(program: str, arguments: Sequence[str], environment: Mapping[str, str]) -> str:
-    """What the program prints. Raises `CommandError` with the first line of its error output."""
+def _run(
+    program: str,
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    read: BinaryIO | None = None,
+    look: Callable[[], object] = int,
+) -> str:
+    """What the program, whose standard input is `read`, prints. Calls `look` now and then until it
+    ends. Raises `CommandError` with the first line of its error output."""
     try:
         process = subprocess.Popen(  # noqa: S603 - constants, and an address that went through the settings
             [program, *arguments],
             env=environment,
+            stdin=read,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -146,7 +176,7 @@ def _run(program: str, arguments: Sequence[str], environment: Mapping[str, str])
         raise Failed(f"{program} cannot be run: {error.strerror}.") from error
     with process:
         try:
-            printed, complaint = process.communicate()
+            printed, complaint = _output(process, look)
         except BaseException:
             process.terminate()
             try:
@@ -160,6 +190,15 @@ def _run(program: str, arguments: Sequence[str], environment: Mapping[str, str])
         reason = lines[0].removeprefix(f"{program}: ").removeprefix("error: ")
         raise Failed(f"{program} failed: {plain(reason)}")
     return printed
+
+
+def _output(process: "subprocess.Popen[str]", look: Callable[[], object]) -> tuple[str, str]:
+    while True:
+        with suppress(subprocess.TimeoutExpired):
+            output = process.communicate(timeout=LOOK_SECONDS)
+            look()
+            return output
+        look()
 
 
 def _without_secrets(url: str) -> tuple[str, dict[str, str]]:

@@ -8,13 +8,15 @@ from tqdm import tqdm
 
 
 def progress(what: str, total: int | None, unit: str) -> Any:
-    """A progress bar on standard error, if that is a terminal."""
+    """A progress bar on standard error, if that is a terminal. One without a `total` goes when it
+    is closed: what was counted follows."""
     size = shutil.get_terminal_size()  # 80 by 24 if the terminal says 0 by 0, where tqdm is blank
     return tqdm(
         desc=what,
         total=total,
         unit=unit,
         unit_scale=True,
+        leave=total is not None,
         file=sys.stderr,
         disable=not sys.stderr.isatty(),
         ncols=size.columns,

@@ -1,7 +1,7 @@
 """Whole SQLite database files: copying one that is in use, and checking one for damage."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +19,28 @@ class FileError(Exception):
     """A database file cannot be read or written; the message names it."""
 
 
-def copy(source: Path, target: Path) -> None:
+def copy(source: Path, target: Path, copied: Callable[[int], object] = int) -> None:
     """Copies the last committed state of `source`, to which others may go on writing, to one new
-    file, without deleted rows. Raises `FileError`."""
+    file, without deleted rows. Calls `copied` with the bytes that each step has added to it. Raises
+    `FileError`."""
+    seen = 0
+
+    def look() -> bool:  # also lets Python run, and so handle a signal that ends this process
+        nonlocal seen
+        with suppress(FileNotFoundError):
+            size = target.stat().st_size
+            copied(size - seen)
+            seen = size
+        return False
+
     try:
         reader = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
             reader.set_busy_timeout(_BUSY_MILLISECONDS)
-            # Lets Python run, and so handle a signal that ends this process.
-            reader.set_progress_handler(lambda: False, _STEPS)
+            reader.set_progress_handler(look, _STEPS)
             # A copy of the pages would include the deleted rows on free pages.
             reader.execute("VACUUM INTO ?", (str(target),)).fetchall()
+            look()
         finally:
             reader.close()
     except apsw.FullError as error:

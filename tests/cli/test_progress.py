@@ -1,0 +1,48 @@
+"""Whatever takes long on a large installation shows its progress on a terminal, and only there."""
+
+from operating import Installation, seen_on_a_terminal
+from servers import PostgresServer
+
+
+def test_a_backup_and_a_restore_show_their_progress(installation: Installation) -> None:
+    code, said, seen = seen_on_a_terminal(installation, "backup", "a.tar")
+
+    assert (code, "Backed up" in said) == (0, True)
+    for step in ("Copying", "Hashing", "Packing"):
+        assert f"{step}: 100%" in seen
+    code, said, seen = seen_on_a_terminal(installation, "restore", "a.tar", "--data", "new")
+    assert (code, "Restored" in said) == (0, True)
+    assert "Unpacking: 100%" in seen
+
+
+def test_a_backup_and_a_restore_on_postgres_show_their_progress(
+    installation: Installation, postgres: PostgresServer
+) -> None:
+    first = installation.having(database_url=postgres.fresh_database(), data="first")
+    first.told("init")
+    code, said, seen = seen_on_a_terminal(first, "backup", "a.tar")
+
+    assert (code, "Backed up" in said) == (0, True)
+    assert "Dumping: " in seen
+    second = installation.having(database_url=postgres.fresh_database(), data="second")
+    code, said, seen = seen_on_a_terminal(second, "restore", "a.tar")
+    assert (code, "Restored" in said) == (0, True)
+    assert "Restoring: 100%" in seen
+
+
+def test_a_list_counts_until_it_is_printed(installation: Installation) -> None:
+    code, said, seen = seen_on_a_terminal(installation, "users", "list")
+
+    assert (code, "admin@example.com" in said) == (0, True)
+    assert "Reading: " in seen
+    assert seen.rsplit("\r", 2)[1].isspace(), "the line is cleared"
+
+
+def test_without_a_terminal_nothing_shows_progress(installation: Installation) -> None:
+    for words in (
+        ["backup", "a.tar.gz"],
+        ["restore", "a.tar.gz", "--data", "new"],
+        ["users", "list"],
+    ):
+        done = installation.run(*words)
+        assert (done.returncode, done.stderr) == (0, "")
