@@ -3,7 +3,7 @@
 from argparse import Namespace
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from portico.app import system_clock
 from portico.cli.listing import Form, print_list
@@ -11,14 +11,20 @@ from portico.cli.output import CommandError, answer, command_line, minute, plain
 from portico.cli.prepared import in_environment
 from portico.contract.api_keys import in_order
 from portico.contract.envelope import optional_timestamp, timestamp
+from portico.domain.api_keys import ApiKey
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Invalid
 from portico.domain.oauth import spelled
+from portico.domain.users import Shared
 from portico.services.accounts import account, give_key
 from portico.services.api_keys import revoke_key
 from portico.services.environment import Environment
 from portico.settings import Settings
-from portico.storage.api_keys import OwnedKey
+
+
+class _Owned(NamedTuple):
+    key: ApiKey
+    owner: Shared
 
 
 def run_create(settings: Settings, chosen: Namespace) -> None:
@@ -79,24 +85,23 @@ def run_list(settings: Settings, chosen: Namespace) -> None:
     print_list(settings, chosen, form, partial(_found, chosen))
 
 
-async def _found(chosen: Namespace, env: Environment) -> AsyncIterator[list[OwnedKey]]:
-    if chosen.owner is None:
-        async for batch in env.api_keys.batches():
-            yield batch
-    else:
-        owner = await account(env, chosen.owner)
-        yield await env.api_keys.of_user(owner.id)
+async def _found(chosen: Namespace, env: Environment) -> AsyncIterator[list[_Owned]]:
+    user_id = None if chosen.owner is None else (await account(env, chosen.owner)).id
+    async for batch in env.api_keys.batches(user_id):
+        owners = await env.users.standing([*{key.user_id for key in batch}])
+        # An owner who was deleted since the batch was read took the keys along.
+        yield [_Owned(key, owners[key.user_id]) for key in batch if key.user_id in owners]
 
 
-def _entry(owned: OwnedKey) -> dict[str, Any]:
-    key = owned.key
+def _entry(owned: _Owned) -> dict[str, Any]:
+    key, owner = owned
     return {
         "id": key.id,
         "name": key.name,
         "type": key.type,
         "hint": key.hint,
-        "owner": owned.email,
-        "owner_suspended": owned.suspended_at is not None,
+        "owner": owner.email,
+        "owner_suspended": owner.suspended_at is not None,
         "scopes": in_order(key.scopes),
         "networks": key.networks,
         "created_at": timestamp(key.created_at),
@@ -106,13 +111,13 @@ def _entry(owned: OwnedKey) -> dict[str, Any]:
     }
 
 
-def _cells(now: int, owned: OwnedKey) -> Sequence[str]:
-    key = owned.key
+def _cells(now: int, owned: _Owned) -> Sequence[str]:
+    key, owner = owned
     return (
         str(key.id),
         key.type,
         plain(key.name),
-        plain(owned.email),
+        plain(owner.email),
         key.hint,
         "all" if key.scopes is None else spelled(key.scopes),
         "any" if key.networks is None else " ".join(key.networks),
@@ -122,13 +127,13 @@ def _cells(now: int, owned: OwnedKey) -> Sequence[str]:
     )
 
 
-def _state(owned: OwnedKey, now: int) -> str:
-    key = owned.key
+def _state(owned: _Owned, now: int) -> str:
+    key, owner = owned
     if key.revoked_at is not None:
         return f"revoked {minute(key.revoked_at)}"
     if key.expires_at is not None and key.expires_at <= now:
         return f"expired {minute(key.expires_at)}"
-    if owned.suspended_at is not None:
+    if owner.suspended_at is not None:
         return "owner suspended"
     if key.expires_at is None:
         return "valid"

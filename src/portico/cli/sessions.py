@@ -3,7 +3,6 @@
 from argparse import Namespace
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
-from operator import attrgetter
 from typing import Any, TypeVar
 
 import msgspec
@@ -24,8 +23,6 @@ from portico.storage.grants import Grant
 
 R = TypeVar("R", Session, Grant)
 
-_CREATED_AT = attrgetter("created_at")
-
 
 class _SignedIn(msgspec.Struct):
     """An active session or login. `id` says which of the two."""
@@ -45,17 +42,11 @@ def run_list(settings: Settings, chosen: Namespace) -> None:
 
 async def _found(chosen: Namespace, env: Environment) -> AsyncIterator[list[_SignedIn]]:
     now = env.clock()
-    if chosen.owner is None:
-        sessions = _owned(env, env.sessions.batches(now), _session)
-        logins = _owned(env, env.grants.logins(now), _login)
-        async for each in _newest_first(sessions, logins):
-            yield [each]
-        return
-    owner = await account(env, chosen.owner)
-    grants = await env.grants.of_user(owner.id, now)
-    found = [_login(row, owner.email) for row in grants if row.client_row_id is None]
-    found += [_session(row, owner.email) for row in await env.sessions.of_user(owner.id, now)]
-    yield sorted(found, key=_CREATED_AT, reverse=True)
+    user_id = None if chosen.owner is None else (await account(env, chosen.owner)).id
+    sessions = _owned(env, env.sessions.batches(now, user_id), _session)
+    logins = _owned(env, env.grants.logins(now, user_id), _login)
+    async for each in _newest_first(sessions, logins):
+        yield [each]
 
 
 async def _owned(

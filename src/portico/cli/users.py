@@ -247,8 +247,8 @@ async def _shown(env: Environment, email: str) -> dict[str, Any]:
         **_entry(user),
         "email_verified": user.email_verified_at is not None,
         "api_keys": await env.api_keys.count_usable(user.id, now),
-        "sessions": len(await env.sessions.of_user(user.id, now)),
-        "grants": len(await env.grants.of_user(user.id, now)),
+        "sessions": await env.sessions.count(user.id, now),
+        "grants": await env.grants.count(user.id, now),
     }
 
 

@@ -8,7 +8,7 @@ from portico.domain.times import AHEAD
 from portico.domain.users import Owner
 from portico.storage.database import Database, Rank, Row, Transaction, integer
 from portico.storage.listing import Keyset, Page, counted_page, page_by_id
-from portico.storage.table import AT_ONCE, Form, Table, cuts, move_forward
+from portico.storage.table import Form, Table, cuts, move_forward
 from portico.storage.users import OWNERS, anywhere, lower_for, pattern
 
 LAST_MOMENT = 2**62
@@ -38,7 +38,6 @@ _OWNED = f"""
 SELECT {OWNERS.of("u")}, {API_KEYS.of("k")}
 FROM api_keys AS k JOIN users AS u ON u.id = k.user_id"""
 _BY_HASH = f"{_OWNED} WHERE k.key_hash = :hash"
-_SOME = f"{_OWNED} WHERE k.id > :last ORDER BY k.id LIMIT {AT_ONCE}"
 _PAGE = f"""
 SELECT {API_KEYS.columns} FROM api_keys WHERE user_id = :user_id AND id < :below
 ORDER BY id DESC LIMIT :limit OFFSET :offset"""
@@ -106,13 +105,9 @@ class ApiKeys:
         ends."""
         return await API_KEYS.get(self._db, key_id, tx)
 
-    async def batches(self) -> AsyncIterator[list[OwnedKey]]:
-        """Every key, oldest first, in batches like `Table.batches`."""
-        last = 0
-        while rows := await self._db.slow.all(_SOME, {"last": last}):
-            batch = [_owned(row) for row in rows]
-            yield batch
-            last = batch[-1].key.id
+    def batches(self, user_id: int | None = None) -> AsyncIterator[list[ApiKey]]:
+        """Every key, or a user's, oldest first, in batches."""
+        return API_KEYS.batches(self._db.slow, "TRUE", user_id=user_id)
 
     async def of_user(self, user_id: int) -> list[OwnedKey]:
         """A user's keys, oldest first."""

@@ -7,7 +7,7 @@ import msgspec
 from portico.domain.proofs import Methods, Proof
 from portico.domain.times import AHEAD
 from portico.domain.users import Owner
-from portico.storage.database import Database, Rank, Row, Transaction
+from portico.storage.database import Database, Rank, Row, Transaction, integer
 from portico.storage.listing import Page, counted_page
 from portico.storage.many_rows import in_batches
 from portico.storage.table import SCOPES, WORDS, Table, cuts, move_forward
@@ -105,6 +105,9 @@ _BY_REFRESH = f"{_OWNED} WHERE t.refresh_hash = :hash"
 _OF_USER = f"""
 SELECT {GRANTS.columns} FROM grants
 WHERE user_id = :user_id AND revoked_at IS NULL AND expires_at > :now ORDER BY id DESC"""
+_COUNT = """
+SELECT count(*) FROM grants
+WHERE user_id = :user_id AND revoked_at IS NULL AND expires_at > :now"""
 _OF_CLIENTS = f"""
 SELECT count(*) OVER () AS total, {GRANTS.columns} FROM grants
 WHERE user_id = :user_id AND client_row_id IS NOT NULL AND revoked_at IS NULL
@@ -173,9 +176,15 @@ class Grants:
         rows = await self._db.slow.all(_OF_CLIENTS, values)
         return counted_page(rows, GRANTS.read)
 
-    def logins(self, now: int) -> AsyncIterator[list[Grant]]:
-        """Every valid login, newest first, in batches."""
-        return GRANTS.batches(self._db.slow, _LOGIN, {"now": now}, newest_first=True)
+    async def count(self, user_id: int, now: int) -> int:
+        """How many valid grants a user has."""
+        return await integer(self._db.slow, _COUNT, {"user_id": user_id, "now": now})
+
+    def logins(self, now: int, user_id: int | None = None) -> AsyncIterator[list[Grant]]:
+        """Every valid login, or a user's, newest first, in batches."""
+        return GRANTS.batches(
+            self._db.slow, _LOGIN, {"now": now}, user_id=user_id, newest_first=True
+        )
 
     async def insert(
         self,

@@ -28,6 +28,7 @@ _VALID = "expires_at > :now AND last_seen_at > :idle"
 _OF_USER = f"""
 SELECT {SESSIONS.columns} FROM sessions
 WHERE user_id = :user_id AND {_VALID} ORDER BY id DESC"""
+_COUNT = f"SELECT count(*) FROM sessions WHERE user_id = :user_id AND {_VALID}"
 _LATEST = "SELECT max(id) FROM sessions"
 _SEEN = move_forward("sessions", "last_seen_at", "last_seen_at < :at")
 _PROVE = """
@@ -75,9 +76,15 @@ class Sessions:
         rows = await self._db.slow.all(_OF_USER, {"user_id": user_id, **living(now)})
         return SESSIONS.read_all(rows)
 
-    def batches(self, now: int) -> AsyncIterator[list[Session]]:
-        """Every valid session, newest first, in batches."""
-        return SESSIONS.batches(self._db.slow, _VALID, living(now), newest_first=True)
+    async def count(self, user_id: int, now: int) -> int:
+        """How many valid sessions a user has."""
+        return await integer(self._db.slow, _COUNT, {"user_id": user_id, **living(now)})
+
+    def batches(self, now: int, user_id: int | None = None) -> AsyncIterator[list[Session]]:
+        """Every valid session, or a user's, newest first, in batches."""
+        return SESSIONS.batches(
+            self._db.slow, _VALID, living(now), user_id=user_id, newest_first=True
+        )
 
     async def latest_id(self) -> int:
         """The highest id of any session, or 0; later sessions have higher ids."""

@@ -130,11 +130,19 @@ class Table(Generic[R]):
         return self.read(row) if row else None
 
     async def batches(
-        self, reader: Reader, where: str, params: Params = NOTHING, *, newest_first: bool = False
+        self,
+        reader: Reader,
+        where: str,
+        params: Params = NOTHING,
+        *,
+        user_id: int | None = None,
+        newest_first: bool = False,
     ) -> AsyncIterator[list[R]]:
-        """Every record for which `where` holds, by id, in batches. Each is a short read of its own,
-        so what is written meanwhile may be missing."""
+        """Every record for which `where` holds, or those of one user, by id, in batches. Each is a
+        short read of its own, so what is written meanwhile may be missing."""
         way, order, last = ("<", " DESC", MAX_ID) if newest_first else (">", "", 0)
+        if user_id is not None:
+            where, params = f"{where} AND user_id = :user_id", {**params, "user_id": user_id}
         sql = (
             f"SELECT {self.columns} FROM {self.name}"
             f" WHERE id {way} :last AND {where} ORDER BY id{order} LIMIT {AT_ONCE}"
