@@ -10,6 +10,7 @@ from portico.domain.audit import OPERATOR
 from portico.domain.events.signing_in import SignedOut, SigningKeyCreated, SignInRefused
 from portico.domain.events.users import UserResumed
 from portico.domain.users import User
+from portico.storage.api_keys import ApiKeys
 from portico.storage.audit import Audit, AuditFilter
 from portico.storage.database import Database
 from portico.storage.users import Users
@@ -79,6 +80,22 @@ async def test_found_users_come_in_pages_with_the_total_of_all(users: Users) -> 
         ["Ada Lovelace"],
     ]
     assert [page.total for page in pages] == [4, 4]
+
+
+@pytest.mark.parametrize(("text", "unused_since"), [("", None), ("a", None), ("", NOON)])
+async def test_a_page_keeps_no_rows_but_its_own(
+    database: Database, users: Users, text: str, unused_since: int | None
+) -> None:
+    """With a window for the total, all rows that match are kept with all their columns. Without a
+    text that every row must be compared with, not even their ids are kept."""
+    keys, asked = ApiKeys(database), recorded(database)
+    await users.search(text, role="viewer", suspended=False, offset=0, limit=2)
+    await keys.search(text, unused_since=unused_since, offset=0, limit=2)
+    assert len(asked.asked) == 2
+    for number in range(2):
+        plan = await asked.plan(number)
+        assert not re.search("WindowAgg|CO-ROUTINE", plan), plan
+        assert bool(re.search("MATERIALIZE matching|CTE matching", plan)) is bool(text), plan
 
 
 async def test_every_action_of_the_audit_log_is_named_once(database: Database) -> None:

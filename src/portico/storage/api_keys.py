@@ -9,10 +9,7 @@ from portico.domain.users import Owner
 from portico.storage.database import Database, Rank, Row, Transaction, integer
 from portico.storage.listing import Keyset, Page, counted_page, page_by_id
 from portico.storage.table import Form, Table, cuts, move_forward
-from portico.storage.users import OWNERS, anywhere, lower_for, pattern
-
-LAST_MOMENT = 2**62
-"""After every time, in epoch milliseconds."""
+from portico.storage.users import OWNERS, anywhere, lower_for, page_of_matches, pattern
 
 
 class OwnedKey(Owner, frozen=True, kw_only=True):
@@ -34,9 +31,11 @@ API_KEYS = Table(
 )
 _OWNER, _KEY = cuts(OWNERS, API_KEYS)
 
-_OWNED = f"""
-SELECT {OWNERS.of("u")}, {API_KEYS.of("k")}
-FROM api_keys AS k JOIN users AS u ON u.id = k.user_id"""
+_COLUMNS = f"{OWNERS.of('u')}, {API_KEYS.of('k')}"
+_KEYS = "api_keys AS k"
+_WITH_OWNERS = f"{_KEYS} JOIN users AS u ON u.id = k.user_id"
+_OWNED = f"SELECT {_COLUMNS} FROM {_WITH_OWNERS}"
+_FOUND = f"{_COLUMNS} FROM {_WITH_OWNERS} WHERE k.id IN (SELECT id FROM page) ORDER BY k.id DESC"
 _BY_HASH = f"{_OWNED} WHERE k.key_hash = :hash"
 _PAGE = f"""
 SELECT {API_KEYS.columns} FROM api_keys WHERE user_id = :user_id AND id < :below
@@ -47,16 +46,12 @@ _OWN = f"""
 SELECT count(*) OVER () AS total, {API_KEYS.columns} FROM api_keys WHERE user_id = :user_id
 ORDER BY {_ENDED}, id DESC LIMIT :limit OFFSET :offset"""
 _COUNT_USABLE = f"SELECT count(*) FROM api_keys WHERE user_id = :user_id AND {_ENDED} = 0"
-# Reads every key: for people searching on a page, not for programs. Without the CAST, PostgreSQL
-# would take `:id` for a 32-bit integer. Names are compared as `storage.audit` compares e-mails.
-_SEARCH = f"""
-SELECT count(*) OVER () AS total, {OWNERS.of("u")}, {API_KEYS.of("k")}
-FROM api_keys AS k JOIN users AS u ON u.id = k.user_id
-WHERE (lower(k.hint) LIKE :pattern ESCAPE '!' OR u.name_key LIKE :pattern ESCAPE '!'
-        OR u.email_key LIKE :pattern ESCAPE '!' OR {{lower}}(k.name) LIKE :pattern ESCAPE '!'
-        OR {{lower}}(k.name) LIKE {{lower}}(:typed) ESCAPE '!')
-    AND coalesce(k.last_used_at, 0) < :before AND (CAST(:id AS BIGINT) = 0 OR k.id = :id)
-ORDER BY k.id DESC LIMIT :limit OFFSET :offset"""
+# Reads every key: for people searching on a page, not for programs. Names are compared as
+# `storage.audit` compares e-mails.
+_MATCHES = """
+(lower(k.hint) LIKE :pattern ESCAPE '!' OR u.name_key LIKE :pattern ESCAPE '!'
+    OR u.email_key LIKE :pattern ESCAPE '!' OR {lower}(k.name) LIKE :pattern ESCAPE '!'
+    OR {lower}(k.name) LIKE {lower}(:typed) ESCAPE '!')"""
 _OF_USER = f"{_OWNED} WHERE k.user_id = :user_id ORDER BY k.id"
 # Single use: of concurrent rotations of one key exactly one finds `rotated_at` empty.
 _ROTATE = """
@@ -149,15 +144,23 @@ class ApiKeys:
         """One page of the keys whose name, hint or owner contains this text in any case, newest
         first. `key_id` restricts it to one key, `unused_since` to keys not used since that time.
         The total is 0 past the last page."""
+        terms = [
+            *([_MATCHES.format(lower=lower_for(self._db.engine, text))] if text else []),
+            *([] if unused_since is None else ["coalesce(k.last_used_at, 0) < :before"]),
+            *(["k.id = :id"] if key_id else []),
+        ]
+        where, source = " AND ".join(terms) or "TRUE", _WITH_OWNERS if text else _KEYS
+        sql = page_of_matches(
+            f"SELECT k.id FROM {source} WHERE {where}", _FOUND, "id DESC", is_slow=bool(text)
+        )
         values = {
             "pattern": pattern(text),
             "typed": anywhere(text),
-            "id": key_id or 0,
-            "before": LAST_MOMENT if unused_since is None else unused_since,
+            "id": key_id,
+            "before": unused_since,
             "limit": limit,
             "offset": offset,
         }
-        sql = _SEARCH.format(lower=lower_for(self._db.engine, text))
         rows = await self._db.slow.all(sql, values)
         return counted_page(rows, _owned)
 

@@ -51,16 +51,8 @@ _ADMINS = f"SELECT {USERS.columns} FROM users WHERE {_ADMIN} ORDER BY id"
 _FIRST_ADMIN = f"{_ADMINS} LIMIT 1"
 _ANY_ADMIN = "SELECT 1 FROM users WHERE role = 'admin' LIMIT 1"
 # Reads every name and e-mail: for people searching on a page, not for programs.
-_SEARCH = f"""
-SELECT count(*) OVER () AS total, {USERS.columns} FROM users
-WHERE (name_key LIKE :pattern ESCAPE '!' OR email_key LIKE :pattern ESCAPE '!')
-    AND (:role = '' OR role = :role) AND {{state}}
-ORDER BY created_at DESC, id DESC LIMIT :limit OFFSET :offset"""
-_STATES = {
-    None: "TRUE",
-    True: "suspended_at IS NOT NULL",
-    False: "suspended_at IS NULL",
-}
+_MATCHES = "(name_key LIKE :pattern ESCAPE '!' OR email_key LIKE :pattern ESCAPE '!')"
+_STATES = {True: "suspended_at IS NOT NULL", False: "suspended_at IS NULL"}
 _WILD = str.maketrans({"!": "!!", "%": "!%", "_": "!_"})
 # Tables, besides the grants, in which one user may have very many rows, with their primary keys. On
 # PostgreSQL, keys and sessions go with their user: each one deleted by itself would be told to
@@ -91,6 +83,20 @@ def pattern(text: str) -> str:
 def anywhere(text: str) -> str:
     """The LIKE pattern that finds exactly this text, anywhere."""
     return f"%{text.translate(_WILD)}%"
+
+
+def page_of_matches(matching: str, page: str, order: str, *, is_slow: bool) -> str:
+    """The SELECT of a page of rows with the total in the first column. `matching` selects ids, with
+    what they are ordered by, `page` the total and the rows whose ids are in `page`.
+
+    Only ids are kept until all matches are found, and only if it `is_slow` to find them again:
+    `count(*) OVER ()` would keep whole rows.
+    """
+    kept = "MATERIALIZED" if is_slow else "NOT MATERIALIZED"
+    return f"""
+WITH matching AS {kept} ({matching}),
+page AS (SELECT id FROM matching ORDER BY {order} LIMIT :limit OFFSET :offset)
+SELECT (SELECT count(*) FROM matching) AS total, {page}"""
 
 
 def lower_for(engine: Engine, text: str) -> str:
@@ -171,16 +177,21 @@ class Users:
     ) -> Page[User]:
         """One page of the users whose name or e-mail contains this text in any case, newest first.
         `suspended` restricts it to suspended or other users. The total is 0 past the last page."""
-        rows = await self._db.shown.slow.all(
-            _SEARCH.format(state=_STATES[suspended]),
-            {
-                "pattern": pattern(text),
-                "role": role or "",
-                "limit": limit,
-                "offset": offset,
-            },
+        terms = [
+            *([_MATCHES] if text else []),
+            *(["role = :role"] if role else []),
+            *([] if suspended is None else [_STATES[suspended]]),
+        ]
+        where = " AND ".join(terms) or "TRUE"
+        order = "created_at DESC, id DESC"
+        sql = page_of_matches(
+            f"SELECT id, created_at FROM users WHERE {where}",
+            f"{USERS.columns} FROM users WHERE id IN (SELECT id FROM page) ORDER BY {order}",
+            order,
+            is_slow=bool(text),
         )
-        return counted_page(rows, USERS.read)
+        values = {"pattern": pattern(text), "role": role, "limit": limit, "offset": offset}
+        return counted_page(await self._db.shown.slow.all(sql, values), USERS.read)
 
     def batches(self, role: str | None) -> AsyncIterator[list[User]]:
         """Every user with this role, or every user, oldest first, in batches."""
