@@ -9,6 +9,7 @@ import inspect
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 SOURCES = HERE / "src" / "portico_client"
@@ -46,7 +47,18 @@ CHAPTERS = {
             *("Product", "ProductItem", "Image", "User", "UserItem", "CreatedUser", "Preferences"),
             *("ApiKey", "ApiKeyWithSecret"),
             *("RotatedKey", "PreviousKey", "Page", "Pagination"),
-            *("Event", "EventPage", "EventPagination", "Webhook", "WebhookWithSecret", "Delivery"),
+            *("Webhook", "WebhookWithSecret", "Delivery"),
+        ],
+    ),
+    "Events by type": (
+        "events",
+        [
+            *("UserCreatedEvent", "UserUpdatedEvent", "UserDeletedEvent"),
+            *("ProductCreatedEvent", "ProductUpdatedEvent", "ProductDeletedEvent"),
+            *("ProductsImportedEvent", "SandboxResetEvent", "PingEvent"),
+            *("ApiKeyCreatedEvent", "ApiKeyRotatedEvent", "ApiKeyRevokedEvent", "UnknownEvent"),
+            *("PreviousUser", "PreviousProduct", "ProductsImported", "SuccessorKey"),
+            *("SandboxReset", "Ping", "EventPage", "EventPagination"),
         ],
     ),
 }
@@ -77,12 +89,17 @@ def reference() -> str:
 def _chapters() -> Iterator[str]:
     for title, (module, names) in CHAPTERS.items():
         yield f"## {title}\n"
-        body = _tree(module).body
+        tree = _tree(module)
+        body = tree.body
+        if module == "events":
+            yield f"{_doc(tree)}\n"
         classes = {one.name: one for one in body if isinstance(one, ast.ClassDef)}
         functions = {one.name: one for one in body if isinstance(one, ast.FunctionDef)}
         for name in names:
             if name in functions:
                 yield f"### {name}\n\n{_call(name, functions[name])}"
+            elif name.endswith("Event"):
+                yield _event(classes[name])
             else:
                 yield from _class(classes[name], classes)
 
@@ -95,6 +112,16 @@ def _modules() -> Iterator[str]:
             for one in tree.body:
                 if isinstance(one, ast.ClassDef):
                     yield f"**`{one.name}`**: {_doc(one)}\n"
+
+
+def _event(node: ast.ClassDef) -> str:
+    base: Any = node.bases[0]
+    names = ("type", "data", "previous")
+    fields = (
+        f"`{name}: {ast.unparse(kind)}`".replace("'", '"')
+        for name, kind in zip(names, base.slice.elts, strict=True)
+    )
+    return f"**`{node.name}`**: {_doc(node)} {', '.join(fields)}.\n"
 
 
 def _class(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Iterator[str]:

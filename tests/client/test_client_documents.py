@@ -91,7 +91,7 @@ def test_readme_runs_from_top_to_bottom(
     assert "\npassword must " in said
     assert f"{browser.person.id} frozenset" in said
     assert f"{browser.person.id} editor\n" in said
-    assert "\n17 product.updated {'id': 3, 'name': 'Désk lamp'," in said
+    assert "\n17 product.updated Product(id=3, name='Désk lamp'," in said
     assert names["store"]["api_key"] == names["rotated"].key
     for name in ("client", "app", "verifier"):
         names[name].close()

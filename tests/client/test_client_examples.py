@@ -218,7 +218,7 @@ def test_a_receiver_prints_each_event_once(served: Authority, tmp_path: Path) ->
         for _ in range(2):
             assert sender.post("/", content=BODY, headers=headers).status_code == 204
     _, said = (tmp_path / "said").read_text().splitlines()
-    assert said.startswith("product.updated {'id': 3, 'name': 'Désk lamp'")
+    assert said.startswith("product.updated Product(id=3, name='Désk lamp'")
 
 
 def test_a_receiver_prints_what_portico_delivers(

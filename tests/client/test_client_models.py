@@ -17,23 +17,26 @@ import httpx
 import pytest
 
 from oauth.authority import Authority
-from portico_client import errors, inputs, models
+from portico_client import errors, events, inputs, models
 from portico_client.errors import BY_CODE, APIError, Fault
 
 MODELS: dict[str, type] = {
     "KeyItem": models.ApiKey,
     "MadeKey": models.ApiKeyWithSecret,
     "DeliveryItem": models.Delivery,
-    "EventBody": models.Event,
-    "EventPages": models.EventPagination,
+    "EventPages": events.EventPagination,
     "Fault": Fault,
     "NewWebhook": models.WebhookWithSecret,
     "Pagination": models.Pagination,
+    "PingBody": events.Ping,
     "PreferencesBody": models.Preferences,
     "PreviousKey": models.PreviousKey,
     "ProductBody": models.Product,
     "ProductItem": models.ProductItem,
+    "ProductsImportedBody": events.ProductsImported,
     "RotatedKey": models.RotatedKey,
+    "SandboxResetBody": events.SandboxReset,
+    "SuccessorKey": events.SuccessorKey,
     "UserBody": models.User,
     "UserItem": models.UserItem,
     "WebhookItem": models.Webhook,
@@ -51,8 +54,10 @@ INPUTS = {
 }
 """What is sent."""
 
+PREVIOUS = {"PreviousProduct": events.PreviousProduct, "PreviousUser": events.PreviousUser}
+"""The old values in events."""
+
 MAY_BE_MISSING = {
-    "EventBody": {"previous"},
     "MadeKey": {"key"},
     "NewWebhook": {"secret"},
     "Pagination": {"total_is_exact"},
@@ -109,10 +114,10 @@ def named(value: Any, document: Any) -> set[str]:
 
 
 def test_every_shape_of_the_resources_is_here(document: Any) -> None:
-    shapes = named(list(operations(document).values()), document)
+    shapes = named([*operations(document).values(), document["webhooks"]], document)
     answered = {name for name in shapes if not name.endswith(ERRORS)}
     own = {name for name in answered if not name.startswith(ENVELOPES)}
-    assert own == MODELS.keys() | INPUTS.keys()
+    assert own - {"EventBody"} == MODELS.keys() | INPUTS.keys() | PREVIOUS.keys()
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -131,9 +136,22 @@ def test_what_is_answered_is_what_is_read(schemas: dict[str, Any], name: str) ->
         assert fits(hint, schema["properties"][field], schemas), (field, hint)
 
 
-@pytest.mark.parametrize("name", INPUTS)
+def test_every_type_of_event_has_its_class(document: Any) -> None:
+    kinds = {name: shape for name, *shape in map(events.shape, typing.get_args(events.Event))}
+    assert kinds.pop("unknown")
+    assert document["webhooks"].keys() == kinds.keys() == {*typing.get_args(events.EventType)}
+    for name, (data, previous) in kinds.items():
+        request = document["webhooks"][name]["post"]["requestBody"]
+        fields = request["content"]["application/json"]["schema"]["properties"]
+        named_data = fields["data"]["$ref"].rpartition("/")[2]
+        assert data is MODELS[named_data]
+        old = fields.get("previous", {"$ref": ""})["$ref"].rpartition("/")[2]
+        assert previous is (PREVIOUS[old] if old else type(None))
+
+
+@pytest.mark.parametrize("name", INPUTS | PREVIOUS)
 def test_what_is_sent_is_what_is_taken(schemas: dict[str, Any], name: str) -> None:
-    shape: Any = INPUTS[name]
+    shape: Any = {**INPUTS, **PREVIOUS}[name]
     hints = typing.get_type_hints(shape)
     schema = schemas[name]
     assert hints.keys() == schema["properties"].keys()

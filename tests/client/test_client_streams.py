@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from client.scripted import CASES, KEY, PLACE, Parts, Scripted, answer, refusal, table
+from client.test_client_retries import PRODUCT
 from operating import PATIENCE_SECONDS
 from portico_client import (
     AsyncClient,
@@ -43,7 +44,7 @@ def event(id_: int) -> dict[str, Any]:
         "id": id_,
         "type": "product.created",
         "timestamp": "2026-03-15T12:00:00.000Z",
-        "data": {"name": f"Lámp {id_}"},
+        "data": {**PRODUCT, "name": f"Lámp {id_}"},
     }
 
 
@@ -219,7 +220,8 @@ def test_an_event_is_read_as_a_model() -> None:
     stage = Stage(stream(told(7)))
     with stage.client, stage.client.events.stream() as events:
         one = next(events)
-    assert (one.id, one.type, one.data) == (7, "product.created", {"name": "Lámp 7"})
+    assert one.type == "product.created"
+    assert (one.id, one.data.name) == (7, "Lámp 7")
     assert one.timestamp.isoformat() == "2026-03-15T12:00:00+00:00"
 
 

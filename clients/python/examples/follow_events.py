@@ -21,7 +21,11 @@ def main() -> int:
     try:
         with Client() as client, client.events.stream(type=given.type, after=after) as events:
             for event in events:
-                print(event.id, event.type, event.data.get("name", ""), flush=True)
+                match event.type:
+                    case "product.created" | "product.updated" | "product.deleted":
+                        print(event.id, event.type, event.data.name, flush=True)
+                    case _:
+                        print(event.id, event.type, flush=True)
                 given.place.write_text(str(event.id))
     except Gone as gone:
         print(gone.message)

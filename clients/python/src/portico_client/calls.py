@@ -9,12 +9,10 @@ from decimal import Decimal
 from typing import Any, Generic, TypeAlias, TypeVar
 from urllib.parse import quote, unquote, urlencode
 
+from portico_client.events import EventPage, EventPagination
 from portico_client.flow import Response
 from portico_client.models import (
     CreatedUser,
-    Event,
-    EventPage,
-    EventPagination,
     Page,
     Pagination,
     Product,
@@ -22,7 +20,7 @@ from portico_client.models import (
     User,
     UserItem,
 )
-from portico_client.reading import data_of, decode, encode, reader, unexpected
+from portico_client.reading import data_of, decode, encode, event, reader, unexpected
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -165,7 +163,6 @@ USERS = Kind("/users", UserItem, User, CreatedUser)
 _pagination: Callable[[Any], Pagination] = reader(Pagination)
 
 
-_events: Callable[[Any], tuple[Event, ...]] = reader(tuple[Event, ...])
 _event_pagination: Callable[[Any], EventPagination] = reader(EventPagination)
 
 
@@ -176,7 +173,9 @@ def list_events(filters: Mapping[str, Any]) -> Call[EventPage]:
     def read(response: Response) -> EventPage:
         try:
             whole = decode(response.content)
-            page = EventPage(_events(whole["data"]), _event_pagination(whole["pagination"]))
+            page = EventPage(
+                tuple(map(event, whole["data"])), _event_pagination(whole["pagination"])
+            )
         except (KeyError, TypeError, ValueError, ArithmeticError) as error:
             raise unexpected(response) from error
         if page.pagination.has_more and page.pagination.last_id == after:  # an endless loop

@@ -8,6 +8,7 @@ from portico_client.calls import ME, PRODUCTS, USERS, Call, Pages, at_once, list
 from portico_client.connection import addresses, chosen
 from portico_client.credentials import Credential
 from portico_client.drivers import Closing, Driver, Options
+from portico_client.events import Event, EventPage
 from portico_client.following import Following
 from portico_client.inputs import (
     ApiKeyFilters,
@@ -30,8 +31,6 @@ from portico_client.models import (
     ApiKeyWithSecret,
     CreatedUser,
     Delivery,
-    Event,
-    EventPage,
     Page,
     Product,
     ProductItem,

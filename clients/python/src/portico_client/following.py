@@ -19,10 +19,10 @@ from portico_client.errors import (
     UnexpectedAnswer,
     UntrustedCertificate,
 )
+from portico_client.events import Event
 from portico_client.flow import Flow, Part, Pause, Shut
 from portico_client.inputs import StreamFilters
-from portico_client.models import Event
-from portico_client.reading import event_of, unexpected
+from portico_client.reading import decode, event, unexpected
 from portico_client.retries import Retries
 from portico_client.sse import Message, Parser
 
@@ -140,6 +140,6 @@ class Following:
 
 def _read(message: Message) -> Event:
     try:
-        return event_of(message.data.encode())
-    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+        return event(decode(message.data.encode()))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UnexpectedAnswer("an event of the stream cannot be understood") from error

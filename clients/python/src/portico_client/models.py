@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Generic, Literal, TypeAlias, TypeVar
 
 T = TypeVar("T")
 
@@ -17,21 +17,6 @@ Scope: TypeAlias = Literal["read:users", "write:users", "read:products", "write:
 WebhookStatus: TypeAlias = Literal["enabled", "disabled"]
 DisabledReason: TypeAlias = Literal["by hand", "gone", "failing"]
 DeliveryStatus: TypeAlias = Literal["pending", "delivered", "failed"]
-EventType: TypeAlias = Literal[
-    "user.created",
-    "user.updated",
-    "user.deleted",
-    "product.created",
-    "product.updated",
-    "product.deleted",
-    "products.imported",
-    "api_key.created",
-    "api_key.rotated",
-    "api_key.revoked",
-    "sandbox.reset",
-    "ping",
-]
-"""The types of events. `ping` is sent only by the test of a webhook."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,45 +165,6 @@ class RotatedKey:
     expires_at: datetime | None
     previous_key: PreviousKey
     key: str = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """An event.
-
-    `id` increases with every event of the environment. `data` is the resource as the API shows a
-    single one; for a deleted resource, its last state. `previous` has the old values of the fields
-    that changed, only for updates. Both hold JSON values, with fractions as `Decimal`.
-    """
-
-    id: int
-    type: EventType
-    timestamp: datetime
-    data: Mapping[str, Any]
-    previous: Mapping[str, Any] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class EventPagination:
-    """The position of a page of events. `last_id` is the `after` of the next page."""
-
-    limit: int
-    has_more: bool
-    last_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class EventPage:
-    """One page of events, oldest first. Iterating over it yields them."""
-
-    items: tuple[Event, ...]
-    pagination: EventPagination
-
-    def __iter__(self) -> Iterator[Event]:
-        return iter(self.items)
-
-    def __len__(self) -> int:
-        return len(self.items)
 
 
 @dataclass(frozen=True, slots=True)

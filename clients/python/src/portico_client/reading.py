@@ -1,12 +1,13 @@
 """JSON: models, errors and bodies. Numbers stay exact: fractions are `Decimal`."""
 
+import contextlib
 import dataclasses
 import json
 import math
 import re
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from email.utils import parsedate_to_datetime
@@ -22,8 +23,8 @@ from portico_client.errors import (
     ServiceUnavailable,
     UnexpectedAnswer,
 )
+from portico_client.events import Event, UnknownEvent, shape
 from portico_client.flow import Response
-from portico_client.models import Event
 
 Read = Callable[[Any], Any]
 
@@ -74,9 +75,9 @@ def encode(value: Any) -> str:
 def reader(kind: Any) -> Read:
     """A function that converts a JSON value to type `kind`. It ignores unknown fields.
 
-    Supports dataclasses, tuples of one type, unions with None, `Decimal` and `datetime`, and leaves
-    anything else unchanged. Fields with a default may be missing. The function raises KeyError,
-    TypeError and ValueError.
+    Supports dataclasses, typed dictionaries, tuples of one type, unions with None, `Decimal` and
+    `datetime`, and leaves anything else unchanged. Fields with a default may be missing. The
+    function raises KeyError, TypeError and ValueError.
     """
     if kind is Decimal:
         return Decimal
@@ -84,6 +85,8 @@ def reader(kind: Any) -> Read:
         return datetime.fromisoformat
     if dataclasses.is_dataclass(kind):
         return _object_reader(kind)
+    if typing.is_typeddict(kind):
+        return _mapping_reader(kind)
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is tuple:
         item = reader(arguments[0])
@@ -91,7 +94,11 @@ def reader(kind: Any) -> Read:
     if origin is types.UnionType and type(None) in arguments:
         inner = reader(next(one for one in arguments if one is not type(None)))
         return lambda value: None if value is None else inner(value)
-    return _as_it_is
+    return _nothing if kind is None else _as_it_is
+
+
+def _nothing(_value: Any) -> None:
+    return None
 
 
 def _as_it_is(value: Any) -> Any:
@@ -113,13 +120,36 @@ def _object_reader(kind: Any) -> Read:
     return read
 
 
-def event_of(content: bytes) -> Event:
-    """The event of a JSON text. Raises KeyError, TypeError and ValueError."""
-    event: Event = reader(Event)(decode(content))
-    known = type(event.id) is int and isinstance(event.type, str) and isinstance(event.data, dict)
-    if not known:
+def _mapping_reader(kind: Any) -> Read:
+    steps = {name: reader(hint) for name, hint in typing.get_type_hints(kind).items()}
+    return lambda value: {name: steps[name](one) for name, one in value.items() if name in steps}
+
+
+def _event_readers() -> Iterator[tuple[str, tuple[type, Read, Read]]]:
+    for kind in typing.get_args(Event):
+        name, data, previous = shape(kind)
+        yield name, (kind, reader(data), reader(previous))
+
+
+_EVENTS = {name: steps for name, steps in _event_readers() if name != "unknown"}
+
+
+def event(value: Any) -> Event:
+    """The event of a JSON value. Raises KeyError, TypeError and ValueError.
+
+    One whose data cannot be read is unknown too: a reader that failed at it would never come to the
+    events after it.
+    """
+    id_, name, data = value["id"], value["type"], value["data"]
+    if not (type(id_) is int and isinstance(name, str) and isinstance(data, dict)):
         raise TypeError("it is not an event")
-    return event
+    at, previous = datetime.fromisoformat(value["timestamp"]), value.get("previous")
+    if name in _EVENTS:
+        kind, read, read_previous = _EVENTS[name]
+        with contextlib.suppress(KeyError, TypeError, ValueError, ArithmeticError, AttributeError):
+            made: Event = kind(id_, name, at, read(data), read_previous(previous))
+            return made
+    return UnknownEvent(id_, "unknown", at, data, previous, name)
 
 
 def data_of(response: Response, kind: Any, **extra: Any) -> Any:

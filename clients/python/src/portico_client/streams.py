@@ -7,9 +7,9 @@ from typing import Any, Self, TypeVar
 
 from portico_client.drivers import AsyncClosing, AsyncDriver, Closed, Closing, Driver
 from portico_client.errors import PorticoError
+from portico_client.events import Event
 from portico_client.flow import Flow
 from portico_client.following import Following
-from portico_client.models import Event
 
 T = TypeVar("T")
 

@@ -10,8 +10,8 @@ from hmac import compare_digest, digest
 from typing import Protocol
 
 from portico_client.errors import InvalidDelivery
-from portico_client.models import Event
-from portico_client.reading import event_of
+from portico_client.events import Event
+from portico_client.reading import decode, event
 
 SECRET = "whsec_"  # noqa: S105 - the prefix of one
 SHORTEST_KEY, LONGEST_KEY = 24, 64
@@ -64,8 +64,8 @@ def verify_webhook(
     if not any(compare_digest(ours, theirs) for ours in made for theirs in sent):
         raise InvalidDelivery("none of its signatures is valid")
     try:
-        return event_of(body)
-    except (KeyError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
+        return event(decode(body))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InvalidDelivery("it is signed but not an event") from error
 
 
