@@ -1,7 +1,7 @@
 /** What is sent and returned, with the fields of the API. Prices are numbers, times are strings such as
  * `2026-01-31T08:15:30.123Z`. */
 
-import type { components, operations } from "./schema/api.js";
+import type { components, operations, webhooks } from "./schema/api.js";
 
 type Schemas = components["schemas"];
 /** Fields, of which the optional ones may be undefined. */
@@ -52,13 +52,27 @@ export type NewApiKey = Sent<Schemas["CreateKey"]>;
 /** Whose keys to list: the caller's unless `user_id` is given. `limit` is the page size, 1 to 100. */
 export type ApiKeyFilters = Query<"list_api_keys">;
 
-/** An event.
+/** The types of events. `ping` is sent only by the test of a webhook. */
+export type EventType = keyof webhooks;
+type Body<Type extends EventType> = webhooks[Type]["post"]["requestBody"]["content"]["application/json"];
+type Complete<One> = One extends { previous: object } ? One : One & { previous?: never };
+/** An event of one type, such as `EventOf<"product.updated">`.
  *
  * `id` increases with every event of the environment. `data` is the resource as the API shows a single one; for a deleted
- * resource, its last state. `previous` has the old values of the fields that changed, only for updates. A `ping` is sent only
- * by the test of a webhook.
+ * resource, its last state. `previous` has the old values of the fields that changed, only for updates.
  */
-export type Event = Omit<Schemas["EventBody"], "type"> & { type: Schemas["EventBody"]["type"] | "ping" };
+export type EventOf<Type extends EventType> = { [Name in Type]: Complete<Body<Name>> }[Type];
+/** An event of a type that this client does not know, from a newer server. `type` is its name. To the compiler it is a name with
+ * a question mark, which no type has: so a comparison with a known type excludes this. */
+export interface UnknownEvent {
+  id: number;
+  type: `${string}?`;
+  timestamp: string;
+  data: Record<string, unknown>;
+  previous?: Record<string, unknown>;
+}
+/** An event. A comparison of its `type` tells the compiler the shape of `data` and `previous`. */
+export type Event = EventOf<EventType> | UnknownEvent;
 /** Which events to list, oldest first. `after` is the id of the last event that the caller has, 0 for all that are kept; `type`
  * is one type or several, comma-separated; `user.*` means all of a noun; `limit` is the page size, 1 to 100. */
 export type EventFilters = Query<"list_events">;

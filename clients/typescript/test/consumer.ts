@@ -1,5 +1,17 @@
 // What callers write: compiled by tests/client/test_typescript_client.py by several settings, and never run.
-import { Client, Login, OAuthApp, OAuthTokens, TokenVerifier, verifyWebhook } from "@portico/client";
+import {
+  Client,
+  type Event,
+  type EventOf,
+  type EventType,
+  Login,
+  OAuthApp,
+  OAuthTokens,
+  type Product,
+  TokenVerifier,
+  type UnknownEvent,
+  verifyWebhook,
+} from "@portico/client";
 import { fetch as another } from "undici";
 
 export const sending = [
@@ -36,3 +48,71 @@ export async function left(text: string | undefined, count: number | undefined, 
 export const delivered = (request: Request) =>
   verifyWebhook("", request.headers, "whsec_", { tolerance: undefined, clock: undefined });
 export const arrived = (headers: Record<string, string | string[] | undefined>) => verifyWebhook("", headers, "whsec_");
+
+/** A comparison of the type tells the shape, wherever the event comes from. */
+export async function told(client: Client, headers: Headers): Promise<void> {
+  const delivery = await verifyWebhook("", headers, "whsec_");
+  if (delivery.type === "ping") console.log(delivery.data.webhook_id.toFixed());
+  for await (const event of client.events.list()) {
+    if (event.type === "product.updated") event.previous.price?.toFixed();
+  }
+  for await (const event of client.events.stream()) about(event);
+  for (const event of (await client.events.list().page()).data) about(event);
+}
+
+/** The compiler says if a type is left out. */
+export function about(event: Event): string | number {
+  const { id, previous } = event;
+  console.log(id, previous);
+  switch (event.type) {
+    case "product.created":
+    case "product.deleted":
+      event.previous satisfies undefined;
+      return event.data.metadata["colour"] ?? event.data.name;
+    case "product.updated":
+      event.data satisfies Product;
+      return event.previous.price ?? event.data.price;
+    case "user.created":
+    case "user.updated":
+    case "user.deleted":
+      return event.data.preferences.language;
+    case "api_key.created":
+    case "api_key.revoked":
+      return event.data.hint;
+    case "api_key.rotated":
+      return event.data.previous_key.id;
+    case "products.imported":
+      return event.data.inserted;
+    case "sandbox.reset":
+      return event.data.products;
+    case "ping":
+      return event.data.webhook_id;
+    default:
+      return known(event);
+  }
+}
+
+const known = ({ type, data }: UnknownEvent): string => `${type} of a newer server: ${data["id"]}`;
+const handlers: { [Type in EventType]?: (event: EventOf<Type>) => void } = {
+  "product.updated": ({ previous }) => console.log(previous.name?.length),
+  "user.deleted": ({ data }) => console.log(data.email),
+};
+
+/** What is wrong with an event does not compile. */
+export function wrong(event: Event): void {
+  // @ts-expect-error: the type must be compared first.
+  console.log(handlers, event.data.name);
+  // @ts-expect-error: there is no such type.
+  if (event.type === "product.creatd") return;
+  if (event.type === "user.created") {
+    // @ts-expect-error: a user has no price.
+    console.log(event.data.price);
+    // @ts-expect-error: only an update has old values.
+    console.log(event.previous.name);
+  } else if (event.type !== "user.updated") {
+    // @ts-expect-error: other types are left.
+    known(event);
+  }
+  // @ts-expect-error: what is handled must exist.
+  handlers["lamp.lit"] = console.log;
+}
