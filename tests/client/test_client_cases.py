@@ -345,8 +345,8 @@ def secret_of(facts: Any) -> str:
 def test_webhooks(case: Any) -> None:
     def verified() -> Event:
         return verify_webhook(
-            whole(DELIVERIES["headers"], case.get("headers", {})),
             case.get("body", DELIVERIES["body"]).encode(),
+            whole(DELIVERIES["headers"], case.get("headers", {})),
             [secret_of(one) for one in case.get("secrets", DELIVERIES["secrets"])],
             case.get("tolerance", 300),
             clock=lambda: DELIVERIES["now"],

@@ -90,12 +90,12 @@ def left_unfinished(port: int) -> None:
 def refused(headers: Any, body: bytes = BODY, **options: Any) -> str:
     """Why a delivery is not believed."""
     with pytest.raises(InvalidDelivery) as refusal:
-        verify_webhook(headers, body, SECRET, clock=clock, **options)
+        verify_webhook(body, headers, SECRET, clock=clock, **options)
     return str(refusal.value)
 
 
 def test_what_the_server_signs_is_the_event_that_it_sent() -> None:
-    event = verify_webhook(signed(), BODY, SECRET, clock=clock)
+    event = verify_webhook(BODY, signed(), SECRET, clock=clock)
     at = datetime(2026, 3, 15, 12, tzinfo=UTC)
     lamp = Product(
         id=3,
@@ -118,7 +118,7 @@ def test_what_the_server_signs_is_the_event_that_it_sent() -> None:
 
 def test_an_event_without_old_values_has_none() -> None:
     body = json.dumps({**PING, "newer": 1}).encode()
-    event = verify_webhook(signed(body), body, SECRET, clock=clock)
+    event = verify_webhook(body, signed(body), SECRET, clock=clock)
     assert (event.type, event.previous) == ("ping", None)
 
 
@@ -133,7 +133,7 @@ def test_what_the_published_library_signs_is_verified(key: bytes, name: str, id_
         "webhook-timestamp": str(NOW),
         "webhook-signature": signature,
     }
-    event = verify_webhook(headers, body.encode(), secret, clock=clock)
+    event = verify_webhook(body.encode(), headers, secret, clock=clock)
     assert event.data == {"name": name}
 
 
@@ -143,15 +143,15 @@ def test_headers_are_taken_as_frameworks_have_them() -> None:
         message[name.title()] = value
     upper = {name.upper(): value for name, value in signed().items()}
     for headers in (message, upper, httpx.Headers(signed())):
-        assert verify_webhook(headers, BODY, SECRET, clock=clock).id == 17
+        assert verify_webhook(BODY, headers, SECRET, clock=clock).id == 17
 
 
 def test_either_secret_verifies_while_one_replaces_the_other() -> None:
     both = signed(secrets=(OTHER, SECRET))
-    assert verify_webhook(both, BODY, SECRET, clock=clock).id == 17
-    assert verify_webhook(both, BODY, OTHER, clock=clock).id == 17
+    assert verify_webhook(BODY, both, SECRET, clock=clock).id == 17
+    assert verify_webhook(BODY, both, OTHER, clock=clock).id == 17
     for secrets in ([SECRET, OTHER], (OTHER, SECRET)):
-        assert verify_webhook(signed(), BODY, secrets, clock=clock).id == 17
+        assert verify_webhook(BODY, signed(), secrets, clock=clock).id == 17
     assert "signatures" in refused(signed(secrets=(OTHER,)))
 
 
@@ -159,15 +159,15 @@ def test_signatures_of_other_kinds_are_passed_over() -> None:
     right = signed()["webhook-signature"]
     for others in ("v1a,AAAA", "v2", "nonsense", "v1,", "é", "\udc80", "\ud800", "v1,AAAA v1,é"):
         headers = {**signed(), "webhook-signature": f"{others} {right}"}
-        assert verify_webhook(headers, BODY, SECRET, clock=clock).id == 17
+        assert verify_webhook(BODY, headers, SECRET, clock=clock).id == 17
         assert "signatures" in refused({**headers, "webhook-signature": others})
 
 
 def test_the_time_is_that_of_the_machine_unless_given() -> None:
     at = int(datetime.now(UTC).timestamp())
-    assert verify_webhook(signed(at=at), BODY, SECRET).id == 17
+    assert verify_webhook(BODY, signed(at=at), SECRET).id == 17
     with pytest.raises(InvalidDelivery, match="timestamp"):
-        verify_webhook(signed(at=at - 600), BODY, SECRET)
+        verify_webhook(BODY, signed(at=at - 600), SECRET)
 
 
 @CASES
@@ -186,7 +186,7 @@ def test_what_is_signed_and_no_event_is_refused(body: bytes) -> None:
 def test_a_body_that_was_read_as_text_is_told() -> None:
     body: Any = BODY.decode()
     with pytest.raises(TypeError, match="bytes as they came, not a str"):
-        verify_webhook(signed(), body, SECRET, clock=clock)
+        verify_webhook(body, signed(), SECRET, clock=clock)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_a_body_that_was_read_as_text_is_told() -> None:
 )
 def test_what_is_no_secret_is_told_without_showing_it(secret: Any) -> None:
     with pytest.raises(ValueError, match="secret") as wrong:
-        verify_webhook(signed(), BODY, secret, clock=clock)
+        verify_webhook(BODY, signed(), secret, clock=clock)
     assert SECRET[6:-1] not in str(wrong.value)
 
 
@@ -246,7 +246,7 @@ def test_a_webhook_is_made_read_changed_and_deleted(client: Client) -> None:
         url="https://shop.example/hooks", types=["product.*", "user.created"], description="Shop"
     )
     assert made.secret not in repr(made)
-    assert verify_webhook(signed(secrets=(made.secret,)), BODY, made.secret, clock=clock).id == 17
+    assert verify_webhook(BODY, signed(secrets=(made.secret,)), made.secret, clock=clock).id == 17
     read = client.webhooks.get(made.id)
     assert (read.url, read.types, read.description) == (
         "https://shop.example/hooks",

@@ -22,7 +22,7 @@ class Receiver(BaseHTTPRequestHandler):
         """Handles a delivery."""
         body = self.rfile.read(int(self.headers["content-length"]))
         try:
-            event = verify_webhook(self.headers, body, secret)
+            event = verify_webhook(body, self.headers, secret)
         except InvalidDelivery as refusal:
             self.send_error(400, str(refusal))
             return

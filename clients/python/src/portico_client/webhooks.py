@@ -30,8 +30,8 @@ class WebhookHeaders(Protocol):
 
 
 def verify_webhook(
-    headers: WebhookHeaders,
     body: bytes,
+    headers: WebhookHeaders,
     secret: str | Sequence[str],
     tolerance: float = 300,
     *,
@@ -40,7 +40,7 @@ def verify_webhook(
     """The event of a delivery, if Portico sent it: one of its signatures was made with `secret` (or
     one of several, while it is replaced), at most `tolerance` seconds before or after now.
 
-    `headers` are the request's, in any letter case; `body` is the unmodified bytes; `clock` returns
+    `body` is the unmodified bytes; `headers` are the request's, in any letter case; `clock` returns
     Unix seconds. An event may be delivered more than once, with the same `id`.
 
     Raises `InvalidDelivery` if the delivery must not be trusted, ValueError for an invalid secret,
