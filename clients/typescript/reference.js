@@ -66,7 +66,10 @@ function said(node) {
 function entry(node) {
   const name = node.name.text;
   if (ts.isFunctionDeclaration(node)) return [`### ${name}\n`, code(signature(node)), `${said(node)}\n`];
-  if (ts.isTypeAliasDeclaration(node)) return [`**\`${name}\`**: ${said(node)}\n`];
+  if (ts.isTypeAliasDeclaration(node)) {
+    // A field's values need no words: its type has them.
+    return [`**\`${name}\`**: ${said(node) || `The type of \`${node.type.getText()}\`.`}\n`];
+  }
   const fields = node.members.filter((one) => (ts.isPropertySignature(one) || ts.isPropertyDeclaration(one)) && isShown(one));
   const calls = node.members.filter((one) => (ts.isMethodDeclaration(one) || ts.isConstructorDeclaration(one)) && isShown(one) && said(one));
   const base = node.heritageClauses?.[0]?.types[0]?.expression.getText();

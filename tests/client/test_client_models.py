@@ -21,12 +21,12 @@ from portico_client import errors, events, inputs, models
 from portico_client.errors import BY_CODE, APIError, Fault
 
 MODELS: dict[str, type] = {
-    "KeyItem": models.ApiKey,
-    "MadeKey": models.ApiKeyWithSecret,
+    "ApiKeyItem": models.ApiKey,
+    "ApiKeyWithSecret": models.ApiKeyWithSecret,
     "DeliveryItem": models.Delivery,
-    "EventPages": events.EventPagination,
+    "EventPagination": events.EventPagination,
     "Fault": Fault,
-    "NewWebhook": models.WebhookWithSecret,
+    "WebhookWithSecret": models.WebhookWithSecret,
     "Pagination": models.Pagination,
     "PingBody": events.Ping,
     "PreferencesBody": models.Preferences,
@@ -48,7 +48,7 @@ INPUTS = {
     "ChangeProduct": inputs.ProductChanges,
     "CreateUser": inputs.NewUser,
     "ChangeUser": inputs.UserChanges,
-    "CreateKey": inputs.NewApiKey,
+    "CreateApiKey": inputs.NewApiKey,
     "CreateWebhook": inputs.NewWebhook,
     "ChangeWebhook": inputs.WebhookChanges,
 }
@@ -58,8 +58,8 @@ PREVIOUS = {"PreviousProduct": events.PreviousProduct, "PreviousUser": events.Pr
 """The old values in events."""
 
 MAY_BE_MISSING = {
-    "MadeKey": {"key"},
-    "NewWebhook": {"secret"},
+    "ApiKeyWithSecret": {"key"},
+    "WebhookWithSecret": {"secret"},
     "Pagination": {"total_is_exact"},
     "RotatedKey": {"key"},
 }
@@ -118,6 +118,14 @@ def test_every_shape_of_the_resources_is_here(document: Any) -> None:
     answered = {name for name in shapes if not name.endswith(ERRORS)}
     own = {name for name in answered if not name.startswith(ENVELOPES)}
     assert own - {"EventBody"} == MODELS.keys() | INPUTS.keys() | PREVIOUS.keys()
+
+
+def test_what_is_in_the_document_has_the_same_name_here() -> None:
+    for name, model in MODELS.items():
+        assert model.__name__ in (name, name.removesuffix("Body"), name.removesuffix("Item"))
+    for name, model in INPUTS.items():
+        noun = name.removeprefix("Create").removeprefix("Change")
+        assert model.__name__ == (f"New{noun}" if name.startswith("Create") else f"{noun}Changes")
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -16,6 +16,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+import portico_client
 from client.test_client_webhooks import BODY, SECRET, left_unfinished, signed
 from documents import ROOT, Document
 from oauth.authority import WEB_APP, Authority
@@ -101,6 +102,31 @@ def test_the_package_can_be_imported_as_it_is(package: Path) -> None:
     text = "import { Client } from '@portico/client'; console.log(typeof Client);"
     shown = run(package.parents[2], "node", "--input-type=module", "--eval", text)
     assert shown == "function\n"
+
+
+EXPORTS = """
+import ts from "typescript";
+const options = { module: ts.ModuleKind.NodeNext, target: ts.ScriptTarget.ES2022 };
+const program = ts.createProgram(["src/index.ts"], options);
+const checker = program.getTypeChecker();
+const index = checker.getSymbolAtLocation(program.getSourceFile("src/index.ts"));
+console.log(checker.getExportsOfModule(index).map(({ name }) => name).join());
+"""
+ITS_OWN = {
+    *("Calling", "Changing", "ClientOptions", "Creating", "EventOf", "Fetch", "OAuthOptions"),
+    *("OnChange", "Otp", "Particulars", "Tagged", "TokenFields", "WebhookOptions"),
+}
+"""What Python has keywords, functions and classes of events for."""
+
+
+def test_one_thing_has_one_name_in_both_clients(place: Path) -> None:
+    exported = {*run(place, "node", "--input-type=module", "--eval", EXPORTS).strip().split(",")}
+    ours = {name for name in portico_client.__all__ if not re.match("Async|Authorities", name)}
+    spelled = {name.replace("verifyWebhook", "verify_webhook") for name in exported - ITS_OWN}
+    events = {name for name in ours if name.endswith("Event")} - {"Event", "UnknownEvent"}
+    assert ours - spelled == events
+    assert spelled <= ours
+    assert exported >= ITS_OWN
 
 
 def test_the_code_is_small(package: Path) -> None:

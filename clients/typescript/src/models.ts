@@ -20,6 +20,9 @@ export interface Tagged {
 export type ProductItem = Schemas["ProductItem"];
 /** A single product. */
 export type Product = Schemas["ProductBody"] & Tagged;
+/** An image of a product, and its alternative text. */
+export type Image = Product["images"][number];
+export type Status = Product["status"];
 /** A product to create. */
 export type NewProduct = Sent<Schemas["CreateProduct"]>;
 /** Changes of a product. `images` and `metadata` are replaced as a whole. */
@@ -28,27 +31,40 @@ export type ProductChanges = Sent<Schemas["ChangeProduct"]>;
  * `status` defaults to `active`. */
 export type ProductFilters = Query<"list_products">;
 
-/** A user in a list, and as `create` returns it. */
+/** A user in a list. */
 export type UserItem = Schemas["UserItem"];
+/** A user as `create` returns it. */
+export type CreatedUser = UserItem & Tagged;
 /** A single user. */
 export type User = Schemas["UserBody"] & Tagged;
+/** A user's preferences. `language` is a tag such as `en` or `pt-BR`. */
+export type Preferences = Schemas["PreferencesBody"];
+export type Role = User["role"];
+export type Theme = Preferences["theme"];
 /** A user to create. `role` defaults to `viewer`. */
 export type NewUser = Sent<Schemas["CreateUser"]>;
 /** Changes of a user. Changing one's own e-mail or password requires `current_password`. */
 export type UserChanges = Sent<Schemas["ChangeUser"]>;
+/** Changes of a user's preferences. */
+export type PreferencesChanges = NonNullable<UserChanges["preferences"]>;
 /** Which users to list, and in which order. Default: newest first. */
 export type UserFilters = Query<"list_users">;
 
 /** An API key. `scopes` is null if it has all scopes of its owner, `networks` is null if it can be used from anywhere, and
  * `expires_at` is null if it does not expire. */
-export type ApiKey = Schemas["KeyItem"];
+export type ApiKey = Schemas["ApiKeyItem"];
 /** A new API key. `key` is the secret, shown only once: store it now. */
-export type ApiKeyWithSecret = Required<Schemas["MadeKey"]>;
+export type ApiKeyWithSecret = Required<Schemas["ApiKeyWithSecret"]>;
 /** The successor of a rotated key. `key` is the secret, shown only once: store it now. */
 export type RotatedKey = Required<Schemas["RotatedKey"]>;
+/** The key that a rotation replaced, and when it expires. */
+export type PreviousKey = Schemas["PreviousKey"];
+export type KeyStatus = ApiKey["status"];
+export type KeyType = ApiKey["type"];
+export type Scope = NonNullable<ApiKey["scopes"]>[number];
 /** A key to create. By default it is unrestricted: it has all scopes of its owner, can be used from anywhere, and does not
  * expire. */
-export type NewApiKey = Sent<Schemas["CreateKey"]>;
+export type NewApiKey = Sent<Schemas["CreateApiKey"]>;
 /** Whose keys to list: the caller's unless `user_id` is given. `limit` is the page size, 1 to 100. */
 export type ApiKeyFilters = Query<"list_api_keys">;
 
@@ -73,6 +89,18 @@ export interface UnknownEvent {
 }
 /** An event. A comparison of its `type` tells the compiler the shape of `data` and `previous`. */
 export type Event = EventOf<EventType> | UnknownEvent;
+/** The old values of a product's fields that changed. */
+export type PreviousProduct = Schemas["PreviousProduct"];
+/** The old values of a user's fields that changed. It is empty after a new password. */
+export type PreviousUser = Schemas["PreviousUser"];
+/** How many products an import created and updated, and their lowest and highest ids. */
+export type ProductsImported = Schemas["ProductsImportedBody"];
+/** How many samples of each kind the sandbox has now. */
+export type SandboxReset = Schemas["SandboxResetBody"];
+/** The `ApiKey` that succeeds a rotated one, without its secret. */
+export type SuccessorKey = Schemas["SuccessorKey"];
+/** The webhook that is tested. */
+export type Ping = Schemas["PingBody"];
 /** Which events to list, oldest first. `after` is the id of the last event that the caller has, 0 for all that are kept; `type`
  * is one type or several, comma-separated; `user.*` means all of a noun; `limit` is the page size, 1 to 100. */
 export type EventFilters = Query<"list_events">;
@@ -85,8 +113,10 @@ export type StreamFilters = Omit<EventFilters, "limit">;
  * receiver answered 410, or `failing` after five days without a successful delivery; null while it is enabled.
  */
 export type Webhook = Schemas["WebhookItem"] & Tagged;
+export type DisabledReason = NonNullable<Webhook["disabled_reason"]>;
+export type WebhookStatus = Webhook["status"];
 /** A webhook with a new secret, which is shown only once: store it for `verifyWebhook`. */
-export type WebhookWithSecret = Required<Schemas["NewWebhook"]> & Tagged;
+export type WebhookWithSecret = Required<Schemas["WebhookWithSecret"]> & Tagged;
 /** A webhook to create. */
 export type NewWebhook = Sent<Schemas["CreateWebhook"]>;
 /** Changes of a webhook. Disabling it drops its pending deliveries. */
@@ -94,16 +124,21 @@ export type WebhookChanges = Sent<Schemas["ChangeWebhook"]>;
 /** The delivery of an event to a webhook. The `last_` fields describe the last attempt: the receiver's status, why it failed,
  * and how long it took. */
 export type Delivery = Schemas["DeliveryItem"];
+export type DeliveryStatus = Delivery["status"];
 /** `limit` is the page size, 1 to 100. */
 export type DeliveryFilters = Query<"list_deliveries">;
 
-/** One page of a list. If `pagination.total_is_exact` is false, there are more items than `total_items`. */
+/** The position of a page in its list. If `total_is_exact` is false, there are more items than `total_items`. */
+export type Pagination = Schemas["Pagination"];
+/** The position of a page of events. `last_id` is the `after` of the next page. */
+export type EventPagination = Schemas["EventPagination"];
+/** One page of a list. */
 export interface Page<Item> {
   readonly data: Item[];
-  readonly pagination: Schemas["Pagination"];
+  readonly pagination: Pagination;
 }
-/** One page of events, oldest first. `last_id` is the `after` of the next page. */
+/** One page of events, oldest first. */
 export interface EventPage {
   readonly data: Event[];
-  readonly pagination: Schemas["EventPages"];
+  readonly pagination: EventPagination;
 }

@@ -1,6 +1,7 @@
 import { at, type Calling, type Calls, type Changing, type Creating } from "./calls.js";
 import { Listing } from "./listing.js";
 import type {
+  CreatedUser,
   NewProduct,
   NewUser,
   Product,
@@ -54,7 +55,7 @@ abstract class Resources<Item extends { id: number }, One extends Tagged, Made e
 export class Products extends Resources<ProductItem, Product, Product, NewProduct, ProductChanges, ProductFilters> {}
 
 /** The users of the environment. */
-export class Users extends Resources<UserItem, User, UserItem & Tagged, NewUser, UserChanges, UserFilters> {}
+export class Users extends Resources<UserItem, User, CreatedUser, NewUser, UserChanges, UserFilters> {}
 
 /** One resource, with its entity tag. */
 export function read<One extends Tagged>(calls: Calls, path: string, calling?: Calling): Promise<One> {

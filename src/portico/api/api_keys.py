@@ -6,13 +6,13 @@ from msgspec import UNSET, UnsetType
 
 from portico.api.paging import list_reply, start_of
 from portico.contract.api_keys import (
-    CreateKey,
-    KeyItem,
+    ApiKeyItem,
+    ApiKeyWithSecret,
+    CreateApiKey,
     ListKeys,
-    MadeKey,
     RotatedKey,
-    key_item,
-    made_key,
+    api_key_item,
+    api_key_with_secret,
     rotated_key,
 )
 from portico.contract.envelope import Created, Listed, Single
@@ -50,24 +50,24 @@ async def list_api_keys(request: QueryRequest[ListKeys]) -> Reply:
         limit=query.limit,
         behind=start.behind,
     )
-    items = [key_item(key, request.now) for key in page.rows]
+    items = [api_key_item(key, request.now) for key in page.rows]
     return list_reply(request, "/api-keys", start, page, items)
 
 
 async def read_api_key(request: Request) -> Reply:
     """GET /api-keys/{id}."""
     key = await read_key(request.environment, request.resource_id, request.by)
-    return json_reply(200, Single(key_item(key, request.now)))
+    return json_reply(200, Single(api_key_item(key, request.now)))
 
 
-async def create_api_key(request: BodyRequest[CreateKey]) -> Reply:
+async def create_api_key(request: BodyRequest[CreateApiKey]) -> Reply:
     """POST /api-keys."""
     env, body = request.environment, request.body
 
     def reply(made: Made, secret: str | UnsetType = UNSET) -> Reply:
         location = ("location", f"{env.addresses.base}/api-keys/{made.key.id}")
-        data = made_key(made.key, secret, request.now)
-        tag = etag_header(key_item(made.key, request.now))
+        data = api_key_with_secret(made.key, secret, request.now)
+        tag = etag_header(api_key_item(made.key, request.now))
         message = "Key created. Store it now: it is not shown again."
         return json_reply(201, Created(data, message), location, tag)
 
@@ -85,7 +85,7 @@ async def create_api_key(request: BodyRequest[CreateKey]) -> Reply:
 
 async def revoke_api_key(request: Request) -> Reply:
     """DELETE /api-keys/{id}."""
-    shown = partial(key_item, now=request.now)
+    shown = partial(api_key_item, now=request.now)
     await revoke_key(
         request.environment, request.resource_id, request.by, precondition(request, shown)
     )
@@ -100,14 +100,14 @@ async def rotate_key(request: Request) -> Reply:
         location = ("location", f"{env.addresses.base}/api-keys/{rotation.successor.id}")
         body = rotated_key(rotation.successor, key, previous, rotation.previous_end)
         message = _ROTATED.format(body.previous_key.expires_at)
-        tag = etag_header(key_item(rotation.successor, request.now))
+        tag = etag_header(api_key_item(rotation.successor, request.now))
         return json_reply(201, Created(body, message), location, tag)
 
     rotation = await rotate(env, request.caller, request.answering(reply))
     return reply(rotation, rotation.key)
 
 
-def _permit_owner(caller: Principal, body: CreateKey) -> None:
+def _permit_owner(caller: Principal, body: CreateApiKey) -> None:
     if body.user_id is not None:
         permit(caller, body.user_id)
 
@@ -122,7 +122,7 @@ ROUTES = (
         description="The caller's own keys or another user's, newest first, including expired and"
         " revoked ones.",
         query=ListKeys,
-        answer=Listed[KeyItem],
+        answer=Listed[ApiKeyItem],
     ),
     BodyRoute(
         method="POST",
@@ -134,8 +134,8 @@ ROUTES = (
         description="Omitted bounds are as wide as permitted. A key cannot create one that may do"
         " more than itself, be used from other networks, or outlive it.",
         status=201,
-        body=CreateKey,
-        answer=Created[MadeKey],
+        body=CreateApiKey,
+        answer=Created[ApiKeyWithSecret],
         errors=(Invalid,),
         location=True,
         repeatable=True,
@@ -148,7 +148,7 @@ ROUTES = (
         access=Access.WHOLE_CALLER,
         summary="Read an API key",
         description="Everything except the key itself.",
-        answer=Single[KeyItem],
+        answer=Single[ApiKeyItem],
     ),
     Route(
         method="DELETE",

@@ -7,7 +7,7 @@ from functools import lru_cache
 from portico.api.paging import next_link
 from portico.contract.envelope import encode
 from portico.contract.events import (
-    EventPages,
+    EventPagination,
     ListedEvents,
     ListEvents,
     StreamedEvents,
@@ -55,7 +55,7 @@ async def list_events(request: QueryRequest[ListEvents]) -> Reply:
     types = permitted_types(request.caller, query.type)
     page = await read_events(request.environment, query.after, types, query.limit)
     last = page.rows[-1].id if page.rows else query.after
-    pages = EventPages(query.limit, page.has_more, last)
+    pages = EventPagination(query.limit, page.has_more, last)
     body = ListedEvents([event_body(event) for event in page.rows], pages)
     links = [next_link(request, "/events", after=str(last))] if page.has_more else []
     return json_reply(200, body, *links)

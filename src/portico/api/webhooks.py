@@ -14,11 +14,11 @@ from portico.contract.webhooks import (
     CreateWebhook,
     DeliveryItem,
     ListDeliveries,
-    NewWebhook,
     WebhookItem,
+    WebhookWithSecret,
     delivery_item,
-    new_webhook,
     webhook_item,
+    webhook_with_secret,
 )
 from portico.domain.errors import Conflict, Gone, Invalid, NotFound
 from portico.domain.webhooks import MOST_WEBHOOKS, Webhook
@@ -60,7 +60,7 @@ def _signing(
 ) -> Reply:
     """The reply with a new secret; the one that is kept for replays is made without it."""
     location = ("location", f"{request.environment.addresses.base}/webhooks/{webhook.id}")
-    body = Created(new_webhook(webhook, secret), message)
+    body = Created(webhook_with_secret(webhook, secret), message)
     return json_reply(201, body, location, etag_header(webhook_item(webhook)))
 
 
@@ -158,7 +158,7 @@ ROUTES = (
         " only.",
         status=201,
         body=CreateWebhook,
-        answer=Created[NewWebhook],
+        answer=Created[WebhookWithSecret],
         errors=(Conflict, Invalid),
         location=True,
         repeatable=True,
@@ -202,7 +202,7 @@ ROUTES = (
         summary="Rotate a webhook's secret",
         description="For 24 hours the previous secret signs too. At most two secrets sign.",
         status=201,
-        answer=Created[NewWebhook],
+        answer=Created[WebhookWithSecret],
         location=True,
         repeatable=True,
         no_store=True,

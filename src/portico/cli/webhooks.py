@@ -6,7 +6,7 @@ from msgspec.structs import asdict
 
 from portico.cli.output import CommandError, answer, command_line, minute, plain, table
 from portico.cli.prepared import in_environment
-from portico.contract.webhooks import DeliveryItem, delivery_item, new_webhook, webhook_item
+from portico.contract.webhooks import DeliveryItem, delivery_item, webhook_item, webhook_with_secret
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Invalid
 from portico.domain.webhooks import Delivery, Webhook
@@ -48,7 +48,7 @@ def run_rotate_secret(settings: Settings, chosen: Namespace) -> None:
 def _show_secret(made: Signing, text: str, chosen: Namespace) -> None:
     rotate = command_line(f"webhooks rotate-secret {made.webhook.id}", sandbox=chosen.sandbox)
     answer(
-        new_webhook(made.webhook, made.secret),
+        webhook_with_secret(made.webhook, made.secret),
         f"{text}\n\n  secret   {made.secret}\n\nStore it now; it is not shown again.",
         as_json=chosen.json,
         lost=f"Webhook {made.webhook.id} has the new secret: {rotate} prints another.",

@@ -41,7 +41,7 @@ class PreviousKey(msgspec.Struct, frozen=True):
     expires_at: Timestamp
 
 
-class KeyItem(msgspec.Struct, frozen=True, kw_only=True):
+class ApiKeyItem(msgspec.Struct, frozen=True, kw_only=True):
     """An API key without its secret."""
 
     id: Identifier
@@ -68,15 +68,15 @@ class KeyItem(msgspec.Struct, frozen=True, kw_only=True):
     status: Status
 
 
-class SuccessorKey(KeyItem, frozen=True, kw_only=True):
+class SuccessorKey(ApiKeyItem, frozen=True, kw_only=True):
     """A key that replaced a rotated one."""
 
     previous_key: PreviousKey
 
 
-def key_item(key: ApiKey, now: int) -> KeyItem:
+def api_key_item(key: ApiKey, now: int) -> ApiKeyItem:
     """A key with its status at `now`, in epoch milliseconds."""
-    return KeyItem(**_facts(key, now))
+    return ApiKeyItem(**_facts(key, now))
 
 
 def _facts(key: ApiKey, now: int) -> dict[str, Any]:
@@ -139,7 +139,7 @@ class ListKeys(ListQuery, frozen=True):
     user_id: UserId = None
 
 
-class CreateKey(msgspec.Struct, frozen=True, kw_only=True):
+class CreateApiKey(msgspec.Struct, frozen=True, kw_only=True):
     """The body of POST /api-keys. A null field counts as omitted."""
 
     name: Annotated[str, FormOnly(Text(key_name))]
@@ -171,12 +171,12 @@ class CreateKey(msgspec.Struct, frozen=True, kw_only=True):
     }
 
 
-class MadeKey(KeyItem, frozen=True, kw_only=True):
+class ApiKeyWithSecret(ApiKeyItem, frozen=True, kw_only=True):
     """A new key. `key` is shown only once."""
 
     key: Secret = UNSET
 
 
-def made_key(key: ApiKey, secret: str | UnsetType, now: int) -> MadeKey:
+def api_key_with_secret(key: ApiKey, secret: str | UnsetType, now: int) -> ApiKeyWithSecret:
     """The answer of POST /api-keys."""
-    return MadeKey(**_facts(key, now), key=secret)
+    return ApiKeyWithSecret(**_facts(key, now), key=secret)

@@ -7,7 +7,13 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
-from portico.contract.api_keys import KeyItem, PreviousKey, SuccessorKey, key_item, successor_key
+from portico.contract.api_keys import (
+    ApiKeyItem,
+    PreviousKey,
+    SuccessorKey,
+    api_key_item,
+    successor_key,
+)
 from portico.contract.envelope import Identifier, Timestamp, encode, timestamp
 from portico.contract.paging import LARGEST_LIMIT, Limit
 from portico.contract.products import ProductBody, product_body
@@ -113,9 +119,9 @@ EVENT_DATA: dict[str, type[msgspec.Struct]] = {
     "product.updated": ProductBody,
     "product.deleted": ProductBody,
     "products.imported": ProductsImportedBody,
-    "api_key.created": KeyItem,
+    "api_key.created": ApiKeyItem,
     "api_key.rotated": SuccessorKey,
-    "api_key.revoked": KeyItem,
+    "api_key.revoked": ApiKeyItem,
     "sandbox.reset": SandboxResetBody,
     PING: PingBody,
 }
@@ -128,7 +134,7 @@ EVENT_PREVIOUS: dict[str, dict[str, Any]] = {
 """The types that have `previous`, with an example of it."""
 
 
-class EventPages(msgspec.Struct, frozen=True):
+class EventPagination(msgspec.Struct, frozen=True):
     """The end of a page of events."""
 
     limit: Annotated[int, Meta(ge=1, le=LARGEST_LIMIT, examples=[25])]
@@ -150,7 +156,7 @@ class ListedEvents(msgspec.Struct, frozen=True):
     """Events, oldest first."""
 
     data: list[EventBody]
-    pagination: EventPages
+    pagination: EventPagination
 
 
 def _after(text: str) -> int:
@@ -299,7 +305,7 @@ def _of_product(kind: str) -> Callable[[Any, int], Published]:
 
 
 def _of_key(kind: str) -> Callable[[Any, int], Published]:
-    return lambda event, now: Published(kind, _text(key_item(event.key, now)))
+    return lambda event, now: Published(kind, _text(api_key_item(event.key, now)))
 
 
 _PUBLISHERS: dict[type[Event], Callable[[Any, int], Published | None]] = {

@@ -48,7 +48,7 @@ class WebhookItem(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: Timestamp
 
 
-class NewWebhook(WebhookItem, frozen=True, kw_only=True):
+class WebhookWithSecret(WebhookItem, frozen=True, kw_only=True):
     """A webhook with a new secret."""
 
     secret: (
@@ -107,9 +107,9 @@ def webhook_item(webhook: Webhook) -> WebhookItem:
     return WebhookItem(**_facts(webhook))
 
 
-def new_webhook(webhook: Webhook, secret: str | UnsetType) -> NewWebhook:
+def webhook_with_secret(webhook: Webhook, secret: str | UnsetType) -> WebhookWithSecret:
     """A webhook with its new secret, if that is shown."""
-    return NewWebhook(**_facts(webhook), secret=secret)
+    return WebhookWithSecret(**_facts(webhook), secret=secret)
 
 
 def delivery_item(delivery: Delivery, webhook: Webhook) -> DeliveryItem:

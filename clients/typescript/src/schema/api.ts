@@ -649,6 +649,95 @@ export interface components {
              */
             message: string;
         };
+        /** @description An API key without its secret. */
+        ApiKeyItem: {
+            /**
+             * @description Assigned by the service, never reused.
+             * @example 17
+             */
+            id: number;
+            /** @example Storefront */
+            name: string;
+            /** @enum {string} */
+            type: "live" | "read" | "test";
+            /**
+             * @description The part of the key that may be shown.
+             * @example sk_live_…x7Qd
+             */
+            hint: string;
+            /**
+             * @description Null if it has all scopes of its owner.
+             * @example [
+             *       "read:products"
+             *     ]
+             */
+            scopes: ("admin" | "read:products" | "read:users" | "write:products" | "write:users")[] | null;
+            /**
+             * @description The networks from which it may be used; null for any.
+             * @example [
+             *       "203.0.113.0/24"
+             *     ]
+             */
+            networks: string[] | null;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC, to the millisecond.
+             * @example 2026-01-31T08:15:30.123Z
+             */
+            created_at: string;
+            /** @description Null if the key does not expire. */
+            expires_at: string | null;
+            last_used_at: string | null;
+            /** @enum {string} */
+            status: "active" | "expired" | "revoked";
+        };
+        /** @description A new key. `key` is shown only once. */
+        ApiKeyWithSecret: {
+            /**
+             * @description Assigned by the service, never reused.
+             * @example 17
+             */
+            id: number;
+            /** @example Storefront */
+            name: string;
+            /** @enum {string} */
+            type: "live" | "read" | "test";
+            /**
+             * @description The part of the key that may be shown.
+             * @example sk_live_…x7Qd
+             */
+            hint: string;
+            /**
+             * @description Null if it has all scopes of its owner.
+             * @example [
+             *       "read:products"
+             *     ]
+             */
+            scopes: ("admin" | "read:products" | "read:users" | "write:products" | "write:users")[] | null;
+            /**
+             * @description The networks from which it may be used; null for any.
+             * @example [
+             *       "203.0.113.0/24"
+             *     ]
+             */
+            networks: string[] | null;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC, to the millisecond.
+             * @example 2026-01-31T08:15:30.123Z
+             */
+            created_at: string;
+            /** @description Null if the key does not expire. */
+            expires_at: string | null;
+            last_used_at: string | null;
+            /** @enum {string} */
+            status: "active" | "expired" | "revoked";
+            /**
+             * @description The secret; store it now. It is omitted when a request with the same `Idempotency-Key` is repeated.
+             * @example sk_live_…
+             */
+            key?: string;
+        };
         /** @description The body of PATCH /products/{id}. Omitted fields stay unchanged. */
         ChangeProduct: {
             /** @description 1 to 200 characters, without the white space around them. */
@@ -719,7 +808,7 @@ export interface components {
             status?: "enabled" | "disabled";
         };
         /** @description The body of POST /api-keys. A null field counts as omitted. */
-        CreateKey: {
+        CreateApiKey: {
             /** @description 1 to 100 characters, without the white space around them. */
             name: string;
             /**
@@ -798,17 +887,8 @@ export interface components {
             description?: string;
         };
         /** @description A resource that was just created. */
-        CreatedMadeKey: {
-            data: components["schemas"]["MadeKey"];
-            /**
-             * @description For people.
-             * @example It was created.
-             */
-            message: string;
-        };
-        /** @description A resource that was just created. */
-        CreatedNewWebhook: {
-            data: components["schemas"]["NewWebhook"];
+        CreatedApiKeyWithSecret: {
+            data: components["schemas"]["ApiKeyWithSecret"];
             /**
              * @description For people.
              * @example It was created.
@@ -845,6 +925,15 @@ export interface components {
         /** @description A resource that was just created. */
         CreatedUserItem: {
             data: components["schemas"]["UserItem"];
+            /**
+             * @description For people.
+             * @example It was created.
+             */
+            message: string;
+        };
+        /** @description A resource that was just created. */
+        CreatedWebhookWithSecret: {
+            data: components["schemas"]["WebhookWithSecret"];
             /**
              * @description For people.
              * @example It was created.
@@ -937,7 +1026,7 @@ export interface components {
             };
         };
         /** @description The end of a page of events. */
-        EventPages: {
+        EventPagination: {
             /** @example 25 */
             limit: number;
             /** @description May be true for a page below `limit`: a page has at most 1 MiB. */
@@ -953,61 +1042,19 @@ export interface components {
             field: string;
             message: string;
         };
-        /** @description An API key without its secret. */
-        KeyItem: {
-            /**
-             * @description Assigned by the service, never reused.
-             * @example 17
-             */
-            id: number;
-            /** @example Storefront */
-            name: string;
-            /** @enum {string} */
-            type: "live" | "read" | "test";
-            /**
-             * @description The part of the key that may be shown.
-             * @example sk_live_…x7Qd
-             */
-            hint: string;
-            /**
-             * @description Null if it has all scopes of its owner.
-             * @example [
-             *       "read:products"
-             *     ]
-             */
-            scopes: ("admin" | "read:products" | "read:users" | "write:products" | "write:users")[] | null;
-            /**
-             * @description The networks from which it may be used; null for any.
-             * @example [
-             *       "203.0.113.0/24"
-             *     ]
-             */
-            networks: string[] | null;
-            /**
-             * Format: date-time
-             * @description ISO 8601, UTC, to the millisecond.
-             * @example 2026-01-31T08:15:30.123Z
-             */
-            created_at: string;
-            /** @description Null if the key does not expire. */
-            expires_at: string | null;
-            last_used_at: string | null;
-            /** @enum {string} */
-            status: "active" | "expired" | "revoked";
-        };
         /** @description Events, oldest first. */
         ListedEvents: {
             data: components["schemas"]["EventBody"][];
-            pagination: components["schemas"]["EventPages"];
+            pagination: components["schemas"]["EventPagination"];
+        };
+        /** @description One page of resources. */
+        ListedApiKeyItem: {
+            data: components["schemas"]["ApiKeyItem"][];
+            pagination: components["schemas"]["Pagination"];
         };
         /** @description One page of resources. */
         ListedDeliveryItem: {
             data: components["schemas"]["DeliveryItem"][];
-            pagination: components["schemas"]["Pagination"];
-        };
-        /** @description One page of resources. */
-        ListedKeyItem: {
-            data: components["schemas"]["KeyItem"][];
             pagination: components["schemas"]["Pagination"];
         };
         /** @description One page of resources. */
@@ -1024,100 +1071,6 @@ export interface components {
         ListedWebhookItem: {
             data: components["schemas"]["WebhookItem"][];
             pagination: components["schemas"]["Pagination"];
-        };
-        /** @description A new key. `key` is shown only once. */
-        MadeKey: {
-            /**
-             * @description Assigned by the service, never reused.
-             * @example 17
-             */
-            id: number;
-            /** @example Storefront */
-            name: string;
-            /** @enum {string} */
-            type: "live" | "read" | "test";
-            /**
-             * @description The part of the key that may be shown.
-             * @example sk_live_…x7Qd
-             */
-            hint: string;
-            /**
-             * @description Null if it has all scopes of its owner.
-             * @example [
-             *       "read:products"
-             *     ]
-             */
-            scopes: ("admin" | "read:products" | "read:users" | "write:products" | "write:users")[] | null;
-            /**
-             * @description The networks from which it may be used; null for any.
-             * @example [
-             *       "203.0.113.0/24"
-             *     ]
-             */
-            networks: string[] | null;
-            /**
-             * Format: date-time
-             * @description ISO 8601, UTC, to the millisecond.
-             * @example 2026-01-31T08:15:30.123Z
-             */
-            created_at: string;
-            /** @description Null if the key does not expire. */
-            expires_at: string | null;
-            last_used_at: string | null;
-            /** @enum {string} */
-            status: "active" | "expired" | "revoked";
-            /**
-             * @description The secret; store it now. It is omitted when a request with the same `Idempotency-Key` is repeated.
-             * @example sk_live_…
-             */
-            key?: string;
-        };
-        /** @description A webhook with a new secret. */
-        NewWebhook: {
-            /**
-             * @description Assigned by the service, never reused.
-             * @example 17
-             */
-            id: number;
-            /** @example https://example.com/hooks */
-            url: string;
-            /**
-             * @description The types of events: by name, all of a noun (`product.*`), or all (`*`).
-             * @example [
-             *       "product.*",
-             *       "user.created"
-             *     ]
-             */
-            types: string[];
-            /** @example The shop's cache */
-            description: string;
-            /**
-             * @example enabled
-             * @enum {string}
-             */
-            status: "disabled" | "enabled";
-            /**
-             * @description `by hand`: a user disabled it. `gone`: the receiver answered 410. `failing`: no delivery succeeded for five days. Null while enabled.
-             * @example null
-             */
-            disabled_reason: ("by hand" | "failing" | "gone") | null;
-            /**
-             * Format: date-time
-             * @description ISO 8601, UTC, to the millisecond.
-             * @example 2026-01-31T08:15:30.123Z
-             */
-            created_at: string;
-            /**
-             * Format: date-time
-             * @description ISO 8601, UTC, to the millisecond.
-             * @example 2026-01-31T08:15:30.123Z
-             */
-            updated_at: string;
-            /**
-             * @description Signs its deliveries. Store it now: it is shown only once, and omitted when a request with the same `Idempotency-Key` is repeated.
-             * @example whsec_…
-             */
-            secret?: string;
         };
         /** @description The position of a page in its list. */
         Pagination: {
@@ -1352,8 +1305,8 @@ export interface components {
             otp?: string;
         };
         /** @description One resource. */
-        SingleKeyItem: {
-            data: components["schemas"]["KeyItem"];
+        SingleApiKeyItem: {
+            data: components["schemas"]["ApiKeyItem"];
         };
         /** @description One resource. */
         SingleProductBody: {
@@ -1514,6 +1467,53 @@ export interface components {
              * @example 2026-01-31T08:15:30.123Z
              */
             updated_at: string;
+        };
+        /** @description A webhook with a new secret. */
+        WebhookWithSecret: {
+            /**
+             * @description Assigned by the service, never reused.
+             * @example 17
+             */
+            id: number;
+            /** @example https://example.com/hooks */
+            url: string;
+            /**
+             * @description The types of events: by name, all of a noun (`product.*`), or all (`*`).
+             * @example [
+             *       "product.*",
+             *       "user.created"
+             *     ]
+             */
+            types: string[];
+            /** @example The shop's cache */
+            description: string;
+            /**
+             * @example enabled
+             * @enum {string}
+             */
+            status: "disabled" | "enabled";
+            /**
+             * @description `by hand`: a user disabled it. `gone`: the receiver answered 410. `failing`: no delivery succeeded for five days. Null while enabled.
+             * @example null
+             */
+            disabled_reason: ("by hand" | "failing" | "gone") | null;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC, to the millisecond.
+             * @example 2026-01-31T08:15:30.123Z
+             */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC, to the millisecond.
+             * @example 2026-01-31T08:15:30.123Z
+             */
+            updated_at: string;
+            /**
+             * @description Signs its deliveries. Store it now: it is shown only once, and omitted when a request with the same `Idempotency-Key` is repeated.
+             * @example whsec_…
+             */
+            secret?: string;
         };
         /**
          * @description Only for updates: the old values of the fields that changed.
@@ -3136,7 +3136,7 @@ export interface operations {
                      *       }
                      *     }
                      */
-                    "application/json": components["schemas"]["ListedKeyItem"];
+                    "application/json": components["schemas"]["ListedApiKeyItem"];
                 };
             };
             /** @description The client's version is current: `If-None-Match` has its `ETag`. */
@@ -3188,7 +3188,7 @@ export interface operations {
                  *       ]
                  *     }
                  */
-                "application/json": components["schemas"]["CreateKey"];
+                "application/json": components["schemas"]["CreateApiKey"];
             };
         };
         responses: {
@@ -3232,7 +3232,7 @@ export interface operations {
                      *       "message": "It was created."
                      *     }
                      */
-                    "application/json": components["schemas"]["CreatedMadeKey"];
+                    "application/json": components["schemas"]["CreatedApiKeyWithSecret"];
                 };
             };
             400: components["responses"]["Unreadable"];
@@ -3299,7 +3299,7 @@ export interface operations {
                      *       }
                      *     }
                      */
-                    "application/json": components["schemas"]["SingleKeyItem"];
+                    "application/json": components["schemas"]["SingleApiKeyItem"];
                 };
             };
             /** @description The client's version is current: `If-None-Match` has its `ETag`. */
@@ -3809,7 +3809,7 @@ export interface operations {
                      *       "message": "It was created."
                      *     }
                      */
-                    "application/json": components["schemas"]["CreatedNewWebhook"];
+                    "application/json": components["schemas"]["CreatedWebhookWithSecret"];
                 };
             };
             400: components["responses"]["Unreadable"];
@@ -4070,7 +4070,7 @@ export interface operations {
                      *       "message": "It was created."
                      *     }
                      */
-                    "application/json": components["schemas"]["CreatedNewWebhook"];
+                    "application/json": components["schemas"]["CreatedWebhookWithSecret"];
                 };
             };
             400: components["responses"]["Unreadable"];
@@ -4987,7 +4987,7 @@ export interface operations {
                      * @example 2026-01-31T08:15:30.123Z
                      */
                     timestamp: string;
-                    data: components["schemas"]["KeyItem"];
+                    data: components["schemas"]["ApiKeyItem"];
                 };
             };
         };
@@ -5171,7 +5171,7 @@ export interface operations {
                      * @example 2026-01-31T08:15:30.123Z
                      */
                     timestamp: string;
-                    data: components["schemas"]["KeyItem"];
+                    data: components["schemas"]["ApiKeyItem"];
                 };
             };
         };
