@@ -1,10 +1,13 @@
-"""Codes of authenticator apps, as they are typed."""
+"""Codes of authenticator apps and recovery codes, as they are typed."""
+
+import os
+from collections.abc import Callable
 
 import pyotp
 import pytest
 
 from domain.characters import MARKS
-from portico.domain.factors import matching_step
+from portico.domain.factors import matching_step, recovery_code, recovery_text
 
 SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
 STEP = 57_000_000
@@ -38,3 +41,23 @@ def test_what_is_too_long_for_a_code_is_compared_with_none(
     for typed in (MARKS, MARKS[4_500:5_500], CODE):
         matching_step(SECRET, typed, range(STEP, STEP + 41))
     assert lengths == [len(CODE)] * 41
+
+
+def test_a_recovery_code_has_enough_random_bits_for_a_plain_digest() -> None:
+    """OWASP ASVS 5.0, 6.5.2: below 112 bits, what is stored must be a salted, slow hash."""
+    asked: list[int] = []
+
+    def random(length: int) -> bytes:
+        asked.append(length)
+        return os.urandom(length)
+
+    code = recovery_code(random)
+    assert sum(asked) * 8 >= 112
+    bits_of_base32 = 5
+    assert len(recovery_text(code)) * bits_of_base32 == sum(asked) * 8
+
+
+@pytest.mark.parametrize("change", [str.upper, lambda code: code.replace("-", " ")])
+def test_a_recovery_code_may_be_typed_otherwise(change: Callable[[str], str]) -> None:
+    code = recovery_code(os.urandom)
+    assert recovery_text(change(code)) == recovery_text(code)

@@ -18,7 +18,7 @@ from servers import PostgresServer, RedisServer
 TIMES = 50
 PASSWORD, ANOTHER = "Correct horse 1", "Another horse 2"
 PATHS = {"base": "v1", "sandbox": "sandbox/v1", "auth": "auth", "dashboard": "dashboard"}
-CODE = re.compile(r"[a-z2-7]{4}(?:-[a-z2-7]{4}){3}")
+CODE = re.compile(r"[a-z2-7]{4}(?:-[a-z2-7]{4}){5}")
 HIDDEN = re.compile(r'name="(csrf|secret|step_up)" value="(.*?)"')
 COOKIE = re.compile(r"(__Host-[\w-]+)=([^;]*);")
 

@@ -20,7 +20,7 @@ SECRET_BYTES = 20
 
 RECOVERY_CODES = 10
 _DIGITS = 6
-_RECOVERY_BYTES = 10
+_RECOVERY_BYTES = 15
 _GROUP = 4
 
 factor_name = Trimmed(1, 50)
@@ -110,7 +110,9 @@ def app_address(secret: str, email: str, issuer: str) -> str:
 
 
 def recovery_code(random: Random) -> str:
-    """A new recovery code: 80 random bits, as `abcd-efgh-ijkl-mnop`."""
+    """A new recovery code: 120 random bits, as `abcd-efgh-ijkl-mnop-qrst-uvwx`. They are enough for
+    a digest without salt: with fewer, whoever has the digests of many accounts tries each guess
+    against all of them."""
     text = b32encode(random(_RECOVERY_BYTES)).decode().lower()
     return "-".join(text[at : at + _GROUP] for at in range(0, len(text), _GROUP))
 
