@@ -3,6 +3,7 @@ role or the application since."""
 
 import re
 from html import unescape
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
@@ -18,7 +19,7 @@ from auth.test_fresh_sign_in import (
     shown,
     told,
 )
-from driving import Api
+from driving import Api, settings_for
 from portico.domain.audit import OPERATOR
 from portico.http.messages import FORM
 from portico.pages.filters import scope_words
@@ -166,3 +167,14 @@ async def test_a_decision_is_taken_from_the_page_of_the_question_alone(api: Api)
         elsewhere = {"origin": "https://shop.example"}
         refused = await ada.browser.post(address(shop), data=form, headers=elsewhere)
         assert refused.status_code == 403
+
+
+async def test_the_question_says_how_long_access_lasts(tmp_path: Path) -> None:
+    """OWASP ASVS 5.0, 10.7.2."""
+    for days, words in (("90", "90 days"), ("1", "1 day")):
+        data = tmp_path / days
+        data.mkdir()
+        async with Api(settings_for(data, {"PORTICO_REFRESH_FAMILY_DAYS": days})) as api:
+            ada = await person(api, "viewer")
+            page = await ada.get(address(await client_of(api.live), scope="read:products"))
+            assert f"Access ends after {words} at the latest" in page.text

@@ -3,6 +3,7 @@
 from urllib.parse import urlsplit
 
 from portico.domain.oauth import Client
+from portico.domain.text import counted
 from portico.http.messages import Reply
 from portico.pages.filters import in_order, named
 from portico.pages.site import Visit
@@ -40,6 +41,7 @@ def consent_page(
         client=client,
         destination=urlsplit(redirect_uri).netloc or f"{urlsplit(redirect_uri).scheme}:",
         scopes=in_order(scopes),
+        lasts=counted(visit.env.refresh_family_days, "day"),
         address=f"{visit.request.path}?{visit.request.query_string}",
     )
 
