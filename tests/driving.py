@@ -261,8 +261,10 @@ class InProcess(httpx.AsyncBaseTransport):
         scheme: str = "https",
     ) -> httpx.Response:
         """Sends a request. `target` is as on the wire; the chunks of `body` may have pauses between
-        them."""
+        them. Without a `host` in `headers`, it is to `localhost:8443`."""
         path, _, query = target.partition("?")
+        if not any(name.lower() == "host" for name, _ in headers):
+            headers = [*headers, ("host", "localhost:8443")]
         proto = _Proto(body)
         scope = _Scope(
             method, unquote(path, errors="replace"), query, Headers(headers), self._client, scheme

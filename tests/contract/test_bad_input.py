@@ -245,4 +245,5 @@ async def test_any_string_in_a_header(api: Api, name: str, value: str) -> None:
         answer = await transport.exchange(method, target, list(headers.items()), b"{}")
         if answer.status_code >= 400:
             refused(answer, answer.status_code)
-        assert answer.status_code in (200, 304, 401, 406, 412, 415), answer.text
+        known = (400,) if name == "host" else (200, 304, 401, 406, 412, 415)
+        assert answer.status_code in {200, *known}, answer.text

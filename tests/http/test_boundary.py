@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from driving import Headers
 from portico.domain.errors import Conflict, PermissionDenied, PorticoError
 from portico.http.connections import Connections
 from portico.http.cors import Cors, Sharing
@@ -88,7 +89,7 @@ async def test_the_boundary_holds_where_an_error_cannot_be_shown(error: Exceptio
         method="GET",
         path="/v1/x",
         query_string="",
-        headers={"origin": "https://app.example"},
+        headers=Headers([("host", "localhost"), ("origin", "https://app.example")]),
     )
     proto = Proto()
     await pipeline.__rsgi__(scope, proto)

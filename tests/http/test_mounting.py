@@ -17,10 +17,10 @@ from portico.http.routing import Access, AnyRoute, Mount
 LIVE = SimpleNamespace(name="live")
 
 
-def asked(*hosts: str, authority: str | None = None) -> Any:
+def asked(*hosts: str, authority: str | None = None, version: str = "1.1") -> Any:
     """What the server tells of a request to these hosts."""
     headers = Headers([("host", host) for host in hosts])
-    return SimpleNamespace(headers=headers, authority=authority)
+    return SimpleNamespace(headers=headers, authority=authority, http_version=version)
 
 
 def mounted(*routes: AnyRoute) -> Router:
@@ -30,7 +30,7 @@ def mounted(*routes: AnyRoute) -> Router:
 
 
 def test_routes_are_mounted_on_a_responder_that_can_tell_who_calls() -> None:
-    place, _ = mounted(*oauth.ROUTES).find("/auth/token", asked())
+    place, _ = mounted(*oauth.ROUTES).find("/auth/token", asked("localhost"))
     assert place.methods.keys() == {"POST"}
     with pytest.raises(ValueError, match="GET /products: its responder cannot check its access"):
         mounted(*products.ROUTES)
@@ -46,15 +46,53 @@ def test_no_route_permits_something_that_nothing_asks_about(change: dict[str, An
         msgspec.structs.replace(permitting, **change)
 
 
-def test_a_request_to_two_hosts_is_refused_where_they_matter() -> None:
+def two_hosts() -> Router:
+    """Mounts on two hosts, a.example and b.example."""
     responder = OAuthResponder()
-    router = Router(
+    return Router(
         [Mount(f"{name}.example", "", LIVE, oauth.ROUTES, "auth", responder) for name in "ab"]
     )
-    place, _ = router.find("/token", asked("B.example:443"))
+
+
+def test_a_host_is_found_however_it_is_spelled() -> None:
+    place, _ = two_hosts().find("/token", asked("B.example:443"))
     assert place.methods.keys() == {"POST"}
-    with pytest.raises(Unreadable, match="once"):
-        router.find("/token", asked("a.example", "b.example"))
+
+
+@pytest.mark.parametrize(
+    "hosts",
+    [
+        (),
+        ("a.example", "b.example"),
+        ("a.example", "a.example"),
+        ("a.example/auth",),
+        ("a.example b.example",),
+        ("a.example, b.example",),
+        ("user@a.example",),
+        ("a.example?x",),
+        ("a.example#x",),
+    ],
+)
+@pytest.mark.parametrize("router", [two_hosts(), mounted(*oauth.ROUTES)], ids=["two", "one"])
+def test_a_request_to_no_host_or_to_two_is_refused(router: Router, hosts: tuple[str, ...]) -> None:
+    """RFC 9112 §3.2, also where one host is served alone, whose name makes no difference."""
+    for authority in (None, "a.example"):
+        with pytest.raises(Unreadable, match="Host header"):
+            router.find("/auth/token", asked(*hosts, authority=authority))
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_older_and_newer_versions_of_http_need_no_host_header(version: str) -> None:
+    place, _ = mounted(*oauth.ROUTES).find("/auth/token", asked(version=version))
+    assert place.methods.keys() == {"POST"}
+
+
+@pytest.mark.parametrize(
+    "host", ["", "localhost", "[::1]:8443", "a_b.example", "xn--bcher-kva.test"]
+)
+def test_any_name_of_a_single_host_is_served(host: str) -> None:
+    place, _ = mounted(*oauth.ROUTES).find("/auth/token", asked(host))
+    assert place.methods.keys() == {"POST"}
 
 
 @pytest.mark.parametrize("host", ["a.example", ""])

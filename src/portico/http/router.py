@@ -1,5 +1,6 @@
 """Finds the routes at the path of a request, by dictionary look-ups only."""
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -12,6 +13,9 @@ LONGEST_HOST = 261
 """The longest host name (RFC 1035 §2.3.4) with a port, in characters. Longer ones are not cached,
 since any client can make them up."""
 
+_HOST = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=%:\[\]-]*")
+"""The characters of a host with a port (RFC 3986 §3.2.2)."""
+
 
 @lru_cache(maxsize=4096)
 def host_name(host: str) -> str:
@@ -22,6 +26,25 @@ def host_name(host: str) -> str:
         name, port = host.lower(), ""
     name = name.removesuffix(".")
     return name if port in ("", "443") else f"{name}:{port}"
+
+
+@lru_cache(maxsize=4096)
+def _is_host(text: str) -> bool:
+    return _HOST.fullmatch(text) is not None
+
+
+def _asked_host(scope: Scope) -> str:
+    """The host that a request names, as the client spells it. The authority of the request target
+    takes precedence over the Host header (RFC 9112 §3.2.2, RFC 9113 §8.3.1). Raises `Unreadable`
+    if that is missing in HTTP/1.1, was sent twice or is not a host (RFC 9112 §3.2): whatever stands
+    in front may have read another host out of it."""
+    hosts = scope.headers.get_all("host")
+    if len(hosts) != 1 and (hosts or scope.http_version == "1.1"):
+        raise Unreadable("Send the Host header once.")
+    host = hosts[0] if hosts else ""
+    if len(host) <= LONGEST_HOST and not _is_host(host):
+        raise Unreadable("Send a Host header with a host name only.")
+    return scope.authority or host
 
 
 class _Branch:
@@ -85,17 +108,10 @@ class Router:
 
     def find(self, path: str, scope: Scope) -> tuple[PathMatch, Sequence[str]]:
         """The match of a path, and the ids in it as the client sent them. An unknown path gets a
-        match without methods. With several hosts, the authority of the request target takes
-        precedence over the Host header (RFC 9112 §3.2.2, RFC 9113 §8.3.1). Raises `Unreadable` for
-        two Host headers, and for one that contains a path (RFC 9112 §3.2)."""
+        match without methods. Raises `Unreadable` for a Host header that RFC 9112 §3.2 forbids."""
+        host = _asked_host(scope)
         where = path
         if self._by_host:
-            hosts = scope.headers.get_all("host")
-            if len(hosts) > 1:
-                raise Unreadable("Send the Host header once.")
-            host = scope.authority or "".join(hosts)
-            if "/" in host:
-                raise Unreadable("Send a Host header with a host name only.")
             where = (host_name(host) if len(host) <= LONGEST_HOST else host) + path
         match = self._exact.get(where)
         if match is not None:
