@@ -38,7 +38,8 @@ from portico.services.sign_in import Proven
 from portico.services.suspension import suspend
 from signing_in import PASSWORD
 
-PRESENT, VERIFIED, ATTESTED = 0x01, 0x04, 0x40
+PRESENT, VERIFIED, ELIGIBLE, BACKED_UP, ATTESTED = 0x01, 0x04, 0x08, 0x10, 0x40
+"""Flags of an authenticator (WebAuthn §6.1)."""
 
 
 def b64(data: bytes) -> str:
@@ -271,6 +272,9 @@ async def test_an_answer_by_a_clock_a_little_behind_is_believed_once(api: Api) -
         {"origin": "https://evil.test"},
         {"rp": "evil.test"},
         {"flags": PRESENT},
+        {"flags": VERIFIED},
+        {"flags": PRESENT | VERIFIED | BACKED_UP},
+        {"framed": {"type": "webauthn.create"}},
         {"framed": {"crossOrigin": True}},
         {"framed": {"crossOrigin": False, "topOrigin": "https://evil.test"}},
         {"id": b"unknown"},
@@ -377,6 +381,12 @@ NO_PASSKEYS: list[dict[str, Any]] = [
     {"cose": {1: 3, 3: -257, -1: b"\xff" * 2048, -2: b"\x01\x00\x01"}},
     {"framed": {"crossOrigin": True}},
     {"framed": {"topOrigin": "https://evil.test"}},
+    {"framed": {"type": "webauthn.get"}},
+    {"origin": "https://evil.test"},
+    {"rp": "evil.test"},
+    {"flags": VERIFIED},
+    {"flags": PRESENT | VERIFIED | BACKED_UP},
+    {"cose": {1: 2, 3: -35, -1: 2, -2: bytes(48), -3: bytes(48)}},  # ES384, not offered
 ]
 
 
@@ -390,6 +400,10 @@ async def test_what_is_no_passkey_is_not_kept(api: Api) -> None:
             answer = await register(person, device)
             assert answer.status_code == 422, change
             assert "was not accepted" in answer.text
+    synced = Authenticator("EdDSA")
+    synced.flags |= ELIGIBLE | BACKED_UP
+    assert (await register(person, synced)).status_code == 303
+    assert session_in(await sign_in_by(api, synced))
     longest = Authenticator()
     longest.id = urandom(1023)
     longest.framed = {"crossOrigin": False}
