@@ -33,18 +33,17 @@ def _is_host(text: str) -> bool:
     return _HOST.fullmatch(text) is not None
 
 
-def _asked_host(scope: Scope) -> str:
-    """The host that a request names, as the client spells it. The authority of the request target
-    takes precedence over the Host header (RFC 9112 §3.2.2, RFC 9113 §8.3.1). Raises `Unreadable`
-    if that is missing in HTTP/1.1, was sent twice or is not a host (RFC 9112 §3.2): whatever stands
-    in front may have read another host out of it."""
+def _host_header(scope: Scope) -> str:
+    """The Host header, empty if there is none. Raises `Unreadable` if it is missing in HTTP/1.1,
+    was sent twice or is not a host (RFC 9112 §3.2): whatever stands in front may have read another
+    host out of it."""
     hosts = scope.headers.get_all("host")
     if len(hosts) != 1 and (hosts or scope.http_version == "1.1"):
         raise Unreadable("Send the Host header once.")
     host = hosts[0] if hosts else ""
     if len(host) <= LONGEST_HOST and not _is_host(host):
         raise Unreadable("Send a Host header with a host name only.")
-    return scope.authority or host
+    return host
 
 
 class _Branch:
@@ -108,10 +107,13 @@ class Router:
 
     def find(self, path: str, scope: Scope) -> tuple[PathMatch, Sequence[str]]:
         """The match of a path, and the ids in it as the client sent them. An unknown path gets a
-        match without methods. Raises `Unreadable` for a Host header that RFC 9112 §3.2 forbids."""
-        host = _asked_host(scope)
+        match without methods. With several hosts, the authority of the request target takes
+        precedence over the Host header (RFC 9112 §3.2.2, RFC 9113 §8.3.1). Raises `Unreadable` for
+        a Host header that RFC 9112 §3.2 forbids."""
+        host = _host_header(scope)
         where = path
         if self._by_host:
+            host = scope.authority or host
             where = (host_name(host) if len(host) <= LONGEST_HOST else host) + path
         match = self._exact.get(where)
         if match is not None:
