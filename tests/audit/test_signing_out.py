@@ -269,7 +269,7 @@ async def test_one_session_or_one_grant_may_be_ended_by_its_owner_alone(
     assert await noted() == [
         ("session.revoked", "session", str(newest.id), owner),
         ("grant.revoked", "grant", str(login.id), {**owner, "client_id": None}),
-        ("grant.revoked", "grant", str(consent.id), {**owner, "client_id": person.client_id}),
+        ("grant.revoked", "grant", str(consent.id), {**owner, "client_id": f"client_{person.user.id}"}),
     ]
     with pytest.raises(NotFound):
         await end_session(api.live, newest.id, OPERATOR)

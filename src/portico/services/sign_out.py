@@ -34,6 +34,9 @@ async def end_session(
 async def end_grant(env: Environment, grant_id: int, by: By, *, of_user: int | None = None) -> None:
     """Ends a login or a consent at once, with all its tokens. Raises `NotFound`, also if it is
     already revoked."""
+    found = await env.grants.get(grant_id)
+    row_id = found.client_row_id if found else None
+    client = None if row_id is None else await env.clients.get(row_id)
 
     async def work(change: Change) -> None:
         await change.check()
@@ -44,7 +47,8 @@ async def end_grant(env: Environment, grant_id: int, by: By, *, of_user: int | N
             or not await env.grants.revoke(change.tx, grant_id, change.now)
         ):
             raise NotFound(f"There is no grant {grant_id}.")
-        change.note(GrantRevoked(grant_id, grant.user_id, {"client_id": grant.client_row_id}))
+        why = {"client_id": client.client_id if client else None}
+        change.note(GrantRevoked(grant_id, grant.user_id, why))
 
     await env.change(by, work)
 
