@@ -265,11 +265,11 @@ async def test_one_session_or_one_grant_may_be_ended_by_its_owner_alone(
 
     assert await person.opens() == only("session 0", "code", "reset", "key")
     assert await person.refresh() == 401
-    owner = {"user_id": person.user.id}
+    owner, name = {"user_id": person.user.id}, f"client_{person.user.id}"
     assert await noted() == [
         ("session.revoked", "session", str(newest.id), owner),
         ("grant.revoked", "grant", str(login.id), {**owner, "client_id": None}),
-        ("grant.revoked", "grant", str(consent.id), {**owner, "client_id": f"client_{person.user.id}"}),
+        ("grant.revoked", "grant", str(consent.id), {**owner, "client_id": name}),
     ]
     with pytest.raises(NotFound):
         await end_session(api.live, newest.id, OPERATOR)
