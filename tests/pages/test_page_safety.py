@@ -18,6 +18,7 @@ from portico.http.messages import FORM
 from portico.http.routing import Access
 from portico.pages.dashboard import ACCOUNT, SHOWING
 from portico.pages.forms import BODY_LIMIT, MAX_FIELDS
+from portico.pages.responder import PageResponder
 from portico.pages.site import PageRoute
 from portico.services.accounts import give_key
 from portico.services.clients import Registration, register_client
@@ -27,6 +28,7 @@ from portico.services.suspension import suspend
 PLACES = [
     *(("", page) for page in (*SHOWING, *ACCOUNT)),
     *(("/sandbox", page) for page in SHOWING),
+    *(("/sandbox", page) for page in ACCOUNT if page.access is not Access.ANYONE),
 ]
 
 
@@ -48,6 +50,18 @@ def chosen(method: str, *, admin: bool | None = None) -> list[tuple[str, PageRou
 
 def path_of(place: tuple[str, PageRoute]) -> str:
     return place[0] + place[1].path.replace("{id}", "1")
+
+
+async def test_every_page_of_the_dashboard_is_tried(api: Api) -> None:
+    mounted = {
+        (mount.prefix.removeprefix("/dashboard"), route.method, route.path)
+        for mount in api.server.pipeline._secure._mounts  # noqa: SLF001 - the server's own table
+        if isinstance(mount.responder, PageResponder) and mount.prefix.startswith("/dashboard")
+        for route in mount.routes
+    }
+    tried = {(base, page.method, page.path) for base, page in PLACES}
+    apart = {("/sandbox", method, "/try") for method in ("GET", "POST")}  # test_page_trying.py
+    assert mounted == tried | apart
 
 
 async def half_signed_in(api: Api) -> Visitor:
@@ -103,6 +117,7 @@ async def test_no_form_passes_without_its_sessions_token(api: Api) -> None:
             for fields in ({}, {"csrf": ""}, {"csrf": other.csrf}, {"csrf": "é"}):
                 answer = await admin.send(path_of(place), {**fields, "id": "1"})
                 assert answer.status_code == 403, named(place)
+            api.clock.advance(seconds=1)  # or the limit of forms in a minute is reached
 
 
 async def test_a_role_that_changes_while_a_form_comes_in_is_the_one_that_counts(api: Api) -> None:
