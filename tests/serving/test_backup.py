@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from operating import (
+    COMMAND,
     Answer,
     Installation,
     Service,
@@ -281,6 +282,31 @@ def test_a_backup_on_a_full_disk_says_so(
         subprocess.run(["umount", "--lazy", target], check=True)
     assert (code, left) == (1, [])
     assert line.endswith(told)
+
+
+def test_a_file_that_may_not_grow_further_is_named(installation: Installation) -> None:
+    (installation.directory / "a.ndjson").write_text(
+        "".join(
+            f'{{"name": "{number:0200}", "category": "c", "price": 1}}\n' for number in range(600)
+        )
+    )
+    assert installation.run("products", "import", "a.ndjson").returncode == 0
+
+    for words, told in (
+        (["backup", "a.tar"], "live.db cannot be copied: disk I/O error (File too large)."),
+        (["products", "export", "a.csv"], "a.csv cannot be written: File too large."),
+    ):
+        done = subprocess.run(
+            # as on a file system for small files, or with a limit of a shell
+            ["sh", "-c", 'ulimit -f 200; exec "$@"', "sh", *COMMAND, *words],
+            cwd=installation.directory,
+            env=installation.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stderr.endswith(f"{told}\n")) == (1, True), done.stderr
+        assert not (installation.directory / words[-1]).exists()
 
 
 def test_a_backup_is_not_written_over_another_file(

@@ -19,6 +19,9 @@ INSTALL_OTEL = (
 """How to install OpenTelemetry. It names the wheel, not the package `portico`: a package index may
 have another package of that name."""
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""The errors of a full disk, a full quota, and a file as large as its file system permits."""
+
 
 class CommandError(Exception):
     """A command failed (exit code 1) or was used wrongly (2)."""
@@ -30,14 +33,15 @@ class CommandError(Exception):
 
 @contextmanager
 def needing_room(place: Path | str) -> Iterator[None]:
-    """Raises `CommandError` naming `place` when the disk is full: the system names no file in that
-    error, or the file that was being copied."""
+    """Raises `CommandError` naming `place` when there is no room for more: the system names no file
+    in that error, or the file that was being copied."""
     try:
         yield
     except OSError as error:
-        if error.errno != errno.ENOSPC:
+        if error.errno not in _NO_ROOM:
             raise
-        raise CommandError(f"{plain(str(place))} cannot be written: the disk is full.") from error
+        reason = "the disk is full" if error.errno == errno.ENOSPC else error.strerror
+        raise CommandError(f"{plain(str(place))} cannot be written: {reason}.") from error
 
 
 def say(text: str) -> None:

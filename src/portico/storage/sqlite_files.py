@@ -1,5 +1,6 @@
 """Whole SQLite database files: copying one that is in use, and checking one for damage."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -41,6 +42,9 @@ def copy(source: Path, target: Path, copied: Callable[[int], object] = int) -> N
             # A copy of the pages would include the deleted rows on free pages.
             reader.execute("VACUUM INTO ?", (str(target),)).fetchall()
             look()
+        except apsw.IOError as error:
+            reason = os.strerror(reader.system_errno)
+            raise FileError(f"{source} cannot be copied: {error} ({reason})") from error
         finally:
             reader.close()
     except apsw.FullError as error:
