@@ -14,6 +14,7 @@ from portico.cli.prepared import in_environment
 from portico.domain.errors import NotFound
 from portico.services.environment import Environment
 from portico.settings import load
+from portico.storage.sqlite_files import faults
 
 ENDS = [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)]
 DEAF = """
@@ -48,6 +49,10 @@ made, pathlib.Path.mkdir = pathlib.Path.mkdir, mkdir
 sys.exit(main(sys.argv[1:]))
 """
 """A restore that is ended as soon as there is its directory."""
+
+ROWS = """
+CREATE TABLE t AS WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1500000)
+SELECT hex(i) AS i FROM n"""
 
 ENDED_AS_IT_STORES = """
 import asyncio, signal, sys
@@ -216,6 +221,20 @@ def test_what_does_not_end_is_interrupted_and_may_have_been_carried_out(
     assert capsys.readouterr().err == (
         "portico: the change may have been made: check portico audit.\n"
     )
+
+
+def test_signals_are_heard_while_a_file_is_checked(tmp_path: Path) -> None:
+    in_database(tmp_path / "a.db", ROWS)
+    heard: list[int] = []
+    before = signal.signal(signal.SIGPROF, lambda number, _: heard.append(number))
+    signal.setitimer(signal.ITIMER_PROF, 0.001, 0.001)  # of processor time
+    try:
+        assert faults(tmp_path / "a.db") == []
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+    assert len(heard) > 5, "and not only once it is checked"
 
 
 @pytest.mark.parametrize(("module", "code"), [("outcome", -signal.SIGINT), ("prepared", 130)])

@@ -89,6 +89,7 @@ def reading(path: Path) -> Iterator[apsw.Connection]:
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
             connection.set_busy_timeout(_BUSY_MILLISECONDS)
+            connection.set_progress_handler(lambda: False, _STEPS)  # lets signals be handled
             yield connection
         finally:
             connection.close()
