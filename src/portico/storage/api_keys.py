@@ -6,10 +6,11 @@ from portico.domain.api_keys import REMINDED_AHEAD, ApiKey
 from portico.domain.oauth import spelled
 from portico.domain.times import AHEAD
 from portico.domain.users import Owner
+from portico.storage.counted_pages import counted_page, page_of_matches
 from portico.storage.database import Database, Rank, Row, Transaction, integer
-from portico.storage.listing import Keyset, Page, counted_page, page_by_id
+from portico.storage.listing import Keyset, Page, page_by_id
 from portico.storage.table import Form, Table, cuts, move_forward
-from portico.storage.users import OWNERS, anywhere, lower_for, page_of_matches, pattern
+from portico.storage.users import OWNERS, anywhere, lower_for, pattern
 
 
 class OwnedKey(Owner, frozen=True, kw_only=True):

@@ -3,8 +3,9 @@
 from collections.abc import AsyncIterator
 
 from portico.domain.oauth import Client
+from portico.storage.counted_pages import counted_page
 from portico.storage.database import Database, Rank, Transaction
-from portico.storage.listing import Page, counted_page
+from portico.storage.listing import Page
 from portico.storage.many_rows import delete_grants
 from portico.storage.table import SCOPES, Table, json_form
 

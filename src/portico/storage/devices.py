@@ -4,8 +4,9 @@ from collections.abc import Mapping
 
 import msgspec
 
+from portico.storage.counted_pages import counted_page
 from portico.storage.database import Database
-from portico.storage.listing import Page, counted_page
+from portico.storage.listing import Page
 from portico.storage.sessions import living
 
 

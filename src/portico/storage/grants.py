@@ -7,8 +7,9 @@ import msgspec
 from portico.domain.proofs import Methods, Proof
 from portico.domain.times import AHEAD
 from portico.domain.users import Owner
+from portico.storage.counted_pages import counted_page
 from portico.storage.database import Database, Rank, Row, Transaction, integer
-from portico.storage.listing import Page, counted_page
+from portico.storage.listing import Page
 from portico.storage.many_rows import in_batches
 from portico.storage.table import SCOPES, WORDS, Table, cuts, move_forward
 from portico.storage.users import OWNERS

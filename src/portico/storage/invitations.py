@@ -2,8 +2,9 @@
 
 from portico.domain.invitations import Invitation
 from portico.domain.users import email_key
+from portico.storage.counted_pages import counted_page
 from portico.storage.database import Database, Rank, Transaction, integer
-from portico.storage.listing import Page, counted_page
+from portico.storage.listing import Page
 from portico.storage.table import LOADED_BOOLEAN, Table
 
 INVITATIONS = Table(

@@ -4,7 +4,7 @@ The total comes from `list_counts`, read in the same statement as the rows and s
 snapshot. For filters without a kept total see `storage.filtered_totals`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
@@ -140,11 +140,6 @@ _FAR_LIMIT = """
 _FAR_OFFSET = """
 (SELECT CASE WHEN total - :offset < :limit THEN 0 ELSE total - :offset - :limit END
     FROM ({counts}) AS counts)"""
-
-
-def counted_page(rows: list[Row], read: Callable[[Row], T]) -> Page[T]:
-    """A page of rows whose first column is the total; the total is 0 past the last page."""
-    return Page([read(row[1:]) for row in rows], rows[0][0] if rows else 0)
 
 
 def followed(rows: list[R], total: int) -> Page[R]:

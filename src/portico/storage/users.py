@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 
 from portico.domain.text import case_key
 from portico.domain.users import Owner, Shared, User, email_key
+from portico.storage.counted_pages import counted_page, page_of_matches
 from portico.storage.database import (
     AMONG,
     NOTHING,
@@ -17,7 +18,7 @@ from portico.storage.database import (
     integer,
     keep_unwritten,
 )
-from portico.storage.listing import Keyset, Listing, Order, Page, counted_page
+from portico.storage.listing import Keyset, Listing, Order, Page
 from portico.storage.many_rows import delete_grants, delete_in_batches, in_batches
 from portico.storage.sqlite_connection import CASE_KEY
 from portico.storage.table import BOOLEAN, Table
@@ -83,20 +84,6 @@ def pattern(text: str) -> str:
 def anywhere(text: str) -> str:
     """The LIKE pattern that finds exactly this text, anywhere."""
     return f"%{text.translate(_WILD)}%"
-
-
-def page_of_matches(matching: str, page: str, order: str, *, is_slow: bool) -> str:
-    """The SELECT of a page of rows with the total in the first column. `matching` selects ids, with
-    what they are ordered by, `page` the total and the rows whose ids are in `page`.
-
-    Only ids are kept until all matches are found, and only if it `is_slow` to find them again:
-    `count(*) OVER ()` would keep whole rows.
-    """
-    kept = "MATERIALIZED" if is_slow else "NOT MATERIALIZED"
-    return f"""
-WITH matching AS {kept} ({matching}),
-page AS (SELECT id FROM matching ORDER BY {order} LIMIT :limit OFFSET :offset)
-SELECT (SELECT count(*) FROM matching) AS total, {page}"""
 
 
 def lower_for(engine: Engine, text: str) -> str:
