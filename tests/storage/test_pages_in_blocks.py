@@ -133,18 +133,24 @@ async def test_every_page_of_a_filter_is_that_of_a_plain_list(
 
 
 @pytest.mark.usefixtures("few")
+@pytest.mark.parametrize(("offset", "reads"), [(0, 2), (COUNT - 50, 3)])
 async def test_a_wide_range_of_prices_sorts_nothing(
-    filled: tuple[Database, dict[int, str]],
+    filled: tuple[Database, dict[int, str]], offset: int, reads: int
 ) -> None:
     database, _ = filled
     products = Products(database)
     if database.engine == "postgres":  # its planner knows how many fit
         return
     recording = recorded(database)
-    await products.page(ProductFilter(None, min_price=1), words=[], offset=0, limit=25)
-    assert len(recording.asked) == 2
-    plan = await recording.plan()
-    assert "products_by_price" not in plan
+    await products.page(ProductFilter(None, min_price=1), words=[], offset=offset, limit=25)
+    assert len(recording.asked) == reads
+    assert "products_by_price" not in await recording.plan()
+    few = ProductFilter(None, min_price=500)  # of rows about one in six
+    await products.page(few, words=[], offset=300, limit=25)
+    assert "products_by_price" in await recording.plan()
+    common = ProductFilter("active", category="c")
+    await products.page(common, words=[], offset=COUNT // 2, limit=25)
+    assert "COVERING INDEX products_by_category " in await recording.plan()
 
 
 async def test_where_nothing_is_left_no_page_has_any(

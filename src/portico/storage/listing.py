@@ -37,6 +37,10 @@ DEEP = 1_000
 RECENT = 20_000
 """If more rows than this match a filter, a page is first looked for among this many newest ids."""
 
+MANY = 5
+"""If more than one row in so many matches a filter, SQLite passes all rows by id: to sort one that
+matches costs ten times as much as to pass one."""
+
 CACHED_TOTALS = 1_000
 CACHED_BLOCKS = 200_000
 """How many totals of filters are cached, and how many totals of their blocks (about 100 bytes
@@ -68,10 +72,11 @@ class Beginning(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Order(msgspec.Struct, frozen=True):
-    """A sort by one column, ties broken by id in the same direction."""
+    """A sort by one column, ties broken by id likewise; `indexed` if the filter's index has it."""
 
     column: str
     descending: bool
+    indexed: bool = False
 
     def clause(self, table: str = "", *, backwards: bool = False) -> str:
         """The ORDER BY terms, or their reverse; `table` is put before every column."""
@@ -240,7 +245,7 @@ class Listing(Generic[R]):
             page = await self._filtered(where, params, order, bounds, behind=True)
         else:
             counts = self._kept(kept)
-            sql = self._anywhere(where, order, counts, far=False, behind=True)
+            sql = self._anywhere(where, order, counts, behind=True)
             rows = await self._db.all(sql, bounds)
             page = Page(self._items(rows), rows[0][0])
         return self._cut(page, limit, order)
@@ -299,22 +304,19 @@ class Listing(Generic[R]):
         return Page(self._items(rows), self._count_limit, exact=False)
 
     async def _fitting(
-        self,
-        where: str,
-        order: Order,
-        counts: str,
-        bounds: Params,
-        total: int,
-        *,
-        behind: bool,
+        self, where: str, order: Order, counts: str, bounds: Params, total: int, *, behind: bool
     ) -> list[Row]:
         """The rows of a page; `total` is how many rows match, or did when last counted."""
+        by_id = False
         if self._in_blocks and total > self._many:
             recent = self._recent(where, order, counts, behind=behind)
             rows = await self._db.slow.all(recent, bounds)
             if len(rows) == bounds["limit"] and rows[0][2] is not None:
                 return rows
-        anywhere = self._anywhere(where, order, counts, far=False, behind=behind)
+            if self._db.engine == "sqlite" and not order.indexed:
+                every = (await self._db.all(self._kept("TRUE")))[0]
+                by_id = total * MANY > every[0]
+        anywhere = self._anywhere(where, order, counts, by_id=by_id, behind=behind)
         return await self._db.slow.all(anywhere, bounds)
 
     @lru_cache(maxsize=64)  # noqa: B019 - a listing lives as long as the process
@@ -323,9 +325,16 @@ class Listing(Generic[R]):
 
     @lru_cache(maxsize=256)  # noqa: B019 - a listing lives as long as the process
     def _anywhere(
-        self, where: str, order: Order, counts: str, *, far: bool, behind: bool = False
+        self,
+        where: str,
+        order: Order,
+        counts: str,
+        *,
+        far: bool = False,
+        by_id: bool = False,
+        behind: bool = False,
     ) -> str:
-        source = self._table.name
+        source = (_PLAIN[self._db.engine] if by_id else "{table}").format(table=self._table.name)
         if behind:
             source, where = order.behind(source, where, self._db.engine)
         return self._page(

@@ -47,7 +47,9 @@ EXPORT_BYTES = 256 * 1024
 """How many ids an export looks up at a time, and about how many bytes of products it reads at a
 time."""
 
-_NEWEST_FIRST = Order("id", descending=True)
+_NEWEST_FIRST = {
+    indexed: Order("id", descending=True, indexed=indexed) for indexed in (False, True)
+}
 
 # Reads by the index of ids: with another index, each batch would have to sort all that match.
 _PLAIN = {"sqlite": " NOT INDEXED", "postgres": ""}
@@ -146,6 +148,11 @@ class ProductFilter(msgspec.Struct, frozen=True):
         """Whether the filter is by status only, or by nothing."""
         return self == ProductFilter(self.status)
 
+    @property
+    def is_indexed(self) -> bool:
+        """Whether an index begins with the filter's columns and goes on with the id."""
+        return self == ProductFilter(self.status, self.category) and self.status is not None
+
 
 EVERY = ProductFilter(None)
 
@@ -228,8 +235,9 @@ class Products:
             )
         every = "TRUE" if chosen.status is None else "key = :status"
         kept = every if chosen.by_status_alone else None
+        order = _NEWEST_FIRST[chosen.is_indexed]
         return await self._listing.page(
-            where, params, order=_NEWEST_FIRST, offset=offset, limit=limit, behind=behind, kept=kept
+            where, params, order=order, offset=offset, limit=limit, behind=behind, kept=kept
         )
 
     async def beginning(
