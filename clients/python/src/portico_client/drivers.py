@@ -17,11 +17,11 @@ from typing import Any, Generic, Self, TypedDict, TypeVar
 
 import httpx
 
+from portico_client.collected import Collected
 from portico_client.connection import Authorities, trusted
 from portico_client.errors import (
     ConnectionFailed,
     PorticoError,
-    UnexpectedAnswer,
     UntrustedCertificate,
 )
 from portico_client.flow import Alone, Flow, Part, Pause, Request, Response, Shut, Tell, Wanted
@@ -36,9 +36,9 @@ TURN_SECONDS = 0.1
 
 Parts = TypeVar("Parts", Iterator[bytes], AsyncIterator[bytes])
 
-LARGEST = 2**28
-"""The largest response, in bytes after decompression. With the server's default `body_limit`, any
-page of 100 events is smaller."""
+AT_ONCE = 50
+"""How many requests of a client are under way, beside streams; others wait for their turn. The pool
+of httpx could count too, but looks at all that wait for each request: a thousand take a minute."""
 
 SILENCE_SECONDS = 45.0
 """A stream without data for so long counts as broken: the service sends a comment every 15
@@ -95,28 +95,6 @@ class Body(Generic[Parts]):
                 connection.shutdown(socket.SHUT_RDWR)
 
 
-class _Whole:
-    """Collects a response body up to the size limit."""
-
-    def __init__(self, request: Request) -> None:
-        self._request = request
-        self._parts: list[bytes] = []
-        self._size = 0
-
-    def add(self, part: bytes) -> None:
-        """Adds a part. Raises `UnexpectedAnswer` if the body becomes too large."""
-        self._parts.append(part)
-        self._size += len(part)
-        if self._size > LARGEST:
-            where = f"{self._request.method} {self._request.url.partition('?')[0]}"
-            raise UnexpectedAnswer(f"{where}: the response has more than {LARGEST} bytes")
-
-    @property
-    def content(self) -> bytes:
-        """The whole body."""
-        return b"".join(self._parts)
-
-
 class Closed(RuntimeError):
     """The client or stream was closed while this waited. httpx raises RuntimeError for that too."""
 
@@ -160,6 +138,7 @@ class Driver:
         self._sleep = options.get("sleep")
         self._http = httpx.Client(transport=options.get("transport"), **_shared(options))
         self._lock = threading.Lock()
+        self._places = threading.Semaphore(AT_ONCE)
 
     def run(self, flow: Flow[T], closing: threading.Event = NEVER) -> T:
         """Runs a flow and returns its result. Raises what the flow raises, and `Closed` if
@@ -185,7 +164,8 @@ class Driver:
 
     def _do(self, wanted: Wanted, closing: threading.Event) -> Any:
         if isinstance(wanted, Request):
-            return self._send(wanted)
+            with contextlib.nullcontext() if wanted.streamed else self._places:
+                return self._send(wanted)
         if isinstance(wanted, Part):
             return self._take(wanted.body)
         if isinstance(wanted, Shut):
@@ -218,7 +198,7 @@ class Driver:
             if request.streamed and answer.is_success:
                 body = Body(answer, answer.iter_bytes())
                 return Response(answer.status_code, answer.headers, b"", body, self.clock())
-            whole = _Whole(request)
+            whole = Collected(request)
             with contextlib.closing(answer):
                 for part in answer.iter_bytes():
                     whole.add(part)
@@ -243,6 +223,7 @@ class AsyncDriver:
         self._sleep = options.get("sleep", asyncio.sleep)
         self._http = httpx.AsyncClient(transport=options.get("transport"), **_shared(options))
         self._lock = asyncio.Lock()
+        self._places = asyncio.Semaphore(AT_ONCE)
         self._whole: set[asyncio.Task[Any]] = set()
         self._pauses: set[asyncio.Timeout] = set()
         self._closed = False
@@ -275,7 +256,8 @@ class AsyncDriver:
 
     async def _do(self, wanted: Wanted) -> Any:
         if isinstance(wanted, Request):
-            return await self._send(wanted)
+            async with contextlib.nullcontext() if wanted.streamed else self._places:
+                return await self._send(wanted)
         if isinstance(wanted, Part):
             return await self._take(wanted.body)
         if isinstance(wanted, Shut):
@@ -322,7 +304,7 @@ class AsyncDriver:
             if request.streamed and answer.is_success:
                 body = Body(answer, answer.aiter_bytes())
                 return Response(answer.status_code, answer.headers, b"", body, self.clock())
-            whole = _Whole(request)
+            whole = Collected(request)
             async with contextlib.aclosing(answer):
                 async for part in answer.aiter_bytes():
                     whole.add(part)
@@ -358,6 +340,8 @@ def _shared(options: _Options) -> dict[str, Any]:
     return {
         "verify": trusted(options.get("ca")),
         "timeout": options.get("timeout", 30.0),
+        # Counted by the driver. Connections that nobody uses for 5 seconds are closed.
+        "limits": httpx.Limits(max_connections=None, max_keepalive_connections=None),
         "headers": {
             "accept": "application/json",
             "user-agent": f"portico-client/{version('portico-client')}",

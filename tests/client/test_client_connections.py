@@ -1,0 +1,114 @@
+"""Many calls at once: how many are under way, over how many connections."""
+
+import asyncio
+import threading
+from asyncio import StreamReader, StreamWriter
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+
+from answering import answering
+from client.scripted import KEY, PLACE
+from client.test_client_sign_in import ANYBODY
+from oauth.authority import Authority
+from operating import eventually, until
+from portico_client import AsyncClient, Client
+from portico_client.drivers import AT_ONCE
+
+CALLS = 4 * AT_ONCE
+
+
+async def passed_on(reader: StreamReader, writer: StreamWriter) -> None:
+    """Passes bytes on to their end."""
+    while part := await reader.read(2**16):
+        writer.write(part)
+        await writer.drain()
+    writer.close()
+
+
+async def test_many_calls_share_some_connections(served: Authority, ca: str) -> None:
+    connections = 0
+
+    async def between(reader: StreamReader, writer: StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        port = served.installation.port
+        from_server, to_server = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.gather(passed_on(reader, to_server), passed_on(from_server, writer))
+
+    async with (
+        answering(between) as port,
+        AsyncClient(served.installation.key, base_url=f"https://localhost:{port}/v1", ca=ca) as own,
+    ):
+        found = await asyncio.gather(*[own.me() for _ in range(CALLS)])
+    assert len({one.id for one in found}) == 1
+    assert connections <= AT_ONCE
+
+
+class Held(httpx.BaseTransport):
+    """Answers calls once it is told to, and counts those that wait."""
+
+    def __init__(self) -> None:
+        self.waiting = self.most = 0
+        self.go = threading.Event()
+        self._lock = threading.Lock()
+
+    def handle_request(self, _request: httpx.Request) -> httpx.Response:
+        """See `httpx.BaseTransport`."""
+        with self._lock:
+            self.waiting += 1
+            self.most = max(self.most, self.waiting)
+        self.go.wait()
+        with self._lock:
+            self.waiting -= 1
+        return httpx.Response(200, json={"data": ANYBODY})
+
+
+class AsyncHeld(httpx.AsyncBaseTransport):
+    """The same for asyncio; streams are never answered."""
+
+    def __init__(self) -> None:
+        self.waiting = self.most = 0
+        self.go = asyncio.Event()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """See `httpx.AsyncBaseTransport`."""
+        if request.url.path.endswith("/stream"):
+            await asyncio.get_running_loop().create_future()
+        self.waiting += 1
+        self.most = max(self.most, self.waiting)
+        try:
+            await self.go.wait()
+        finally:
+            self.waiting -= 1
+        return httpx.Response(200, json={"data": ANYBODY})
+
+
+def test_of_the_calls_of_many_threads_some_are_under_way_and_all_are_made() -> None:
+    held = Held()
+    with (
+        Client(KEY, base_url=PLACE, transport=held) as client,
+        ThreadPoolExecutor(2 * AT_ONCE) as threads,
+    ):
+        calls = [threads.submit(client.me) for _ in range(2 * AT_ONCE)]
+        until(lambda: held.waiting == AT_ONCE, "the calls")
+        held.go.set()
+        assert len({call.result().id for call in calls}) == 1
+    assert held.most == AT_ONCE
+
+
+async def test_streams_take_no_calls_place_and_a_cancelled_call_gives_its_own_back() -> None:
+    held = AsyncHeld()
+    async with AsyncClient(KEY, base_url=PLACE, transport=held) as client:
+        streams = [asyncio.ensure_future(anext(client.events.stream())) for _ in range(AT_ONCE)]
+        calls = [asyncio.ensure_future(client.me()) for _ in range(2 * AT_ONCE)]
+        await eventually(lambda: held.waiting == AT_ONCE, "the calls")
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        held.go.set()
+        assert (await client.me()).id == ANYBODY["id"]
+        for stream in streams:
+            stream.cancel()
+        await asyncio.gather(*streams, return_exceptions=True)
+    assert held.most == AT_ONCE
