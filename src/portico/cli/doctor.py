@@ -12,6 +12,7 @@ from portico.cli.outlet_checks import collector, mail
 from portico.cli.output import answer
 from portico.cli.replica_checks import replicas
 from portico.cli.server_checks import server
+from portico.cli.store_tls_checks import store_tls
 from portico.settings import Settings
 
 
@@ -37,6 +38,7 @@ async def _examine(settings: Settings) -> list[Finding]:
         ("databases", checks.databases(settings)),
         ("standbys", replicas(settings)),
         ("Valkey", checks.valkey(settings)),
+        ("TLS to stores", store_tls(settings)),
         ("mail", mail(settings)),
         ("collector", collector(settings)),
         ("server", server(settings)),
