@@ -1,7 +1,8 @@
-"""Whom entries name while somebody signs in or joins in a browser in which another account is
-signed in: never that account or its session."""
+"""Whom entries name while somebody signs in or comes by a link in a browser in which another
+account is signed in: never that account or its session."""
 
 import re
+from collections.abc import Awaitable
 
 from auth.test_second_factor import CODES, KEY, code_of, factored
 from driving import Api
@@ -10,6 +11,8 @@ from pages.visiting import PASSWORD, Visitor, said, signed_in
 from portico.domain.audit import OPERATOR
 from portico.services.environment import Environment
 from portico.services.invitations import invite
+from portico.services.recovery import ask_new_email, ask_reset, ask_verification
+from portico.services.users import read_user
 
 NOBODY = (None, None)
 CHOSEN = "Zanzibar-77x"
@@ -89,6 +92,29 @@ async def test_who_must_set_up_an_app_to_sign_in_is_named_and_not_told_of_an_adm
     mails = [words(message) for message in await Post(api).new() if message["To"] == other.email]
     (text,) = (text for text in mails if "app Phone was added" in text)
     assert "added to your account from the IP address 127.0.0.1" in text
+
+
+async def test_who_opens_a_link_from_a_mail_is_its_account(api: Api) -> None:
+    _, browser = await signed_in(api, "admin")
+    other = await api.account("viewer", password=PASSWORD)
+    post, since = Post(api), await last(api.live)
+
+    async def opened(path: str, asking: Awaitable[None], **fields: str) -> Told:
+        await asking
+        token = await post.token()
+        done = await browser.send(path, {"token": token, **fields})
+        assert done.status_code == 303, done.text
+        return (await told(api.live, since))[-1]
+
+    who = (other.id, other.email, "none", None)
+    asking = ask_verification(api.live, other, OPERATOR)
+    assert await opened("/verify", asking) == ("email.verified", *who)
+    asking = ask_reset(api.live, other.email, OPERATOR)
+    reset = await opened("/reset", asking, password=CHOSEN)
+    assert reset == ("password.reset", *who)
+    changed = await read_user(api.live, other.id)
+    asking = ask_new_email(api.live, changed, "new@example.com", CHOSEN, OPERATOR)
+    assert await opened("/new-email", asking) == ("user.changed", *who)
 
 
 async def test_who_takes_an_invitation_joins_by_its_link_alone(api: Api) -> None:

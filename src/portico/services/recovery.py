@@ -133,6 +133,7 @@ async def take_new_email(env: Environment, token: str, by: By) -> bool:
     old and the new address. Returns whether that verifies the e-mail, because the token was mailed.
     Raises `Invalid` if the token is not valid, and `Duplicate` if another user has that e-mail."""
     found = await find_link(env, token, NEW_EMAIL)
+    owner = await _owner(env, found)
 
     async def work(change: Change) -> None:
         user = await _use(env, change, token, found)
@@ -142,7 +143,7 @@ async def take_new_email(env: Environment, token: str, by: By) -> bool:
         await tell_changed(env, change, user, after, without_user(by))
 
     try:
-        await env.change(by.alone, work)
+        await env.change(by.proving("none", owner), work)
     except UniqueViolation as error:
         raise taken_meanwhile() from error
     await try_to_update_mirror(env, found.user_id)
@@ -157,9 +158,7 @@ async def reset_password(env: Environment, token: str, password: str, by: By) ->
     password is easy to guess, and `Unavailable` if too many passwords wait to be hashed.
     """
     found = await find_link(env, token, RESET)
-    owner = await env.users.get(found.user_id)
-    if owner is None:
-        raise _invalid_link()
+    owner = await _owner(env, found)
     require_chosen(password, name=owner.name, email=owner.email)
     password_hash = await env.passwords.hash(password)
 
@@ -182,7 +181,7 @@ async def reset_password(env: Environment, token: str, password: str, by: By) ->
         await tell_changed(env, change, user, changed, without_user(by))
         return changed
 
-    after = await env.change(by.alone, work)
+    after = await env.change(by.proving("none", owner), work)
     await try_to_update_mirror(env, after.id)
     await forgive(env, after.email, by.address)
 
@@ -191,6 +190,7 @@ async def verify_email(env: Environment, token: str, by: By) -> None:
     """Marks the e-mail that the token was sent to as verified. Raises `Invalid` if the token is not
     valid, or the user has another e-mail by now."""
     found = await find_link(env, token, VERIFY)
+    owner = await _owner(env, found)
 
     async def work(change: Change) -> None:
         user = await _use(env, change, token, found)
@@ -200,7 +200,7 @@ async def verify_email(env: Environment, token: str, by: By) -> None:
         await env.users.update(change.tx, changed)
         change.note(EmailVerified(changed))
 
-    await env.change(by.alone, work)
+    await env.change(by.proving("none", owner), work)
     await try_to_update_mirror(env, found.user_id)
 
 
@@ -211,6 +211,14 @@ async def find_link(env: Environment, token: str, link: Link) -> EmailToken:
     if found is None or found.purpose != link.purpose or found.expires_at <= env.clock():
         raise _invalid_link()
     return found
+
+
+async def _owner(env: Environment, found: EmailToken) -> User:
+    """The user that a link was made for, who acts by it. Raises `Invalid` if they were deleted."""
+    owner = await env.users.get(found.user_id)
+    if owner is None:
+        raise _invalid_link()
+    return owner
 
 
 async def _use(env: Environment, change: Change, token: str, found: EmailToken) -> User:
