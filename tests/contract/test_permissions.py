@@ -263,7 +263,7 @@ async def _key(env: Environment, owner: User) -> int:
     return (await create_key(env, mirror.id if mirror else owner.id, new, OPERATOR)).key.id
 
 
-async def _targets(api: Api, env: Environment, owner: User) -> dict[str, int]:
+async def targets_of(api: Api, env: Environment, owner: User) -> dict[str, int]:
     """Somebody else, a product, a webhook, and a key of the owner, by the names that paths have."""
     user, product = await api.account(env=env), await api.product(env)
     targets = {"users": user.id, "products": product.id, **await _webhook(env)}
@@ -271,7 +271,7 @@ async def _targets(api: Api, env: Environment, owner: User) -> dict[str, int]:
     return targets
 
 
-def _filled(path: str, targets: dict[str, int]) -> str:
+def filled(path: str, targets: dict[str, int]) -> str:
     """A route's path with the ids of what it is about."""
     path = path.replace("{id}", str(targets.get(path.split("/")[1])))
     return path.replace("{delivery_id}", str(targets["delivery"]))
@@ -309,9 +309,9 @@ async def test_a_credential_may_do_what_its_kind_scopes_and_role_allow_and_no_mo
         if credential is None:
             owner = await api.account(role, env=owner_env)
             credential = await kind.make(owner_env, owner)
-            targets = await _targets(api, env, owner)
+            targets = await targets_of(api, env, owner)
             before = await api.state()
-        url = bases[kind.home] + _filled(path, targets)
+        url = bases[kind.home] + filled(path, targets)
         allowed = kind.may(role, method, case.needs)
         body = case.body(number, person)
         if path == "/api-keys" and body is not None and env is api.sandbox:
@@ -344,7 +344,7 @@ async def test_whatever_a_suspended_account_has_opens_nothing(api: Api, kind: Ki
     for number, (bases, method, path, case) in enumerate(CELLS):
         if case.needs == PUBLIC and case.body is not SIGN_IN:
             continue
-        url = bases[kind.home] + _filled(path, targets)
+        url = bases[kind.home] + filled(path, targets)
         body = case.body(number, owner)
         answer = await send(api, kind, credential, method, url, body)
         ignored = case.needs == LOGINS and kind.name != "session"  # it answers all tokens alike
@@ -370,7 +370,7 @@ async def test_half_a_sign_in_opens_nothing_of_the_api(api: Api, place: str) -> 
             if case.needs in (PUBLIC, LOGINS):
                 continue
             targets = {"users": user.id, "products": product.id, **hook}
-            target = (bases["live"] + _filled(path, targets)).removeprefix("https://localhost:8443")
+            target = (bases["live"] + filled(path, targets)).removeprefix("https://localhost:8443")
             body = case.body(number, user)
             content = [] if body is None else [json_bytes(body)]
             headers = [header, ("content-type", "application/json")]
@@ -393,7 +393,7 @@ async def test_a_credential_of_one_environment_is_unknown_to_the_other(
             if case.needs in (PUBLIC, LOGINS):
                 continue
             targets = {"users": user.id, "products": product.id, **hook}
-            url = bases[away] + _filled(path, targets)
+            url = bases[away] + filled(path, targets)
             answer = await send(api, kind, credential, method, url, case.body(number, user))
             assert answer.status_code == 401, (path, answer.text)
             if case.needs != CLIENTS and method != "HEAD":
@@ -433,12 +433,12 @@ async def test_who_may_not_call_a_route_is_told_so_whatever_they_send(
     owner_env = api.live if kind.name == "test key" else env
     owner = await api.account(role, env=owner_env)
     credential = await kind.make(owner_env, owner)
-    targets = await _targets(api, env, owner)
+    targets = await targets_of(api, env, owner)
     async with api.unchanged():
         for bases, method, path, case in CELLS:
             if case.needs in (PUBLIC, CLIENTS, LOGINS) or kind.may(role, method, case.needs):
                 continue
-            url = f"{bases[kind.home]}{_filled(path, targets)}?nonsense=1"
+            url = f"{bases[kind.home]}{filled(path, targets)}?nonsense=1"
             wrong = [("accept", "image/png"), ("content-type", "text/plain")]
             answer = await send(api, kind, credential, method, url, b"{", *wrong)
             assert answer.status_code == 403, (kind.name, kind.scopes, role, method, path)
