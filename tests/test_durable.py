@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from portico.durable import replace_durably
+from portico.durable import replace_durably, write_durably
 
 
 def test_a_file_is_on_disk_before_its_name_and_its_name_before_anybody_is_told(
@@ -26,6 +26,20 @@ def test_a_file_is_on_disk_before_its_name_and_its_name_before_anybody_is_told(
     replace_durably(tmp_path / "draft", tmp_path / "file")
     assert stored == [(False, ["draft", "file"]), (True, ["file"])]
     assert (tmp_path / "file").read_text() == "new"
+
+
+def test_an_error_names_the_file_that_cannot_be_written() -> None:
+    with pytest.raises(OSError, match=r"No space left on device: '/dev/full'"):
+        write_durably(Path("/dev/full"), b"text", 0o600)
+
+
+def test_an_error_names_the_file_that_cannot_be_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "draft").write_text("new")
+    refusing(monkeypatch, tmp_path, errno.EIO)
+    with pytest.raises(OSError, match=f"Input/output error: '{tmp_path}'"):
+        replace_durably(tmp_path / "draft", tmp_path / "file")
 
 
 def refusing(patch: pytest.MonkeyPatch, directory: Path, number: int) -> None:

@@ -2,6 +2,8 @@
 
 import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 _CANNOT = {errno.EACCES, errno.EBADF, errno.EINVAL, errno.ENOTSUP, errno.EPERM}
@@ -12,7 +14,7 @@ def write_durably(file: Path, content: bytes, mode: int) -> None:
     """Writes the content of a file, created with this mode, durably. Its name may still be lost:
     see `sync_directory`. Raises `OSError`."""
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-    with os.fdopen(descriptor, "wb") as opened:
+    with _naming(file), os.fdopen(descriptor, "wb") as opened:
         opened.write(content)
         opened.flush()
         os.fsync(descriptor)
@@ -39,6 +41,17 @@ def sync_directory(directory: Path) -> None:
 def _sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        with _naming(path):
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Puts a file's name into an error, as opening it does: the system names only a descriptor."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
