@@ -38,11 +38,24 @@ def test_a_list_counts_until_it_is_printed(installation: Installation) -> None:
     assert seen.rsplit("\r", 2)[1].isspace(), "the line is cleared"
 
 
+def test_migrating_and_reencrypting_show_that_they_go_on(installation: Installation) -> None:
+    code, said, seen = seen_on_a_terminal(installation, "migrate", "--data", "new")
+    assert (code, "Applied:" in said) == (0, True)
+    assert "Migrating: " in seen
+
+    code, said, seen = seen_on_a_terminal(installation, "secret", "reencrypt")
+    assert (code, "Re-encrypting" in said) == (0, False)
+    assert "Re-encrypting: " in seen
+    assert seen.rsplit("\r", 2)[1].isspace(), "the line is cleared"
+
+
 def test_without_a_terminal_nothing_shows_progress(installation: Installation) -> None:
     for words in (
         ["backup", "a.tar.gz"],
         ["restore", "a.tar.gz", "--data", "new"],
         ["users", "list"],
+        ["migrate"],
+        ["secret", "reencrypt"],
     ):
         done = installation.run(*words)
         assert (done.returncode, done.stderr) == (0, "")

@@ -9,6 +9,7 @@ import msgspec
 from portico.app import Portico
 from portico.cli.initialise import require_place
 from portico.cli.output import answer
+from portico.cli.progress import progress
 from portico.engines import LIVE, SANDBOX
 from portico.lost import is_prepared
 from portico.settings import Settings
@@ -40,14 +41,19 @@ def run(settings: Settings, chosen: Namespace) -> int:
 async def _migrate(settings: Settings) -> list[Step]:
     portico = Portico(settings, create=True)
     await portico.connect()
+    applied: list[Step] = []
     try:
-        return [
-            step
-            for environment in portico.environments
-            for step in _steps(environment.name, await migrate(environment.db, portico.clock))
-        ]
+        with progress("Migrating", None, " steps") as bar:
+
+            async def wait(seconds: float) -> None:
+                bar.update()
+                await asyncio.sleep(seconds)
+
+            for env in portico.environments:
+                applied += _steps(env.name, await migrate(env.db, portico.clock, wait=wait))
     finally:
         await portico.close()
+    return applied
 
 
 async def _pending(settings: Settings) -> list[Step]:

@@ -6,6 +6,7 @@ from argparse import Namespace
 from portico.cli.lock import holder
 from portico.cli.output import CommandError, answer, table
 from portico.cli.prepared import prepared
+from portico.cli.progress import progress
 from portico.domain.audit import OPERATOR
 from portico.secret_file import found_secrets
 from portico.services.sealing import reencrypt
@@ -27,7 +28,8 @@ async def _reencrypt(settings: Settings) -> dict[str, dict[str, int]]:
     done = {}
     async with prepared(settings) as portico:
         for env in portico.environments:
-            counts, closed = await reencrypt(env, OPERATOR)
+            with progress("Re-encrypting", None, " values") as bar:
+                counts, closed = await reencrypt(env, OPERATOR, bar.update)
             done[env.name] = {**counts, "unreadable": closed}
     return done
 

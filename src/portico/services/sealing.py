@@ -46,10 +46,13 @@ async def sealed_in(db: Database, vault: Vault, where: Column) -> AsyncIterator[
         ]
 
 
-async def reencrypt(env: Environment, by: By) -> tuple[dict[str, int], int]:
+async def reencrypt(
+    env: Environment, by: By, passed: Callable[[int], object] = int
+) -> tuple[dict[str, int], int]:
     """Encrypts under the present secret what is encrypted under a former one. Servers may keep
-    running; it can be interrupted at any time and run again. Returns how many values of each table
-    it reencrypted, and how many no secret of this host can decrypt. Raises `Unavailable`."""
+    running; it can be interrupted at any time and run again. Calls `passed` with the number of
+    values of each batch. Returns how many of each table it reencrypted, and how many no secret of
+    this host can decrypt. Raises `Unavailable`."""
     done = dict.fromkeys(_SEALED_AS, 0)
     undecryptable = 0
     for where in COLUMNS:
@@ -59,6 +62,7 @@ async def reencrypt(env: Environment, by: By) -> tuple[dict[str, int], int]:
                 await _store(env, by, where, behind)
             done[where.table] += len(behind)
             undecryptable += sum(one.sealed is None for one in found)
+            passed(len(found))
     return done, undecryptable
 
 
