@@ -7,6 +7,7 @@ import shutil
 import stat
 import subprocess
 import threading
+from argparse import Namespace
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +26,8 @@ from operating import (
     in_database,
     until,
 )
+from portico.cli.backup import run_restore
+from portico.settings import load
 from servers import PostgresServer
 
 UNHINDERED = "[plans.enterprise]\nper_minute = 1000000\nper_day = 1000000\n"
@@ -244,6 +247,31 @@ def test_a_restore_says_how_to_start_the_directory_that_it_has_made(
     said = installation.run("restore", str(archive), "--data", str(target)).stdout
     command = said.partition("Start it with: ")[2]
     assert shlex.split(command) == ["portico", "serve", "--data", str(target)]
+
+
+def test_a_restore_is_stored_before_anybody_is_told(
+    archive: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    target = tmp_path / "new"
+    stored: dict[Path, set[str]] = {}
+    store = os.fsync
+
+    def seen(descriptor: int) -> None:
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        if path.is_dir():
+            stored[path] = {one.name for one in path.iterdir()}
+        store(descriptor)
+        assert capsys.readouterr().out == ""
+
+    monkeypatch.setattr(os, "fsync", seen)
+    run_restore(load({"data": str(target)}, {}, tmp_path), Namespace(file=str(archive), json=True))
+
+    assert stored[target] >= {"live.db", "sandbox.db", "secret.key", "tls"}
+    assert stored[target / "tls"] == {"ca.pem", "ca.key", "server.pem", "server.key"}
+    assert "new" in stored[tmp_path]
 
 
 def test_a_restore_that_fails_leaves_no_directory(

@@ -24,7 +24,7 @@ from portico.cli.progress import progress
 from portico.contract.envelope import timestamp
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import PorticoError
-from portico.durable import replace_durably
+from portico.durable import replace_durably, sync_directory
 from portico.engines import LIVE, SANDBOX, database, database_file, database_schema
 from portico.files import exists
 from portico.lost import is_prepared, require_files
@@ -132,6 +132,8 @@ def run_restore(settings: Settings, chosen: Namespace) -> None:
                 for name in sorted(made, key=lambda name: name == f"{LIVE}.db"):
                     (work / name).rename(data / name)
                     taken_back.callback((data / name).rename, work / name)
+                for place in {(data / name).parent for name in manifest.files} | {data.parent}:
+                    sync_directory(place)
                 taken_back.pop_all()
     engine = "postgres" if settings.database_url else "sqlite"
     facts = {"data": str(data), "engine": engine, "created_at": manifest.created_at}
