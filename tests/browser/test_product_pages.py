@@ -191,6 +191,10 @@ async def test_what_is_written_from_right_to_left_reads_so(desk: Desk) -> None:
             await page.goto(path)
             for part in parts:
                 assert await page.locator(part).first.evaluate(ENDS_LEFT), (path, part)
+        await page.goto("audit?action=product.created")
+        label = page.locator("tbody tr:first-child .fact .quiet")
+        fact = "label.parentNode.getBoundingClientRect()"
+        assert await label.evaluate(f"label => label.getBoundingClientRect().left == {fact}.left")
         await page.goto(f"products/{number}/edit")
         for part in ("#name", "#description"):
             direction = "one => getComputedStyle(one).unicodeBidi"
