@@ -18,8 +18,7 @@ class ByPassword {
 
   /** @internal The body of a request that signs in. */
   async fields(): Promise<{ email: string; password: string; otp?: string }> {
-    const code = this.#otp ? { otp: await this.#otp() } : {};
-    return { email: this.email, password: this.#password, ...code };
+    return { email: this.email, password: this.#password, ...(this.#otp && { otp: await this.#otp() }) };
   }
 }
 

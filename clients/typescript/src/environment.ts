@@ -19,8 +19,7 @@ export interface Addresses {
 
 /** A variable of the environment, or undefined if it is not set or empty. */
 export function variable(name: string): string | undefined {
-  const { process } = globalThis as { process?: { env?: Record<string, string | undefined> } };
-  return process?.env?.[name] || undefined;
+  return (globalThis as { process?: { env?: Record<string, string | undefined> } }).process?.env?.[name] || undefined;
 }
 
 /** The addresses to use. Throws TypeError for one that is not https. */

@@ -109,7 +109,9 @@ export function sender({ fetch: given, timeout = 30 }: Options, clock: () => num
 }
 
 function init({ method, headers, body }: Request): Omit<FetchInit, "signal"> {
-  const sent = { accept: "application/json", ...headers };
+  // A page would need leave to send this header, and its browser names itself anyway.
+  const agent = "process" in globalThis && { "user-agent": "portico-client-js/0.1.0" };
+  const sent = { accept: "application/json", ...agent, ...headers };
   new Headers(sent); // Throws TypeError for values that no header can carry, outside of the retries.
   // Credentials are sent only where we say: no browser cookies, and no redirects.
   return { method, headers: sent, body: body ?? null, credentials: "omit", redirect: "manual" };
