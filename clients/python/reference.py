@@ -16,7 +16,7 @@ SOURCES = HERE / "src" / "portico_client"
 TARGET = HERE / "docs" / "reference.md"
 LINE = 90
 
-CHAPTERS = {
+CHAPTERS: dict[str, tuple[str, list[str]]] = {
     "Calling the API": (
         "client",
         [
@@ -50,17 +50,7 @@ CHAPTERS = {
             *("Webhook", "WebhookWithSecret", "Delivery"),
         ],
     ),
-    "Events by type": (
-        "events",
-        [
-            *("UserCreatedEvent", "UserUpdatedEvent", "UserDeletedEvent"),
-            *("ProductCreatedEvent", "ProductUpdatedEvent", "ProductDeletedEvent"),
-            *("ProductsImportedEvent", "SandboxResetEvent", "PingEvent"),
-            *("ApiKeyCreatedEvent", "ApiKeyRotatedEvent", "ApiKeyRevokedEvent", "UnknownEvent"),
-            *("PreviousUser", "PreviousProduct", "ProductsImported", "SuccessorKey"),
-            *("SandboxReset", "Ping", "EventPage", "EventPagination"),
-        ],
-    ),
+    "Events by type": ("events", []),  # all, with the events first
 }
 MODULES = {
     "Addresses and the environment": "connection",
@@ -91,10 +81,12 @@ def _chapters() -> Iterator[str]:
         yield f"## {title}\n"
         tree = _tree(module)
         body = tree.body
-        if module == "events":
-            yield f"{_doc(tree)}\n"
         classes = {one.name: one for one in body if isinstance(one, ast.ClassDef)}
         functions = {one.name: one for one in body if isinstance(one, ast.FunctionDef)}
+        if not names:
+            yield f"{_doc(tree)}\n"
+            public = [name for name in classes if not name.startswith("_")]
+            names = sorted(public, key=lambda name: not name.endswith("Event"))
         for name in names:
             if name in functions:
                 yield f"### {name}\n\n{_call(name, functions[name])}"
