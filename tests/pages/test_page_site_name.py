@@ -21,7 +21,7 @@ def environ() -> dict[str, str]:
 def titles(page: str) -> tuple[str, str]:
     """The end of a page's title, and what stands beside the mark."""
     title = re.search(r"<title>(?:.* \N{EN DASH} )?(.*?)</title>", page)
-    brand = re.search(r'class="brand"[^>]*><svg.*?</svg>([^<]*)<', page, re.DOTALL)
+    brand = re.search(r'class="brand"[^>]*><svg.*?</svg>\s*<bdi>([^<]*)<', page, re.DOTALL)
     assert title, page
     assert brand, page
     return unescape(title[1]), unescape(brand[1]).strip()
