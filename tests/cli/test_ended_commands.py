@@ -67,6 +67,19 @@ sys.exit(main(sys.argv[1:]))
 """
 """A command that is ended while it carries out what it is for."""
 
+ENDED_AS_IT_CLEARS = """
+import shutil, signal, sys
+from portico.cli.main import main
+
+def rmtree(*arguments, **named):
+    signal.raise_signal(signal.SIGINT)
+    removed(*arguments, **named)
+
+removed, shutil.rmtree = shutil.rmtree, rmtree
+sys.exit(main(sys.argv[1:]))
+"""
+"""A command that is interrupted, perhaps again, while it removes what it had not finished."""
+
 
 def started(installation: Installation, *words: str) -> "subprocess.Popen[bytes]":
     """A command that runs by itself."""
@@ -138,6 +151,21 @@ def test_a_restore_that_is_ended_as_it_begins_leaves_nothing(
 
     assert (command.returncode, said) == (143, (b"", b""))
     assert not data.exists()
+
+
+@pytest.mark.parametrize(
+    "words", [("backup", "place/a.tar"), ("restore", "no.tar", "--data", "place/new")]
+)
+def test_a_command_that_is_interrupted_as_it_clears_up_leaves_nothing(
+    installation: Installation, words: tuple[str, ...]
+) -> None:
+    place = installation.directory / "place"
+    place.mkdir()
+    with started(installation, COMMAND[0], "-c", ENDED_AS_IT_CLEARS, *words) as command:
+        command.communicate()
+
+    assert command.returncode == 130
+    assert [path.name for path in place.iterdir() if path.name != "a.tar"] == []
 
 
 def test_a_command_in_the_background_that_hears_no_interrupt_can_be_ended(

@@ -21,6 +21,7 @@ from portico.cli.lock import NAME as SERVER_LOCK
 from portico.cli.output import CommandError, answer, mention, needing_room, plain
 from portico.cli.prepared import prepared, unprepared
 from portico.cli.progress import progress
+from portico.cli.stopping import removed_at_end
 from portico.contract.envelope import timestamp
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import PorticoError
@@ -73,9 +74,8 @@ def run_backup(settings: Settings, chosen: Namespace) -> None:
     try:
         with (
             needing_room(archive),
-            tempfile.TemporaryDirectory(prefix=".portico-", dir=archive.parent) as made,
+            removed_at_end(Path(tempfile.mkdtemp(prefix=".portico-", dir=archive.parent))) as work,
         ):
-            work = Path(made)
             manifest = _gather(settings, work)
             # Packed under another name first, so that FILE is complete as soon as it exists.
             unfinished = work / archive.name
@@ -152,12 +152,9 @@ def _new_directory(data: Path) -> Iterator[Path]:
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
         with locked(data):
             _require_empty(data)  # a server may have started before the lock was taken
-            work = data / UNFINISHED
-            try:
+            with removed_at_end(data / UNFINISHED) as work:
                 work.mkdir(mode=0o700)
                 yield work
-            finally:
-                shutil.rmtree(work, ignore_errors=True)
     finally:
         with suppress(OSError):  # a directory that is not empty stays
             if made and [path.name for path in data.iterdir()] == [LOCK]:

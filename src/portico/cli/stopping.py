@@ -2,12 +2,16 @@
 
 import asyncio
 import os
+import shutil
 import signal
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
 
 from portico.cli.output import mention
+from portico.files import exists
 
 T = TypeVar("T")
 
@@ -42,6 +46,22 @@ def interrupted_by() -> list[int]:
     for each in heard:
         signal.signal(each, interrupt)
     return received
+
+
+@contextmanager
+def removed_at_end(directory: Path) -> Iterator[Path]:
+    """Yields a directory, and removes it in the end with all that it holds. Signals wait meanwhile:
+    who presses Ctrl-C once more would leave private keys behind."""
+    try:
+        yield directory
+    finally:
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, *END_SIGNALS})
+        try:
+            shutil.rmtree(directory, ignore_errors=True)
+            if exists(directory):
+                mention(f"portico: {directory} could not be removed, and may hold private keys.")
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def end_at_once() -> None:
