@@ -7,6 +7,7 @@ from collections.abc import Awaitable
 from auth.test_second_factor import CODES, KEY, code_of, factored
 from driving import Api
 from mail.conftest import Post, words
+from owned import sessions_of
 from pages.visiting import PASSWORD, Visitor, said, signed_in
 from portico.domain.audit import OPERATOR
 from portico.services.environment import Environment
@@ -61,7 +62,7 @@ async def test_who_signs_in_uses_the_recovery_code_and_ends_the_browsers_session
     since = await last(api.live)
     done = await browser.send("/sign-in/code", {"otp": CODES[0]})
     assert done.status_code == 303, said(done)
-    (session,) = await api.live.sessions.of_user(other.id, api.clock())
+    (session,) = await sessions_of(api.live, other.id, api.clock())
     who = (other.id, other.email)
     assert await told(api.live, since) == [
         ("recovery_code.used", *who, "password", None),

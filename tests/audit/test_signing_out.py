@@ -7,6 +7,7 @@ import pytest
 
 from audit.conftest import Noted
 from driving import Api, Caller
+from owned import grants_of, sessions_of
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import NotFound
 from portico.domain.oauth import Client
@@ -221,7 +222,7 @@ async def test_signing_out_everywhere_leaves_keys_and_perhaps_one_session(
     api: Api, noted: Noted
 ) -> None:
     person, other = await signed(api), await signed(api)
-    sessions = await api.live.sessions.of_user(person.user.id, api.clock())
+    sessions = await sessions_of(api.live, person.user.id, api.clock())
     await noted()
 
     ended = await sign_out_everywhere(
@@ -246,8 +247,8 @@ async def test_one_session_or_one_grant_may_be_ended_by_its_owner_alone(
 ) -> None:
     person, other = await signed(api), await signed(api)
     now = api.clock()
-    newest, _ = await api.live.sessions.of_user(person.user.id, now)
-    consent, login = await api.live.grants.of_user(person.user.id, now)
+    newest, _ = await sessions_of(api.live, person.user.id, now)
+    consent, login = await grants_of(api.live, person.user.id, now)
     await noted()
     async with api.unchanged():
         for row_id in (newest.id, 10**9):

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from driving import BASE, NOON, Api, InProcess, refused, settings_for
+from owned import sessions_of
 from portico.domain.audit import OPERATOR
 from portico.services.sign_out import end_session
 from signing_in import AUTH, COOKIE, PASSWORD, Visitor, cookie_of, login_of, session_of
@@ -330,14 +331,14 @@ async def test_a_user_lists_and_ends_their_sessions(api: Api, visitor: Visitor) 
     ada = await api.account()
     kept, gone = [await session_of(api.live, ada) for _ in range(2)]
     await session_of(api.live, await api.account())
-    listed = await api.live.sessions.of_user(ada.id, api.clock())
+    listed = await sessions_of(api.live, ada.id, api.clock())
     assert len(listed) == 2
     assert listed[0].id > listed[1].id
     await end_session(api.live, listed[0].id, OPERATOR, of_user=ada.id)
     refused(await visitor.me(cookie=gone), 401)
     assert (await visitor.me(cookie=kept)).status_code == 200
     api.clock.advance(seconds=IDLE)
-    assert await api.live.sessions.of_user(ada.id, api.clock()) == []
+    assert await sessions_of(api.live, ada.id, api.clock()) == []
 
 
 async def test_the_secret_is_not_stored_as_it_is(api: Api, visitor: Visitor) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from driving import BASE, Api, Caller, refused
 from operating import eventually
+from owned import grants_of, sessions_of
 from portico.domain.audit import OPERATOR
 from portico.domain.users import User
 from portico.services.api_keys import revoke_key
@@ -133,18 +134,18 @@ async def replace_the_session(held: Held) -> None:
 
 
 async def end_one_session(held: Held) -> None:
-    newest, _ = await held.api.live.sessions.of_user(held.user.id, held.api.clock())
+    newest, _ = await sessions_of(held.api.live, held.user.id, held.api.clock())
     await end_session(held.api.live, newest.id, OPERATOR)
 
 
 async def end_the_login(held: Held) -> None:
-    grants = await held.api.live.grants.of_user(held.user.id, held.api.clock())
+    grants = await grants_of(held.api.live, held.user.id, held.api.clock())
     (login,) = [grant for grant in grants if grant.client_row_id is None]
     await end_grant(held.api.live, login.id, OPERATOR)
 
 
 async def end_the_consent(held: Held) -> None:
-    grants = await held.api.live.grants.of_user(held.user.id, held.api.clock())
+    grants = await grants_of(held.api.live, held.user.id, held.api.clock())
     (consent,) = [grant for grant in grants if grant.client_row_id is not None]
     await end_grant(held.api.live, consent.id, OPERATOR)
 
@@ -399,7 +400,7 @@ async def test_of_sign_ins_that_replace_one_session_all_succeed_and_it_ends(api:
     assert {answer.status_code for answer in answers} == {201}
     assert len({answer.headers["set-cookie"] for answer in answers}) == 10
     assert (await visitor.me(cookie=planted)).status_code == 401
-    assert len(await api.live.sessions.of_user(ada.id, api.clock())) == 10
+    assert len(await sessions_of(api.live, ada.id, api.clock())) == 10
 
 
 async def test_an_exchange_and_a_password_change_wait_for_each_other_in_one_order(api: Api) -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from driving import Api, refused
+from owned import grants_of
 from portico.services.authorization import introspect
 from portico.services.clients import Registered
 from portico.services.tokens import Pair
@@ -34,7 +35,7 @@ async def test_a_login_is_renewed_until_its_family_ends(
     assert (await visitor.me(last["access_token"])).status_code == 200, "its hour is not over"
     api.clock.now = begun + setting * DAY + HOUR
     refused(await visitor.me(last["access_token"]), 401)
-    assert not await api.live.grants.of_user(ada.id, api.clock())
+    assert not await grants_of(api.live, ada.id, api.clock())
 
 
 async def test_a_consent_is_renewed_until_its_family_ends(api: Api, visitor: Visitor) -> None:

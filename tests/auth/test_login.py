@@ -8,6 +8,7 @@ from joserfc import jwt
 from joserfc.jwk import KeySet
 
 from driving import BASE, NOON, Api, refused
+from owned import grants_of
 from portico.domain.audit import OPERATOR
 from portico.domain.users import mailbox
 from portico.services.sign_out import end_grant
@@ -198,7 +199,7 @@ async def test_what_is_no_refresh_token_of_a_login_is_refused(
 async def test_a_login_that_was_ended_cannot_be_refreshed(api: Api, visitor: Visitor) -> None:
     ada = await api.account(password=PASSWORD)
     login = (await visitor.log_in(ada.email)).json()
-    (grant,) = await api.live.grants.of_user(ada.id, api.clock())
+    (grant,) = await grants_of(api.live, ada.id, api.clock())
     await end_grant(api.live, grant.id, OPERATOR)
     refused(await visitor.me(login["access_token"]), 401)
     refused(await visitor.refresh(login["refresh_token"]), 401)

@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from driving import BASE, TINY, Api, refused
+from owned import grants_of
 from portico.domain.users import User
 from portico.services.tokens import Pair
 from signing_in import AUTH, Visitor, client_of, login_of, session_of, somewhere, tokens_of
@@ -88,7 +89,7 @@ async def test_an_expired_or_used_token_still_ends_its_login(
     api.clock.advance(seconds=HOUR)
     done(await log_out(visitor, first, way))
     refused(await visitor.refresh(renewed["refresh_token"]), 401)
-    assert not await api.live.grants.of_user(ada.id, api.clock())
+    assert not await grants_of(api.live, ada.id, api.clock())
 
 
 async def test_what_is_no_login_is_left_as_it_is_and_nobody_learns_of_it(
@@ -153,7 +154,7 @@ async def test_it_counts_once_against_the_address(api: Api) -> None:
 
 async def test_it_is_written_down_with_who_did_it(api: Api, visitor: Visitor, ada: User) -> None:
     login = await login_of(api.live, ada)
-    (grant,) = await api.live.grants.of_user(ada.id, api.clock())
+    (grant,) = await grants_of(api.live, ada.id, api.clock())
     done(await log_out(visitor, login, "the refresh token"))
     (entry,) = await api.live.audit.page(limit=1)
     assert (entry.action, entry.target_id) == ("grant.revoked", str(grant.id))

@@ -27,6 +27,7 @@ from auth.test_second_factor import (
     session_in,
 )
 from driving import Api, settings_for
+from owned import keys_of, sessions_of
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import AuthenticationRequired, Conflict
 from portico.domain.proofs import BY_PASSKEY
@@ -164,7 +165,7 @@ async def test_a_passkey_signs_in_without_a_password(api: Api, algorithm: str) -
         answer = await sign_in_by(api, device, at)
         assert answer.status_code == 303, answer.text
         assert session_in(answer)
-    sessions = await api.live.sessions.of_user(user.id, api.clock())
+    sessions = await sessions_of(api.live, user.id, api.clock())
     assert {session.amr for session in sessions} == {("pop", "user", "mfa")}
     page = (await person.browser.get(f"{DASHBOARD}/security")).text
     assert "Laptop" in page
@@ -212,7 +213,7 @@ async def test_the_api_tells_who_has_passkeys_alone_that_it_is_not_for_them(api:
             (entry,) = await api.live.audit.page(limit=1)
             assert (entry.action, entry.target_id) == ("second_factor.refused", str(user.id))
     await enrolled(api, person, "/security/app")
-    (session,) = await api.live.sessions.of_user(user.id, api.clock())
+    (session,) = await sessions_of(api.live, user.id, api.clock())
     assert session.amr == ("pop", "user", "mfa"), "no password was typed since"
     refused_for_otp(await Way(api, "/auth/login").send(user))
 
@@ -510,7 +511,7 @@ async def test_a_passkey_is_proof_enough_for_what_needs_a_fresh_one(api: Api) ->
         refused = await person.post("/keys", **waiting, step_up_passkey=answer)
         assert refused.status_code == 422
         assert token[1] in refused.text
-    assert await api.live.api_keys.of_user(user.id) == []
+    assert await keys_of(api.live, user.id) == []
     done = await person.post("/keys", **waiting, step_up_passkey=device.get(options_in(asked)))
     assert done.status_code == 303, done.text
-    assert len(await api.live.api_keys.of_user(user.id)) == 1
+    assert len(await keys_of(api.live, user.id)) == 1

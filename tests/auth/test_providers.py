@@ -36,6 +36,7 @@ from openid_provider import (
     for_encryption,
     providing,
 )
+from owned import sessions_of
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Conflict, Invalid
 from portico.domain.factors import Passkey, step_of
@@ -172,7 +173,7 @@ async def test_whoever_is_linked_signs_in_and_goes_on(
     assert done.status_code == 303, done.text
     assert done.headers["location"] == target
     assert session_in(done)
-    (session,) = await api.live.sessions.of_user(user.id, api.clock())
+    (session,) = await sessions_of(api.live, user.id, api.clock())
     assert session.amr == ()
     assert ("sign_in", user.id, {"provider": "corp"}) in await noted(api)
     again = await ada.browser.get(back)
@@ -374,7 +375,7 @@ async def test_it_is_a_first_factor_like_the_password(api: Api, provider: OpenId
     assert "/sign-in/code?next=" in first.headers["location"]
     assert not session_in(first)
     assert session_in(await ada.post("/sign-in/code", otp=code_of(api)))
-    (session,) = await api.live.sessions.of_user(user.id, api.clock())
+    (session,) = await sessions_of(api.live, user.id, api.clock())
     assert session.amr == ("otp", "mfa")
     how = {"provider": "corp", "second_factor": "authenticator"}
     assert ("sign_in", user.id, how) in await noted(api)
@@ -1078,10 +1079,10 @@ async def test_an_app_that_is_set_up_adds_no_password_to_the_session(
     user = await api.account()
     await join(api, user)
     await Traveller(api, provider).arrive()
-    (session,) = await api.live.sessions.of_user(user.id, api.clock())
+    (session,) = await sessions_of(api.live, user.id, api.clock())
     enrolment = Enrolment(KEY, step_of(api.clock()), "Phone", CODES)
     await enrol(api.live, user.id, enrolment, session.id, OPERATOR)
-    (session,) = await api.live.sessions.of_user(user.id, api.clock())
+    (session,) = await sessions_of(api.live, user.id, api.clock())
     assert session.amr == ("otp", "mfa")
 
 

@@ -19,6 +19,7 @@ from auth.test_second_factor import (
     session_in,
 )
 from driving import Api
+from owned import sessions_of
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Invalid
 from portico.domain.factors import Passkey, step_of
@@ -83,7 +84,7 @@ async def test_pages_have_it_set_up_before_anything_else(api: Api, site: str) ->
         shown = await person.browser.get(HERE + done.headers["location"])
         assert shown.status_code == 200, shown.text
         assert len(re.findall(r"[a-z2-7]{4}(?:-[a-z2-7]{4}){5}", shown.text)) == 10
-    (session,) = await env.sessions.of_user(user.id, api.clock())
+    (session,) = await sessions_of(env, user.id, api.clock())
     assert session.amr == ("pwd", "otp", "mfa")
     person.browser.cookies = before  # as where the answer to the form was lost, with its address
     again = await enrolled_twice(person)

@@ -11,6 +11,7 @@ import pyotp
 import pytest
 
 from driving import NOON, Api
+from owned import sessions_of
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import AuthenticationRequired, Conflict
 from portico.domain.factors import Authenticator, step_of
@@ -233,7 +234,7 @@ async def test_pages_ask_for_the_code_after_the_password(api: Api, site: str) ->
     second = await person.post("/sign-in/code", otp=code_of(api))
     assert second.status_code == 303
     assert session_in(second)
-    (session,) = await env.sessions.of_user(user.id, api.clock())
+    (session,) = await sessions_of(env, user.id, api.clock())
     assert session.amr == BY_CODE
     again = await person.post("/sign-in/code", otp=code_of(api, 1))
     assert again.status_code == 303
@@ -330,7 +331,7 @@ async def test_an_app_is_set_up_with_its_code_which_is_used_up(api: Api, steps: 
     shown = await person.browser.get(HERE + made.headers["location"])
     codes = re.findall(r"[a-z2-7]{4}(?:-[a-z2-7]{4}){5}", shown.text)
     assert len(set(codes)) == 10
-    (session,) = await api.live.sessions.of_user(user.id, api.clock())
+    (session,) = await sessions_of(api.live, user.id, api.clock())
     assert session.amr == BY_CODE
     login = Way(api, "/auth/login")
     key: str = person.key  # type: ignore[attr-defined]

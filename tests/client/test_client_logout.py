@@ -8,6 +8,7 @@ import pytest
 from client.scripted import KEY, PLACE, Scripted, answer, refusal
 from client.test_client_sign_in import ME, PASSWORD, UNKNOWN, scripted, session, signing_in, tokens
 from driving import Api
+from owned import grants_of, sessions_of
 from portico_client import Client, Login, OAuthTokens, ServiceUnavailable, SessionLogin
 
 GONE = answer(204)
@@ -70,8 +71,8 @@ async def test_what_was_ended_is_gone_from_the_service(
     async with signing_in(api, kind(user.email, PASSWORD)) as (client, watched):
         await client.me()
         await client.logout()
-        assert not await api.live.grants.of_user(user.id, api.clock())
-        assert not await api.live.sessions.of_user(user.id, api.clock())
+        assert not await grants_of(api.live, user.id, api.clock())
+        assert not await sessions_of(api.live, user.id, api.clock())
         assert (await client.me()).id == user.id
         signing = "/auth/login" if kind is Login else "/v1/sessions"
         assert watched.paths[-2:] == [signing, "/v1/users/me"]

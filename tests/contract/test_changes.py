@@ -9,6 +9,7 @@ import pytest
 
 from driving import Api, Caller, InProcess, Pause, json_bytes, refused
 from operating import eventually
+from owned import grants_of, sessions_of
 from portico.domain.audit import OPERATOR, Actor, By
 from portico.domain.caller import Principal
 from portico.domain.errors import AuthenticationRequired, Invalid, NotFound, Unavailable
@@ -231,7 +232,7 @@ async def test_no_session_that_ended_while_a_form_came_in_reaches_the_sandbox(
 async def by_session(api: Api, user: User) -> By:
     """A session of theirs."""
     await session_of(api.live, user)
-    (session,) = await api.live.sessions.of_user(user.id, api.clock())
+    (session,) = await sessions_of(api.live, user.id, api.clock())
     principal = Principal(
         user_id=user.id,
         email=user.email,
@@ -360,4 +361,4 @@ async def test_codes_are_exchanged_beside_the_deletion_of_their_client(api: Api)
             return_exceptions=True,
         )
         assert all(isinstance(one, Exchanged | Client | Refused) for one in done), done
-        assert await api.live.grants.of_user(user.id, api.clock()) == []
+        assert await grants_of(api.live, user.id, api.clock()) == []

@@ -12,6 +12,7 @@ import pytest
 from busy_machine import within
 from driving import Api, Caller, refused
 from operating import eventually
+from owned import sessions_of
 from portico.app import Portico
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Unavailable
@@ -403,7 +404,7 @@ async def test_a_stream_lasts_for_as_long_as_its_session_is_used(api: Api) -> No
     client = api.stranger()
     session = await client.post("/sessions", json={"email": user.email, "password": PASSWORD})
     client.headers["cookie"] = f"{COOKIE}={cookie_of(session)}"
-    (stored,) = await api.live.sessions.of_user(user.id, api.clock())
+    (stored,) = await sessions_of(api.live, user.id, api.clock())
     async with streaming(client) as stream:
         await api.live.subscriptions.run()
         api.clock.advance(seconds=1_799)

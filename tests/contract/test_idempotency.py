@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from driving import Api, Caller, InProcess, json_bytes, refused
+from owned import sessions_of
 from portico.domain.audit import OPERATOR
 from portico.services.api_keys import revoke_key
 from signing_in import COOKIE, client_of, session_of, tokens_of
@@ -189,7 +190,7 @@ async def test_a_request_whose_credential_ended_may_come_again_with_another(api:
 async def test_a_session_has_no_part_in_the_rotation_of_a_key_with_the_same_id(api: Api) -> None:
     caller = await api.caller("viewer")
     secret = await session_of(api.live, caller.user)
-    (session,) = await api.live.sessions.of_user(caller.user.id, api.clock())
+    (session,) = await sessions_of(api.live, caller.user.id, api.clock())
     assert session.id == caller.record.id
     by_session = {"cookie": f"{COOKIE}={secret}", **keyed()}
     refused(await api.stranger().post("/api-keys/rotate", headers=by_session), 403)

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from driving import NOON, Api, Caller, InProcess, json_bytes, refused
+from owned import keys_of
 from portico.domain.audit import OPERATOR
 from portico.domain.times import DAY
 from portico.services.accounts import give_key
@@ -232,7 +233,7 @@ async def test_a_repeated_request_makes_one_key_and_leaves_the_secret_out(api: A
     assert "key" not in again.json()["data"]
     assert again.json()["data"]["id"] == first.json()["data"]["id"]
     assert secret not in str(await api.state())
-    assert len(await api.live.api_keys.of_user(caller.user.id)) == 2
+    assert len(await keys_of(api.live, caller.user.id)) == 2
 
 
 @pytest.mark.parametrize("how", ["revoked", "expired", "rotated"])
@@ -265,7 +266,7 @@ async def test_a_key_that_ends_while_its_request_comes_in_makes_none_beyond_it(
         assert answer.json()["data"]["expires_at"] == TOMORROW
     else:
         refused(answer, 401, "AUTHENTICATION_REQUIRED")
-        names = [one.key.id for one in await api.live.api_keys.of_user(user.id)]
+        names = [one.id for one in await keys_of(api.live, user.id)]
         assert names == [maker.key.id]
 
 

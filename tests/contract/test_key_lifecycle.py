@@ -8,6 +8,7 @@ import pytest
 
 from driving import NOON, Api, Caller, InProcess, refused
 from operating import bytes_in
+from owned import keys_of
 from portico.domain.api_keys import KEY_TYPES, mint
 from portico.storage.api_keys import ApiKeys
 from portico.storage.database import NOTHING, Params, Row
@@ -186,7 +187,7 @@ async def test_of_concurrent_rotations_of_one_key_one_makes_a_successor(
     caller = await api.caller("viewer")
     answers = await asyncio.gather(*(caller.post("/api-keys/rotate") for _ in range(20)))
     assert sorted(answer.status_code for answer in answers) == [201] + [409] * 19
-    assert len(await api.live.api_keys.of_user(caller.user.id)) == 2
+    assert len(await keys_of(api.live, caller.user.id)) == 2
 
 
 @pytest.mark.parametrize("left", [1, DAY - 1, DAY, DAY + 1, 30 * DAY])

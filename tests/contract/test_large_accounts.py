@@ -6,6 +6,7 @@ import pytest
 
 from driving import Api
 from operating import turns
+from owned import grants_of
 from portico.domain.users import User
 from portico.storage.database import Row
 from portico.storage.many_rows import AT_ONCE
@@ -63,7 +64,7 @@ async def test_requests_have_their_turn_while_a_user_with_many_tokens_is_removed
     user, other = await api.account(), await api.account()
     for owner in (user, other):
         await login_of(api.live, owner)
-    (grant,) = await api.live.grants.of_user(user.id, api.clock())
+    (grant,) = await grants_of(api.live, user.id, api.clock())
     tokens = [
         {"grant_id": grant.id, "refresh": b"r%d" % number, "access": b"a%d" % number}
         for number in range(5_000)

@@ -9,6 +9,7 @@ import pytest
 
 from driving import BASE, Api, Caller, refused
 from operating import eventually
+from owned import sessions_of
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Unavailable
 from portico.domain.users import Shared, User
@@ -152,7 +153,7 @@ async def test_a_password_that_a_mirror_had_is_taken_with_what_it_has_opened(api
         now = await env.users.get(user.id)
         assert now is not None
         assert (now.password_hash is not None) == bool(left)
-        assert len(await env.sessions.of_user(user.id, api.clock())) == left
+        assert len(await sessions_of(env, user.id, api.clock())) == left
         grants = await env.db.all("SELECT 1 FROM grants WHERE user_id = :id", {"id": user.id})
         assert len(grants) == left
 

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from driving import NOON, Api
+from owned import keys_of
 from pages.visiting import Visitor, faults, rows, signed_in
 from portico.domain.audit import OPERATOR, Credential
 from portico.domain.events.signing_in import SignedOut, SignInRefused
@@ -233,7 +234,7 @@ async def test_ids_lead_to_the_pages_of_what_is_still_there(api: Api) -> None:
     where = links(page)
 
     [[client]] = [batch async for batch in api.live.clients.batches()]
-    key = (await api.live.api_keys.of_user(boss.id))[-1].key
+    key = (await keys_of(api.live, boss.id))[-1]
     expected = {
         boss.email: f"/users/{boss.id}",
         str(boss.id): f"/users/{boss.id}",

@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from driving import Api
+from owned import grants_of, sessions_of
 from pages.visiting import signed_in
 from signing_in import client_of, login_of, tokens_of
 
@@ -29,7 +30,7 @@ async def test_devices_come_in_pages_this_one_first_then_the_last_seen(api: Api)
     for _ in range(30):
         api.clock.advance(seconds=1)
         await login_of(api.live, user)
-    grants = [grant.id for grant in await api.live.grants.of_user(user.id, api.clock())]
+    grants = [grant.id for grant in await grants_of(api.live, user.id, api.clock())]
     logins = [f"kind=login&id={number}" for number in grants]
     first = await somebody.get("/devices")
     assert "This device" in first.text
@@ -63,9 +64,9 @@ async def test_a_device_of_any_page_is_ended_and_none_that_is_not_ones_own(api: 
     other, _ = await signed_in(api)
     for owner in (other, user):
         await login_of(api.live, owner)
-    (theirs,) = await api.live.grants.of_user(other.id, api.clock())
-    (own,) = await api.live.grants.of_user(user.id, api.clock())
-    (here,) = await api.live.sessions.of_user(user.id, api.clock())
+    (theirs,) = await grants_of(api.live, other.id, api.clock())
+    (own,) = await grants_of(api.live, user.id, api.clock())
+    (here,) = await sessions_of(api.live, user.id, api.clock())
     asked = f"/devices/end?kind=login&id={own.id}"
     assert "It was signed in from 127.0.0.1." in (await somebody.get(asked)).text
     for query in (f"login&id={theirs.id}", f"session&id={here.id}", f"else&id={own.id}"):
@@ -83,7 +84,7 @@ async def test_applications_come_in_pages_the_newest_first(api: Api) -> None:
         await tokens_of(api.live, shop.client, user)
     grants = [
         f"id={grant.id}"
-        for grant in await api.live.grants.of_user(user.id, api.clock())
+        for grant in await grants_of(api.live, user.id, api.clock())
         if grant.client_row_id
     ]
     assert ends(await somebody.get("/applications")) == grants[:25]
@@ -95,7 +96,7 @@ async def test_applications_come_in_pages_the_newest_first(api: Api) -> None:
     assert theirs.text.count('href="/dashboard/users/end?') == 25 + 2
     assert "Showing the newest of 27." in theirs.text
     login = next(
-        one for one in await api.live.grants.of_user(user.id, api.clock()) if not one.client_row_id
+        one for one in await grants_of(api.live, user.id, api.clock()) if not one.client_row_id
     )
     assert (await somebody.get(f"/applications/revoke?id={login.id}")).status_code == 404
     await somebody.post("/applications/revoke", id=grants[-1].removeprefix("id="))

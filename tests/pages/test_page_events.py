@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from driving import Api
+from owned import keys_of
 from pages.visiting import faults, rows, signed_in
 from portico.domain.published import EVENT_TYPES, Published
 from portico.services.environment import Environment
@@ -174,7 +175,7 @@ async def test_an_events_subject_leads_to_its_page_where_one_may_see_it(api: Api
     await maker.delete(f"/products/{gone}")
     await maker.patch(f"/users/{other.id}", json={"name": "Grace"})
     await admin.post("/keys", name="Till", type="live", expiry="90d")
-    key = (await api.live.api_keys.of_user(boss.id))[-1].key
+    key = (await keys_of(api.live, boss.id))[-1]
     product = ("&lt;b&gt;Lamp", f"/products/{lamp}")
     of_admins = [("Till", f"/keys/all?id={key.id}"), ("Grace", f"/users/{other.id}"), product]
     for page in (await admin.get("/events"), await admin.get("")):

@@ -7,6 +7,7 @@ import pytest
 
 from driving import Api
 from mail.conftest import Post
+from owned import sessions_of
 from pages.visiting import DASHBOARD, ORIGIN, PASSWORD, faults, said, signed_in, visitor
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Conflict, NotFound
@@ -105,7 +106,7 @@ async def test_where_somebody_else_is_signed_in_an_account_is_made_or_reset_and_
         entered = await browser.send("/sign-in", {"email": email, "password": "Hell0-World"})
         assert entered.status_code == 303, entered.text
         assert email in (await browser.get("/profile")).text
-        assert await api.live.sessions.of_user(other.id, api.clock()) == []
+        assert await sessions_of(api.live, other.id, api.clock()) == []
         await browser.send("/sign-in", {"email": other.email, "password": PASSWORD})
 
 

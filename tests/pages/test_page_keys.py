@@ -10,6 +10,7 @@ import pytest
 from msgspec import structs
 
 from driving import NOON, Api
+from owned import keys_of
 from pages.visiting import faults, rows, signed_in
 from portico.domain.audit import OPERATOR
 from portico.domain.times import DAY
@@ -40,12 +41,12 @@ async def test_a_key_is_made_as_narrow_as_was_chosen(api: Api) -> None:
     )
     assert "read:products, write:products; from 203.0.113.0/24, 2001:db8::1" in shown.text
     assert "<h2>Key “Till”</h2>" in shown.text
-    (owned,) = await api.live.api_keys.of_user(user.id)
-    assert owned.key.scopes == frozenset({"read:products", "write:products"})
-    assert owned.key.networks == ("203.0.113.0/24", "2001:db8::1")
+    (owned,) = await keys_of(api.live, user.id)
+    assert owned.scopes == frozenset({"read:products", "write:products"})
+    assert owned.networks == ("203.0.113.0/24", "2001:db8::1")
     (row,) = rows(await somebody.get("/keys"))
     assert "read:products, write:products; from 203.0.113.0/24, 2001:db8::1" in row
-    rotated = await somebody.made("/keys/rotate", id=owned.key.id)
+    rotated = await somebody.made("/keys/rotate", id=owned.id)
     assert "from 203.0.113.0/24" in rotated.text
 
 
@@ -62,7 +63,7 @@ async def test_every_refused_network_is_named_beside_its_field(api: Api) -> None
     assert f"{networks}</textarea>" in answer.text
     answer = await somebody.post("/keys", name="T", type="live", expiry="30d", scopes="admin")
     assert answer.status_code == 400
-    assert await api.live.api_keys.of_user(user.id) == []
+    assert await keys_of(api.live, user.id) == []
 
 
 @pytest.mark.parametrize("base", ["", "/sandbox"])
@@ -77,7 +78,7 @@ async def test_all_that_is_wrong_with_a_new_key_is_told_at_once(api: Api, base: 
     assert told.pop("networks").startswith("“nonsense” must be an address, or a network")
     assert told.pop("expiry").startswith("Must be one of")
     assert list(told) == ([] if base else ["scopes"])
-    assert await api.live.api_keys.of_user(user.id) == []
+    assert await keys_of(api.live, user.id) == []
     assert await api.sandbox.users.by_account(user.id) is None
 
 
@@ -96,8 +97,8 @@ async def test_no_longer_life_is_offered_than_keys_may_have(
         assert re.findall(r'<option value="(\w+)"', page.text) == offered
         assert ("In 1 day (maximum)" in page.text) == (most == 1)
         await somebody.made(f"{base}/keys", name="Key", type=key_type, expiry=offered[-1])
-    (owned,) = await api.live.api_keys.of_user(user.id)
-    assert owned.key.expires_at == (most and NOON + most * DAY)
+    (owned,) = await keys_of(api.live, user.id)
+    assert owned.expires_at == (most and NOON + most * DAY)
     if most is not None:
         answer = await somebody.post("/keys", name="Key", type="live", expiry="never")
         assert answer.status_code == 422

@@ -6,6 +6,7 @@ from html import unescape
 import pytest
 
 from driving import NOON, Api
+from owned import keys_of, sessions_of
 from pages.visiting import faults, said, signed_in, visitor
 from portico.domain.errors import BrokenRule, Fault, Invalid, Unreadable
 from portico.domain.requests import Sums
@@ -262,7 +263,7 @@ async def test_what_is_done_on_pages_is_in_the_audit_log(api: Api) -> None:
     await admin.post("/keys/revoke", id="1")
     await admin.post("/sandbox/keys", name="Two", type="test", expiry="never")
     await admin.post("/sandbox/keys/revoke", id="1")
-    (session,) = await api.live.sessions.of_user(user.id, api.clock())
+    (session,) = await sessions_of(api.live, user.id, api.clock())
     mirror = await api.sandbox.users.by_account(user.id)
     assert mirror is not None
     for env, user_id in ((api.live, user.id), (api.sandbox, mirror.id)):
@@ -304,8 +305,8 @@ async def test_a_key_lives_as_long_as_was_chosen(api: Api) -> None:
     user, somebody = await signed_in(api)
     for expiry in ("30d", "90d", "365d", "never"):
         await somebody.made("/keys", name=expiry, type="read", expiry=expiry)
-    owned = await api.live.api_keys.of_user(user.id)
-    lives = [one.key.expires_at and (one.key.expires_at - NOON) // DAY for one in owned]
+    owned = await keys_of(api.live, user.id)
+    lives = [one.expires_at and (one.expires_at - NOON) // DAY for one in owned]
     assert lives == [30, 90, 365, None]
 
 
@@ -314,7 +315,7 @@ async def test_only_types_of_the_shown_environment_are_made(api: Api) -> None:
     for base, wrong in (("", "test"), ("/sandbox", "live"), ("/sandbox", "read")):
         answer = await somebody.post(f"{base}/keys", name="Key", type=wrong, expiry="never")
         assert answer.status_code == 422
-    assert await api.live.api_keys.of_user(user.id) == []
+    assert await keys_of(api.live, user.id) == []
     assert await api.sandbox.users.by_account(user.id) is None
 
 

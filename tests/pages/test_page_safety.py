@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from driving import NOON, Api, InProcess
+from owned import sessions_of
 from pages.visiting import DASHBOARD, ORIGIN, PASSWORD, Visitor, faults, said, signed_in, visitor
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Unavailable
@@ -291,7 +292,7 @@ async def test_nobody_touches_what_belongs_to_others(api: Api) -> None:
     trial, _ = await give_key(
         api.live, owner, name="Theirs", key_type="test", expires_at=None, by=OPERATOR
     )
-    (session,) = await api.live.sessions.of_user(owner.id, NOON)
+    (session,) = await sessions_of(api.live, owner.id, NOON)
     async with api.live.db.transaction() as tx:
         grant = await api.live.grants.insert(
             tx,

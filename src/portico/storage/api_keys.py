@@ -53,7 +53,6 @@ _MATCHES = """
 (lower(k.hint) LIKE :pattern ESCAPE '!' OR u.name_key LIKE :pattern ESCAPE '!'
     OR u.email_key LIKE :pattern ESCAPE '!' OR {lower}(k.name) LIKE :pattern ESCAPE '!'
     OR {lower}(k.name) LIKE {lower}(:typed) ESCAPE '!')"""
-_OF_USER = f"{_OWNED} WHERE k.user_id = :user_id ORDER BY k.id"
 # Single use: of concurrent rotations of one key exactly one finds `rotated_at` empty.
 _ROTATE = """
 UPDATE api_keys SET rotated_at = :now,
@@ -104,10 +103,6 @@ class ApiKeys:
     def batches(self, user_id: int | None = None) -> AsyncIterator[list[ApiKey]]:
         """Every key, or a user's, oldest first, in batches."""
         return API_KEYS.batches(self._db.slow, "TRUE", user_id=user_id)
-
-    async def of_user(self, user_id: int) -> list[OwnedKey]:
-        """A user's keys, oldest first."""
-        return [_owned(row) for row in await self._db.slow.all(_OF_USER, {"user_id": user_id})]
 
     async def usable_first(
         self, user_id: int, now: int, *, offset: int, limit: int

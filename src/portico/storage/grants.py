@@ -103,9 +103,6 @@ SELECT {OWNERS.of("u")}, {TOKENS.of("t")}, {GRANTS.of("g")}
 FROM tokens AS t JOIN grants AS g ON g.id = t.grant_id JOIN users AS u ON u.id = g.user_id"""
 _BY_ACCESS = f"{_OWNED} WHERE t.access_hash = :hash"
 _BY_REFRESH = f"{_OWNED} WHERE t.refresh_hash = :hash"
-_OF_USER = f"""
-SELECT {GRANTS.columns} FROM grants
-WHERE user_id = :user_id AND revoked_at IS NULL AND expires_at > :now ORDER BY id DESC"""
 _COUNT = """
 SELECT count(*) FROM grants
 WHERE user_id = :user_id AND revoked_at IS NULL AND expires_at > :now"""
@@ -164,11 +161,6 @@ class Grants:
     async def get(self, grant_id: int, tx: Transaction | None = None) -> Grant | None:
         """The grant with this id, if any. With `tx` it is locked until the transaction ends."""
         return await GRANTS.get(self._db, grant_id, tx)
-
-    async def of_user(self, user_id: int, now: int) -> list[Grant]:
-        """A user's valid grants, newest first."""
-        rows = await self._db.slow.all(_OF_USER, {"user_id": user_id, "now": now})
-        return GRANTS.read_all(rows)
 
     async def of_clients(self, user_id: int, now: int, *, offset: int, limit: int) -> Page[Grant]:
         """One page of a user's valid grants to clients, newest first. The total is 0 past the last

@@ -25,9 +25,6 @@ _BY_HASH = f"""
 SELECT {OWNERS.of("u")}, {SESSIONS.of("s")}
 FROM sessions AS s JOIN users AS u ON u.id = s.user_id WHERE s.token_hash = :hash"""
 _VALID = "expires_at > :now AND last_seen_at > :idle"
-_OF_USER = f"""
-SELECT {SESSIONS.columns} FROM sessions
-WHERE user_id = :user_id AND {_VALID} ORDER BY id DESC"""
 _COUNT = f"SELECT count(*) FROM sessions WHERE user_id = :user_id AND {_VALID}"
 _LATEST = "SELECT max(id) FROM sessions"
 _SEEN = move_forward("sessions", "last_seen_at", "last_seen_at < :at")
@@ -70,11 +67,6 @@ class Sessions:
     async def get(self, session_id: int, tx: Transaction | None = None) -> Session | None:
         """The session with this id, if any. With `tx` it is locked until the transaction ends."""
         return await SESSIONS.get(self._db, session_id, tx)
-
-    async def of_user(self, user_id: int, now: int) -> list[Session]:
-        """A user's valid sessions, newest first."""
-        rows = await self._db.slow.all(_OF_USER, {"user_id": user_id, **living(now)})
-        return SESSIONS.read_all(rows)
 
     async def count(self, user_id: int, now: int) -> int:
         """How many valid sessions a user has."""
