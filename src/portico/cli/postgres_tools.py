@@ -158,10 +158,10 @@ def _run(
     environment: Mapping[str, str],
     *,
     read: BinaryIO | None = None,
-    look: Callable[[], object] = int,
+    look: Callable[[], object] | None = None,
 ) -> str:
-    """What the program, whose standard input is `read`, prints. Calls `look` now and then until it
-    ends. Raises `CommandError` with the first line of its error output."""
+    """What the program, whose standard input is `read`, prints. Calls `look`, if given, now and
+    then until it ends. Raises `CommandError` with the first line of its error output."""
     try:
         process = subprocess.Popen(  # noqa: S603 - constants, and an address that went through the settings
             [program, *arguments],
@@ -192,7 +192,9 @@ def _run(
     return printed
 
 
-def _output(process: "subprocess.Popen[str]", look: Callable[[], object]) -> tuple[str, str]:
+def _output(process: "subprocess.Popen[str]", look: Callable[[], object] | None) -> tuple[str, str]:
+    if look is None:
+        return process.communicate()
     while True:
         with suppress(subprocess.TimeoutExpired):
             output = process.communicate(timeout=LOOK_SECONDS)

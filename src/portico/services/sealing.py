@@ -47,7 +47,7 @@ async def sealed_in(db: Database, vault: Vault, where: Column) -> AsyncIterator[
 
 
 async def reencrypt(
-    env: Environment, by: By, passed: Callable[[int], object] = int
+    env: Environment, by: By, passed: Callable[[int], object]
 ) -> tuple[dict[str, int], int]:
     """Encrypts under the present secret what is encrypted under a former one. Servers may keep
     running; it can be interrupted at any time and run again. Calls `passed` with the number of

@@ -20,7 +20,7 @@ class FileError(Exception):
     """A database file cannot be read or written; the message names it."""
 
 
-def copy(source: Path, target: Path, copied: Callable[[int], object] = int) -> None:
+def copy(source: Path, target: Path, copied: Callable[[int], object]) -> None:
     """Copies the last committed state of `source`, to which others may go on writing, to one new
     file, without deleted rows. Calls `copied` with the bytes that each step has added to it. Raises
     `FileError`."""
