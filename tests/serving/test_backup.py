@@ -27,6 +27,7 @@ from operating import (
     until,
 )
 from portico.cli.backup import run_restore
+from portico.cli.initialise import UNFINISHED
 from portico.settings import load
 from servers import PostgresServer
 
@@ -255,7 +256,7 @@ def test_a_restore_is_stored_before_anybody_is_told(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    target = tmp_path / "new"
+    target = tmp_path / "new" / "data"
     stored: dict[Path, set[str]] = {}
     store = os.fsync
 
@@ -269,9 +270,10 @@ def test_a_restore_is_stored_before_anybody_is_told(
     monkeypatch.setattr(os, "fsync", seen)
     run_restore(load({"data": str(target)}, {}, tmp_path), Namespace(file=str(archive), json=True))
 
-    assert stored[target] >= {"live.db", "sandbox.db", "secret.key", "tls"}
-    assert stored[target / "tls"] == {"ca.pem", "ca.key", "server.pem", "server.key"}
+    assert stored[target] == {"init.lock", "live.db", "sandbox.db", "secret.key", "tls"}
+    assert stored[target / UNFINISHED / "tls"] == {"ca.pem", "ca.key", "server.pem", "server.key"}
     assert "new" in stored[tmp_path]
+    assert stored[target.parent] == {"data"}
 
 
 def test_a_restore_that_fails_leaves_no_directory(

@@ -17,6 +17,7 @@ from tqdm.utils import CallbackIOWrapper
 
 from portico.cli.output import CommandError
 from portico.cli.progress import progress
+from portico.durable import sync_directory
 
 MANIFEST = "manifest.json"
 CHUNK = 2**20
@@ -192,4 +193,5 @@ def _extract(
             read()
         file.flush()
         os.fsync(file.fileno())
+    sync_directory(target.parent)
     return hashed.hexdigest()

@@ -132,8 +132,7 @@ def run_restore(settings: Settings, chosen: Namespace) -> None:
                 for name in sorted(made, key=lambda name: name == f"{LIVE}.db"):
                     (work / name).rename(data / name)
                     taken_back.callback((data / name).rename, work / name)
-                for place in {(data / name).parent for name in manifest.files} | {data.parent}:
-                    sync_directory(place)
+                sync_directory(data)
                 taken_back.pop_all()
     engine = "postgres" if settings.database_url else "sqlite"
     facts = {"data": str(data), "engine": engine, "created_at": manifest.created_at}
@@ -150,11 +149,14 @@ def _new_directory(data: Path) -> Iterator[Path]:
     made = [path for path in (data, *data.parents) if not exists(path)]
     try:
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for path in made:
+            sync_directory(path.parent)
         with locked(data):
             _require_empty(data)  # a server may have started before the lock was taken
             with removed_at_end(data / UNFINISHED) as work:
                 work.mkdir(mode=0o700)
                 yield work
+            sync_directory(data)
     finally:
         with suppress(OSError):  # a directory that is not empty stays
             if made and [path.name for path in data.iterdir()] == [LOCK]:
