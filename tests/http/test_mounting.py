@@ -71,6 +71,7 @@ def test_a_host_is_found_however_it_is_spelled() -> None:
         ("user@a.example",),
         ("a.example?x",),
         ("a.example#x",),
+        ("a.example/" + "x" * 300,),
     ],
 )
 @pytest.mark.parametrize("router", [two_hosts(), mounted(*oauth.ROUTES)], ids=["two", "one"])

@@ -41,7 +41,8 @@ def _host_header(scope: Scope) -> str:
     if len(hosts) != 1 and (hosts or scope.http_version == "1.1"):
         raise Unreadable("Send the Host header once.")
     host = hosts[0] if hosts else ""
-    if len(host) <= LONGEST_HOST and not _is_host(host):
+    is_host = _is_host if len(host) <= LONGEST_HOST else _HOST.fullmatch
+    if not is_host(host):
         raise Unreadable("Send a Host header with a host name only.")
     return host
 
