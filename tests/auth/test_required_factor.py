@@ -110,7 +110,7 @@ async def test_it_is_set_up_in_a_browser_that_is_signed_in_already(
     assert made.status_code == 303, made.text
     assert session_in(made)
     shown = await person.browser.get(HERE + made.headers["location"])
-    assert len(re.findall(r"[a-z2-7]{4}(?:-[a-z2-7]{4}){3}", shown.text)) == 10
+    assert len(re.findall(r"[a-z2-7]{4}(?:-[a-z2-7]{4}){5}", shown.text)) == 10
 
 
 async def enrolled_twice(person: Person) -> httpx.Response:
