@@ -68,17 +68,26 @@ sys.exit(main(sys.argv[1:]))
 """A command that is ended while it carries out what it is for."""
 
 ENDED_AS_IT_CLEARS = """
-import shutil, signal, sys
+import shutil, signal, sys, threading
 from portico.cli.main import main
 
-def rmtree(*arguments, **named):
+def interrupt():
+    clearing.wait()
     signal.raise_signal(signal.SIGINT)
+
+def rmtree(*arguments, **named):
+    clearing.set()
+    other.join()
     removed(*arguments, **named)
 
+clearing = threading.Event()
+other = threading.Thread(target=interrupt, daemon=True)
+other.start()
 removed, shutil.rmtree = shutil.rmtree, rmtree
 sys.exit(main(sys.argv[1:]))
 """
-"""A command that is interrupted, perhaps again, while it removes what it had not finished."""
+"""A command that is interrupted, perhaps again, while it removes what it had not finished. Another
+thread gets the signal, as that of a progress bar may."""
 
 
 def started(installation: Installation, *words: str) -> "subprocess.Popen[bytes]":

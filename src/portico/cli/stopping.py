@@ -51,17 +51,25 @@ def interrupted_by() -> list[int]:
 @contextmanager
 def removed_at_end(directory: Path) -> Iterator[Path]:
     """Yields a directory, and removes it in the end with all that it holds. Signals wait meanwhile:
-    who presses Ctrl-C once more would leave private keys behind."""
+    a second Ctrl-C would leave private keys behind."""
     try:
         yield directory
     finally:
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, *END_SIGNALS})
+        came: list[int] = []
+        # Not blocked: another thread, such as that of a progress bar, would get them.
+        before = {
+            number: signal.signal(number, lambda number, _: came.append(number))
+            for number in (signal.SIGINT, *END_SIGNALS)
+        }
         try:
             shutil.rmtree(directory, ignore_errors=True)
             if exists(directory):
                 mention(f"portico: {directory} could not be removed, and may hold private keys.")
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            for each in came:
+                signal.raise_signal(each)
 
 
 def end_at_once() -> None:
