@@ -14,8 +14,9 @@ VERIFIED = "postgresql://u:p@db.test/portico?sslmode=verify-full"
 
 
 @pytest.fixture(autouse=True)
-def _no_mode(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PGSSLMODE", raising=False)
+def _no_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PGSSLMODE", "PGHOST"):
+        monkeypatch.delenv(name, raising=False)
 
 
 def noticed(data: Path, **environ: str) -> dict[str, str]:
@@ -31,8 +32,10 @@ def noticed(data: Path, **environ: str) -> dict[str, str]:
     [
         {},
         {DATABASE: "postgresql://u:p@127.0.0.1:5432/portico", VALKEY: "redis://localhost:6379"},
-        {DATABASE: "postgresql://u:p@[::1]/portico"},
+        {DATABASE: "postgresql://u:p@[::1]:5432,LOCALHOST/portico"},
         {DATABASE: "postgresql:///portico"},
+        {DATABASE: "postgresql:///portico?host=/var/run/postgresql"},
+        {DATABASE: "postgresql:///portico?host=127.0.0.1:5433,localhost"},
         {DATABASE: "postgresql://u:p@%2Fvar%2Frun%2Fpostgresql/portico"},
         {DATABASE: VERIFIED, READ: VERIFIED, LISTEN: VERIFIED},
         {DATABASE: VERIFIED.replace("full", "ca")},
@@ -63,6 +66,18 @@ def test_each_url_of_the_database_is_looked_at(tmp_path: Path, other: str) -> No
         tmp_path, **{DATABASE: VERIFIED, other: "postgresql://u:p@h3/portico"}
     ).values()
     assert told.startswith(f"h3: {other} ")
+
+
+@pytest.mark.parametrize("hosts", ["h1:5432,127.0.0.1,h2", "h1,h2"])
+def test_the_hosts_may_be_in_the_query_or_in_the_drivers_own_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hosts: str
+) -> None:
+    plain = "postgresql://u:p@/portico"
+    (told,) = noticed(tmp_path, **{DATABASE: f"{plain}?host={hosts}"}).values()
+    assert told.startswith("h1, h2: PORTICO_DATABASE_URL ")
+    monkeypatch.setenv("PGHOST", hosts)
+    assert noticed(tmp_path, **{DATABASE: plain}) == {"TLS to PostgreSQL": told}
+    assert noticed(tmp_path, **{VALKEY: "redis://"}) == {}
 
 
 def test_the_mode_may_be_in_the_drivers_own_variable(
