@@ -8,8 +8,8 @@ from tqdm import tqdm
 
 
 def progress(what: str, total: int | None, unit: str) -> Any:
-    """A progress bar on standard error, if that is a terminal. One without a `total` goes when it
-    is closed: what was counted follows."""
+    """A progress bar on standard error, if that is a terminal. A bar without a `total` is cleared
+    when it closes: the command then prints the result itself."""
     size = shutil.get_terminal_size()  # 80 by 24 if the terminal says 0 by 0, where tqdm is blank
     return tqdm(
         desc=what,

@@ -56,8 +56,9 @@ class By(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, principal=None)
 
     def proving(self, how: Tried | Literal["none"], user: User | None = None) -> "By":
-        """The same for somebody who proves that they are `user`, or tries to, by `how` or by a link
-        (`none`). If another account is signed in in their browser, it has no part in that."""
+        """The same for a user who signs in by `how`, or opens a link (`none`). Names `user`, or no
+        account if they have not proved who they are, and never one that is signed in in the same
+        browser."""
         who = {"user_id": user and user.id, "email": user and user.email}
         return self.alone.named(credential=how, credential_id=None, **who)
 

@@ -110,9 +110,8 @@ def app_address(secret: str, email: str, issuer: str) -> str:
 
 
 def recovery_code(random: Random) -> str:
-    """A new recovery code: 120 random bits, as `abcd-efgh-ijkl-mnop-qrst-uvwx`. They are enough for
-    a digest without salt: with fewer, whoever has the digests of many accounts tries each guess
-    against all of them."""
+    """A new recovery code: 120 random bits, as `abcd-efgh-ijkl-mnop-qrst-uvwx`. That is enough for
+    a digest without salt, although each guess can be compared with the digests of all accounts."""
     text = b32encode(random(_RECOVERY_BYTES)).decode().lower()
     return "-".join(text[at : at + _GROUP] for at in range(0, len(text), _GROUP))
 

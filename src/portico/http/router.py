@@ -35,8 +35,8 @@ def _is_host(text: str) -> bool:
 
 def _host_header(scope: Scope) -> str:
     """The Host header, empty if there is none. Raises `Unreadable` if it is missing in HTTP/1.1,
-    was sent twice or is not a host (RFC 9112 §3.2): whatever stands in front may have read another
-    host out of it."""
+    was sent twice or is not a host (RFC 9112 §3.2): a proxy in front may have chosen by another
+    host."""
     hosts = scope.headers.get_all("host")
     if len(hosts) != 1 and (hosts or scope.http_version == "1.1"):
         raise Unreadable("Send the Host header once.")

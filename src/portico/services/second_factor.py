@@ -116,7 +116,8 @@ async def check_code(env: Environment, user: User, factors: Factors, text: str, 
 
 
 async def note_factor_refusal(env: Environment, user: User, by: By) -> None:
-    """Notes that a first factor, which `by` names, was refused for lack of a second one."""
+    """Notes that a sign-in whose first factor (the credential of `by`) was right had a wrong second
+    factor, or none."""
     await env.change.note(by, SecondFactorRefused(user))
 
 

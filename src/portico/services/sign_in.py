@@ -43,7 +43,7 @@ ENROL_FIRST = (
 
 
 def first_step(provider: str | None) -> Tried:
-    """How somebody took the first step: with a `provider`, or with their password if None."""
+    """The first step of a sign-in: by a `provider`, or by the password if that is None."""
     return "password" if provider is None else "provider"
 
 

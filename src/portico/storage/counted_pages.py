@@ -15,11 +15,12 @@ def counted_page(rows: list[Row], read: Callable[[Row], T]) -> Page[T]:
 
 
 def page_of_matches(matching: str, page: str, order: str, *, is_slow: bool) -> str:
-    """The SELECT of a page of rows with the total in the first column. `matching` selects ids, with
-    what they are ordered by, `page` the total and the rows whose ids are in `page`.
+    """The SELECT of a page of rows with the total in the first column. `matching` is the SELECT of
+    the matching ids and of what they are ordered by. `page` is the end of a SELECT, from its
+    columns on, of the rows whose ids are in the table `page`.
 
-    Only ids are kept until all matches are found, and only if it `is_slow` to find them again:
-    `count(*) OVER ()` would keep whole rows.
+    The matches are found twice, or once with their ids kept if finding them `is_slow`. The window
+    function `count(*) OVER ()` would keep whole rows.
     """
     kept = "MATERIALIZED" if is_slow else "NOT MATERIALIZED"
     return f"""

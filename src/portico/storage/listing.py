@@ -38,8 +38,8 @@ RECENT = 20_000
 """If more rows than this match a filter, a page is first looked for among this many newest ids."""
 
 MANY = 5
-"""If more than one row in so many matches a filter, SQLite passes all rows by id: to sort one that
-matches costs ten times as much as to pass one."""
+"""If a filter matches more than one row in this many, SQLite reads all rows by id: sorting a match
+costs ten times as much as skipping another row."""
 
 CACHED_TOTALS = 1_000
 CACHED_BLOCKS = 200_000
@@ -72,7 +72,7 @@ class Beginning(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Order(msgspec.Struct, frozen=True):
-    """A sort by one column, ties broken by id likewise; `indexed` if the filter's index has it."""
+    """A sort by one column, then by id likewise; `indexed` if an index with the filter has it."""
 
     column: str
     descending: bool
