@@ -64,7 +64,7 @@ class Places:
             names = [DUMP]
             dumped = ["pg_dump", "-Fc", "--no-owner", "-f", str(old.data / DUMP), old.database_url]
             subprocess.run(dumped, check=True)
-        files = {name: digest(old.data / name) for name in names}
+        files = {name: digest(old.data / name, lambda _: None) for name in names}
         archive = self._directory / f"{old.data.name}.tar"
         pack(Manifest("0.1", self.engine, "2026-03-15T12:00:00Z", files), old.data, archive)
         return archive

@@ -102,7 +102,7 @@ def digests(directory: Path) -> dict[str, str]:
         return {str(path.relative_to(directory)): digest(path, bar.update) for path in files}
 
 
-def digest(path: Path, read: Callable[[int], object] = int) -> str:
+def digest(path: Path, read: Callable[[int], object]) -> str:
     """The SHA-256 of a file, in hexadecimal. Calls `read` with the bytes of each step."""
     hashed = hashlib.sha256()
     with path.open("rb") as file:
