@@ -9,7 +9,6 @@ address counts. The first sign-in of an account is not reported, as no device is
 """
 
 from portico.domain.agents import read_agent
-from portico.domain.audit import By
 from portico.domain.secrets import digest
 from portico.domain.users import User
 from portico.services.change import Change
@@ -35,10 +34,8 @@ async def remember_device(env: Environment, change: Change, user: User, device: 
     return not known
 
 
-async def tell_new_device(
-    env: Environment, change: Change, user: User, by: By, user_agent: str
-) -> None:
-    """Tells a user by mail about a sign-in on a new device."""
+async def tell_new_device(env: Environment, change: Change, user: User, user_agent: str) -> None:
+    """Tells a user by mail about their sign-in on a new device."""
     page = f"{env.addresses.dashboard}/devices"
-    by, device = by.named(user_id=user.id), read_agent(user_agent)
-    await tell(env, change, user, "new-device", by=by, device=device, page=page)
+    device = read_agent(user_agent)
+    await tell(env, change, user, "new-device", by=change.by, device=device, page=page)

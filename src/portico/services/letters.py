@@ -88,8 +88,8 @@ def reader(user: User, to: str | None = None) -> Reader:
 
 
 def without_user(by: By) -> By:
-    """`by` without a user, for requests that open or ask for a link in a mail: it does not matter
-    who is signed in in that browser."""
+    """`by` without a user, for requests that ask for a mail with a link: it does not matter who is
+    signed in in that browser."""
     return by.named(user_id=None)
 
 

@@ -74,7 +74,7 @@ async def open_session(env: Environment, proven: Proven, by: By, browser: Browse
             device=browser.device,
         )
         if is_new_device:
-            await tell_new_device(env, change, user, by, browser.agent)
+            await tell_new_device(env, change, user, browser.agent)
         return Opened(session, secret, user)
 
     return await env.change(proven.by(by), work)

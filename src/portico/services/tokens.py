@@ -73,7 +73,7 @@ async def log_in(env: Environment, attempt: Attempt, *, user_agent: str) -> Pair
         entered = await note_sign_in(env, change, current, proven, "jwt", grant.id)
         access_token = login_token(env, user.id, current.name, current.role, change.now)
         if entered.is_new_device:
-            await tell_new_device(env, change, entered.user, attempt.by, user_agent)
+            await tell_new_device(env, change, entered.user, user_agent)
         return await issue(env, change, grant, access_token, frozenset())
 
     return await env.change(proven.by(attempt.by), work)
