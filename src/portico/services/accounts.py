@@ -65,7 +65,7 @@ async def _set(env: Environment, email: str, by: By, **values: str) -> User:
         if user.role == "admin" and changed.role != "admin":
             await keep_an_admin(env, change, user.id)
         after = await store_change(env, change, user, changed)
-        await tell_changed(env, change, user, after, by)
+        await tell_changed(env, change, user, after)
         return after
 
     user = await env.change(by, work)

@@ -140,7 +140,7 @@ async def take_new_email(env: Environment, token: str, by: By) -> bool:
         changed = msgspec.structs.replace(user, email=found.email)
         verified_at = change.now if found.mailed else None
         after = await store_change(env, change, user, changed, email_verified_at=verified_at)
-        await tell_changed(env, change, user, after, change.by)
+        await tell_changed(env, change, user, after)
 
     try:
         await env.change(by.proving("none", owner), work)
@@ -178,7 +178,7 @@ async def reset_password(env: Environment, token: str, password: str, by: By) ->
         for link in (RESET, NEW_EMAIL):
             await env.email_tokens.delete_of_user(change.tx, user.id, purpose=link.purpose)
         change.note(PasswordReset(changed))
-        await tell_changed(env, change, user, changed, change.by)
+        await tell_changed(env, change, user, changed)
         return changed
 
     after = await env.change(by.proving("none", owner), work)

@@ -168,7 +168,7 @@ async def change_user(
             return user
         session = caller.credential_id if own and caller.credential == "session" else 0
         after = await store_change(env, change, user, changed, but_session=session)
-        await tell_changed(env, change, user, after, by)
+        await tell_changed(env, change, user, after)
         return after
 
     try:
@@ -179,8 +179,9 @@ async def change_user(
     return changed
 
 
-async def tell_changed(env: Environment, change: Change, before: User, after: User, by: By) -> None:
+async def tell_changed(env: Environment, change: Change, before: User, after: User) -> None:
     """Tells a user by mail about a new e-mail (at both addresses), a new password or a new role."""
+    by = change.by
     if not same_mailbox(before.email, after.email):
         for address in (before.email, after.email):
             await tell(env, change, after, "email-changed", to=address, by=by, email=after.email)
