@@ -176,6 +176,15 @@ def test_nginx_leaves_entity_tags_as_they_are_whatever_else_it_compresses() -> N
     assert re.findall(r"^    gzip (\w+);", server, re.MULTILINE) == ["off"]
 
 
+def test_nginx_names_its_host_to_portico_where_a_client_names_none() -> None:
+    """HTTP/1.0 may lack Host. nginx passes that on as HTTP/1.1, and leaves out an empty header."""
+    conf = (DEPLOY / "nginx.conf").read_text("utf-8")
+    (name,) = re.findall(r"^    proxy_set_header Host \$(\w+);$", conf, re.MULTILINE)
+    choice = re.search(rf"^map \$http_host \${name} {{\n(.*?)^}}", conf, re.MULTILINE | re.DOTALL)
+    assert choice
+    assert choice[1].split() == ["default", "$http_host;", '""', "$host;"]
+
+
 PROXIES = pytest.mark.parametrize("name", ["nginx.conf", "Caddyfile", "haproxy.cfg"])
 
 
