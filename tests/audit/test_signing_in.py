@@ -4,6 +4,7 @@ account is signed in: never that account or its session."""
 import re
 from collections.abc import Awaitable
 
+from audit.conftest import last
 from auth.test_second_factor import CODES, KEY, code_of, factored
 from driving import Api
 from mail.conftest import Post, words
@@ -28,11 +29,6 @@ async def told(env: Environment, since: int) -> list[Told]:
         (one.action, one.user_id, one.email, one.credential, one.credential_id)
         for one in reversed(page)
     ]
-
-
-async def last(env: Environment) -> int:
-    (entry,) = await env.audit.page(limit=1)
-    return entry.id
 
 
 async def sign_in(browser: Visitor, email: str, password: str = PASSWORD) -> None:
