@@ -361,7 +361,7 @@ async def test_an_answer_that_there_is_nothing_more_ends_an_asynchronous_stream(
         assert [one async for one in events] == []
 
 
-@pytest.mark.parametrize("data", [b"{", b"[]", b"{}", b"1"])
+@pytest.mark.parametrize("data", [b"{", b"[]", b"{}", b"1", b"1e" + b"9" * 20])
 def test_what_is_no_event_is_an_error_and_the_next_one_is_told(data: bytes) -> None:
     stage = Stage(stream(told(1) + b"id: 2\ndata: " + data + b"\n\n" + told(3)))
     with stage.client, stage.client.events.stream() as events:

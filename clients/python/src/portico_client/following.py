@@ -141,5 +141,5 @@ class Following:
 def _read(message: Message) -> Event:
     try:
         return event(decode(message.data.encode()))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise UnexpectedAnswer("an event of the stream cannot be understood") from error

@@ -45,6 +45,8 @@ def decode(content: bytes) -> Any:
         return json.loads(content, parse_float=Decimal)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+    except ArithmeticError:
+        raise ValueError("it has a number that no Decimal can hold") from None
 
 
 def encode(value: Any) -> str:
