@@ -37,8 +37,7 @@ export class Calls {
     const headers: Record<string, string> = fields ? { ...JSON_BODY } : {};
     if (method === "POST") headers["idempotency-key"] = sendable("idempotencyKey", idempotencyKey ?? crypto.randomUUID());
     if (ifMatch !== undefined) headers["if-match"] = sendable("ifMatch", ifMatch);
-    const request = { method, path, headers, signal, ...(fields && { body: JSON.stringify(fields) }) };
-    return this.#access.success(request);
+    return this.#access.success({ method, path, headers, signal, ...(fields && { body: JSON.stringify(fields) }) });
   }
 
   /** The `data` of the response. */

@@ -78,8 +78,7 @@ export class Requests {
         perhapsDone ||= answer.status !== 429;
         end = () => answer;
       } catch (fault) {
-        if (!(fault instanceof ConnectionFailed) || fault instanceof UntrustedCertificate) throw fault;
-        if (fault.sent && !guarded) throw fault;
+        if (!(fault instanceof ConnectionFailed) || fault instanceof UntrustedCertificate || (fault.sent && !guarded)) throw fault;
         perhapsDone ||= fault.sent;
         end = () => {
           throw fault;
@@ -106,8 +105,7 @@ function isNotFound(answer: Answer): boolean {
 function worthRepeating(request: Request, answer: Answer, guarded: boolean, perhapsDone: boolean): boolean {
   if (answer.status === 429) return true;
   if ([500, 502, 503, 504].includes(answer.status)) return guarded;
-  const underWay = answer.status === 409 && perhapsDone && guarded && request.method === "POST";
-  return underWay && errorOf(answer) instanceof Conflict;
+  return answer.status === 409 && perhapsDone && guarded && request.method === "POST" && errorOf(answer) instanceof Conflict;
 }
 
 function pause(seconds: number, signal?: AbortSignal): Promise<void> {

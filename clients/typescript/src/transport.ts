@@ -109,8 +109,9 @@ export function sender({ fetch: given, timeout = 30 }: Options, clock: () => num
 }
 
 function init({ method, headers, body }: Request): Omit<FetchInit, "signal"> {
-  // A page would need leave to send this header, and its browser names itself anyway.
-  const agent = "process" in globalThis && { "user-agent": "portico-client-js/0.1.0" };
+  // A browser names itself, and a page may not send this header to another origin (CORS). `process` does not tell Node from
+  // pages: bundlers define it there too.
+  const agent = !globalThis.navigator?.userAgent?.startsWith("Mozilla") && { "user-agent": "portico-client-js/0.1.0" };
   const sent = { accept: "application/json", ...agent, ...headers };
   new Headers(sent); // Throws TypeError for values that no header can carry, outside of the retries.
   // Credentials are sent only where we say: no browser cookies, and no redirects.
