@@ -92,6 +92,14 @@ def test_data_of_another_shape_holds_nothing_up() -> None:
     assert (changed.type, changed.previous) == ("unknown", None)
 
 
+def test_what_a_newer_server_adds_is_left_out(made: dict[str, dict[str, Any]]) -> None:
+    created, updated = made["product.created"], made["product.updated"]
+    newer = {**updated["previous"], "weight": 3}
+    first, second = read({**created, "previous": newer}, {**updated, "previous": newer})
+    assert (first.type, first.previous) == ("product.created", None)
+    assert second == read(updated)[0]
+
+
 @CASES
 @given(
     st.recursive(

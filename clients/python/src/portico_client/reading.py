@@ -96,7 +96,7 @@ def reader(kind: Any) -> Read:
     if origin is types.UnionType and type(None) in arguments:
         inner = reader(next(one for one in arguments if one is not type(None)))
         return lambda value: None if value is None else inner(value)
-    return _nothing if kind is None else _as_it_is
+    return _nothing if kind is types.NoneType else _as_it_is
 
 
 def _nothing(_value: Any) -> None:
