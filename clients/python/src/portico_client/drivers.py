@@ -37,8 +37,9 @@ TURN_SECONDS = 0.1
 Parts = TypeVar("Parts", Iterator[bytes], AsyncIterator[bytes])
 
 AT_ONCE = 50
-"""How many requests of a client are under way, beside streams; others wait for their turn. The pool
-of httpx could count too, but looks at all that wait for each request: a thousand take a minute."""
+"""How many requests of a client may be under way at once, besides streams; others wait. The pool of
+httpx could count them too, but for each request it looks at all that wait: a thousand take a
+minute."""
 
 SILENCE_SECONDS = 45.0
 """A stream without data for so long counts as broken: the service sends a comment every 15
