@@ -79,7 +79,7 @@ def reader(kind: Any) -> Read:
 
     Supports dataclasses, typed dictionaries, tuples of one type, unions with None, `Decimal` and
     `datetime`, and leaves anything else unchanged. Fields with a default may be missing. The
-    function raises KeyError, TypeError and ValueError.
+    function raises KeyError, TypeError, ValueError, ArithmeticError and AttributeError.
     """
     if kind is Decimal:
         return Decimal
@@ -139,8 +139,8 @@ _EVENTS = {name: steps for name, steps in _event_readers() if name != "unknown"}
 def event(value: Any) -> Event:
     """The event of a JSON value. Raises KeyError, TypeError and ValueError.
 
-    One whose data cannot be read is unknown too: a reader that failed at it would never come to the
-    events after it.
+    One whose data cannot be read becomes an `UnknownEvent` too: an error would keep callers from
+    the events after it.
     """
     id_, name, data = value["id"], value["type"], value["data"]
     if not (type(id_) is int and isinstance(name, str) and isinstance(data, dict)):
