@@ -71,7 +71,7 @@ def site_name(text: str) -> str:
     URI format)."""
     name = trimmed(text, 1, LONGEST_SITE_NAME)
     if ":" in name or not name.isprintable():
-        raise BrokenRule("must not contain colons, line ends or other invisible characters")
+        raise BrokenRule("must not contain a colon, nor invisible characters such as line ends")
     return name
 
 
