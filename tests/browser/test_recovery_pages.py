@@ -6,7 +6,7 @@ import re
 from email.message import EmailMessage
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Page, expect
 
 from browser.looking import Desk, Person, faults, overflow
 from operating import until
@@ -33,6 +33,19 @@ def mail_to(desk: Desk, person: Person, page: str) -> tuple[str, EmailMessage]:
 def link_to(desk: Desk, person: Person, page: str) -> str:
     """The link in that mail."""
     return mail_to(desk, person, page)[0]
+
+
+async def shown_mail(page: Page, desk: Desk, person: Person) -> str:
+    """Asks for a link for a forgotten password, and shows the mail as HTML; returns the link."""
+    await page.goto("forgot")
+    await page.get_by_label("E-mail").fill(person.email)
+    await page.get_by_role("button", name="Request a link").click()
+    link, message = mail_to(desk, person, "reset")
+    part = message.get_body(["html"])
+    assert part is not None
+    await page.goto("about:blank")
+    await page.set_content(part.get_content())
+    return link
 
 
 async def test_a_forgotten_password_is_replaced_by_a_link_that_works_once(desk: Desk) -> None:
@@ -102,14 +115,7 @@ async def test_an_address_is_verified_by_a_click_and_not_by_the_look(
 async def test_a_mail_with_a_long_link_fits_a_phone(desk: Desk) -> None:
     person = desk.person()
     async with desk.looking(size=(360, 800)) as page:
-        await page.goto("forgot")
-        await page.get_by_label("E-mail").fill(person.email)
-        await page.get_by_role("button", name="Request a link").click()
-        link, message = mail_to(desk, person, "reset")
-        part = message.get_body(["html"])
-        assert part is not None
-        await page.goto("about:blank")
-        await page.set_content(part.get_content())
+        link = await shown_mail(page, desk, person)
         await expect(page.get_by_role("link", name=link)).to_be_visible()
         assert await overflow(page) == 0
         assert await faults(page, rules=["color-contrast", "document-title", "html-has-lang"]) == []
@@ -118,13 +124,6 @@ async def test_a_mail_with_a_long_link_fits_a_phone(desk: Desk) -> None:
 async def test_a_mail_can_be_read_on_a_dark_ground(desk: Desk) -> None:
     person = desk.person()
     async with desk.looking(dark=True) as page:
-        await page.goto("forgot")
-        await page.get_by_label("E-mail").fill(person.email)
-        await page.get_by_role("button", name="Request a link").click()
-        _, message = mail_to(desk, person, "reset")
-        part = message.get_body(["html"])
-        assert part is not None
-        await page.goto("about:blank")
-        await page.set_content(part.get_content())
+        await shown_mail(page, desk, person)
         colour = "one => getComputedStyle(one).color"
         assert await page.locator("p").first.evaluate(colour) == "rgb(255, 255, 255)"
