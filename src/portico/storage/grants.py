@@ -103,15 +103,13 @@ SELECT {OWNERS.of("u")}, {TOKENS.of("t")}, {GRANTS.of("g")}
 FROM tokens AS t JOIN grants AS g ON g.id = t.grant_id JOIN users AS u ON u.id = g.user_id"""
 _BY_ACCESS = f"{_OWNED} WHERE t.access_hash = :hash"
 _BY_REFRESH = f"{_OWNED} WHERE t.refresh_hash = :hash"
-_COUNT = """
-SELECT count(*) FROM grants
-WHERE user_id = :user_id AND revoked_at IS NULL AND expires_at > :now"""
+_VALID = "revoked_at IS NULL AND expires_at > :now"
+_COUNT = f"SELECT count(*) FROM grants WHERE user_id = :user_id AND {_VALID}"
 _OF_CLIENTS = f"""
 SELECT count(*) OVER () AS total, {GRANTS.columns} FROM grants
-WHERE user_id = :user_id AND client_row_id IS NOT NULL AND revoked_at IS NULL
-    AND expires_at > :now
+WHERE user_id = :user_id AND client_row_id IS NOT NULL AND {_VALID}
 ORDER BY id DESC LIMIT :limit OFFSET :offset"""
-_LOGIN = "client_row_id IS NULL AND revoked_at IS NULL AND expires_at > :now"
+_LOGIN = f"client_row_id IS NULL AND {_VALID}"
 _REVOKE = "UPDATE grants SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL RETURNING id"
 _REVOKE_OF_USER = """
 UPDATE grants SET revoked_at = :now WHERE id IN (
