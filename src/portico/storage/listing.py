@@ -132,9 +132,9 @@ WITH start AS MATERIALIZED ({_START}) {_PAGE}"""
 _BLOCK_WHERE = f"{{where}} AND id < (SELECT (block + 1) * {BLOCK} FROM start)"
 _BLOCK_OFFSET = "coalesce(:offset - (SELECT passed FROM start), 0)"
 
-# Among the newest ids, or the next ones, without any other index: with the filter's index, all
-# matching rows would have to be sorted.
-_PLAIN = {"sqlite": "{table} NOT INDEXED", "postgres": "{table}"}
+BY_ID = {"sqlite": " NOT INDEXED", "postgres": ""}
+"""After a table's name: reads it by id. By a filter's index SQLite would sort all that match."""
+
 _RECENT_WHERE = "{where} AND id > (SELECT max(id) FROM {table}) - {recent}"
 _SOON_WHERE = "{where} AND id > CAST(:after_id AS BIGINT) - {recent}"
 
@@ -334,7 +334,7 @@ class Listing(Generic[R]):
         by_id: bool = False,
         behind: bool = False,
     ) -> str:
-        source = (_PLAIN[self._db.engine] if by_id else "{table}").format(table=self._table.name)
+        source = f"{self._table.name}{BY_ID[self._db.engine] if by_id else ''}"
         if behind:
             source, where = order.behind(source, where, self._db.engine)
         return self._page(
@@ -351,7 +351,7 @@ class Listing(Generic[R]):
     @lru_cache(maxsize=256)  # noqa: B019 - a listing lives as long as the process
     def _recent(self, where: str, order: Order, counts: str, *, behind: bool) -> str:
         near, table = _RECENT_WHERE, self._table.name
-        source = _PLAIN[self._db.engine].format(table=table)
+        source = table + BY_ID[self._db.engine]
         if behind:
             near = _SOON_WHERE
             source, where = order.behind(source, where, self._db.engine)

@@ -30,7 +30,7 @@ from portico.storage.database import (
     among,
     keep_unwritten,
 )
-from portico.storage.listing import Beginning, Keyset, Listing, Order, Page
+from portico.storage.listing import BY_ID, Beginning, Keyset, Listing, Order, Page
 from portico.storage.many_rows import DELETE_BATCH
 from portico.storage.parts import ListPart, Part
 from portico.storage.product_search import ProductSearch
@@ -51,8 +51,6 @@ _NEWEST_FIRST = {
     indexed: Order("id", descending=True, indexed=indexed) for indexed in (False, True)
 }
 
-# Reads by the index of ids: with another index, each batch would have to sort all that match.
-_PLAIN = {"sqlite": " NOT INDEXED", "postgres": ""}
 _OVERRIDING = {"sqlite": "", "postgres": " OVERRIDING SYSTEM VALUE"}
 _INSERT = {
     engine: f"""
@@ -274,9 +272,9 @@ class Products:
         if words:
             further = None if chosen.by_status_alone else where
             return await self._search.ids_after(words, chosen.status, further, params)
-        plain = "" if chosen.by_status_alone else _PLAIN[self._db.engine]
+        by_id = "" if chosen.by_status_alone else BY_ID[self._db.engine]
         rows = await self._db.shown.slow.all(
-            f"SELECT id FROM products{plain} WHERE {where} AND id > :after"
+            f"SELECT id FROM products{by_id} WHERE {where} AND id > :after"
             " ORDER BY id LIMIT :limit",
             params,
         )
@@ -287,7 +285,7 @@ class Products:
         where, params = chosen.sql()
         engine = self._db.engine
         rows = await self._db.shown.slow.all(
-            f"SELECT {PRODUCTS.columns} FROM products{_PLAIN[engine]}"
+            f"SELECT {PRODUCTS.columns} FROM products{BY_ID[engine]}"
             f" WHERE id {AMONG[engine]} AND {where} ORDER BY id",
             {**params, **among(engine, ids)},
         )
