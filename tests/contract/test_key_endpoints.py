@@ -12,7 +12,7 @@ from portico.domain.audit import OPERATOR
 from portico.domain.times import DAY
 from portico.services.accounts import give_key
 from portico.services.api_keys import renew_key, revoke_key
-from signing_in import client_of, login_of, tokens_of
+from signing_in import SCOPES, client_of, login_of, tokens_of
 
 KEY = {"name": "Shop", "type": "live"}
 TOMORROW = "2026-03-16T12:00:00.000Z"
@@ -173,7 +173,9 @@ async def test_a_revoked_key_ends_at_once_and_stays_in_the_list(api: Api) -> Non
     assert (await caller.get("/users/me")).status_code == 401
 
 
-async def test_it_takes_all_that_ones_user_may(api: Api) -> None:
+async def test_keys_are_managed_with_all_scopes_of_ones_user_and_never_by_applications(
+    api: Api,
+) -> None:
     user = await api.account("editor")
     narrow = await give_key(
         api.live, user, name="N", key_type="live", expires_at=None, by=OPERATOR,
@@ -183,9 +185,12 @@ async def test_it_takes_all_that_ones_user_may(api: Api) -> None:
         api.live, user, name="R", key_type="read", expires_at=None, by=OPERATOR
     )
     client = (await client_of(api.live)).client
-    few = await tokens_of(api.live, client, user, "read:users write:products")
+    granted = [
+        (await tokens_of(api.live, client, user, scopes)).access_token
+        for scopes in ("read:users write:products", SCOPES)
+    ]
     async with api.unchanged():
-        for token in (narrow.secret, reading.secret, few.access_token):
+        for token in (narrow.secret, reading.secret, *granted):
             somebody = await bearer(api, token)
             for answer in (
                 await somebody.get("/api-keys"),

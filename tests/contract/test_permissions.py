@@ -52,7 +52,7 @@ COOKIES = "sessions alone"
 CLIENTS = "OAuth clients alone"
 LOGINS = "any bearer; it ends logins alone"
 SEEING = "a scope that covers some events"
-WHOLE = "all scopes of its user"
+WHOLE = "all scopes of its user, and no OAuth token"
 
 
 HOOK = {"url": "https://hooks.example.com/", "types": ["*"]}
@@ -167,7 +167,7 @@ class Kind(NamedTuple):
         if self.name == "read key" and method not in ("GET", "HEAD"):
             return False
         if needs == WHOLE:
-            return self.has(role) >= HAVE[role]
+            return self.name != "oauth" and self.has(role) >= HAVE[role]
         if needs is None and self.name in ("oauth", "narrow key"):
             # What has some scopes alone changes its user's profile only with the one for that: an
             # administrator's with admin alone.

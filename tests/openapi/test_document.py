@@ -317,6 +317,7 @@ def test_credentials_and_scopes_are_named_where_they_are_needed(described: dict[
     assert code["scopes"].keys() == {*OPENID_SCOPES, *SCOPES}
     assert paths["/sessions"]["post"]["security"] == paths["/login"]["post"]["security"] == []
     assert paths["/sessions"]["delete"]["security"] == [{"cookie": []}]
+    assert paths["/api-keys"]["post"]["security"] == [{"bearer": []}, {"cookie": []}]
     assert paths["/userinfo"]["get"]["security"] == [{"oauth": ["openid"]}]
     assert paths["/token"]["post"]["security"] == [{"client": []}, {}]
 

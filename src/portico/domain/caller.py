@@ -57,7 +57,13 @@ def require_method(principal: Principal, method: str) -> None:
 
 
 def require_all(principal: Principal) -> None:
-    """Raises `PermissionDenied` unless the credential carries every scope of its user."""
+    """Raises `PermissionDenied` unless the credential carries every scope of its user, and for any
+    OAuth token: what it made, such as a key, would outlive the grant (decisions §13)."""
+    if principal.credential == "oauth":
+        raise PermissionDenied(
+            "An OAuth token may not do this, whatever its scopes: use an API key, a login or a"
+            " session."
+        )
     if missing := [scope for scope in SCOPES if scope in principal.missing]:
         raise PermissionDenied(
             "This needs a credential that carries all scopes of its user; this one lacks"

@@ -303,8 +303,8 @@ def _needs(route: AnyRoute) -> str:
         return "Needs no credential."
     if route.access is Access.WHOLE_CALLER:
         return (
-            "Needs a credential with all scopes of its user, including `admin` for what belongs to"
-            " another user."
+            "Needs an API key, a login or a session with all scopes of its user, including `admin`"
+            " for what belongs to another user. OAuth tokens are refused, whatever their scopes."
         )
     if route.permit is not None:
         return ""

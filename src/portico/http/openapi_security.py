@@ -53,6 +53,8 @@ def requirements(route: AnyRoute) -> list[Json] | None:
         return [{"oauth": [route.scope]}]
     if route.sets_cookie:
         return [{"cookie": []}]
+    if route.access is Access.WHOLE_CALLER:
+        return [{"bearer": []}, {"cookie": []}]
     if route.scope:
         return [{"bearer": []}, {"oauth": [route.scope]}, {"cookie": []}]
     return None

@@ -51,7 +51,7 @@ class Access(Enum):
     ANY_CALLER = "any caller"
     """Any valid credential."""
     WHOLE_CALLER = "whole caller"
-    """A credential that carries every scope of its user."""
+    """A credential that carries every scope of its user, and is no OAuth token."""
 
 
 class AnyRoute(msgspec.Struct, frozen=True, kw_only=True):

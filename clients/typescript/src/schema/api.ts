@@ -141,13 +141,13 @@ export interface paths {
         };
         /**
          * List API keys
-         * @description The caller's own keys or another user's, newest first, including expired and revoked ones. Needs a credential with all scopes of its user, including `admin` for what belongs to another user.
+         * @description The caller's own keys or another user's, newest first, including expired and revoked ones. Needs an API key, a login or a session with all scopes of its user, including `admin` for what belongs to another user. OAuth tokens are refused, whatever their scopes.
          */
         get: operations["list_api_keys"];
         put?: never;
         /**
          * Create an API key
-         * @description Omitted bounds are as wide as permitted. A key cannot create one that may do more than itself, be used from other networks, or outlive it. Needs a credential with all scopes of its user, including `admin` for what belongs to another user.
+         * @description Omitted bounds are as wide as permitted. A key cannot create one that may do more than itself, be used from other networks, or outlive it. Needs an API key, a login or a session with all scopes of its user, including `admin` for what belongs to another user. OAuth tokens are refused, whatever their scopes.
          */
         post: operations["create_api_key"];
         delete?: never;
@@ -165,14 +165,14 @@ export interface paths {
         };
         /**
          * Read an API key
-         * @description Everything except the key itself. Needs a credential with all scopes of its user, including `admin` for what belongs to another user.
+         * @description Everything except the key itself. Needs an API key, a login or a session with all scopes of its user, including `admin` for what belongs to another user. OAuth tokens are refused, whatever their scopes.
          */
         get: operations["read_api_key"];
         put?: never;
         post?: never;
         /**
          * Revoke an API key
-         * @description The key is refused from the next request on, permanently, and stays in the list. With `If-Match`, a use in the meantime counts as a change. Needs a credential with all scopes of its user, including `admin` for what belongs to another user.
+         * @description The key is refused from the next request on, permanently, and stays in the list. With `If-Match`, a use in the meantime counts as a change. Needs an API key, a login or a session with all scopes of its user, including `admin` for what belongs to another user. OAuth tokens are refused, whatever their scopes.
          */
         delete: operations["revoke_api_key"];
         options?: never;
