@@ -109,9 +109,7 @@ class Server:
         """The application on `http_port`, which refuses every request."""
 
     async def start(self) -> None:
-        """Starts what hashes passwords, restores the counters that the last run stored, and starts
-        the jobs."""
-        self._portico.passwords.start()
+        """Restores the counters that the last run stored, and starts the jobs."""
         try:
             await self._portico.live.limiter.probe()
         except Unavailable as error:

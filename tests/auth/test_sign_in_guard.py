@@ -2,10 +2,10 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 import pytest
@@ -17,7 +17,6 @@ from portico.domain.errors import RateLimited
 from portico.domain.guard import ACCOUNT, ACQUAINTANCE, ADDRESS
 from portico.domain.users import PASSWORD_LENGTH, User
 from portico.services.guard import Claim, forgive, password_is_right
-from portico.services.hashing import Answer, Request
 from portico.services.passwords import ITERATIONS, LANES, MEMORY_KIB, QUEUE, Passwords
 from portico.services.sign_in import WRONG
 from portico.settings import load
@@ -29,6 +28,9 @@ WAYS = pytest.mark.parametrize("url", [f"{AUTH['live']}/login", f"{BASE['live']}
 
 
 PARAMETERS = "$argon2id$v=19$m=16,t=1,p=1"
+
+
+T = TypeVar("T")
 
 
 class Hashes(Passwords):
@@ -48,9 +50,9 @@ class Hashes(Passwords):
         self.verified.append(password_hash.rpartition("$")[0].rpartition("$")[0])
         return right
 
-    async def _run(self, request: Request) -> Answer:
+    async def _run(self, work: Callable[[], T]) -> T:
         await self.hold.wait()
-        return await super()._run(request)
+        return await super()._run(work)
 
 
 @pytest.fixture

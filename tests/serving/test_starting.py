@@ -2,10 +2,8 @@
 
 import errno
 import os
-import shutil
 import signal
 import socket
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -25,9 +23,8 @@ from operating import (
     until,
 )
 from portico.secret_file import NAME, SecretError, Secrets, installation_secrets
-from portico.services.passwords import PROCESSES
 from portico.settings import load
-from scheduling import hashing_for, taken
+from scheduling import policy_of_a_thread
 from servers import PostgresServer
 
 WRONG, MISUSED = 1, 2
@@ -101,49 +98,33 @@ def test_a_port_in_use_is_named(installation: Installation, name: str) -> None:
     assert f"port {port} is in use" in line
 
 
-def policies(pid: int) -> set[int]:
-    """Those of every thread of a process."""
-    found = set()
+def policies(pid: int) -> dict[str, int]:
+    """The scheduling policy of every thread of a process, by the thread's number."""
+    found = {}
     for task in Path(f"/proc/{pid}/task").iterdir():
         with suppress(ProcessLookupError):  # it has ended meanwhile
-            found.add(os.sched_getscheduler(int(task.name)))
+            found[task.name] = os.sched_getscheduler(int(task.name))
     return found
 
 
-def test_the_threads_of_a_server_take_turns(installation: Installation) -> None:
+def test_threads_of_a_server_run_under_sched_batch(installation: Installation) -> None:
     with installation.serving() as service:
         assert service.ask("/v1/users/me", key=installation.key).status == 200
         ours = os.sched_getscheduler(0)
-        expected = taken(os.SCHED_BATCH) if ours == os.SCHED_OTHER else ours
-        assert policies(service.process.pid) == {expected}
+        expected = policy_of_a_thread(os.SCHED_BATCH) if ours == os.SCHED_OTHER else ours
+        assert {*policies(service.process.pid).values()} == {expected}
 
 
 LOGIN = {"email": "admin@example.com", "password": "none of theirs"}
 
 
-def test_a_server_hashes_while_nobody_else_wants_the_processor(installation: Installation) -> None:
+def test_a_login_is_hashed_by_a_thread_under_sched_idle(installation: Installation) -> None:
     with installation.serving() as service:
+        before = policies(service.process.pid)
         assert service.ask("/v1/sessions", method="POST", body=LOGIN).status == 401
-        hashing = hashing_for(service.process.pid).items()
-        idle = [pid for pid, priority in hashing if priority == "idle"]
-        assert len(idle) == PROCESSES
-        expected = {taken(os.SCHED_IDLE)}  # once it has started: the other one has answered
-        until(lambda: {*map(os.sched_getscheduler, idle)} == expected, "their priority")
-    assert not hashing_for(service.process.pid)
-
-
-def test_sign_ins_work_once_the_installation_under_a_server_is_gone(
-    installation: Installation, tmp_path: Path
-) -> None:
-    program = tmp_path / "bin" / "python"  # a virtual environment
-    program.parent.mkdir()
-    program.symlink_to(Path(sys.executable).resolve())
-    (tmp_path / "lib").symlink_to(Path(sys.prefix) / "lib")
-    shutil.copy(Path(sys.prefix) / "pyvenv.cfg", tmp_path)
-    with installation.serving(program=(str(program), "-m", "portico", "serve")) as service:
-        until(lambda: len(hashing_for(service.process.pid)) == PROCESSES, "the processes")
-        program.unlink()
-        assert service.ask("/v1/sessions", method="POST", body=LOGIN).status == 401
+        after = policies(service.process.pid)
+        added = {policy for task, policy in after.items() if task not in before}
+        assert policy_of_a_thread(os.SCHED_IDLE) in added
 
 
 def test_a_second_server_is_kept_out_of_a_data_directory(installation: Installation) -> None:

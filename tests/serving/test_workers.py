@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,6 @@ from collecting import collecting
 from operating import Answer, Installation, Service, at_once, early_in_a_day, until
 from portico.cli import supervise
 from portico.settings import load
-from scheduling import hashing_for
 from servers import PostgresServer, RedisServer
 
 WORKERS = 2
@@ -153,27 +151,6 @@ def test_a_worker_that_dies_is_replaced_where_no_thread_can_be_started(
         until(lambda: killed not in service.workers() and len(service.workers()) == WORKERS)
         from_each(service, "/healthz")
         assert service.stop()[0] == 0
-
-
-def test_what_dead_workers_leave_behind_does_not_pile_up(shared: Installation) -> None:
-    program = (sys.executable, "-c", FIRST_PROCESS, "serve")
-    login = {"email": "admin@example.com", "password": "none of theirs"}
-    rounds: list[set[int]] = []
-    with shared.serving("--workers", str(WORKERS), program=program) as service:
-        for _ in range(WORKERS + 1):  # so that one number dies twice
-            assert service.ask("/v1/sessions", method="POST", body=login).status == 401
-            killed = next(pid for pid in service.workers() if hashing_for(pid))
-            rounds.append({*hashing_for(killed)})
-            os.kill(killed, signal.SIGKILL)
-            until(partial(are_over, rounds[-1]), "the end of those that hash")
-            from_each(service, "/healthz")
-        gone = [left for left in rounds if not any(Path(f"/proc/{pid}").exists() for pid in left)]
-        assert gone, rounds
-        assert service.stop()[0] == 0
-
-
-def are_over(pids: set[int]) -> bool:
-    return not any(map(alive, pids))
 
 
 def test_workers_end_with_a_killed_supervisor(shared: Installation) -> None:

@@ -1,33 +1,38 @@
-"""Passwords, hashed a bounded number at a time.
+"""Passwords, hashed with argon2id (RFC 9106) a bounded number at a time.
 
-A hash takes 12 ms of a core. A server's are made in processes that run only when the processor is
-idle, and the queue for them is short: a flood of logins gets 503 and never slows requests that need
-no password.
+A hash takes 12 ms of a core. A server hashes in threads that run only when the processor is idle,
+and the queue for them is short: a flood of logins gets 503 and never slows requests that need no
+password.
 """
 
 import asyncio
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from mmap import mmap
+from typing import TypeVar
+
+from nacl.exceptions import CryptoError
+from nacl.pwhash import argon2id
 
 from portico.domain.errors import Unavailable
-from portico.services import hashing
-from portico.services.hashing import HASH, VERIFY, Answer, Request
-from portico.services.hashing_processes import HashingProcesses, Job
 
 MEMORY_KIB = 19 * 1024
 ITERATIONS = 2
 LANES = 1
 """The only value that libsodium supports."""
 
-PROCESSES = 2
+THREADS = 2
 QUEUE = 64
 PATIENCE = 0.4
 """Seconds without any hash finished after which the waiting ones are overdue."""
 
-LIMIT = 30.0
-"""Seconds in which an overdue one must be finished. The process may be frozen; others then wait."""
+T = TypeVar("T")
 
 
 class Passwords:
-    """Hashes and verifies passwords (RFC 9106; OWASP's parameters: 19 MiB, two passes)."""
+    """Hashes and verifies passwords (OWASP's parameters: 19 MiB, two passes)."""
 
     def __init__(
         self,
@@ -35,17 +40,19 @@ class Passwords:
         memory_kib: int = MEMORY_KIB,
         iterations: int = ITERATIONS,
         patience: float = PATIENCE,
-        limit: float = LIMIT,
         beside_requests: bool = False,
     ) -> None:
-        """With `beside_requests`, processes hash, and yield to everything else; a command does
-        nothing else meanwhile and hashes in a thread."""
+        """With `beside_requests`, hashing yields to everything else; a command does nothing else
+        meanwhile."""
         self._memory = memory_kib * 1024
         self._iterations = iterations
         self._patience = patience
         self._beside_requests = beside_requests
-        self._idle = HashingProcesses(PROCESSES, "idle")
-        self._overdue = HashingProcesses(1, "lowest", limit)
+        self._idle = ThreadPoolExecutor(
+            THREADS, "hash", initializer=only_when_idle if beside_requests else None
+        )
+        self._overdue = ThreadPoolExecutor(1, "hash-overdue", initializer=lowest_priority)
+        self._done = 0
         self._closed = False
         self.dummy_hash = (
             f"$argon2id$v=19$m={memory_kib},t={iterations},p={LANES}"
@@ -54,58 +61,99 @@ class Passwords:
         """A hash that no password has. Verifying it takes as long as any other."""
         self.waiting = 0
 
-    def start(self) -> None:
-        """Starts the processes that hash, if any do, without waiting for them. Those that a server
-        starts later need its installation, which may have been replaced meanwhile."""
-        if self._beside_requests:
-            self._idle.start()
-
     async def hash(self, password: str) -> str:
         """The password's hash in PHC format. Raises `Unavailable` if the queue is full."""
-        return str(await self._answer((HASH, password, self._iterations, self._memory)))
+        return await self._answer(lambda: self._hashed(password))
 
     async def verify(self, password: str, password_hash: str) -> bool:
         """Whether the password has this hash. Raises `Unavailable` if the queue is full."""
-        return bool(await self._answer((VERIFY, password, password_hash, self._memory)))
+        return await self._answer(lambda: self._matches(password, password_hash))
 
     async def close(self) -> None:
-        """Ends the processes. Passwords that wait, and all later ones, are refused."""
+        """Refuses the passwords that wait, and all later ones."""
         self._closed = True
-        await self._idle.close()
-        await self._overdue.close()
+        for pool in (self._idle, self._overdue):
+            pool.shutdown(wait=False, cancel_futures=True)
 
-    async def _answer(self, request: Request) -> Answer:
+    async def _answer(self, work: Callable[[], T]) -> T:
         if self._closed:
-            raise Unavailable("The server is stopping.", retry_after=2)
+            raise _stopping()
         if self.waiting >= QUEUE:
             raise Unavailable("Too many passwords are being checked at once.", retry_after=2)
         self.waiting += 1
         try:
-            answer = await self._run(request)
+            return await self._run(work)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and not task.cancelling():  # `close` has cancelled the work alone
+                raise _stopping() from None
+            raise
         finally:
             self.waiting -= 1
-        if answer is None:
-            raise Unavailable("There is not enough memory to check a password.", retry_after=2)
-        return answer
 
-    async def _run(self, request: Request) -> Answer:
-        """Beside requests: when the processor is idle or, once no hash was finished for `patience`
-        seconds, without waiting for that. On a machine that is always busy, logins would never
+    async def _run(self, work: Callable[[], T]) -> T:
+        """Does the work when the processor is idle or, once no hash was finished for `patience`
+        seconds, without waiting for that: on a machine that is always busy, logins would never
         finish."""
-        if not self._beside_requests:
-            return await asyncio.to_thread(hashing.answer, request)
-        job = Job(request)
+        loop = asyncio.get_running_loop()
+        idle = loop.run_in_executor(self._idle, work)
+        asked = [idle]
         try:
-            self._idle.put(job)
-            done = -1
-            while done != self._idle.done:
-                done = self._idle.done
-                await asyncio.wait([job.answer], timeout=self._patience)
-                if job.answer.done():
-                    return job.answer.result()
-            self._overdue.put(job)
-            return await job.answer
+            if self._beside_requests:
+                before = -1
+                while not idle.done() and before != self._done:
+                    before = self._done
+                    await asyncio.wait(asked, timeout=self._patience)
+                if not idle.done():
+                    asked.append(loop.run_in_executor(self._overdue, work))
+            await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+            self._done += 1
+            return next(one for one in asked if one.done()).result()
         finally:
-            job.answer.cancel()  # nobody waits for it any more
-            self._idle.drop(job)
-            self._overdue.drop(job)
+            for one in asked:
+                one.cancel()  # whoever has not begun: nobody waits for it any more
+
+    def _hashed(self, password: str) -> str:
+        try:
+            return argon2id.str(_encoded(password), self._iterations, self._memory).decode()
+        except CryptoError:  # has no other cause
+            raise _no_memory() from None
+
+    def _matches(self, password: str, password_hash: str) -> bool:
+        try:
+            return argon2id.verify(password_hash.encode(), _encoded(password))
+        except CryptoError:
+            # Libsodium reports a wrong password and a lack of memory in the same way.
+            try:
+                mmap(-1, self._memory).close()
+            except OSError:
+                raise _no_memory() from None
+            return False
+
+
+def lowest_priority() -> None:
+    """Gives this thread the lowest priority (nice 19)."""
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, 19)
+
+
+def only_when_idle() -> None:
+    """Lets this thread run only when the processor is idle (`SCHED_IDLE`, sched(7)), or with the
+    lowest priority if the system does not support that."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    except (AttributeError, OSError):
+        lowest_priority()
+
+
+def _encoded(password: str) -> bytes:
+    # Text from JSON may contain half a surrogate pair, which UTF-8 cannot express.
+    return password.encode(errors="surrogatepass")
+
+
+def _stopping() -> Unavailable:
+    return Unavailable("The server is stopping.", retry_after=2)
+
+
+def _no_memory() -> Unavailable:
+    return Unavailable("There is not enough memory to check a password.", retry_after=2)
