@@ -428,7 +428,16 @@ def test_an_id_is_faulty_where_products_are_not_updated() -> None:
     assert second.values == PLAIN
 
 
-FORMULAS = ["=1+1", "+1", "-1", "@A1", "\t=1", "\r=1", "'", "'=1", "'Lamp", "''"]
+FORMULAS = ["=1+1", "+1", "-1", "@A1", "\t=1", "\r=1", "'=1", "''-1", "'\t"]
+NAMES = ["Lamp", "1-2", "a=b", "", " =1", "'t Veer", "'90s", "'s-Hertogenbosch", "'", "''", "' =1"]
+
+
+def written(text: str) -> tuple[str, list[str]]:
+    """A description as CSV: the line, and its cells as a spreadsheet reads them."""
+    product = new_product({**PLAIN, "description": text}, 0)
+    line = rows("csv", [product]).decode()
+    (record,) = csv.reader(io.StringIO(line, newline=""))
+    return line, record
 
 
 @pytest.mark.parametrize("text", FORMULAS)
@@ -440,21 +449,38 @@ def test_what_a_spreadsheet_would_run_is_written_with_an_apostrophe(text: str) -
     assert json.loads(rows("ndjson", [product]))["name"] == text
 
 
-@pytest.mark.parametrize("text", ["Lamp", "1-2", "a=b", "", " =1"])
+@pytest.mark.parametrize("text", NAMES)
 def test_other_cells_are_written_as_they_are(text: str) -> None:
-    product = new_product({**PLAIN, "description": text}, 0)
+    assert written(text)[1][4] == text
 
-    (record,) = csv.reader(io.StringIO(rows("csv", [product]).decode(), newline=""))
+
+@pytest.mark.parametrize("text", ["a,b", "a;b", "a\tb", 'a"b', "a\nb", "a\rb"])
+def test_cells_with_a_separator_a_quote_or_a_line_end_are_quoted(text: str) -> None:
+    line, record = written(text)
+
+    doubled = text.replace('"', '""')
+    assert f',"{doubled}",' in line
     assert record[4] == text
 
 
-def test_one_apostrophe_is_taken_off_a_text_cell_and_none_of_a_number() -> None:
-    head = "name,category,price,metadata\n"
-    first, second = read(f"{head}'=1+1,''light,1,'{{}}\n'Lamp,light,'1,\n", "csv")
+@pytest.mark.parametrize(
+    ("cell", "text"),
+    [
+        *((f"'{text}", text) for text in FORMULAS),
+        *((text, text) for text in ("=1+1", *NAMES) if text == text.strip()),
+    ],
+)
+def test_an_apostrophe_is_taken_off_exactly_where_an_export_puts_one(cell: str, text: str) -> None:
+    head = "name,category,price,description\n"
+    (row,) = read(f'{head}Lamp,light,1,"{cell}"\n', "csv")
 
-    assert (first.values["name"], first.values["category"]) == ("=1+1", "'light")
-    assert first.values["metadata"] == {}
-    assert told(second) == {"price": "must be a number"}
+    assert row.values["description"] == text
+
+
+def test_no_apostrophe_is_taken_off_a_number() -> None:
+    (row,) = read("name,category,price\nLamp,light,'1\n", "csv")
+
+    assert told(row) == {"price": "must be a number"}
 
 
 def test_numbers_are_never_taken_for_formulas() -> None:
@@ -464,7 +490,7 @@ def test_numbers_are_never_taken_for_formulas() -> None:
 
 
 plain = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
-texts = st.builds(str.__add__, st.sampled_from(["", *FORMULAS]), plain)
+texts = st.builds(str.__add__, st.sampled_from([*FORMULAS, *NAMES]), plain)
 names = texts.map(str.strip).filter(bool)
 urls = st.text(string.ascii_letters, min_size=1, max_size=9).map("https://example.com/{}".format)
 products = st.fixed_dictionaries(

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import asdict
 
-from portico.contract.csv_cells import csv_text, guarded
+from portico.contract.csv_cells import csv_text
 from portico.contract.envelope import timestamp
 from portico.domain.audit import Entry
 from portico.domain.words import Format
@@ -66,10 +66,4 @@ def rows(form: Format, entries: Iterable[Entry]) -> bytes:
 
 
 def _cells(entry: Entry) -> Iterable[object]:
-    cells = {
-        **asdict(entry),
-        "at": timestamp(entry.at),
-        "email": guarded(entry.email or ""),
-        "target_id": guarded(entry.target_id or ""),
-    }
-    return cells.values()
+    return {**asdict(entry), "at": timestamp(entry.at)}.values()

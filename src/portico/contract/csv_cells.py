@@ -1,18 +1,24 @@
 """CSV in which spreadsheets run no formulas, and the cells that spreadsheets add."""
 
-import csv
-import io
+import re
 from collections.abc import Iterable
 
-APOSTROPHE = "'"
-_GUARDED = frozenset(("=", "+", "-", "@", "\t", "\r", APOSTROPHE))
-"""The first characters of cells that get an apostrophe before them: those of formulas, and the
-apostrophe itself, so that cells read back unchanged."""
+_FORMULA = re.compile("'*[=+\\-@\t\r]")
+"""The beginning of a cell that gets an apostrophe before it: that of a formula, or apostrophes
+before one, so that every cell reads back unchanged."""
+
+_QUOTED = re.compile('[,;\t"\r\n]')
+"""Characters of a cell in quotes: also separators that spreadsheets of some countries expect."""
 
 
-def guarded(text: str) -> str:
+def _guarded(text: str) -> str:
     """A text as a cell that a spreadsheet does not take for a formula."""
-    return f"{APOSTROPHE}{text}" if text[:1] in _GUARDED else text
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def unguarded(cell: str) -> str:
+    """The text of a cell: one apostrophe less exactly where `_guarded` puts one."""
+    return cell[1:] if cell[:1] == "'" and _FORMULA.match(cell) else cell
 
 
 MOST_CELLS = 20_000
@@ -32,7 +38,15 @@ def shortened(cells: list[str], least: int) -> list[str]:
 
 
 def csv_text(records: Iterable[Iterable[object]]) -> bytes:
-    """Records as CSV (RFC 4180); None is an empty cell."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\r\n").writerows(records)
-    return text.getvalue().encode()
+    """Records as CSV (RFC 4180) in which no text runs as a formula; None is an empty cell."""
+    return "".join(f"{','.join(map(_cell, record))}\r\n" for record in records).encode()
+
+
+def _cell(value: object) -> str:
+    if not isinstance(value, str):
+        return "" if value is None else str(value)
+    text = _guarded(value)
+    if _QUOTED.search(text):
+        text = text.replace('"', '""')
+        return f'"{text}"'
+    return text

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from portico.contract.csv_cells import csv_text, guarded
+from portico.contract.csv_cells import csv_text
 from portico.contract.reading import printable
 from portico.domain.uploads import Rejected
 
@@ -17,7 +17,7 @@ def report(rejected: Iterable[Rejected]) -> bytes:
     """The faults of rows as CSV, one line for each fault."""
     head = [("line", "field", "message", "value")]
     return csv_text(head) + csv_text(
-        (row.line, guarded(fault.field), guarded(fault.message), guarded(fault.value))
+        (row.line, fault.field, fault.message, fault.value)
         for row in rejected
         for fault in row.faults
     )

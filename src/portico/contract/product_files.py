@@ -9,7 +9,7 @@ streams: memory, and the time to get to the next row, are bounded by the longest
 accepted. Files that are written here read back the same.
 
 Spreadsheets run formulas. So a CSV text cell that begins like a formula is written with an
-apostrophe before it, and one leading apostrophe is removed when a text cell is read.
+apostrophe before it, which is removed when the cell is read (`csv_cells`).
 """
 
 import csv
@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 import msgspec
 from msgspec import Raw
 
-from portico.contract.csv_cells import APOSTROPHE, MOST_CELLS, csv_text, guarded, shortened
+from portico.contract.csv_cells import MOST_CELLS, csv_text, shortened, unguarded
 from portico.contract.faulty_rows import beginning
 from portico.contract.file_lines import (
     BYTE_ORDER_MARK,
@@ -241,7 +241,7 @@ def _values(names: list[str], cells: list[str], faults: Faults, *, update: bool)
             is_respelled = name == _ID and cell.startswith("0")  # as in paths, ids have one form
             values[name] = cell if is_respelled else _number(cell)
             continue
-        text = cell.removeprefix(APOSTROPHE)
+        text = unguarded(cell)
         if name in _JSON:
             try:
                 values[name] = parse_json(text)
@@ -343,10 +343,10 @@ def _ndjson_row(product: Product) -> _NdjsonRow:
 def _csv_cells(product: Product) -> tuple[object, ...]:
     return (
         product.id,
-        guarded(product.name),
-        guarded(product.category),
+        product.name,
+        product.category,
         price_text(product.price),
-        guarded(product.description),
+        product.description,
         product.currency,
         product.stock_quantity,
         product.status,

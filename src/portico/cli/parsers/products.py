@@ -7,8 +7,8 @@ _IMPORT = """\
 FILE is CSV (a header and one product a record) or NDJSON (one JSON object a line), with the fields
 of POST /products and by its rules: name, category, price, description, currency, stock_quantity,
 status, images, metadata. In CSV an empty cell leaves its field out, and cells of images and
-metadata hold JSON; one apostrophe before a text is taken off. The name's ending tells the format,
-else the first character does.
+metadata hold JSON; an apostrophe that an export puts before a text is taken off. The name's ending
+tells the format, else the first character does.
 
 With --update, a row with an id changes the product with that id, so that an exported file can be
 edited and imported again. Fields that a row or the header leaves out stay as they are; an empty CSV
@@ -28,8 +28,8 @@ rows, or import them while nobody makes changes. Reading works as usual."""
 _EXPORT = """\
 Writes every product with its id and without times, as portico products import --update reads it:
 one JSON object per line, or CSV if the name ends in .csv. In CSV, a text that a spreadsheet would
-run (one that begins with = + - @, a tab, a carriage return or an apostrophe) gets an apostrophe in
-front."""
+run (one that begins with = + - @, a tab or a carriage return, or with apostrophes before one of
+these) gets an apostrophe in front."""
 
 
 def add_to(commands: Commands) -> None:
