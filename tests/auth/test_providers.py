@@ -118,12 +118,17 @@ class Traveller:
         """As before: by the password."""
         return await self.post("/sign-in", email=user.email, password=PASSWORD)
 
-    async def csrf(self) -> str:
+    async def csrf(self, path: str = "/security") -> str:
         """What forms carry."""
-        page = await self.browser.get(f"{self.at}/security")
+        page = await self.browser.get(self.at + path)
         found = re.search(r'name="csrf" value="(\w+)"', page.text)
         assert found, page.text
         return found[1]
+
+    async def decide(self, decision: str, **form: str) -> httpx.Response:
+        """Answers whether to link the account that has just signed in."""
+        csrf = await self.csrf("/sign-in/link")
+        return await self.post("/sign-in/link", decision=decision, csrf=csrf, **form)
 
 
 async def linked(api: Api) -> User:
@@ -181,20 +186,27 @@ async def test_whoever_is_linked_signs_in_and_goes_on(
     assert "already finished" in said(again)
 
 
-async def test_an_unknown_subject_is_linked_by_signing_in_as_before(
-    api: Api, provider: OpenIdProvider
+@pytest.mark.parametrize("site", SITES)
+async def test_unknown_subject_is_linked_by_signing_in_as_before_and_agreeing(
+    api: Api, provider: OpenIdProvider, site: str
 ) -> None:
     user = await api.account(email="Ada@Example.com", password=PASSWORD)
     other = await api.account(password=PASSWORD)
-    ada = Traveller(api, provider)
+    ada = Traveller(api, provider, SITES[site])
+    target = f"{ada.at.removeprefix(HERE)}/keys?x=1"
     async with api.unchanged(but="provider_visits"):
         back = await ada.arrive()
         assert back.status_code == 303
         assert not session_in(back)
     page = await ada.browser.get(HERE + back.headers["location"])
     assert "No account is linked to ada@example.com at Corp yet" in page.text
-    assert not await api.live.providers.links_of(user.id)
-    assert session_in(await ada.sign_in(user))
+    signed_in = await ada.post("/sign-in", email=user.email, password=PASSWORD, next=target)
+    assert session_in(signed_in)
+    question = await ada.browser.get(HERE + signed_in.headers["location"])
+    assert "Link the Corp account ada@example.com?" in question.text
+    assert f'name="next" value="{target}"' in question.text
+    assert not await api.live.providers.links_of(user.id), "unasked"
+    assert (await ada.decide("link", next=target)).headers["location"] == target
     (made,) = await api.live.providers.links_of(user.id)
     assert made.subject == "ada-1"
     assert ("provider.linked", user.id, {"issuer": provider.issuer}) in await noted(api)
@@ -202,35 +214,114 @@ async def test_an_unknown_subject_is_linked_by_signing_in_as_before(
     provider.claims["sub"] = "ada-2"
     another = Traveller(api, provider)
     assert not session_in(await another.arrive())
-    assert session_in(await another.sign_in(other))
-    assert not await api.live.providers.links_of(other.id), "another e-mail"
+    assert (await another.sign_in(other)).headers["location"] == "/dashboard", "another e-mail"
+    sent = await another.post("/sign-in/link", decision="link", csrf=await another.csrf())
+    assert sent.status_code == 404
+    assert not await api.live.providers.links_of(other.id)
 
 
-@ON_ONE
-async def test_what_waits_to_be_linked_waits_for_ten_minutes(
+async def test_declined_link_is_not_made_and_not_asked_about_again(
     api: Api, provider: OpenIdProvider
 ) -> None:
     user = await api.account(email=ADA["email"], password=PASSWORD)
     ada = Traveller(api, provider)
     await ada.arrive()
-    api.clock.advance(seconds=600)
-    assert session_in(await ada.sign_in(user))
+    assert "/sign-in/link" in (await ada.sign_in(user)).headers["location"]
+    assert (await ada.decide("not-now")).headers["location"] == "/dashboard"
+    assert (await ada.sign_in(user)).headers["location"] == "/dashboard"
+    csrf = await ada.csrf()
+    assert (await ada.post("/sign-in/link", decision="link", csrf=csrf)).status_code == 404
+    assert not await api.live.providers.links_of(user.id)
+
+
+async def test_second_factor_comes_before_the_question_whether_to_link(
+    api: Api, provider: OpenIdProvider
+) -> None:
+    user = await factored(api, email=ADA["email"])
+    api.live.require_second_factor = "all"
+    enrolling = await api.account(email="eve@example.com", password=PASSWORD)
+    ada = Traveller(api, provider)
+    await ada.arrive()
+    assert "/sign-in/code" in (await ada.sign_in(user)).headers["location"]
+    done = await ada.post("/sign-in/code", otp=code_of(api))
+    assert "/sign-in/link" in done.headers["location"]
+    provider.claims = ADA | {"sub": "eve", "email": enrolling.email}
+    eve = Traveller(api, provider)
+    await eve.arrive()
+    page = await eve.browser.get(HERE + (await eve.sign_in(enrolling)).headers["location"])
+    secret = re.search(r'name="secret" value="(.*?)"', page.text)
+    key = re.search(r"secret=(\w+)", page.text)
+    assert secret
+    assert key, page.text
+    code = code_of(api, key=key[1])
+    done = await eve.post("/sign-in/code", secret=secret[1], otp=code, name="Phone")
+    codes = await eve.browser.get(HERE + done.headers["location"])
+    assert 'href="/dashboard/sign-in/link?next=' in codes.text
+
+
+@ON_ONE
+async def test_link_is_possible_for_ten_minutes_and_after_a_new_sign_in_only(
+    api: Api, provider: OpenIdProvider
+) -> None:
+    user = await api.account(email=ADA["email"], password=PASSWORD)
+    late, slow, old = (Traveller(api, provider) for _ in range(3))
+    await old.sign_in(user)
+    await late.arrive()
+    api.clock.advance(seconds=300)
+    await slow.arrive()
+    assert "/sign-in/link" in (await slow.sign_in(user)).headers["location"]
+    csrf = await slow.csrf("/sign-in/link")
+    api.clock.advance(seconds=300)
+    assert (await late.sign_in(user)).headers["location"] == "/dashboard"
+    await old.arrive()
+    question = await old.browser.get(f"{DASHBOARD}/sign-in/link")
+    assert question.headers["location"] == "/dashboard", "signed in before"
+    api.clock.advance(seconds=300)
+    gone = await slow.post("/sign-in/link", decision="link", csrf=csrf)
+    assert gone.status_code == 404
+    assert "Nothing was linked" in gone.text
+    assert not await api.live.providers.links_of(user.id)
+
+
+@ON_ONE
+async def test_link_that_another_account_got_meanwhile_is_refused_on_the_questions_page(
+    api: Api, provider: OpenIdProvider
+) -> None:
+    user = await api.account(email=ADA["email"], password=PASSWORD)
+    ada = Traveller(api, provider)
+    await ada.arrive()
+    await ada.sign_in(user)
+    await join(api, await api.account())
+    refused = await ada.decide("link")
+    assert refused.status_code == 409
+    assert "is linked to another account here" in refused.text
+    assert "Not now" in refused.text
     assert not await api.live.providers.links_of(user.id)
 
 
 async def test_no_account_is_made_or_linked_by_an_e_mail_alone(
     api: Api, provider: OpenIdProvider
 ) -> None:
-    await api.account(email=ADA["email"], password=PASSWORD)
-    for claims in ({}, {"sub": "eve", "email": "eve@example.com"}, {"email_verified": False}):
+    user = await api.account(email=ADA["email"], password=PASSWORD)
+    for claims in ({}, {"sub": "eve", "email": "eve@example.com"}):
         provider.claims = ADA | claims
         async with api.unchanged(but="provider_visits"):
             answer = await Traveller(api, provider).arrive()
             assert answer.status_code == 303
             assert "/sign-in?next=" in answer.headers["location"]
             assert not session_in(answer)
-    provider.claims = {"sub": "nobody"}
-    assert "gave no e-mail" in said(await Traveller(api, provider).arrive())
+    for told, lacking in (
+        ({"email": None}, "did not give an e-mail"),
+        ({"email_verified": False}, "did not say that its e-mail is verified"),
+        ({"email_verified": None}, "did not say that its e-mail is verified"),
+        ({"email_verified": 1}, "did not say that its e-mail is verified"),
+    ):
+        provider.claims = ADA | told
+        ada = Traveller(api, provider)
+        assert lacking in said(await ada.arrive())
+        assert (await ada.sign_in(user)).headers["location"] == "/dashboard"
+        question = await ada.browser.get(f"{DASHBOARD}/sign-in/link")
+        assert question.headers["location"] == "/dashboard"
 
 
 @pytest.mark.parametrize("table", ['create_users = true\nrole = "editor"'])
@@ -678,10 +769,11 @@ async def test_the_e_mail_may_stand_at_the_userinfo_endpoint(
 ) -> None:
     user = await api.account(email=ADA["email"], password=PASSWORD)
     provider.claims = {"sub": "ada-1"}
-    provider.userinfo = {"sub": "ada-1", "email": ADA["email"]}
+    provider.userinfo = {"sub": "ada-1", "email": ADA["email"], "email_verified": True}
     ada = Traveller(api, provider)
     assert not session_in(await ada.arrive())
     assert session_in(await ada.sign_in(user))
+    await ada.decide("link")
     assert session_in(await Traveller(api, provider).arrive())
 
 

@@ -4,10 +4,11 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import apsw
 import pytest
 from playwright.async_api import Page, expect
 
-from browser.looking import Desk, Person
+from browser.looking import Desk, Person, faults
 from operating import Installation, free_port
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -46,8 +47,17 @@ async def fill(page: Page, email: str, password: str) -> None:
     await page.get_by_role("button", name="Sign in", exact=True).click()
 
 
+def verify_email(desk: Desk, person: Person) -> None:
+    """Marks somebody's e-mail as verified."""
+    database = apsw.Connection(str(desk.installation.data / "live.db"))
+    database.set_busy_timeout(5_000)
+    database.execute("UPDATE users SET email_verified_at = 1 WHERE id = ?", [person.id])
+    database.close()
+
+
 async def test_people_sign_in_with_another_portico(desk: Desk, believing: Installation) -> None:
     there: Person = desk.person()
+    verify_email(desk, there)
     made = believing.told("users", "create", "--email", there.email, "--name", "Grace Hopper")
     dashboard = f"https://{ELSEWHERE}:{believing.port}/dashboard"
     async with desk.looking() as page:
@@ -59,6 +69,10 @@ async def test_people_sign_in_with_another_portico(desk: Desk, believing: Instal
         told = f"No account is linked to {there.email} at Portico yet."
         await expect(page.get_by_role("status")).to_contain_text(told)
         await fill(page, there.email, made["password"])
+        question = page.get_by_role("heading", name=f"Link the Portico account {there.email}?")
+        await expect(question).to_be_visible()
+        assert await faults(page) == []
+        await page.get_by_role("button", name="Link", exact=True).press("Enter")
         await expect(page).to_have_url(f"{dashboard}/keys")
         await page.context.clear_cookies(domain=ELSEWHERE)
         await page.goto(f"{dashboard}/sign-in")

@@ -10,25 +10,30 @@ from portico.domain.errors import (
     PorticoError,
     Unavailable,
 )
-from portico.domain.providers import Provider, ProviderLink
+from portico.domain.providers import VISIT_SECONDS, Provider, ProviderLink
+from portico.domain.times import AHEAD, SECOND
 from portico.http.cookies import PROVIDER
 from portico.http.messages import Reply
 from portico.http.problems import problem
 from portico.http.routing import Access
-from portico.pages.sign_in import enter, local
+from portico.pages.sign_in import LINK, enter, local
 from portico.pages.site import PageRoute, Visit, see_other
 from portico.pages.step_up import fresh
 from portico.services.environment import Environment
 from portico.services.openid import Answer
 from portico.services.providers import (
+    AwaitedLink,
     Known,
     await_link,
+    awaited_link,
     begin_visit,
+    end_awaited_link,
     end_visit,
     label_of,
     link,
     unlink,
 )
+from portico.services.sessions import read_session
 
 
 async def begin(provider: Provider, visit: Visit) -> Reply:
@@ -106,6 +111,48 @@ async def _link(visit: Visit, provider: Provider, known: Known) -> Reply:
     return see_other(f"{known.visit.target}?done=provider-linked")
 
 
+async def ask_link(visit: Visit) -> Reply:
+    """GET /sign-in/link: whether to link the account that has just signed in to the one at a
+    provider that the user came from."""
+    target = local(visit.site, visit.sent("next"))
+    waits = await _awaited(visit)
+    if waits is None:
+        return see_other(target)
+    label, email = waits.provider.label, waits.person.email
+    return visit.page(
+        "link_provider.html",
+        f"Link the {label} account {email}?",
+        label=label,
+        next=target,
+        path=LINK,
+    )
+
+
+async def decide_link(visit: Visit) -> Reply:
+    """POST /sign-in/link: the user's decision."""
+    env, by = visit.site.accounts.environment, visit.request.by
+    if visit.form.text("decision") == "link":
+        waits = await _awaited(visit)
+        if waits is None:
+            raise NotFound(
+                "Nothing was linked: that is possible for ten minutes. Sign in with the provider"
+                " again, or link it under Sign-in security."
+            )
+        await link(env, waits.provider, waits.person, visit.user.id, by)
+    await end_awaited_link(env, PROVIDER.read(visit.request.headers) or "", by)
+    return _left(see_other(local(visit.site, visit.sent("next"))))
+
+
+async def _awaited(visit: Visit) -> AwaitedLink | None:
+    """The person to whom the signed-in account may be linked. None if it signed in too long ago: it
+    must do so anew, which a session that was left open does not prove."""
+    env = visit.site.accounts.environment
+    waits = await awaited_link(env, PROVIDER.read(visit.request.headers))
+    session = await read_session(env, visit.session_id)
+    is_new = -AHEAD <= visit.request.now - session.created_at < VISIT_SECONDS * SECOND
+    return waits if waits is not None and is_new and waits.fits(visit.user) else None
+
+
 def _left(reply: Reply) -> Reply:
     reply.headers.append(PROVIDER.clear())
     return reply
@@ -170,7 +217,8 @@ async def linked(visit: Visit) -> list[tuple[ProviderLink, str]]:
 
 def provider_pages(env: Environment) -> tuple[PageRoute, ...]:
     """The pages that lead to the providers of an environment and back."""
-    return tuple(
+    linking = (PageRoute("GET", LINK, ask_link), PageRoute("POST", LINK, decide_link))
+    return (linking if env.sign_in_by else ()) + tuple(
         page
         for name, provider in env.sign_in_by.items()
         for page in (

@@ -12,9 +12,17 @@ from portico.http.messages import Reply
 from portico.http.routing import Access
 from portico.pages.enrolling import enrolment_page, recovery_codes_page
 from portico.pages.filters import named
-from portico.pages.site import PageRoute, Site, Visit, check_token, see_other, sender_of
+from portico.pages.site import (
+    PageRoute,
+    Site,
+    Visit,
+    addressed,
+    check_token,
+    see_other,
+    sender_of,
+)
 from portico.services.passkeys import request_options
-from portico.services.providers import awaited_link, link_awaited
+from portico.services.providers import awaited_link
 from portico.services.second_factor import read_enrolment
 from portico.services.second_step import (
     Waiting,
@@ -30,6 +38,9 @@ from portico.services.sign_in import Attempt, Proven, StepGone, check_password
 
 _PLAIN = re.compile(r"(?:/[A-Za-z0-9_-]+)*/?")
 """A path that every browser reads alike: no empty part, no dots, nothing encoded."""
+
+LINK = "/sign-in/link"
+"""The path of the question whether to link an account at a provider."""
 
 _FOR_ANOTHER = ("account-made", "password-reset")
 """Notices that are shown beside a session too: they concern another account, since the action would
@@ -111,7 +122,17 @@ async def enter(
     browser = _browser(visit)
     proven = Proven(user, amr, provider=provider, again=again)
     opened = await open_session(env, proven, by, browser)
-    return await _signed_in(visit, opened, browser, see_other(target))
+    return _signed_in(visit, opened, browser, see_other(await _onward(visit, user, target)))
+
+
+async def _onward(visit: Visit, user: User, target: str) -> str:
+    """The page to open after sign-in: `target`, or first the question whether to link the account
+    at a provider that the user came from."""
+    env = visit.site.accounts.environment
+    waits = await awaited_link(env, PROVIDER.read(visit.request.headers))
+    if waits is None or not waits.fits(user):
+        return target
+    return addressed(f"{visit.site.base}{LINK}", {"next": target})
 
 
 def _browser(visit: Visit) -> Browser:
@@ -122,11 +143,8 @@ def _browser(visit: Visit) -> Browser:
     )
 
 
-async def _signed_in(visit: Visit, opened: Opened, browser: Browser, reply: Reply) -> Reply:
-    """The reply, with the cookies of the session and the browser. A user who came from a provider
-    before is now linked to it."""
-    secret = PROVIDER.read(visit.request.headers)
-    await link_awaited(visit.site.accounts.environment, opened.user, secret, visit.request.by)
+def _signed_in(visit: Visit, opened: Opened, browser: Browser, reply: Reply) -> Reply:
+    """The reply, with the cookies of the session and the browser."""
     reply.headers.append(visit.site.accounts.cookie.set(opened.secret))
     reply.headers.append(DEVICE.set(browser.device or ""))
     return reply
@@ -169,7 +187,8 @@ async def send_code(visit: Visit) -> Reply:
     if waits is None:
         return _start_again(visit)
     env, by, form = visit.site.accounts.environment, visit.request.by, visit.form
-    target, browser = local(visit.site, visit.sent("next")), _browser(visit)
+    browser = _browser(visit)
+    target = await _onward(visit, waits.user, local(visit.site, visit.sent("next")))
     try:
         if waits.factors:
             code = form.read("otp", str.strip)
@@ -186,16 +205,17 @@ async def send_code(visit: Visit) -> Reply:
     except StepGone:
         return _start_again(visit)
     reply.headers.append(SECOND_STEP.clear())
-    return await _signed_in(visit, opened, browser, reply)
+    return _signed_in(visit, opened, browser, reply)
 
 
 async def by_passkey(visit: Visit) -> Reply:
     """POST /sign-in/passkey."""
     env, by, browser = visit.site.accounts.environment, visit.request.by, _browser(visit)
     opened = await sign_in_by_passkey(env, visit.form.text("credential"), by, browser)
-    reply = see_other(local(visit.site, visit.sent("next")))
+    target = local(visit.site, visit.sent("next"))
+    reply = see_other(await _onward(visit, opened.user, target))
     reply.headers.append(SECOND_STEP.clear())
-    return await _signed_in(visit, opened, browser, reply)
+    return _signed_in(visit, opened, browser, reply)
 
 
 async def sign_out(visit: Visit) -> Reply:

@@ -2,11 +2,11 @@
 
 A provider's answer is a first factor, as a password is. A link assigns it to an account: it names
 the issuer and the subject, which the issuer never changes. Only a user who is signed in, or signs
-in right afterwards with another method, can create one; a matching e-mail alone is not enough.
+in right afterwards with another method and then agrees, can create one; a matching e-mail alone is
+not enough.
 """
 
 import logging
-from contextlib import suppress
 from typing import NamedTuple
 
 from portico.domain.audit import By
@@ -68,10 +68,14 @@ class Known(NamedTuple):
 
 
 class AwaitedLink(NamedTuple):
-    """The person to whom the next sign-in of a browser links its account."""
+    """The person to whom the account that signs in next in a browser may be linked."""
 
     provider: Provider
     person: Person
+
+    def fits(self, user: User) -> bool:
+        """Whether an account has the person's e-mail."""
+        return same_mailbox(self.person.email, user.email)
 
 
 async def begin_visit(
@@ -130,14 +134,16 @@ async def end_visit(
 
 
 async def await_link(env: Environment, provider: Provider, known: Known, by: By) -> str:
-    """Lets the next sign-in of this browser link its account to a person who has no link yet, if
-    both have the same e-mail. Returns the secret for the browser's cookie. Raises `NotAccepted` if
-    the person has no e-mail."""
+    """Lets the account that signs in next in this browser be linked to a person who has no link
+    yet, if both have the same e-mail. Returns the secret for the browser's cookie. Raises
+    `NotAccepted` unless the provider has verified the person's e-mail: anybody may have typed it
+    there, and its owner would be asked to link a stranger."""
     person = known.person
-    if not person.email:
+    if not (person.email and person.email_verified):
+        lacking = "say that its e-mail is verified" if person.email else "give an e-mail"
         raise NotAccepted(
-            f"No account here is linked to this account of {provider.label}, which gave no e-mail."
-            " Sign in another way, then link it under Sign-in security."
+            f"No account here is linked to this account of {provider.label}, which did not"
+            f" {lacking}. Sign in another way, then link it under Sign-in security."
         )
     secret = mint("", env.random)
     target = known.visit.target
@@ -147,27 +153,20 @@ async def await_link(env: Environment, provider: Provider, known: Known, by: By)
 
 
 async def awaited_link(env: Environment, secret: str | None) -> AwaitedLink | None:
-    """The person to whom the next sign-in of this browser links its account, if any."""
+    """The person to whom the next account to sign in in this browser may be linked, if any."""
     visit = await env.providers.visit(digest(secret)) if secret else None
     if visit is None or visit.subject is None or visit.expires_at <= env.clock():
         return None
     for provider in env.sign_in_by.values():
         if provider.issuer == visit.provider:
-            person = Person(visit.subject, visit.email, email_verified=False, name="")
+            person = Person(visit.subject, visit.email, email_verified=True, name="")
             return AwaitedLink(provider, person)
     return None
 
 
-async def link_awaited(env: Environment, user: User, secret: str | None, by: By) -> None:
-    """Links the account that has just signed in to the person who waits for that, if both have the
-    same e-mail. If the person has been linked to another account meanwhile, nothing is changed, and
-    the sign-in goes on."""
-    waits = await awaited_link(env, secret)
-    if waits is None or secret is None or not same_mailbox(waits.person.email, user.email):
-        return
-    if await _take_visit(env, secret, by) is not None:
-        with suppress(Conflict):
-            await link(env, waits.provider, waits.person, user.id, by.proving("provider", user))
+async def end_awaited_link(env: Environment, secret: str, by: By) -> None:
+    """Links nobody in this browser any more."""
+    await _take_visit(env, secret, by)
 
 
 async def link(env: Environment, provider: Provider, person: Person, user_id: int, by: By) -> None:
