@@ -9,6 +9,7 @@ import re
 import secrets
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from hashlib import sha256
 
 import apsw
@@ -16,7 +17,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from browser.looking import PHONE, WIDE, Desk, Person, cut_off, faults
-from portico.pages.dashboard import ACCOUNT, SHOWING
+from portico.pages.dashboard import ACCOUNT, LIVE, SHOWING
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -117,7 +118,8 @@ ADMINS = (
     "sandbox/clients",
     "sandbox/webhooks",
     "sandbox/audit",
-    "sandbox/users/{user}",
+    "sandbox/users",
+    "sandbox/users/{mirror}",
 )
 EMPTY = ("", "products", "keys", "applications", "requests", "events", "security", "sandbox/events")
 """What differs where nothing is there yet."""
@@ -280,6 +282,9 @@ def lived(desk: Desk, secured: Person) -> Iterator[dict[str, int | str]]:
         ids["product"] = made.json()["data"]["id"]
         made = caller.post("/v1/api-keys", json=CROWDED_KEY)
         assert made.status_code == 201, made.text
+    with closing(apsw.Connection(str(desk.installation.data / "sandbox.db"))) as sandbox:
+        mirrors = "SELECT id FROM users WHERE account_id = ?"
+        ids["mirror"] = Rows(sandbox).found(mirrors, desk.admin.id)
     database = apsw.Connection(str(desk.installation.data / "live.db"))
     database.set_busy_timeout(5_000)
     rows, owner = Rows(database), desk.admin.id
@@ -384,7 +389,7 @@ async def troubles(page: Page, paths: Iterable[str], status: int = 200) -> list[
 
 
 def test_every_page_is_among_those_that_are_looked_at() -> None:
-    pages = {page.path for page in (*SHOWING, *ACCOUNT) if page.method == "GET"}
+    pages = {page.path for page in (*SHOWING, *LIVE, *ACCOUNT) if page.method == "GET"}
     walked = {
         f"/{re.sub(r'{[a-z]+}', '{id}', path.partition('?')[0])}".rstrip("/")
         for path in (*STRANGERS, *EVERYBODYS, *ADMINS, *SECURED)

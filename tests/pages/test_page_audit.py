@@ -255,11 +255,17 @@ async def test_ids_lead_to_the_pages_of_what_is_still_there(api: Api) -> None:
     assert key.hint in shown.text
 
 
-async def test_the_sandboxs_log_leads_to_no_accounts(api: Api) -> None:
-    _, admin = await signed_in(api, "admin")
+async def test_the_sandboxs_log_leads_to_its_own_users(api: Api) -> None:
+    user, admin = await signed_in(api, "admin")
     await admin.post("/sandbox/keys", name="Till", type="test", expiry="90d")
+    mirror = await api.sandbox.users.by_account(user.id)
+    assert mirror is not None
     page = await admin.get("/sandbox/audit?action=key.created")
-    assert links(page) == {"api key 1": "/sandbox/keys/all?id=1"}
+    assert links(page) == {
+        user.email: f"/sandbox/users/{mirror.id}",
+        str(mirror.id): f"/sandbox/users/{mirror.id}",
+        "api key 1": "/sandbox/keys/all?id=1",
+    }
 
 
 def test_every_kind_of_credential_has_words() -> None:

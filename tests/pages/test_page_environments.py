@@ -8,13 +8,14 @@ import httpx
 import pytest
 
 from driving import Api
-from pages.visiting import ORIGIN, PASSWORD, Visitor, signed_in
+from pages.visiting import ORIGIN, PASSWORD, Visitor, rows, signed_in
 from portico.domain.audit import OPERATOR
+from portico.domain.users import User
 from portico.pages.paging import PER_PAGE
 from portico.services.accounts import give_key
 
 SANDBOX = "/dashboard/sandbox"
-OF_ACCOUNTS = ("/profile", "/security", "/devices", "/users", "/users/new", "/password")
+OF_ACCOUNTS = ("/profile", "/security", "/devices", "/password")
 PRODUCT = " \N{EN DASH} Portico"
 """What every title ends with."""
 
@@ -47,7 +48,7 @@ def next_of(answer: httpx.Response) -> str:
 async def test_no_link_but_the_switch_leads_out_of_the_sandbox(api: Api) -> None:
     user, admin = await signed_in(api, "admin")
     for _ in range(PER_PAGE + 1):
-        await give_key(api.live, user, name="Key", key_type="live", expires_at=None, by=OPERATOR)
+        await give_key(api.live, user, name="Key", key_type="test", expires_at=None, by=OPERATOR)
     waiting, seen, told = [SANDBOX], {SANDBOX}, set()
     while waiting:
         path = waiting.pop()
@@ -57,7 +58,7 @@ async def test_no_link_but_the_switch_leads_out_of_the_sandbox(api: Api) -> None
         for link, words in re.findall(r'(?s)<a [^>]*href="([^"#]+)"[^>]*>(.*?)</a>', text):
             to = unescape(link)
             if to.startswith("/dashboard") and not to.startswith(SANDBOX):
-                assert words.endswith(" of live"), (path, to)
+                assert words == "live account", (path, to)
                 told.add(to.partition("?")[0])
             elif to.startswith(SANDBOX) and "/export" not in to and to not in seen:
                 seen.add(to)
@@ -65,13 +66,14 @@ async def test_no_link_but_the_switch_leads_out_of_the_sandbox(api: Api) -> None
             elif not to.startswith(("/", "otpauth:")):
                 assert to.startswith(f"{ORIGIN}/sandbox/"), (path, to)
     assert {SANDBOX + path for path in OF_ACCOUNTS} <= seen
-    assert told == {"/dashboard/keys/all", "/dashboard/audit"}
+    assert f"{SANDBOX}/users/{await mirror_id(api, user)}" in seen
+    assert told == {f"/dashboard/users/{user.id}"}
 
 
 @pytest.mark.parametrize(
     "path",
-    ["", "/products", "/keys", "/applications", "/requests", "/events", "/clients", "/webhooks",
-     "/audit"],
+    ["", "/products", "/users", "/keys", "/applications", "/requests", "/events", "/clients",
+     "/webhooks", "/audit"],
 )  # fmt: skip
 async def test_the_switch_leads_to_the_same_list_of_the_other_environment(
     api: Api, path: str
@@ -112,12 +114,14 @@ async def test_a_page_of_the_account_leads_back_to_where_one_came_from(api: Api,
         assert chosen(page) == []
         assert 'class="badge warn">Sandbox' not in page
         assert 'data-environment="live"' in page
+        assert ('class="badge">Live<' in page) == bool(base)
+        assert ("<h2>Live account</h2>" in page) == bool(base)
     shown = (await admin.get("/sandbox/products")).text
     assert chosen(shown) == ["Sandbox"]
     assert 'class="badge warn">Sandbox' in shown
 
 
-@pytest.mark.parametrize("path", ["", "/products", "/keys/all"])
+@pytest.mark.parametrize("path", ["", "/products", "/users", "/keys/all"])
 async def test_a_title_tells_the_sandboxs_pages_from_those_of_live(api: Api, path: str) -> None:
     _, admin = await signed_in(api, "admin")
     live = title(await admin.get(path))
@@ -143,8 +147,6 @@ async def test_a_title_tells_the_sandboxs_pages_from_those_of_live(api: Api, pat
 async def test_a_title_tells_what_a_list_was_narrowed_to(api: Api, path: str, words: str) -> None:
     _, admin = await signed_in(api, "admin")
     for base, marked in (("", ""), ("/sandbox", " (Sandbox)")):
-        if base and path.startswith("/users"):
-            continue
         name = title(await admin.get(base + path.partition("?")[0])).removesuffix(PRODUCT)
         assert name.endswith(marked)
         assert title(await admin.get(base + path)) == f"{name}: {words}{PRODUCT}"
@@ -161,9 +163,10 @@ async def test_a_title_tells_which_page_of_a_list_it_is(api: Api) -> None:
     )
 
 
-async def test_a_title_of_the_accounts_pages_names_no_environment(api: Api) -> None:
+async def test_a_title_of_the_accounts_pages_says_live_in_the_sandbox(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
-    assert title(await admin.get("/sandbox/profile")) == title(await admin.get("/profile"))
+    assert title(await admin.get("/profile")) == f"Profile{PRODUCT}"
+    assert title(await admin.get("/sandbox/profile")) == f"Profile (Live){PRODUCT}"
 
 
 async def test_a_form_of_the_account_stays_in_the_sandbox_and_changes_the_account(
@@ -180,22 +183,103 @@ async def test_a_form_of_the_account_stays_in_the_sandbox_and_changes_the_accoun
 
 async def test_what_is_shown_once_stays_in_the_sandbox(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
-    person = await api.account(password=PASSWORD)
-    await admin.get("/sandbox/users")
-    page = await admin.made("/sandbox/users/reset-password", id=str(person.id), once="1" * 32)
-    assert "/reset?token=" in page.text
+    await admin.get("/sandbox/keys")
+    page = await admin.made("/sandbox/keys", name="Till", type="test", expiry="90d", once="1" * 32)
+    assert "sk_test_" in page.text
     assert page.url.path == f"{SANDBOX}/once"
-    assert f"{SANDBOX}/users/{person.id}" in hrefs(page.text)
 
 
-async def test_who_deletes_their_own_account_in_the_sandbox_is_told_so_where_they_sign_in(
+async def mirror_id(api: Api, account: User) -> int:
+    """The id of an account's mirror user."""
+    mirror = await api.sandbox.users.by_account(account.id)
+    assert mirror is not None
+    return mirror.id
+
+
+async def test_users_of_the_sandbox_are_listed_and_found_in_its_dashboard(api: Api) -> None:
+    account, admin = await signed_in(api, "admin", name="Ada")
+    assert "No users yet" in (await admin.get("/sandbox/users")).text
+    await give_key(api.live, account, name="K", key_type="test", expires_at=None, by=OPERATOR)
+    await api.account(name="Grace", env=api.sandbox)
+    await api.account("editor", name="Karen", env=api.sandbox)
+    for query, found in (
+        ("", {"Ada Mirror", "Grace", "Karen"}),
+        ("?search=gra", {"Grace"}),
+        ("?role=editor", {"Karen"}),
+        ("?state=suspended", set()),
+    ):
+        page = await admin.get(f"/sandbox/users{query}")
+        assert {row.partition(" person")[0] for row in rows(page)} == found, query
+    assert "Mirror" not in (await admin.get("/users")).text
+    assert "invit" not in (await admin.get("/sandbox/users")).text.lower()
+
+
+async def test_users_are_changed_in_the_environment_of_the_page_alone(api: Api) -> None:
+    account, admin = await signed_in(api, "admin")
+    sample = await api.account(env=api.sandbox)
+    assert sample.id == account.id
+    path, fields = f"/sandbox/users/{sample.id}", {"email": "grace@example.com", "plan": "pro"}
+    before = {name: rows for name, rows in (await api.state()).items() if name.startswith("live")}
+    done = await admin.saved(path, name="Grace", role="editor", **fields)
+    assert done.headers["location"] == f"/dashboard{path}?done=user-changed"
+    changed = await api.sandbox.users.get(sample.id)
+    assert changed is not None
+    assert (changed.name, changed.role, changed.plan) == ("Grace", "editor", "pro")
+    assert "Reset password" not in (await admin.get(path)).text
+    for verb in ("suspend", "resume", "sign-out", "delete"):
+        assert (await admin.get(f"/sandbox/users/{verb}?id={sample.id}")).status_code == 200
+        done = await admin.post(f"/sandbox/users/{verb}", id=sample.id)
+        assert done.headers["location"].startswith(f"{SANDBOX}/users"), verb
+    assert await api.sandbox.users.get(sample.id) is None
+    await admin.post(
+        "/sandbox/users/new", name="Joan", email="joan@example.com", role="viewer", plan="free",
+        password=PASSWORD,
+    )  # fmt: skip
+    assert await api.sandbox.users.by_email("joan@example.com")
+    after = await api.state()
+    assert {name: after[name] for name in before} == before
+
+
+async def test_a_mirror_is_shown_and_changed_with_its_account_alone(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    other = await api.account()
+    await give_key(api.live, other, name="K", key_type="test", expires_at=None, by=OPERATOR)
+    await admin.post("/sandbox/keys", name="Till", type="test", expiry="90d")
+    path = f"/sandbox/users/{await mirror_id(api, other)}"
+    page = await admin.get(path)
+    assert f'<a href="/dashboard/users/{other.id}">live account</a>' in page.text
+    assert 'name="version"' not in page.text
+    assert not re.search("/users/(suspend|delete)", page.text)
+    fields = {"name": other.name, "email": other.email, "role": "viewer", "plan": other.plan}
+    for changed in ({"role": "editor"}, {"plan": "pro"}, {"email": "new@example.com"}):
+        async with api.unchanged():
+            refused = await admin.post(path, version="*", **fields | changed)
+            assert refused.status_code == 409, changed
+    async with api.unchanged():
+        mirror = await mirror_id(api, other)
+        assert (await admin.post("/sandbox/users/suspend", id=mirror)).status_code == 409
+
+
+@pytest.mark.parametrize(
+    "path", ["/users/invitations", "/users/reset-password?id=1", "/users/reset-second-factor?id=1"]
+)
+async def test_what_only_accounts_have_has_no_page_in_the_sandbox(api: Api, path: str) -> None:
+    _, admin = await signed_in(api, "admin")
+    assert (await admin.get(path)).status_code == 200
+    assert (await admin.get(f"/sandbox{path}")).status_code == 404
+
+
+async def test_whoever_deletes_a_user_of_the_sandbox_with_their_own_id_stays_signed_in(
     api: Api,
 ) -> None:
-    await api.account("admin")
-    user, admin = await signed_in(api, "admin")
-    answer = await admin.post("/sandbox/users/delete", id=str(user.id))
-    assert answer.headers["location"] == "/dashboard/sign-in?done=account-deleted"
-    assert await api.live.users.get(user.id) is None
+    account, admin = await signed_in(api, "admin")
+    sample = await api.account(env=api.sandbox)
+    assert sample.id == account.id
+    assert "your own" not in (await admin.get(f"/sandbox/users/delete?id={sample.id}")).text
+    done = await admin.post("/sandbox/users/delete", id=sample.id)
+    assert done.headers["location"] == f"{SANDBOX}/users?done=user-deleted"
+    assert (await admin.get("/keys")).status_code == 200
+    assert await api.live.users.get(account.id)
 
 
 async def test_whoever_signs_in_in_between_comes_back_to_the_sandbox(api: Api) -> None:

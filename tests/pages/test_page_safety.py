@@ -17,7 +17,7 @@ from portico.domain.proofs import BY_PASSWORD, Proof
 from portico.http.cookies import SECOND_STEP
 from portico.http.messages import FORM
 from portico.http.routing import Access
-from portico.pages.dashboard import ACCOUNT, SHOWING
+from portico.pages.dashboard import ACCOUNT, LIVE, SHOWING
 from portico.pages.forms import BODY_LIMIT, MAX_FIELDS
 from portico.pages.responder import PageResponder
 from portico.pages.site import PageRoute
@@ -27,7 +27,7 @@ from portico.services.second_step import begin_second_step
 from portico.services.suspension import suspend
 
 PLACES = [
-    *(("", page) for page in (*SHOWING, *ACCOUNT)),
+    *(("", page) for page in (*SHOWING, *LIVE, *ACCOUNT)),
     *(("/sandbox", page) for page in SHOWING),
     *(("/sandbox", page) for page in ACCOUNT if page.access is not Access.ANYONE),
 ]

@@ -12,7 +12,7 @@ from auth.test_passkeys import Authenticator, options_in
 from driving import Api
 from pages.visiting import PASSWORD, Visitor, faults, said, signed_in
 from portico.domain.times import AHEAD
-from portico.pages.dashboard import ACCOUNT, SHOWING
+from portico.pages.dashboard import ACCOUNT, LIVE, SHOWING
 from portico.services.step_up import FRESH, WAITS
 
 pytestmark = pytest.mark.one_engine
@@ -282,7 +282,7 @@ async def test_what_a_page_refuses_afterwards_it_shows_again(api: Api) -> None:
 async def test_all_that_decides_on_access_needs_it(api: Api) -> None:
     needs = {
         page.path
-        for page in (*SHOWING, *ACCOUNT)
+        for page in (*SHOWING, *LIVE, *ACCOUNT)
         if page.method == "POST" and hasattr(page.handler, "__wrapped__")
     }
     assert needs >= {

@@ -36,6 +36,7 @@ from portico.services.environment import Environment
 
 SHOWING: tuple[PageRoute, ...] = (
     *overview.PAGES,
+    *users.PAGES,
     *products.PAGES,
     *product_forms.PAGES,
     *product_changes.PAGES,
@@ -59,11 +60,12 @@ ACCOUNT: tuple[PageRoute, ...] = (
     *security.PAGES,
     *LINKING,
     *devices.PAGES,
-    *users.PAGES,
-    *invitations.PAGES,
     *joining.PAGES,
 )
-"""The pages of accounts."""
+"""The pages of one's own account."""
+
+LIVE: tuple[PageRoute, ...] = (*users.RECOVERY, *invitations.PAGES)
+"""The pages that only the accounts' environment has."""
 
 
 def dashboard_mounts(accounts: Accounts, address: str, trying: Trying) -> Iterator[Mount]:
@@ -73,7 +75,7 @@ def dashboard_mounts(accounts: Accounts, address: str, trying: Trying) -> Iterat
     at = urlsplit(address)
     live, mirror = accounts.environment, accounts.environment.mirror
     account = (*ACCOUNT, *provider_pages(live))
-    shown = [(live, at.path, SHOWING, account)]
+    shown = [(live, at.path, (*SHOWING, *LIVE), account)]
     if mirror is not None:
         signed_in = tuple(page for page in account if page.access is not Access.ANYONE)
         shown.append((mirror, f"{at.path}/{mirror.name}", (*SHOWING, *trying.pages), signed_in))

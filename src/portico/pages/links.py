@@ -24,10 +24,8 @@ async def pages_of(visit: Visit, named: Iterable[Named]) -> Mapping[Named, str]:
 
 
 async def _users(visit: Visit, ids: set[str]) -> dict[str, str]:
-    if visit.env is not visit.site.accounts.environment:
-        return {}  # a mirror has no page
     known = await visit.env.users.standing([int(one) for one in ids])
-    return {str(one): f"{visit.site.home}/users/{one}" for one in known}
+    return {str(one): f"{visit.site.base}/users/{one}" for one in known}
 
 
 async def _products(visit: Visit, ids: set[str]) -> dict[str, str]:

@@ -205,6 +205,11 @@ class Visit:
         return self._user is not None
 
     @property
+    def shows_accounts(self) -> bool:
+        """Whether the environment that is shown is the accounts' own."""
+        return self.env is self.site.accounts.environment
+
+    @property
     def cookie_kept_back(self) -> bool:
         """Whether the browser may have withheld its session cookie. Raise
         `AuthenticationRequired` then: that loads the page again."""
@@ -219,7 +224,7 @@ class Visit:
     async def owner(self) -> User | None:
         """The account's user in the environment that is shown: the account itself, or its mirror
         user, which may not exist yet."""
-        if self.env is self.site.accounts.environment:
+        if self.shows_accounts:
             return self.user
         return await self.env.users.by_account(self.user.id)
 
@@ -233,7 +238,7 @@ class Visit:
     async def by(self) -> By:
         """On whose behalf a change is made, as the audit log of the shown environment names it."""
         by = self.request.by
-        if self.env is self.site.accounts.environment:
+        if self.shows_accounts:
             return by
         owner = await self.made_owner()
         # The session belongs to the accounts' environment and means nothing in this one.

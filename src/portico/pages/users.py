@@ -1,6 +1,9 @@
-"""Users, for admins: search, create, view, change, sign out, suspend, delete."""
+"""Users of the environment that is shown, for admins: search, create, view, change, sign out,
+suspend, delete. A mirror user follows its account, and is changed there."""
 
 from typing import Any
+
+import msgspec
 
 from portico.domain import users
 from portico.domain.errors import PreconditionFailed
@@ -120,6 +123,7 @@ async def _page(visit: Visit, person: User, mine: Told | None = None) -> Reply:
         "user.html",
         named(person.name, person.id),
         person=person,
+        own=_own(visit, person),
         came_from=list_of(visit, _FILTERS),
         **beside(visit.form, stored, mine),
         keys=[shown(key, now) for key in keys.rows],
@@ -133,9 +137,14 @@ async def _page(visit: Visit, person: User, mine: Told | None = None) -> Reply:
     )
 
 
+def _own(visit: Visit, person: User) -> bool:
+    """Whether a user is the signed-in account. In the sandbox none is, not even its mirror."""
+    return visit.shows_accounts and person.id == visit.user.id
+
+
 async def change(visit: Visit) -> Reply:
     """POST /users/{id}."""
-    form, user_id = visit.form, visit.request.resource_id
+    form, user_id, by = visit.form, visit.request.resource_id, await visit.by()
     values: dict[str, Any] = {
         "name": form.read("name", users.name),
         "email": form.read("email", users.email),
@@ -151,9 +160,8 @@ async def change(visit: Visit) -> Reply:
         form.check()
 
     try:
-        user = await change_user(
-            visit.env, visit.request.caller, user_id, values, check, visit.request.by
-        )
+        caller = msgspec.structs.replace(visit.request.caller, user_id=by.actor.user_id)
+        user = await change_user(visit.env, caller, user_id, values, check, by)
     except PreconditionFailed:
         return await _page(visit, await read_user(visit.env, user_id), _told(**values))
     return _shown(visit, user_id, outcome(form, _stored(user), "user-changed"))
@@ -192,7 +200,7 @@ async def ask_sign_out(visit: Visit) -> Reply:
 async def sign_out(visit: Visit) -> Reply:
     """POST /users/sign-out."""
     person = await _asked(visit)
-    await sign_out_everywhere(visit.env, person.id, visit.request.by)
+    await sign_out_everywhere(visit.env, person.id, await visit.by())
     return _shown(visit, person.id, "user-signed-out")
 
 
@@ -216,7 +224,7 @@ async def end(visit: Visit) -> Reply:
     person = await _asked(visit)
     ends = end_session if visit.sent("kind") == "session" else end_grant
     row_id = visit.sent_number("row") or 0
-    await ends(visit.env, row_id, visit.request.by, of_user=person.id)
+    await ends(visit.env, row_id, await visit.by(), of_user=person.id)
     return _shown(visit, person.id, "access-ended")
 
 
@@ -254,10 +262,11 @@ async def reset_password(visit: Visit) -> Reply:
 async def ask_suspend(visit: Visit) -> Reply:
     """GET /users/suspend."""
     person = await _asked(visit)
+    sandbox = " or the sandbox" if visit.shows_accounts else ""
     return visit.asks(
         f"Suspend {named(person.name, person.id)}?",
-        "They can no longer sign in or use the API or the sandbox. Their sessions end, and programs"
-        " and applications lose access. API keys work again when you resume the user. Nothing is"
+        f"They can no longer sign in or use the API{sandbox}. Their sessions end, and programs and"
+        " applications lose access. API keys work again when you resume the user. Nothing is"
         " deleted.",
         words="Suspend user",
         danger=True,
@@ -268,7 +277,7 @@ async def ask_suspend(visit: Visit) -> Reply:
 
 async def suspend_user(visit: Visit) -> Reply:
     """POST /users/suspend."""
-    person = await suspend(visit.env, visit.sent_id(), visit.request.by)
+    person = await suspend(visit.env, visit.sent_id(), await visit.by())
     return _shown(visit, person.id, "user-suspended")
 
 
@@ -287,7 +296,7 @@ async def ask_resume(visit: Visit) -> Reply:
 
 async def resume_user(visit: Visit) -> Reply:
     """POST /users/resume."""
-    person = await resume(visit.env, visit.sent_id(), visit.request.by)
+    person = await resume(visit.env, visit.sent_id(), await visit.by())
     return _shown(visit, person.id, "user-resumed")
 
 
@@ -322,11 +331,12 @@ async def reset_second_factor(visit: Visit) -> Reply:
 async def ask_delete(visit: Visit) -> Reply:
     """GET /users/delete."""
     person = await _asked(visit)
-    own = person.id == visit.user.id
+    own = _own(visit, person)
+    sandbox = ", in the sandbox too," if visit.shows_accounts else ""
     return visit.asks(
         "Delete your own account?" if own else f"Delete {named(person.name, person.id)}?",
-        f"This deletes the account {person.email} with its keys, sessions and applications, in the"
-        " sandbox too, and cannot be undone.",
+        f"This deletes {person.email} with its keys, sessions and applications{sandbox} and cannot"
+        " be undone.",
         *(["You are signed out, and your keys stop working."] if own else []),
         words="Delete my account" if own else "Delete user",
         danger=True,
@@ -337,9 +347,9 @@ async def ask_delete(visit: Visit) -> Reply:
 
 async def delete(visit: Visit) -> Reply:
     """POST /users/delete."""
-    user_id = visit.sent_id()
-    await delete_user(visit.env, user_id, lambda _user: None, visit.request.by)
-    if user_id == visit.user.id:
+    person = await _asked(visit)
+    await delete_user(visit.env, person.id, lambda _user: None, await visit.by())
+    if _own(visit, person):
         reply = see_other(f"{visit.site.sign_in}/sign-in?done=account-deleted")
         reply.headers.append(visit.site.accounts.cookie.clear())
         return reply
@@ -356,14 +366,18 @@ PAGES = (
     PageRoute("POST", "/users/sign-out", sign_out, "admin"),
     PageRoute("GET", "/users/end", ask_end, "admin"),
     PageRoute("POST", "/users/end", end, "admin"),
-    PageRoute("GET", "/users/reset-password", ask_reset, "admin"),
-    PageRoute("POST", "/users/reset-password", fresh(reset_password), "admin"),
     PageRoute("GET", "/users/suspend", ask_suspend, "admin"),
     PageRoute("POST", "/users/suspend", fresh(suspend_user), "admin"),
     PageRoute("GET", "/users/resume", ask_resume, "admin"),
     PageRoute("POST", "/users/resume", resume_user, "admin"),
-    PageRoute("GET", "/users/reset-second-factor", ask_reset_factors, "admin"),
-    PageRoute("POST", "/users/reset-second-factor", fresh(reset_second_factor), "admin"),
     PageRoute("GET", "/users/delete", ask_delete, "admin"),
     PageRoute("POST", "/users/delete", fresh(delete), "admin"),
 )
+
+RECOVERY = (
+    PageRoute("GET", "/users/reset-password", ask_reset, "admin"),
+    PageRoute("POST", "/users/reset-password", fresh(reset_password), "admin"),
+    PageRoute("GET", "/users/reset-second-factor", ask_reset_factors, "admin"),
+    PageRoute("POST", "/users/reset-second-factor", fresh(reset_second_factor), "admin"),
+)
+"""Ways back in to an account. Users of the sandbox have none: only accounts sign in on pages."""

@@ -134,7 +134,7 @@ async def change_user(
     plan; and changing an admin needs the scope `admin`. An OAuth client needs `write:users` for any
     change. The session that makes the request survives a new password.
     Raises `NotFound`, `PermissionDenied`, `PreconditionFailed`, `Duplicate`, `Conflict` for the
-    last admin and for a mirror's e-mail, role and password, `Invalid` for a wrong
+    last admin and for a mirror's e-mail, role, plan and password, `Invalid` for a wrong
     `current_password`, and `RateLimited` after too many wrong ones.
     """
     own = caller.user_id == user_id
@@ -291,13 +291,14 @@ async def _permit_change(
     if "admin" in (user.role, changes.get("role")) and "admin" not in caller.scopes:
         raise admins_only()
     new_role = changes.get("role", user.role) != user.role
+    new_plan = changes.get("plan", user.plan) != user.plan
     if new_role and user.role == "admin":
         await keep_an_admin(env, change, user.id)
-    if caller.user_id == user.id and (new_role or changes.get("plan", user.plan) != user.plan):
+    if caller.user_id == user.id and (new_role or new_plan):
         raise PermissionDenied("You cannot change your own role or plan; ask another admin.")
     new_email = changes.get("email", user.email) != user.email
     new_password = "password_hash" in changes
-    if (new_role or new_email or new_password) and user.account_id is not None:
+    if (new_role or new_plan or new_email or new_password) and user.account_id is not None:
         raise _mirrored()
 
 
@@ -332,8 +333,8 @@ async def prove_password(env: Environment, user: User, current: str | None, by: 
 
 def _mirrored() -> Conflict:
     return Conflict(
-        "This user mirrors a live account and has its e-mail, role and password: change them on"
-        " that account."
+        "This user mirrors a live account and has its e-mail, role, plan and password: change them"
+        " on that account."
     )
 
 
