@@ -21,7 +21,6 @@ from portico.services.passwords import ITERATIONS, LANES, MEMORY_KIB, QUEUE, Pas
 from portico.services.sign_in import WRONG
 from portico.settings import load
 from portico.state.callers import GUARDED_ACCOUNT
-from portico.storage.migrate import shipped
 from signing_in import AUTH, PASSWORD, Visitor, counted
 
 WAYS = pytest.mark.parametrize("url", [f"{AUTH['live']}/login", f"{BASE['live']}/sessions"])
@@ -424,29 +423,6 @@ async def test_an_ipv6_address_makes_its_own_network_of_64_bits_known_alone(api:
         await guess(at(api, number), url, ada.email)
     for stranger in ("[2001:db8:1::1]", "[2001:db8:1:6::1]"):
         refused(await guess(Visitor(api, stranger), url, ada.email, PASSWORD), 429)
-    assert (await Visitor(api, "[2001:db8:1:5::2]").log_in(ada.email)).status_code == 200
-
-
-async def test_networks_known_without_their_length_let_nobody_guess_who_is_first_in_them(
-    api: Api,
-) -> None:
-    url, sessions = f"{AUTH['live']}/login", api.live.sessions
-    ada = await api.account(password=PASSWORD)
-    networks = ("2001:db8:1::", "2001:0:5::", "2001:db8::", "2001::", "::")
-    (migration,) = (one for one in shipped(api.live.db.engine) if one.name == "networks_by_length")
-    async with api.live.db.transaction() as tx:
-        for place in (*networks, "2001:db8:1:5::", "2001:0:0:5::", "192.0.2.7"):
-            await sessions.know_address(tx, ada.id, place, api.clock())
-        await sessions.know_address(tx, ada.id, "2001::/48", api.clock())
-        await tx.script(migration.sql)
-    for place in networks:
-        assert not await sessions.knows_address(ada.id, place)
-        assert await sessions.knows_address(ada.id, f"{place}/48")
-    for place in ("2001:db8:1:5::", "2001:0:0:5::", "192.0.2.7"):
-        assert await sessions.knows_address(ada.id, place)
-    for number in range(ACCOUNT.free):
-        await guess(at(api, number), url, ada.email)
-    refused(await guess(Visitor(api, "[2001:db8:1::1]"), url, ada.email, PASSWORD), 429)
     assert (await Visitor(api, "[2001:db8:1:5::2]").log_in(ada.email)).status_code == 200
 
 

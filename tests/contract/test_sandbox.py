@@ -9,15 +9,13 @@ import pytest
 
 from driving import BASE, Api, Caller, refused
 from operating import eventually
-from owned import sessions_of
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Unavailable
 from portico.domain.users import Shared, User
 from portico.services.accounts import give_key, set_plan
 from portico.services.mirrors import lent_session, outdated_mirrors
 from portico.storage.audit import AuditFilter
-from portico.storage.migrate import shipped
-from signing_in import PASSWORD, Visitor, login_of, session_of
+from signing_in import PASSWORD, Visitor
 
 LAMP: dict[str, Any] = {"name": "Lamp", "category": "light", "price": 1, "status": "active"}
 
@@ -131,31 +129,6 @@ async def test_a_mirror_hears_that_its_account_has_the_password(api: Api) -> Non
         async with api.unchanged():
             answer = await caller.patch("/users/me", json={"password": "N3w-Password"} | current)
         refused(answer, 409, "CONFLICT")
-
-
-async def test_a_password_that_a_mirror_had_is_taken_with_what_it_has_opened(api: Api) -> None:
-    env = api.sandbox
-    mirrored = (await api.caller("viewer", "test")).record.user_id
-    async with env.db.transaction() as tx:
-        found = await env.users.get(mirrored, tx)
-        assert found is not None
-        await env.users.update(tx, msgspec.structs.replace(found, password_hash="a hash"))
-    own = await api.account(env=env, password_hash="a hash")
-    for user in (found, own):
-        await session_of(env, user)
-        await login_of(env, user)
-    (migration,) = (
-        one for one in shipped(env.db.engine) if one.name == "mirrors_without_passwords"
-    )
-    async with env.db.transaction() as tx:
-        await tx.script(migration.sql)
-    for user, left in ((found, 0), (own, 1)):
-        now = await env.users.get(user.id)
-        assert now is not None
-        assert (now.password_hash is not None) == bool(left)
-        assert len(await sessions_of(env, user.id, api.clock())) == left
-        grants = await env.db.all("SELECT 1 FROM grants WHERE user_id = :id", {"id": user.id})
-        assert len(grants) == left
 
 
 async def test_a_deleted_account_takes_its_mirror_and_sandbox_keys_along(api: Api) -> None:

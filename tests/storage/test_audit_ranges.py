@@ -2,20 +2,13 @@
 
 import pytest
 
-from driving import FakeClock
 from portico.domain.audit import OPERATOR
 from portico.domain.events.signing_in import SignInRefused
 from portico.storage.audit import Audit
 from portico.storage.audit_ranges import RANGE, AuditRanges
 from portico.storage.database import Database
-from portico.storage.migrate import migrate, shipped
-from portico.storage.postgres import PostgresDatabase
-from servers import PostgresServer
 
 POSTGRES = pytest.mark.parametrize("another", ["postgres"], indirect=True)
-CLOCK = FakeClock()
-BEFORE_RANGES = 38
-"""The last migration whose log is one table."""
 
 _PARTITIONS = """
 SELECT CAST(inhrelid::regclass AS TEXT) FROM pg_inherits
@@ -76,75 +69,22 @@ async def refuses_changes(database: Database, table: str) -> None:
     assert await Audit(database).page(limit=99) == before
 
 
-@pytest.mark.parametrize(("last", "first"), [(9, "audit_65"), (RANGE + 7, "audit_66")])
-async def test_the_log_of_an_older_release_becomes_the_first_range(
-    postgres: PostgresServer, last: int, first: str
+@POSTGRES
+async def test_whoever_may_read_the_log_may_read_the_ranges_that_are_made(
+    database: Database,
 ) -> None:
-    url = postgres.fresh_database()
-    older, newer = PostgresDatabase(url, "test"), PostgresDatabase(url, "test")
-    await older.open()
-    await newer.open()
-    await migrate(older, CLOCK, shipped("postgres")[:BEFORE_RANGES])
-    await go_on_after(older, last - 3)
-    await note(older, 3)
-    before = await Audit(older).page(limit=9)
-    assert [entry.id for entry in before] == [last, last - 1, last - 2]
-
-    await migrate(newer, CLOCK)
-    assert await Audit(newer).page(limit=9) == before
-    assert await Audit(older).page(limit=9) == before
-    await note(older)  # by statements that it has prepared before
-    await note(newer)
-    assert await ids(newer) == list(range(last - 2, last + 3))
-    assert await names(newer) == [first, "audit_rest"]
-    assert await AuditRanges(newer).missing() == []
-    assert set(await names(newer, _STANDS_IN)) == {first}
-    for table in ("audit", first):
-        await refuses_changes(newer, table)
-    of_table = "SELECT indexname FROM pg_indexes WHERE tablename = '{}' ORDER BY 1"
-    indices = [f"audit_by_{by}" for by in ("action", "target", "time", "user", "user_action")]
-    assert await names(newer, of_table.format("audit")) == [*indices, "audit_pkey"]
-    its_own = [name.replace("audit", first) for name in (*indices, "audit_pkey")]
-    assert await names(newer, of_table.format(first)) == its_own
-    await older.close()
-    await newer.close()
-
-
-async def test_whoever_could_read_the_log_of_an_older_release_still_can(
-    postgres: PostgresServer,
-) -> None:
-    database = PostgresDatabase(postgres.fresh_database(), "test")
-    await database.open()
-    await migrate(database, CLOCK, shipped("postgres")[:BEFORE_RANGES])
     async with database.transaction() as tx:
         await tx.script('CREATE ROLE "A reader"; GRANT USAGE ON SCHEMA test TO "A reader"')
         await tx.script('GRANT SELECT ON audit TO "A reader" WITH GRANT OPTION')
         await tx.script("GRANT INSERT, DELETE ON audit TO PUBLIC")
         await tx.script('GRANT UPDATE (at, "action") ON audit TO "A reader"')
-    before = await names(database, _RIGHTS.format("audit"))
-    assert len(before) == 5
-    await migrate(database, CLOCK)
+    rights = await names(database, _RIGHTS.format("audit"))
+    assert len(rights) == 5
     await go_on_after(database, 70 * RANGE)
     assert await make(database) == [70, 71, 72]
-    for table in ("audit", "audit_rest", "audit_1", "audit_70"):
-        assert await names(database, _RIGHTS.format(table)) == before, table
+    assert await names(database, _RIGHTS.format("audit_70")) == rights
     async with database.transaction() as tx:
         await tx.script('DROP OWNED BY "A reader"; DROP ROLE "A reader"')
-    await database.close()
-
-
-async def test_a_log_without_entries_goes_on_where_it_was(postgres: PostgresServer) -> None:
-    database = PostgresDatabase(postgres.fresh_database(), "test")
-    await database.open()
-    await migrate(database, CLOCK, shipped("postgres")[:BEFORE_RANGES])
-    await note(database, 2)
-    await release(database, 2)
-    async with database.transaction() as tx:
-        await Audit(database).remove(tx, 0, 2)
-    await migrate(database, CLOCK)
-    await note(database)
-    assert await ids(database) == [3]
-    await database.close()
 
 
 @POSTGRES

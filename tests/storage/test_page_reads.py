@@ -114,6 +114,9 @@ async def test_every_action_of_the_audit_log_is_named_once(database: Database) -
 
 RARE = "signing_key.created"
 KEY = ("signing_key", "a")
+_RANGE_INDICES = """
+SELECT CAST(inhrelid::regclass AS TEXT), CAST(inhparent::regclass AS TEXT) FROM pg_inherits
+WHERE inhparent IN (SELECT indexrelid FROM pg_index WHERE indrelid = 'audit'::regclass)"""
 
 
 @pytest.mark.parametrize(
@@ -153,7 +156,10 @@ async def test_the_audit_log_is_read_by_the_index_of_the_filter_that_is_set(
     assert all(entry.id < (1_500 if walk else 2_001) for entry in found)
     assert all(chosen.users is None or entry.user_id in chosen.users for entry in found)
     assert all(entry.action == (chosen.action or entry.action) for entry in found)
-    plan = (await asked.plan()).replace("audit_1_", "audit_")  # that of PostgreSQL's first range
+    plan = await asked.plan()
+    if database.engine == "postgres":
+        for of_range, of_log in await database.all(_RANGE_INDICES):
+            plan = plan.replace(of_range, of_log)
     assert all(index in plan for index in indices), plan
     assert not re.search(r"SCAN audit$|Seq Scan on (?!audit_rest)", plan, re.MULTILINE), plan
 

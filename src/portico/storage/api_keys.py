@@ -60,7 +60,7 @@ UPDATE api_keys SET rotated_at = :now,
 WHERE id = :id AND rotated_at IS NULL AND revoked_at IS NULL
 RETURNING expires_at"""
 _REVOKE = "UPDATE api_keys SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL"
-# The same as the condition of the index in migration 0021, so that the index is used.
+# The same as the condition of the index `api_keys_to_remind`, so that it is used.
 _TO_REMIND = f"""
 reminded_at IS NULL AND revoked_at IS NULL AND rotated_at IS NULL
     AND expires_at - created_at > {REMINDED_AHEAD}"""

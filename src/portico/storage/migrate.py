@@ -6,7 +6,7 @@ transactions wait behind it.
 
 A file's header may have these lines:
 
-    -- compatible from: 28    a process whose newest migration is 28 or later may run beside it
+    -- compatible from: 1     a process whose newest migration is 1 or later may run beside it
     -- in batches             one statement, RETURNING a row for each that it changes; it is run
                               again, each time in its own transaction, until it changes none
     -- concurrently           PostgreSQL: each statement runs alone, outside of any transaction
@@ -89,7 +89,6 @@ CREATE TABLE IF NOT EXISTS schema_migrations (
     applied_at BIGINT NOT NULL,
     compatible_from BIGINT
 )"""
-_ADD_COLUMN = "ALTER TABLE schema_migrations ADD COLUMN compatible_from BIGINT"
 LEDGER_COLUMNS = {
     "sqlite": "SELECT name FROM pragma_table_info('schema_migrations')",
     # information_schema and current_schema() leave out what this account may not use.
@@ -107,6 +106,7 @@ def applied_of(columns: Iterable[Sequence[Any]]) -> str | None:
     """The statement that reads the applied migrations from a ledger with these columns, in rows as
     `due` takes them. None if there is no ledger."""
     names = {row[0] for row in columns}
+    # A checkout from before the first release made ledgers without the column; `due` refuses them.
     compatible = "compatible_from" if "compatible_from" in names else "NULL"
     statement = (
         f"SELECT number, name, checksum, {compatible} FROM schema_migrations ORDER BY number"
@@ -222,9 +222,7 @@ async def _step(db: Database, clock: Clock, carried: Sequence[Migration]) -> lis
         if not due:
             return []
         is_new = len(due) == len(carried)
-        columns = [row[0] for row in await tx.all(LEDGER_COLUMNS[db.engine])]
-        is_old = columns and "compatible_from" not in columns
-        await tx.script(_ADD_COLUMN if is_old else _LEDGER)
+        await tx.script(_LEDGER)
         due = due if is_new else due[:1]
         for migration in due:
             if not await _apply(db, tx, migration, is_new=is_new):
@@ -284,8 +282,9 @@ def due(applied: Iterable[Sequence[Any]], carried: Sequence[Migration]) -> list[
             )
         if known[number].checksum != checksum:
             raise MigrationError(
-                f"Migration {number} ({name}) was applied with another text than this version's. "
-                "Start the version that applied it, or restore a backup."
+                f"Migration {number} ({name}) was applied with another text than this version's: "
+                "another checkout of Portico made this database. "
+                "Go on with that one, or begin with an empty database."
             )
         done.add(number)
     return [migration for number, migration in known.items() if number not in done]

@@ -1,2 +1,0 @@
--- Since when an account is suspended; without a value it is not.
-ALTER TABLE users ADD COLUMN suspended_at INTEGER;

@@ -1,2 +1,0 @@
--- Nothing: what this number changes is there to save PostgreSQL's clients ways there and back.
--- compatible from: 28

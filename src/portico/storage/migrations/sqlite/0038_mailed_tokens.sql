@@ -1,4 +1,0 @@
--- Whether a mail has brought a token, and so verifies the address. Of one that an older release stored,
--- nobody knows that.
--- compatible from: 28
-ALTER TABLE email_tokens ADD COLUMN mailed INTEGER NOT NULL DEFAULT 0;
