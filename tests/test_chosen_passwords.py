@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Callable
+from unicodedata import normalize
 
 import pytest
 from zxcvbn.frequency_lists import FREQUENCY_LISTS
@@ -27,6 +28,8 @@ def test_a_common_password_is_refused_whatever_its_case(password: str) -> None:
 @pytest.mark.parametrize("password", ["Tr0ubador&3", "Analytical-1843", "Grünkohl77"])
 def test_others_pass_as_they_are(password: str) -> None:
     assert chosen(password, name="Ada Li", email="a.li@example.com") == password
+    decomposed = normalize("NFD", password)
+    assert chosen(decomposed, name="Ada Li", email="a.li@example.com") == password
 
 
 @pytest.mark.parametrize(

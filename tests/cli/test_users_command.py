@@ -6,6 +6,7 @@ import subprocess
 
 import apsw
 import pytest
+from nacl.pwhash import argon2id
 
 from beside import Running
 from operating import COMMAND, PATIENCE_SECONDS, Installation, in_database, with_input
@@ -44,10 +45,11 @@ def test_role_and_plan_are_those_of_everyone_new_unless_told(running: Running) -
     assert answer.headers["x-ratelimit-limit"] == "30"
 
 
-def test_a_given_password_is_not_told_again(installation: Installation) -> None:
+@pytest.mark.parametrize("typed", ["Correct4hörse", "Correct4ho\u0308rse"])
+def test_a_given_password_is_not_told_again(installation: Installation, typed: str) -> None:
     words = ["users", "create", "--email", "b@example.com", "--name", "Bo", "--password-stdin"]
 
-    code, said, complaint = with_input(installation, b"Correct4horse\n", *words, "--json")
+    code, said, complaint = with_input(installation, f"{typed}\n".encode(), *words, "--json")
 
     assert (code, complaint) == (0, b"")
     assert json.loads(said).keys() == {"id", "email"}
@@ -56,7 +58,7 @@ def test_a_given_password_is_not_told_again(installation: Installation) -> None:
         "SELECT password_hash FROM users WHERE email = ?",
         "b@example.com",
     )
-    assert stored.startswith("$argon2id$")
+    assert argon2id.verify(stored.encode(), "Correct4hörse".encode())
 
 
 def test_plain_words_show_the_password_once(installation: Installation) -> None:

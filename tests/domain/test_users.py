@@ -1,5 +1,7 @@
 """The rules of a user's values."""
 
+from unicodedata import normalize
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -91,6 +93,18 @@ def test_addresses_that_differ_in_case_or_composition_have_one_key() -> None:
 )
 def test_a_strong_password_passes_untrimmed(text: str) -> None:
     assert users.password(text) == text
+
+
+@given(any_text)
+def test_a_password_is_composed_and_measured_so(text: str) -> None:
+    composed = normalize("NFC", f"Ab1{text}")
+    for typed in (composed, normalize("NFD", composed)):
+        assert users.normalized_password(typed) == composed
+    assert len(normalize("NFD", text)) <= 4 * len(normalize("NFC", text))
+
+
+def test_a_text_that_is_too_long_for_a_password_is_not_composed() -> None:
+    assert users.normalized_password(MARKS) is MARKS
 
 
 @pytest.mark.parametrize(

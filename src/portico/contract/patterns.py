@@ -16,7 +16,8 @@ STRONG = (
     r"(?=[^\u0000]*[a-z\xaa\xb5\xba\xdf-\xf6\xf8-\xff])"
     r"(?=[^\u0000]*[0-9])[^\u0000]{8,}$"
 )
-"""Passwords, with letters of the Latin-1 range; the rule accepts those of every script."""
+"""Passwords in Unicode NFC, with letters of the Latin-1 range; the rule accepts those of every
+script, and measures any text in NFC."""
 
 LANGUAGE = (
     r"^[A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,8})*(?:-[0-9A-WYZa-wyz](?:-[A-Za-z0-9]{2,8})+)*"

@@ -2,6 +2,7 @@
 
 import re
 from hashlib import sha256
+from unicodedata import normalize
 
 import msgspec
 from email_validator import SPECIAL_USE_DOMAIN_NAMES, EmailNotValidError, validate_email
@@ -17,6 +18,9 @@ MAILS = ("sign-ins", "keys", "expiring-keys", "roles")
 """The mails that a user may turn off; all others are always sent."""
 
 PASSWORD_LENGTH = (8, 128)
+_LONGEST_TYPED_PASSWORD = 4 * PASSWORD_LENGTH[1]
+"""No character of NFC is composed of more than four, so longer text is too long in NFC as well."""
+
 MAX_EMAIL_LENGTH = 254
 MAX_LANGUAGE_LENGTH = 35
 
@@ -178,8 +182,18 @@ def mail_domain(email: str) -> str:
     return mailbox(email).rpartition("@")[2].lower()
 
 
+def normalized_password(text: str) -> str:
+    """A password in Unicode NFC, the form that is hashed: keyboards compose letters differently
+    (RFC 8265 §4.2.1)."""
+    if len(text) > _LONGEST_TYPED_PASSWORD:
+        return text  # normalising takes time quadratic in its length
+    return normalize("NFC", text)
+
+
 def password(text: str) -> str:
-    """Accepts 8 to 128 characters with an uppercase letter, a lowercase letter and a digit."""
+    """Normalises a password, which must have 8 to 128 characters with an uppercase letter, a
+    lowercase letter and a digit."""
+    text = normalized_password(text)
     measured(text, *PASSWORD_LENGTH)
     if not (
         any(c.isupper() for c in text)

@@ -24,10 +24,10 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def chosen(password: str, *, name: str, email: str) -> str:
-    """Returns a password that satisfies `domain.users.password`, is not one of the most common
+    """Normalises a password that satisfies `domain.users.password`, is not one of the most common
     ones, and contains no word of four or more characters from the name or the part of the e-mail
     before the @, in any case. Raises `BrokenRule`."""
-    strong(password)
+    password = strong(password)
     if is_common(password):
         raise BrokenRule("must not be one of the most common passwords, which are guessed first")
     folded = case_key(password)

@@ -17,6 +17,7 @@ from nacl.exceptions import CryptoError
 from nacl.pwhash import argon2id
 
 from portico.domain.errors import Unavailable
+from portico.domain.users import normalized_password
 
 MEMORY_KIB = 19 * 1024
 ITERATIONS = 2
@@ -62,12 +63,16 @@ class Passwords:
         self.waiting = 0
 
     async def hash(self, password: str) -> str:
-        """The password's hash in PHC format. Raises `Unavailable` if the queue is full."""
-        return await self._answer(lambda: self._hashed(password))
+        """The hash, in PHC format, of the password in Unicode NFC. Raises `Unavailable` if the
+        queue is full."""
+        text = normalized_password(password)
+        return await self._answer(lambda: self._hashed(text))
 
     async def verify(self, password: str, password_hash: str) -> bool:
-        """Whether the password has this hash. Raises `Unavailable` if the queue is full."""
-        return await self._answer(lambda: self._matches(password, password_hash))
+        """Whether the password has this hash: in Unicode NFC or, as older hashes were made without
+        it, as typed. Raises `Unavailable` if the queue is full."""
+        texts = dict.fromkeys((normalized_password(password), password))
+        return await self._answer(lambda: any(self._matches(text, password_hash) for text in texts))
 
     async def close(self) -> None:
         """Refuses the passwords that wait, and all later ones."""

@@ -13,7 +13,7 @@ from portico.domain.errors import AuthenticationRequired
 from portico.domain.events.signing_in import SignedIn, SignInRefused
 from portico.domain.factors import Factors
 from portico.domain.proofs import BY_CODE, BY_PASSWORD, Methods
-from portico.domain.users import PASSWORD_LENGTH, User, typed_email
+from portico.domain.users import PASSWORD_LENGTH, User, normalized_password, typed_email
 from portico.services.change import Change
 from portico.services.credentials import SUSPENDED
 from portico.services.devices import remember_device
@@ -105,7 +105,7 @@ async def check_password(env: Environment, attempt: Attempt) -> User:
     email = typed_email(attempt.email)
     user = await env.users.by_email(email)
     password_hash = user.password_hash if user and user.password_hash else env.passwords.dummy_hash
-    fits = len(attempt.password) <= PASSWORD_LENGTH[1]
+    fits = len(normalized_password(attempt.password)) <= PASSWORD_LENGTH[1]
     claim = Claim(email, user.id if user else 0, attempt.address)
     note = partial(note_refusal, env, user, "password", attempt.by)
     password = attempt.password if fits else ""
