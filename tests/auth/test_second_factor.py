@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import Callable
 from html import unescape
 from typing import Any
 from urllib.parse import urlencode
@@ -133,6 +134,37 @@ async def test_a_wrong_password_uses_no_code_up(api: Api, way: Way) -> None:
         assert answer.json()["error"]["details"] == []
         assert (await way.send(user, code)).is_success
         refused_for_otp(await way.send(user, code))
+
+
+SEPARATED = "\u00a0{}\u2011{}\t{}\u2013\r\n"
+"""As codes come from mails, notes and password managers."""
+
+
+def separated(code: str) -> str:
+    """A code with other separators."""
+    digits = code.replace("-", "")
+    third = len(digits) // 3
+    return SEPARATED.format(digits[:third], digits[third : 2 * third], digits[2 * third :])
+
+
+async def test_codes_with_other_separators_are_the_same(api: Api, way: Way) -> None:
+    user = await factored(api)
+    assert (await way.send(user, separated(code_of(api)))).is_success
+    assert (await way.send(user, separated(CODES[1]))).is_success
+    refused_for_otp(await way.send(user, code_of(api)))
+    refused_for_otp(await way.send(user, CODES[1]))
+
+
+@pytest.mark.parametrize("path", ["/security/app", "/sign-in/code"])
+async def test_pages_take_codes_with_other_separators(api: Api, path: str) -> None:
+    person = Person(api, DASHBOARD)
+    if path == "/security/app":
+        await person.password(await api.account(password=PASSWORD))
+        done = await enrolled(api, person, path, spelled=separated)
+    else:
+        await person.password(await factored(api))
+        done = await person.post(path, otp=separated(code_of(api)))
+    assert done.status_code == 303, done.text
 
 
 async def test_recovery_codes_work_once_however_they_are_typed(api: Api, way: Way) -> None:
@@ -308,7 +340,9 @@ async def test_signing_in_goes_on_to_where_one_wanted(api: Api) -> None:
     assert third.headers["location"].endswith("next=%2Fdashboard"), "and nowhere else"
 
 
-async def enrolled(api: Api, person: Person, path: str, steps: int = 0) -> httpx.Response:
+async def enrolled(
+    api: Api, person: Person, path: str, steps: int = 0, spelled: Callable[[str], str] = str
+) -> httpx.Response:
     """What comes of the form that sets up an app."""
     page = await person.browser.get(person.at + path)
     assert page.status_code == 200, page.text
@@ -317,7 +351,7 @@ async def enrolled(api: Api, person: Person, path: str, steps: int = 0) -> httpx
     assert key
     assert "<svg" in page.text
     person.key = key[1]  # type: ignore[attr-defined]
-    otp = code_of(api, steps, person.key)  # type: ignore[attr-defined]
+    otp = spelled(code_of(api, steps, person.key))  # type: ignore[attr-defined]
     return await person.post(path, **hidden, name="Phone", otp=otp)
 
 

@@ -6,6 +6,7 @@ every authenticator app.
 
 from base64 import b32encode
 from collections.abc import Iterable
+from unicodedata import category
 
 import msgspec
 import pyotp
@@ -22,6 +23,13 @@ RECOVERY_CODES = 10
 _DIGITS = 6
 _RECOVERY_BYTES = 15
 _GROUP = 4
+
+_SEPARATORS = ("Zs", "Zl", "Zp", "Cc", "Cf", "Pd")
+"""The categories of Unicode for white space, control and format characters, and dashes."""
+
+_MINUS = "\u2212"
+_LONGEST_TYPED = 256
+"""Enough for any separators, and read in microseconds."""
 
 factor_name = Trimmed(1, 50)
 
@@ -92,14 +100,14 @@ def latest_step(now: int) -> int:
 
 
 def matching_step(secret: str, code: str, steps: Iterable[int]) -> int | None:
-    """The step, of these, whose code this is, if any. Takes the same time for every step."""
-    digits = code.replace(" ", "")
-    if len(digits) != _DIGITS:  # comparing a thousand combining marks would take a second per step
+    """The step, of these, that has this code (as returned by `read_code`), if any. Takes the same
+    time for every step."""
+    if len(code) != _DIGITS:  # comparing a thousand combining marks would take a second per step
         return None
     totp = pyotp.TOTP(secret, digits=_DIGITS)
     found: int | None = None
     for step in steps:
-        if pyotp.utils.strings_equal(totp.generate_otp(step), digits):
+        if pyotp.utils.strings_equal(totp.generate_otp(step), code):
             found = step
     return found
 
@@ -116,6 +124,10 @@ def recovery_code(random: Random) -> str:
     return "-".join(text[at : at + _GROUP] for at in range(0, len(text), _GROUP))
 
 
-def recovery_text(code: str) -> str:
-    """A recovery code in the form that is hashed, however it was typed."""
-    return code.replace("-", "").replace(" ", "").lower()
+def read_code(text: str) -> str:
+    """A typed or pasted code of any kind in the form that is compared and hashed: in lower case,
+    without white space, hyphens of any kind and invisible characters. Empty for text that is too
+    long for a code."""
+    if len(text) > _LONGEST_TYPED:
+        return ""
+    return "".join(c for c in text if category(c) not in _SEPARATORS and c != _MINUS).lower()

@@ -33,8 +33,8 @@ from portico.domain.factors import (
     Factors,
     matching_step,
     new_secret,
+    read_code,
     recovery_code,
-    recovery_text,
     step_of,
 )
 from portico.domain.proofs import BY_CODE, BY_PASSWORD, BY_PROVIDER_AND_CODE, level
@@ -95,16 +95,17 @@ async def check_code(env: Environment, user: User, factors: Factors, text: str, 
     """
     authenticator = factors.authenticator
     secret = _opened(env, authenticator) if authenticator else ""
+    typed = read_code(text)
 
     async def find() -> Code | None:
         if authenticator is not None:
             now = env.clock()
             present = step_of(now)
-            step = matching_step(secret, text, (present - 1, present, present + 1))
+            step = matching_step(secret, typed, (present - 1, present, present + 1))
             if step is not None:
                 used = authenticator.has_used(step, now)
                 return None if used else Code(authenticator.id, step, b"")
-        recovery_hash = digest(recovery_text(text))
+        recovery_hash = digest(typed)
         known = await env.factors.has_recovery_code(user.id, recovery_hash)
         return Code(0, None, recovery_hash) if known else None
 
@@ -194,7 +195,7 @@ def read_enrolment(env: Environment, user_id: int, sealed: str, code: str, name:
     secret = _offered(env, user_id, sealed)
     if secret is None:
         raise Invalid(_STALE_PAGE)
-    now = step_of(env.clock())
+    now, code = step_of(env.clock()), read_code(code)
     step = matching_step(secret, code, (now - 1, now))
     if step is not None:
         return Enrolment(secret, step, name, new_recovery_codes(env))
@@ -296,7 +297,7 @@ async def store_recovery_codes(
     env: Environment, change: Change, user: User, codes: tuple[str, ...]
 ) -> None:
     """Replaces a locked user's recovery codes; only their digests are stored."""
-    hashes = tuple(digest(recovery_text(code)) for code in codes)
+    hashes = tuple(digest(read_code(code)) for code in codes)
     await env.factors.set_recovery_codes(change.tx, user.id, hashes)
 
 
