@@ -59,10 +59,15 @@ async def test_two_logins_in_one_moment_have_tokens_of_their_own(
     assert one["refresh_token"] != other["refresh_token"]
 
 
-async def test_the_e_mail_is_read_in_any_case_and_unicode_form(api: Api, visitor: Visitor) -> None:
+@pytest.mark.parametrize(
+    "spelled", ["ZOË@EXAMPLE.COM", "zoe\u0308@example.com", " \u00a0zoë@example.com\t\r\n"]
+)
+async def test_an_email_is_read_in_any_case_and_unicode_form_and_trimmed(
+    api: Api, visitor: Visitor, spelled: str
+) -> None:
     await api.account(password=PASSWORD, email="zoë@example.com")
-    for spelled in ("ZOË@EXAMPLE.COM", "zoe\u0308@example.com"):
-        assert (await visitor.log_in(spelled)).status_code == 200
+    assert (await visitor.log_in(spelled)).status_code == 200
+    assert (await visitor.open_session(spelled)).status_code == 201
 
 
 @pytest.mark.parametrize("email", ["ada@münchen.de", "zoë@straße.example"])

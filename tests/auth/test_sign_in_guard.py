@@ -109,7 +109,6 @@ async def test_whatever_is_wrong_gets_one_answer_at_one_cost(
         ("", ""),
         ("no e-mail at all", PASSWORD),
         ("x" * 8_000, PASSWORD),
-        (f" {ada.email}", PASSWORD),
     ]
     answers = []
     for number, (email, password) in enumerate(attempts):
@@ -262,7 +261,7 @@ async def test_failures_survive_a_restart(api: Api) -> None:
 async def test_both_ways_to_sign_in_and_every_spelling_share_the_count(api: Api) -> None:
     ada = await api.account(password=PASSWORD, email="zoë@münchen.de")
     ways = [f"{AUTH['live']}/login", f"{BASE['live']}/sessions"]
-    spellings = [ada.email, ada.email.upper(), "zoe\u0308@münchen.de", "zoë@xn--mnchen-3ya.de"]
+    spellings = [ada.email, ada.email.upper(), "zoe\u0308@münchen.de", " zoë@xn--mnchen-3ya.de"]
     for number in range(ACCOUNT.free):
         email = spellings[number % len(spellings)]
         refused(await guess(at(api, number), ways[number % 2], email), 401)

@@ -143,12 +143,14 @@ def email(text: str) -> str:
 
 
 def typed_email(text: str) -> str:
-    """Normalises the e-mail typed to find an account, as `email` does; text that is not an e-mail
-    stays unchanged. Browsers send the domain in ASCII, whatever was typed.
+    """Normalises the e-mail typed to find an account, as `email` does, without the white space
+    around it; text that is not an e-mail is not normalised. Browsers send the domain in ASCII,
+    whatever was typed.
 
     Text that is too long becomes its digest, which matches no account either: the Unicode
     normalisation for `email_key` takes time quadratic in a text's length.
     """
+    text = text.strip()
     if len(text) > MAX_EMAIL_LENGTH:
         return sha256(text.encode("utf-8", "replace")).hexdigest()
     try:

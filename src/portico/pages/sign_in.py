@@ -101,7 +101,7 @@ async def _application(visit: Visit, target: str) -> str:
 async def sign_in(visit: Visit) -> Reply:
     """POST /sign-in."""
     form, by, env = visit.form, visit.request.by, visit.site.accounts.environment
-    email, secret = form.read("email", str.strip), form.read("password", str)
+    email, secret = form.read("email", str), form.read("password", str)
     form.check()
     user = await check_password(env, Attempt(email, secret, by))
     return await enter(visit, user, local(visit.site, visit.sent("next")))
