@@ -11,6 +11,7 @@ from portico.domain.api_keys import KeyType
 from portico.domain.audit import OPERATOR, Actor, By
 from portico.domain.new_keys import NewKey
 from portico.domain.published import Published
+from portico.domain.resources import SCOPED
 from portico.domain.scopes import READ_SCOPES, ROLE_SCOPES
 from portico.domain.users import User
 from portico.http.cookies import SECOND_STEP
@@ -442,3 +443,46 @@ async def test_who_may_not_call_a_route_is_told_so_whatever_they_send(
             wrong = [("accept", "image/png"), ("content-type", "text/plain")]
             answer = await send(api, kind, credential, method, url, b"{", *wrong)
             assert answer.status_code == 403, (kind.name, kind.scopes, role, method, path)
+
+
+CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "/users/{id}": (
+        {"name": " Ada King ", "preferences": {"theme": "dark"}, "password": "Analytical2"},
+        {"name": "Ada King", "preferences": {"theme": "dark"}},
+    ),
+    "/products/{id}": (
+        {"price": 19.5, "images": [{"url": "https://example.com/a.png"}], "metadata": {"a": "b"}},
+        {
+            "price": 19.5,
+            "images": [{"url": "https://example.com/a.png", "alt": ""}],
+            "metadata": {"a": "b"},
+        },
+    ),
+}
+"""For each kind with a scope for reading, a change and what of it comes back."""
+
+
+def test_a_change_of_every_kind_with_a_scope_for_reading_is_tried() -> None:
+    kinds = {f"/{kind.path}/{{id}}" for kind in SCOPED}
+    assert kinds == CHANGES.keys() == {route.path for route in V1 if route.reads}
+
+
+@pytest.mark.parametrize("path", CHANGES)
+async def test_a_change_without_the_scope_for_reading_answers_only_what_was_sent(
+    api: Api, path: str
+) -> None:
+    noun = path.split("/")[1]
+    admin = await api.caller("admin")
+    targets = {"users": (await api.account()).id, "products": (await api.product()).id}
+    path = path.replace("{id}", str(targets[noun]))
+    whole = (await admin.get(path)).json()["data"]
+    secret = await narrow(f"write:{noun}")(api.live, await api.account("admin"))
+    writer = api.stranger(authorization=f"Bearer {secret}")
+    change, back = CHANGES[f"/{noun}/{{id}}"]
+    for body, told in (({}, {}), (change, back)):
+        answer = await writer.patch(path, json=body)
+        assert (answer.status_code, answer.json()) == (200, {"data": {"id": whole["id"], **told}})
+        assert "etag" not in answer.headers
+    answer = await admin.patch(path, json=change)
+    assert answer.json()["data"].keys() == whole.keys()
+    assert answer.headers["etag"] == (await admin.get(path)).headers["etag"]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portico.domain.caller import Principal, require, require_method
+from portico.domain.caller import Principal, may_read, require, require_method
 from portico.domain.errors import PermissionDenied
 from portico.domain.scopes import READ_SCOPES, ROLE_SCOPES, SCOPES
 from portico.domain.users import ROLES
@@ -37,6 +37,14 @@ def test_a_caller_may_exactly_what_scopes_and_credential_allow(
     else:
         with pytest.raises(PermissionDenied):
             require(caller, scope, method)
+
+
+def test_everybody_may_read_their_own_user_and_other_resources_by_scope() -> None:
+    writer = msgspec.structs.replace(EDITOR, scopes=frozenset({"write:users", "write:products"}))
+    assert may_read(writer, "read:users", 7)
+    assert not may_read(writer, "read:users", 8)
+    assert not may_read(writer, "read:products", 7)
+    assert may_read(EDITOR, "read:users", 8)
 
 
 def test_any_caller_passes_where_no_scope_is_needed() -> None:

@@ -11,6 +11,7 @@ from driving import Api, Caller, settings_for
 from event_examples import examples
 from operating import free_port
 from portico.domain.audit import OPERATOR
+from portico.services.accounts import give_key
 from portico.services.api_keys import revoke_key
 from portico.services.environment import Environment
 from signing_in import AUTH, CALLBACK, PASSWORD, client_of, code_of, cookie_of, tokens_of
@@ -65,6 +66,8 @@ async def test_every_success_is_as_documented(api: Api, described: dict[str, Any
         read = await walk(admin, "GET", one, 200, id=made)
         tag = {"If-None-Match": read.headers["etag"]}
         await walk(admin, "GET", one, 304, id=made, headers=tag)
+        writer = await _writer(api, path.strip("/"))
+        await walk(writer, "PATCH", one, 200, id=made, json=change)
         await walk(admin, "DELETE", one, 204, id=made, headers={"If-Match": "*"})
     me = await walk(admin, "GET", "/users/me", 200)
     await walk(admin, "GET", "/users/me", 304, headers={"If-None-Match": me.headers["etag"]})
@@ -83,6 +86,15 @@ async def test_every_success_is_as_documented(api: Api, described: dict[str, Any
     await _sign_in(api, walk)
     await _use_oauth(api, walk)
     assert walk.conformance.seen == set(_successes(described))
+
+
+async def _writer(api: Api, plural: str) -> httpx.AsyncClient:
+    """A key that may write one kind of resource and read none."""
+    made = await give_key(
+        api.live, await api.account("admin"), name="Writer", key_type="live", expires_at=None,
+        by=OPERATOR, scopes=[f"write:{plural}"],
+    )  # fmt: skip
+    return api.stranger(authorization=f"Bearer {made.secret}")
 
 
 async def test_a_refusal_that_comes_again_is_as_documented(

@@ -40,7 +40,8 @@ abstract class Resources<Item extends { id: number }, One extends Tagged, Made e
     return tagged(this.calls.make("POST", this.path, { fields, idempotencyKey, signal }));
   }
 
-  /** Changes the given fields and leaves the others. */
+  /** Changes the given fields and leaves the others. To a credential that may not read what it changes, the server returns only
+   * `id` and the fields given. */
   update(id: number, changes: Changes, { ifMatch, signal }: Changing = {}): Promise<One> {
     return tagged(this.calls.make("PATCH", at(this.path, id), { fields: changes, ifMatch, signal }));
   }

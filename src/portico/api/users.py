@@ -164,9 +164,9 @@ ROUTES = (
         access=Access.ANY_CALLER,
         permit=users.permit,
         summary="Change a user",
-        description="Users may change themselves as at `/users/me`; other users and other fields"
-        " need `write:users`. Users cannot change their own role or plan. Changing an administrator"
-        " needs the scope `admin`.",
+        description="Users may change and read themselves as at `/users/me`; other users and other"
+        " fields need `write:users`. Users cannot change their own role or plan. Changing an"
+        " administrator needs the scope `admin`.",
         body=ChangeUser,
         answer=Single[UserBody],
         errors=(NotFound, Conflict, Duplicate, PreconditionFailed, Invalid),

@@ -99,3 +99,10 @@ def require(principal: Principal, scope: str | None, method: str) -> None:
         "Ask an administrator for a role that has it.",
         scope=scope,
     )
+
+
+def may_read(principal: Principal, scope: str, resource_id: int) -> bool:
+    """Whether the caller may read the resource with this id, of the kind that needs `scope`.
+    Everybody may read their own user, as at `/users/me`."""
+    own = scope == "read:users" and resource_id == principal.user_id
+    return own or scope in principal.scopes

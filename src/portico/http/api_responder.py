@@ -1,15 +1,25 @@
 """How the JSON API answers a request, step by step:
 
 authenticate → throttle → permission → kept answer, if any → id → permit → Accept → query → body →
-idempotency → handler → entity tag. Errors have the body of specification §7.
+idempotency → handler → what may be read → entity tag. Errors have the body of specification §7.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from msgspec import Struct
+import msgspec
+from msgspec import Raw, Struct
 
-from portico.contract.reading import decode, decode_query
-from portico.domain.caller import READING_METHODS, Principal, require, require_all, require_method
+from portico.contract.envelope import Single
+from portico.contract.reading import decode, decode_query, sent
+from portico.domain.caller import (
+    READING_METHODS,
+    Principal,
+    may_read,
+    require,
+    require_all,
+    require_method,
+)
 from portico.domain.errors import (
     AuthenticationRequired,
     MethodNotAllowed,
@@ -23,7 +33,7 @@ from portico.http.authenticate import Authenticators, bearer
 from portico.http.content import check_accept, check_content
 from portico.http.cookies import Origins
 from portico.http.idempotency import Repeats, keyed_request
-from portico.http.messages import NoBody, NoQuery, Origin, Reply, Request
+from portico.http.messages import BodyRequest, NoBody, NoQuery, Origin, Reply, Request, json_reply
 from portico.http.problems import problem
 from portico.http.representations import Representations, tagged
 from portico.http.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, PathMatch
@@ -110,6 +120,8 @@ class ApiResponder:
             return await self._kept.read(request, endpoint, shows)
         else:
             reply = await endpoint.handler(request)
+        if endpoint.reads and not may_read(request.caller, endpoint.reads, request.resource_id):
+            reply = _sent_alone(request, reply)
         return _for_caches(request, endpoint, reply)
 
     async def _admit(self, request: Request, endpoint: Endpoint | None) -> None:
@@ -156,6 +168,25 @@ def _decoded(
             return None
         check_content(request)
     return decode(shape, body)
+
+
+def _sent_alone(request: BodyRequest[Any], reply: Reply) -> Reply:
+    """The answer to a PATCH for a caller who may not read the resource: its id, and the fields that
+    were sent, as they are now. Without an entity tag, against which the others could be guessed."""
+    data = msgspec.json.decode(reply.body, type=Single[dict[str, Raw]]).data
+    return json_reply(200, Single({"id": data["id"], **_chosen(data, sent(request.body))}))
+
+
+def _chosen(fields: dict[str, Raw], wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """The wanted fields; of an object that was sent in parts, those of its parts."""
+    chosen: dict[str, Any] = {}
+    for name in wanted.keys() & fields.keys():
+        inner, part = fields[name], wanted[name]
+        if isinstance(part, dict):
+            chosen[name] = _chosen(msgspec.json.decode(inner, type=dict[str, Raw]), part)
+        else:
+            chosen[name] = inner
+    return chosen
 
 
 def no_endpoint(request: Request, match: PathMatch, api: str = "") -> PorticoError:

@@ -31,7 +31,13 @@ from portico.http.openapi_responses import (
     meaning,
     responses,
 )
-from portico.http.openapi_schemas import SCHEMAS, media_and_schemas, only_used
+from portico.http.openapi_schemas import (
+    SCHEMAS,
+    changed,
+    changed_schemas,
+    media_and_schemas,
+    only_used,
+)
 from portico.http.openapi_security import ANY_CREDENTIAL, requirements, security_schemes
 from portico.http.openapi_webhooks import TAG as DELIVERIES
 from portico.http.openapi_webhooks import previous_schemas, webhooks
@@ -121,7 +127,7 @@ def document(
     extra = {name.title(): value for name, value in extra_headers}
     everything = [*version_part.routes, *auth_part.routes]
     answers, schemas = media_and_schemas(everything, [EventBody, *EVENT_DATA.values()])
-    schemas |= previous_schemas(schemas)
+    schemas |= previous_schemas(schemas) | changed_schemas(everything, answers, schemas)
     about = {
         "title": f"{site_name} API",
         "summary": "Users and products, over HTTPS.",
@@ -220,6 +226,8 @@ def _paths(part: Part, answers: Mapping[Any, Json], extra: Sequence[str]) -> Jso
     paths: Json = {}
     for route in part.routes:
         answer = answers.get(route.answer)
+        if route.reads:
+            answer = changed(answers[route.answer])
         made = (
             oauth_responses(route, answer) if _is_oauth(route) else responses(route, answer, extra)
         )
@@ -274,7 +282,7 @@ def _operation(route: AnyRoute, made: Json) -> Json:
         "tags": [_tag(route)],
         "operationId": operation_id(route),
         "summary": route.summary,
-        "description": f"{route.description} {_needs(route)}".strip(),
+        "description": " ".join(filter(None, (route.description, _needs(route), _reads(route)))),
         "responses": made,
     }
     if parameters := _parameters(route):
@@ -309,6 +317,16 @@ def _needs(route: AnyRoute) -> str:
     if route.permit is not None:
         return ""
     return "Needs any credential; an OAuth token needs at least one scope of the API."
+
+
+def _reads(route: AnyRoute) -> str:
+    """What a caller gets who may not read the resource that it changes; empty if that cannot be."""
+    if not route.reads:
+        return ""
+    return (
+        f"Without the scope `{route.reads}`, the response has only the `id` and the fields that"
+        " were sent, and no `ETag`."
+    )
 
 
 def _parameters(route: AnyRoute) -> list[Json]:

@@ -157,6 +157,8 @@ def _success(route: AnyRoute, answer: Json | None, extra: Sequence[str]) -> Json
         headers |= refs("Location")
     if route.location or (route.conditional and route.status == 200):
         headers |= refs("ETag")
+    if route.reads:  # without that scope there is none
+        headers["ETag"] = {**HEADERS["ETag"], "required": False}
     if route.no_store:
         headers["Cache-Control"] = NO_STORE
     if route.public_seconds:

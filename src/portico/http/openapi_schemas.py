@@ -46,6 +46,56 @@ def media_and_schemas(
     return media, schemas
 
 
+def changed_schemas(
+    routes: Sequence[AnyRoute], media: Mapping[Any, Json], schemas: Mapping[str, Any]
+) -> Json:
+    """The schemas of changed resources, by name: the whole, or for callers who may not read it, its
+    id and the fields that were sent."""
+    return {
+        _changed(media[route.answer]): _or_sent_alone(media[route.answer]["schema"], schemas)
+        for route in routes
+        if route.reads
+    }
+
+
+def changed(media: Json) -> Json:
+    """The media type object of a resource, as one of `changed_schemas`."""
+    return {**media, "schema": {"$ref": f"{SCHEMAS}{_changed(media)}"}}
+
+
+def _changed(media: Json) -> str:
+    name: str = media["schema"]["$ref"].removeprefix(f"{SCHEMAS}Single")
+    return f"SingleChanged{name}"
+
+
+def _or_sent_alone(whole: Json, schemas: Mapping[str, Any]) -> Json:
+    data = _in_parts(_resolved(whole, schemas)["properties"]["data"], schemas)
+    data = {**data, "required": ["id"]}
+    alone = {"type": "object", "properties": {"data": data}, "required": ["data"]}
+    return {
+        "description": "A changed resource, or of one that the caller may not read, the id and the"
+        " fields that were sent.",
+        "anyOf": [whole, alone],
+    }
+
+
+def _in_parts(schema: Json, schemas: Mapping[str, Any]) -> Json:
+    """The schema of an object of which any field may be missing, also of those in it."""
+    target = _resolved(schema, schemas)
+    if "properties" not in target:
+        return schema
+    fields = {name: _in_parts(one, schemas) for name, one in target["properties"].items()}
+    return {"type": "object", "properties": fields}
+
+
+def _resolved(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The target of a `$ref`, or the schema itself."""
+    if "$ref" not in schema:
+        return schema
+    found: Json = schemas[schema["$ref"].removeprefix(SCHEMAS)]
+    return found
+
+
 def only_used(document: Json) -> Json:
     """The document without unused components."""
     components = document["components"]
@@ -96,8 +146,7 @@ def _plain(name: str) -> str:
 
 def example(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Any:
     """An example value for a schema, built from the examples of its parts."""
-    if "$ref" in schema:
-        return example(schemas[schema["$ref"].removeprefix(SCHEMAS)], schemas)
+    schema = _resolved(schema, schemas)
     if "examples" in schema:
         return schema["examples"][0]
     if "const" in schema:

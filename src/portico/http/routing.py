@@ -18,6 +18,7 @@ from portico.domain.caller import Principal
 from portico.domain.errors import PorticoError
 from portico.domain.idempotency import HEADER
 from portico.domain.oauth import OPENID_SCOPES
+from portico.domain.resources import SCOPED
 from portico.domain.scopes import SCOPES
 from portico.http.cors import Cors, Sharing, Sharings
 from portico.http.messages import JSON, BodyRequest, Handler, QueryRequest, Reply, Request
@@ -132,6 +133,15 @@ class AnyRoute(msgspec.Struct, frozen=True, kw_only=True):
         return None if isinstance(self.access, Access) else self.access
 
     @property
+    def reads(self) -> str | None:
+        """The scope of reading what a PATCH changes and answers with; None for other routes. Who
+        lacks it gets only the id and the fields that they sent."""
+        if self.method != "PATCH" or not self.ids:
+            return None
+        first = self.path.split("/")[1]
+        return next((f"read:{kind.plural}" for kind in SCOPED if kind.path == first), None)
+
+    @property
     def ids(self) -> Sequence[str]:
         """The names of the ids in its path."""
         return _ids_in(self.path)
@@ -228,6 +238,7 @@ class Endpoint:
         "permit",
         "public",
         "query",
+        "reads",
         "route",
         "scope",
         "shows",
@@ -246,6 +257,7 @@ class Endpoint:
         self.handler = route.handler
         self.ids = route.ids
         self.scope = route.scope
+        self.reads = route.reads
         self.permit = route.permit
         self.public = route.access is Access.ANYONE
         self.whole = route.access is Access.WHOLE_CALLER

@@ -186,6 +186,9 @@ class AsyncProducts:
 
         With the product's `etag` as `if_match`, raises `PreconditionFailed` if the product was
         changed meanwhile. Without it, a call whose response is lost is not retried.
+
+        A credential that may not read what it changes gets no whole answer: the change is made, and
+        `UnexpectedAnswer` is raised.
         """
         return await self._make(PRODUCTS.update(product_id, changes, if_match))
 

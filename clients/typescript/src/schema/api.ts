@@ -75,7 +75,7 @@ export interface paths {
         head?: never;
         /**
          * Change a user
-         * @description Users may change themselves as at `/users/me`; other users and other fields need `write:users`. Users cannot change their own role or plan. Changing an administrator needs the scope `admin`.
+         * @description Users may change and read themselves as at `/users/me`; other users and other fields need `write:users`. Users cannot change their own role or plan. Changing an administrator needs the scope `admin`. Without the scope `read:users`, the response has only the `id` and the fields that were sent, and no `ETag`.
          */
         patch: operations["change_user"];
         trace?: never;
@@ -127,7 +127,7 @@ export interface paths {
         head?: never;
         /**
          * Change a product
-         * @description Omitted fields stay as they are; `images` and `metadata` are replaced as a whole. Needs the scope `write:products`.
+         * @description Omitted fields stay as they are; `images` and `metadata` are replaced as a whole. Needs the scope `write:products`. Without the scope `read:products`, the response has only the `id` and the fields that were sent, and no `ETag`.
          */
         patch: operations["change_product"];
         trace?: never;
@@ -1609,6 +1609,116 @@ export interface components {
                 [key: string]: string;
             };
         };
+        /** @description A changed resource, or of one that the caller may not read, the id and the fields that were sent. */
+        SingleChangedUserBody: components["schemas"]["SingleUserBody"] | {
+            data: {
+                /**
+                 * @description Assigned by the service, never reused.
+                 * @example 17
+                 */
+                id: number;
+                /** @example Ada Lovelace */
+                name?: string;
+                /** @example ada@example.com */
+                email?: string;
+                /**
+                 * @example editor
+                 * @enum {string}
+                 */
+                role?: "admin" | "editor" | "viewer";
+                /**
+                 * Format: date-time
+                 * @description ISO 8601, UTC, to the millisecond.
+                 * @example 2026-01-31T08:15:30.123Z
+                 */
+                created_at?: string;
+                /**
+                 * Format: date-time
+                 * @description ISO 8601, UTC, to the millisecond.
+                 * @example 2026-01-31T08:15:30.123Z
+                 */
+                updated_at?: string;
+                /** @example https://example.com/ada.png */
+                avatar_url?: string | null;
+                /** @description The last sign-in, with any method. */
+                last_login_at?: string | null;
+                preferences?: {
+                    /** @enum {string} */
+                    theme?: "dark" | "light" | "system";
+                    /**
+                     * @description BCP 47. Mails are in German or English.
+                     * @example en
+                     */
+                    language?: string;
+                    /** @description Whether the user gets mails about sign-ins on new devices, new and expiring API keys and a new role. Each kind can be turned off on the profile page. */
+                    notifications?: boolean;
+                };
+            };
+        };
+        /** @description A changed resource, or of one that the caller may not read, the id and the fields that were sent. */
+        SingleChangedProductBody: components["schemas"]["SingleProductBody"] | {
+            data: {
+                /**
+                 * @description Assigned by the service, never reused.
+                 * @example 17
+                 */
+                id: number;
+                /** @example Desk lamp */
+                name?: string;
+                /** @example Warm light on a jointed arm. */
+                description?: string;
+                /** @example lighting */
+                category?: string;
+                /**
+                 * @description Exact, at most four decimals.
+                 * @example 24.5
+                 */
+                price?: number;
+                /**
+                 * @description ISO 4217.
+                 * @example USD
+                 */
+                currency?: string;
+                /** @description Whether `stock_quantity` is above 0. */
+                in_stock?: boolean;
+                /** @example 12 */
+                stock_quantity?: number;
+                /** @enum {string} */
+                status?: "active" | "archived" | "draft";
+                /**
+                 * Format: date-time
+                 * @description ISO 8601, UTC, to the millisecond.
+                 * @example 2026-01-31T08:15:30.123Z
+                 */
+                created_at?: string;
+                /**
+                 * Format: date-time
+                 * @description ISO 8601, UTC, to the millisecond.
+                 * @example 2026-01-31T08:15:30.123Z
+                 */
+                updated_at?: string;
+                /**
+                 * @example [
+                 *       {
+                 *         "url": "https://example.com/lamp.jpg",
+                 *         "alt": "The lamp, lit"
+                 *       }
+                 *     ]
+                 */
+                images?: {
+                    url: string;
+                    alt: string;
+                }[];
+                /**
+                 * @example {
+                 *       "colour": "brass"
+                 *     }
+                 */
+                metadata?: {
+                    [key: string]: string;
+                };
+            };
+        };
         UnreadableFacts: components["schemas"]["ErrorFacts"] & {
             /** @enum {string} */
             code?: "VALIDATION_ERROR";
@@ -2639,7 +2749,11 @@ export interface operations {
                     "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                    ETag: components["headers"]["ETag"];
+                    /**
+                     * @description Identifies the resource as a GET returns it, for `If-None-Match` and `If-Match`.
+                     * @example "8d41c0f6a2b97e3515d0c4aa"
+                     */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2662,7 +2776,7 @@ export interface operations {
                      *       }
                      *     }
                      */
-                    "application/json": components["schemas"]["SingleUserBody"];
+                    "application/json": components["schemas"]["SingleChangedUserBody"];
                 };
             };
             400: components["responses"]["Unreadable"];
@@ -3025,7 +3139,11 @@ export interface operations {
                     "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                    ETag: components["headers"]["ETag"];
+                    /**
+                     * @description Identifies the resource as a GET returns it, for `If-None-Match` and `If-Match`.
+                     * @example "8d41c0f6a2b97e3515d0c4aa"
+                     */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3055,7 +3173,7 @@ export interface operations {
                      *       }
                      *     }
                      */
-                    "application/json": components["schemas"]["SingleProductBody"];
+                    "application/json": components["schemas"]["SingleChangedProductBody"];
                 };
             };
             400: components["responses"]["Unreadable"];
