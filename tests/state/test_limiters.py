@@ -158,23 +158,6 @@ async def test_a_look_at_the_counts_counts_nothing(limiter: Limiter) -> None:
     assert verdict.remaining == 26
 
 
-async def test_what_is_given_back_counts_in_neither_window(limiter: Limiter) -> None:
-    plan = Plan("any", 2, 10)
-    caller = (ACCOUNT, 1)
-    await take(limiter, 2, plan, NOON)
-    await limiter.give_back(caller, NOON)
-    assert await limiter.used(caller, NOON) == (1, 1)
-    await take(limiter, 1, plan, NOON + MINUTE)
-    await limiter.give_back(caller, NOON)  # of the minute before
-    assert await limiter.used(caller, NOON) == (0, 1)
-    assert await limiter.used(caller, NOON + MINUTE) == (1, 1)
-    await limiter.give_back(caller, NOON)
-    assert await limiter.used(caller, NOON) == (0, 0)
-    await limiter.give_back(caller, NOON)
-    assert await limiter.used(caller, NOON) == (0, 0), "no more than there was"
-    assert admitted(await take(limiter, 3, plan, NOON)) == 2
-
-
 async def test_callers_count_apart(limiter: Limiter) -> None:
     plan = Plan("any", 1, 10)
     callers: list[Caller] = [

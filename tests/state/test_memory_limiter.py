@@ -158,15 +158,13 @@ def test_changes_are_told_once_with_absolute_numbers() -> None:
     assert limiter.changes() == [("user:1", minute + 1, 1, day, 3)]
 
 
-def test_what_is_counted_of_several_and_what_is_given_back_are_told_too() -> None:
+def test_what_is_counted_of_several_is_told_too() -> None:
     limiter = MemoryLimiter()
     minute, day = MIDNIGHT // MINUTE, MIDNIGHT // DAY
     at_once(limiter.take_all([((ADDRESS, "1"), ONE), ((NETWORK, "n"), ONE)], MIDNIGHT))
     take(limiter, (ACCOUNT, 1), ONE, MIDNIGHT)
     once = (minute, 1, day, 1)
     assert changes(limiter) == {"address:1": once, "network:n": once, "user:1": once}
-    at_once(limiter.give_back((ACCOUNT, 1), MIDNIGHT))
-    assert changes(limiter) == {"user:1": (minute, 0, day, 0)}
 
 
 def test_a_flood_of_addresses_is_told_bit_by_bit_and_holds_up_no_account() -> None:

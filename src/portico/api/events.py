@@ -15,12 +15,11 @@ from portico.contract.events import (
     event_body,
 )
 from portico.domain.caller import Principal
-from portico.domain.errors import Gone, PermissionDenied, RateLimited
+from portico.domain.errors import Gone, PermissionDenied
 from portico.domain.published import EVENT_SCOPES, EVENT_TYPES, StoredEvent, covered_by
 from portico.http.messages import QueryRequest, Reply, json_reply
 from portico.http.routing import Access, QueryRoute
 from portico.http.sse import EVENT_STREAM, event_bytes, event_stream, last_event_id, position_bytes
-from portico.http.throttle import give_back
 from portico.services.events import read_events, require_kept
 from portico.services.feed import Follower
 
@@ -69,11 +68,7 @@ async def stream_events(request: QueryRequest[StreamEvents]) -> Reply:
     after = query.after if last is None else last
     if after:
         await require_kept(env, after)
-    try:
-        follower = await env.subscriptions.open(request.caller, after, types)
-    except RateLimited:
-        await give_back(request)
-        raise
+    follower = await env.subscriptions.open(request.caller, after, types)
     return event_stream(_chunks(follower), lambda: env.subscriptions.close(follower))
 
 
@@ -120,8 +115,8 @@ ROUTES = (
         summary="Follow events",
         description="Sends events as they happen, as Server-Sent Events. The client gets the same"
         " events as from the list. If it reconnects with `Last-Event-ID`, it misses none and gets"
-        " none twice. A stream counts as one request and ends when the credential does. An account"
-        " can have at most ten streams.",
+        " none twice. A stream counts as one request, a refused one too, and ends when the"
+        " credential does. An account can have at most ten streams.",
         query=StreamEvents,
         answer=StreamedEvents,
         media=EVENT_STREAM,

@@ -4,8 +4,6 @@ A request is counted once, before any work is done for it. A request over the li
 even on a route that is never refused.
 """
 
-from msgspec.structs import replace
-
 from portico.domain.limits import Plan, is_full, judge_all, network_plan, over_limit
 from portico.domain.requests import NOBODY
 from portico.http.messages import Request
@@ -93,15 +91,6 @@ async def _take(
     request.verdict = verdict = await environment.limiter.take_all(claims, request.now)
     if not (verdict.admitted or never_refused):
         raise over_limit(verdict)
-
-
-async def give_back(request: Request) -> None:
-    """Takes back the count of an account's request that was refused (429) by another limit than its
-    plan's."""
-    caller = (ACCOUNT, request.caller.user_id)
-    await request.environment.limiter.give_back(caller, request.now)
-    if request.verdict is not None:
-        request.verdict = replace(request.verdict, remaining=request.verdict.remaining + 1)
 
 
 def _of_address(request: Request) -> Claims:

@@ -94,13 +94,6 @@ class MemoryLimiter:
             self._changed.update(caller for caller, _ in claims if caller in self._counters)
         return judge_all(_uses(claims, counters), now_ms, admitted=admitted)
 
-    async def give_back(self, caller: Caller, now_ms: int) -> None:
-        """See `protocol.Limiter`."""
-        counter = self._turn(caller, now_ms)
-        counter.minute_used = max(0, counter.minute_used - 1)
-        counter.day_used = max(0, counter.day_used - 1)
-        self._changed.add(caller)
-
     async def used(self, caller: Caller, now_ms: int) -> tuple[int, int]:
         """See `protocol.Limiter`."""
         counter = self._counters.get(caller)

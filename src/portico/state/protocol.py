@@ -35,10 +35,6 @@ class Limiter(Protocol):
         """As `take`, for several callers at once: counts against all of them, or none."""
         ...
 
-    async def give_back(self, caller: Caller, now_ms: int) -> None:
-        """Uncounts one request that `take` counted at `now_ms`."""
-        ...
-
     async def used(self, caller: Caller, now_ms: int) -> tuple[int, int]:
         """How many requests of `caller` count in the minute and in the day of `now_ms`."""
         ...

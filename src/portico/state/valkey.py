@@ -80,13 +80,6 @@ return table.concat(answer, ' ')
 """
 TAKE_SHA = hashlib.sha1(TAKE.encode(), usedforsecurity=False).hexdigest()
 
-GIVE_BACK = """
-for _, key in ipairs(KEYS) do
-    if tonumber(redis.call('GET', key) or 0) > 0 then redis.call('DECR', key) end
-end
-return 0
-"""
-
 ABOUT = """
 local told = ''
 for _, section in ipairs({'server', 'memory', 'persistence'}) do
@@ -170,10 +163,6 @@ class ValkeyLimiter:
         plans = [plan for _, plan in claims]
         uses = list(zip(plans, used[::2], used[1::2], strict=True))
         return judge_all(uses, now_ms, admitted=bool(admitted))
-
-    async def give_back(self, caller: Caller, now_ms: int) -> None:
-        """See `protocol.Limiter`."""
-        await self._command("EVAL", GIVE_BACK, 2, *self._keys(caller, now_ms))
 
     async def used(self, caller: Caller, now_ms: int) -> tuple[int, int]:
         """See `protocol.Limiter`."""

@@ -253,7 +253,7 @@ export interface paths {
         };
         /**
          * Follow events
-         * @description Sends events as they happen, as Server-Sent Events. The client gets the same events as from the list. If it reconnects with `Last-Event-ID`, it misses none and gets none twice. A stream counts as one request and ends when the credential does. An account can have at most ten streams.
+         * @description Sends events as they happen, as Server-Sent Events. The client gets the same events as from the list. If it reconnects with `Last-Event-ID`, it misses none and gets none twice. A stream counts as one request, a refused one too, and ends when the credential does. An account can have at most ten streams.
          */
         get: operations["stream_events"];
         put?: never;
