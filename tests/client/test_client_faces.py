@@ -169,6 +169,25 @@ def test_a_password_goes_to_the_base_that_was_given(monkeypatch: pytest.MonkeyPa
     ]
 
 
+@pytest.mark.parametrize(
+    ("variable", "text"),
+    [
+        ("NO_PROXY", "localhost,fd00::/8"),
+        ("no_proxy", "[::1]"),
+        ("HTTPS_PROXY", "http://proxy.example:none"),
+        ("all_proxy", "fd00::1:3128"),
+    ],
+)
+def test_an_unreadable_variable_for_proxies_is_named(
+    variable: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, text)
+    for kind in (Client, AsyncClient):
+        with pytest.raises(ValueError, match=f"^{variable.upper()} "):
+            kind("an-api-key")
+        assert kind("an-api-key", transport=Scripted())  # reads no such variable
+
+
 def test_who_gives_an_issuer_needs_no_base(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PORTICO_BASE_URL", "http://portico.internal:8080/v1")
     issuer, here = "https://portico.example/auth", "https://shop.example/"

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from importlib.metadata import version
 from typing import Any, Generic, Self, TypedDict, TypeVar
+from urllib.request import getproxies
 
 import httpx
 
@@ -34,6 +35,7 @@ NEVER = threading.Event()
 TURN_SECONDS = 0.1
 """How long a thread waits for its turn before it checks whether it was closed."""
 
+Http = TypeVar("Http", httpx.Client, httpx.AsyncClient)
 Parts = TypeVar("Parts", Iterator[bytes], AsyncIterator[bytes])
 
 AT_ONCE = 50
@@ -137,7 +139,7 @@ class Driver:
         self.clock = options.get("clock", time.time)
         self.retries = _retries(options)
         self._sleep = options.get("sleep")
-        self._http = httpx.Client(transport=options.get("transport"), **_shared(options))
+        self._http = _made(httpx.Client, options)
         self._lock = threading.Lock()
         self._places = threading.Semaphore(AT_ONCE)
 
@@ -222,7 +224,7 @@ class AsyncDriver:
         self.clock = options.get("clock", time.time)
         self.retries = _retries(options)
         self._sleep = options.get("sleep", asyncio.sleep)
-        self._http = httpx.AsyncClient(transport=options.get("transport"), **_shared(options))
+        self._http = _made(httpx.AsyncClient, options)
         self._lock = asyncio.Lock()
         self._places = asyncio.Semaphore(AT_ONCE)
         self._whole: set[asyncio.Task[Any]] = set()
@@ -336,9 +338,28 @@ def _retries(options: _Options) -> Retries:
     )
 
 
-def _shared(options: _Options) -> dict[str, Any]:
+def _made(kind: type[Http], options: Options | AsyncOptions) -> Http:
+    """An httpx client. Raises ValueError that names the variable if httpx cannot read one of those
+    for proxies, such as NO_PROXY with an IPv6 network; its own error does not."""
+    try:
+        return kind(**_arguments(options))
+    except httpx.InvalidURL:
+        for scheme in ("http", "https", "all"):
+            proxy = getproxies().get(scheme, "")
+            try:
+                httpx.URL(proxy if "://" in proxy else f"http://{proxy}")
+            except httpx.InvalidURL:
+                raise ValueError(f"{scheme.upper()}_PROXY is not the address of a proxy") from None
+        raise ValueError(
+            "NO_PROXY must be names and addresses such as ::1; httpx reads no IPv6 networks and"
+            " no brackets"
+        ) from None
+
+
+def _arguments(options: Options | AsyncOptions) -> dict[str, Any]:
     """The arguments of both httpx clients."""
     return {
+        "transport": options.get("transport"),
         "verify": trusted(options.get("ca")),
         "timeout": options.get("timeout", 30.0),
         # Counted by the driver. Connections that nobody uses for 5 seconds are closed.
