@@ -248,7 +248,7 @@ def test_readme_runs_from_top_to_bottom(package: Path, served: Authority) -> Non
             "secret": SECRET,
         }
         said = conversed(home, served, browser, facts)
-    assert "Desk lamp 24.5\n" in said
+    assert "Desk lamp 19.9\n" in said
     assert "\npassword must " in said
     assert f"{browser.person.id} [ 'openid', 'read:products' ]\n" in said
     assert f"{browser.person.id} editor\n" in said
