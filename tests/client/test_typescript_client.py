@@ -30,7 +30,7 @@ from portico.services.wiring import Addresses
 
 HOME = ROOT / "clients/typescript"
 BUILT = ("node_modules", "dist", "*.tgz")
-LARGEST = 14_000
+LARGEST = 15_000
 """In bytes: all of the code, compressed, without what it depends on."""
 
 pytestmark = pytest.mark.xdist_group("typescript")

@@ -13,6 +13,7 @@ interface FetchInit {
   readonly body: string | null;
   readonly credentials: "omit";
   readonly redirect: "manual";
+  readonly cache?: "no-store";
   readonly signal: AbortSignal;
 }
 
@@ -84,7 +85,8 @@ export function sender({ fetch: given, timeout = 30 }: Options, clock: () => num
       } catch (error) {
         signal?.throwIfAborted();
         stop.abort();
-        throw failed(request, error);
+        // Next.js throws this to render the page at each request, and must get it back.
+        throw (error as Fault).digest === "DYNAMIC_SERVER_USAGE" ? error : failed(request, error);
       } finally {
         clearTimeout(timer);
       }
@@ -114,8 +116,11 @@ function init({ method, headers, body }: Request): Omit<FetchInit, "signal"> {
   const agent = !globalThis.navigator?.userAgent?.startsWith("Mozilla") && { "user-agent": "portico-client-js/0.1.0" };
   const sent = { accept: "application/json", ...agent, ...headers };
   new Headers(sent); // Throws TypeError for values that no header can carry, outside of the retries.
+  // Next.js 14 caches every response for ever unless asked not to. Cloudflare Workers with a compatibility date before 2024-11-11
+  // do not know the option, and throw.
+  const cache = "cache" in Request.prototype && ({ cache: "no-store" } as const);
   // Credentials are sent only where we say: no browser cookies, and no redirects.
-  return { method, headers: sent, body: body ?? null, credentials: "omit", redirect: "manual" };
+  return { method, headers: sent, body: body ?? null, credentials: "omit", redirect: "manual", ...cache };
 }
 
 /** Node's codes for failures before anything was sent. Browsers do not say, so there a request counts as sent. */
@@ -144,4 +149,5 @@ interface Fault {
   readonly message?: string;
   readonly code?: string;
   readonly cause?: Fault;
+  readonly digest?: string;
 }

@@ -1,4 +1,4 @@
-// How requests name the library.
+// What every request says of the library, and asks of the runtime.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
@@ -20,4 +20,15 @@ test("a request names the library and its version; in a page, the browser names 
   await client.me();
   const sent = requests.map(({ headers }) => headers["user-agent"]);
   assert.deepEqual(sent, [`portico-client-js/${version}`, undefined]);
+});
+
+test("a request asks for no cached response where the runtime knows the option", async (t) => {
+  const { fetch, requests } = scripted({ status: 200, data: user }, { status: 200, data: user });
+  const client = new Client({ apiKey: KEY, baseUrl: PLACE, fetch });
+  await client.me();
+  const known = globalThis.Request;
+  t.after(() => void (globalThis.Request = known));
+  globalThis.Request = class {}; // as in Cloudflare Workers with an old compatibility date, whose fetch throws
+  await client.me();
+  assert.deepEqual(requests.map((init) => ["cache" in init, init.cache]), [[true, "no-store"], [false, undefined]]);
 });

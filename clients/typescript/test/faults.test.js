@@ -33,6 +33,17 @@ test("where a cause says nothing, what was thrown does", async () => {
   }
 });
 
+test("what Next.js throws to render a page at each request comes through, at once", async () => {
+  const dynamic = Object.assign(new Error("Dynamic server usage"), { digest: "DYNAMIC_SERVER_USAGE" });
+  let calls = 0;
+  const fetch = async () => {
+    calls += 1;
+    throw dynamic;
+  };
+  assert.equal(await rejected(new Client({ apiKey: KEY, fetch }).me()), dynamic);
+  assert.equal(calls, 1);
+});
+
 test("a list that is nothing cannot be understood", async () => {
   const { fetch } = scripted({ status: 200, text: "null" });
   const error = await rejected(new Client({ apiKey: KEY, fetch }).products.list().page(1));

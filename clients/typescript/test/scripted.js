@@ -21,8 +21,8 @@ function come({ fault, status, code, details = [], data, body, text, headers }) 
 export function scripted(...steps) {
   const left = [...steps];
   const requests = [];
-  const fetch = async (url, { method, headers, body, signal }) => {
-    const request = { method, url: new URL(url), headers, body, signal };
+  const fetch = async (url, { method, ...init }) => {
+    const request = { ...init, method, url: new URL(url) };
     requests.push(request);
     await null;
     const step = left.shift();
