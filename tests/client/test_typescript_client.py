@@ -87,6 +87,8 @@ def test_the_package_has_code_types_readme_and_licence_and_nothing_else(package:
     found = {path.relative_to(package).as_posix() for path in package.rglob("*") if path.is_file()}
     sources = {path.relative_to(HOME / "src") for path in (HOME / "src").rglob("*.ts")}
     built = {f"dist/{path.with_suffix(end)}" for path in sources for end in (".js", ".d.ts")}
+    built |= {f"dist/commonjs/{path.stem}.js" for path in sources if path.parent.name != "schema"}
+    built.add("dist/commonjs/package.json")
     beside = {path.relative_to(HOME).as_posix() for path in (HOME / "examples").iterdir()}
     assert found == built | beside | {"package.json", "README.md", "LICENSE", "docs/reference.md"}
 
@@ -102,6 +104,31 @@ def test_the_package_can_be_imported_as_it_is(package: Path) -> None:
     text = "import { Client } from '@portico/client'; console.log(typeof Client);"
     shown = run(package.parents[2], "node", "--input-type=module", "--eval", text)
     assert shown == "function\n"
+
+
+def test_what_cannot_require_es_modules_loads_the_package_as_commonjs(package: Path) -> None:
+    """By the conditions and the loader of Jest, and of Node before 20.19."""
+    text = """
+        const { Client, PorticoError } = require("@portico/client");
+        const fetch = async () => Response.json({ data: { id: 17, name: "Ada" } });
+        const client = new Client({ apiKey: "an-api-key", fetch });
+        client.me().then(({ name }) => console.log(name, new PorticoError() instanceof Error));
+    """
+    node = ("node", "--no-experimental-require-module", "--input-type=commonjs")
+    assert run(package.parents[2], *node, "--eval", text) == "Ada true\n"
+
+
+def test_one_program_that_imports_and_requires_the_package_has_its_classes_once(
+    package: Path,
+) -> None:
+    text = """
+        import { createRequire } from "node:module";
+        import { PorticoError } from "@portico/client";
+        const required = createRequire(import.meta.url)("@portico/client");
+        console.log(required.PorticoError === PorticoError);
+    """
+    place = package.parents[2]
+    assert run(place, "node", "--input-type=module", "--eval", text) == "true\n"
 
 
 EXPORTS = """
@@ -130,7 +157,7 @@ def test_one_thing_has_one_name_in_both_clients(place: Path) -> None:
 
 
 def test_the_code_is_small(package: Path) -> None:
-    code = b"".join(path.read_bytes() for path in sorted((package / "dist").rglob("*.js")))
+    code = b"".join(path.read_bytes() for path in sorted((package / "dist").glob("*.js")))
     assert len(gzip.compress(code)) <= LARGEST
 
 
