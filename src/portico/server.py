@@ -178,9 +178,8 @@ class Server:
         self._operations.certificate_expires_at = expires_at
 
     def leave(self) -> None:
-        """Makes `/readyz` fail, so that load balancers send nothing more, and asks clients to
-        reconnect."""
-        self._operations.readiness.leaving = self.pipeline.leaving = True
+        """Makes `/readyz` fail, so that load balancers send nothing more."""
+        self._operations.readiness.leaving = True
 
     async def stop(self) -> None:
         """Stops the jobs and stores what they have gathered in memory. Call it after the last

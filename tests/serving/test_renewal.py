@@ -3,15 +3,18 @@
 import asyncio
 import errno
 import os
+import random
 import re
 import signal
 import ssl
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, closing, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 from granian.constants import HTTPModes, Interfaces
 
+from multiplexed import Multiplexed
 from operating import Installation, Service, eventually, free_port, read_answer, until
 from portico.certificates import CertificateError, ensure
 from portico.cli.connections import PATIENCE, Listener
@@ -66,13 +70,88 @@ def visitors(service: Service) -> Iterator[list[int]]:
     assert not failures
 
 
-def closed(connection: ssl.SSLSocket) -> bool:
-    """Whether the server has ended it in order."""
-    connection.settimeout(0.01)
-    try:
-        return connection.recv(1) == b""
-    except TimeoutError:
-        return False
+class Pooled:
+    """A client that keeps connections, and repeats no request. It leaves a connection once it is
+    told to."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._kept: list[ssl.SSLSocket] = []
+
+    def ask(self) -> None:
+        """One request, on any of four connections."""
+        if len(self._kept) < 4:
+            self._kept.append(self._service.connect())
+        connection = random.choice(self._kept)  # noqa: S311 - nothing secret
+        answer = self._service.ask("/healthz", connection=connection)
+        assert answer.status == 200
+        if answer.headers.get("connection") == "close":
+            self._kept.remove(connection)
+            connection.close()
+        time.sleep(random.uniform(0, 0.03))  # noqa: S311 - nothing secret
+
+    def close(self) -> None:
+        """Closes its connections."""
+        for connection in self._kept:
+            connection.close()
+
+
+class PooledOverHttp2:
+    """The same on one connection over HTTP/2, which it leaves after GOAWAY."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._connection = Multiplexed(service)
+        self.left = 0
+        """How many connections it has left."""
+
+    def ask(self) -> None:
+        """One request."""
+        with suppress(TimeoutError):
+            self._connection.hear(0.01)
+        if self._connection.ended is not None:
+            assert self._connection.ended == 0
+            self.close()
+            self._connection = Multiplexed(self._service)
+            self.left += 1
+        assert self._connection.ask("/healthz").status == 200
+
+    def close(self) -> None:
+        """Closes its connection."""
+        self._connection.socket.close()
+
+
+def test_renewals_cost_busy_pooled_clients_no_request(installation: Installation) -> None:
+    tls = installation.data / "tls"
+    with installation.serving(program=(*IMPATIENT, "4")) as service, ExitStack() as stack:
+        threads = stack.enter_context(ThreadPoolExecutor(8 + 3))
+        over = threading.Event()
+        stack.callback(over.set)
+
+        def drive(client: Pooled | PooledOverHttp2) -> None:
+            with closing(client):
+                while not over.is_set():
+                    client.ask()
+
+        def is_replaced(before: bytes) -> bool:
+            return served(service) != before
+
+        driven = [threads.submit(drive, Pooled(service)) for _ in range(8)]
+        multiplexed = []
+        for number in range(3):
+            multiplexed.append(PooledOverHttp2(service))
+            driven.append(threads.submit(drive, multiplexed[-1]))
+            before = served(service)
+            (tls / "server.pem").unlink()
+            ensure(tls, ["localhost"], NOW + number * DAY)
+            until(partial(is_replaced, before), "the renewed certificate")
+        until(
+            lambda: all(one.left for one in multiplexed) or any(one.done() for one in driven),
+            "the end of the earlier listeners",
+        )
+        over.set()
+        for one in driven:
+            one.result()
 
 
 def test_a_renewed_certificate_is_served_and_nobody_notices(installation: Installation) -> None:
@@ -92,9 +171,12 @@ def test_a_renewed_certificate_is_served_and_nobody_notices(installation: Instal
             (tls / "server.pem").unlink()
             ensure(tls, ["localhost"], NOW + DAY)
             until(lambda: served(service) != before, "the renewed certificate")
-            until(lambda: closed(idle), "the end of the earlier listener")
+            last = service.ask("/healthz", connection=idle)
+            assert last.headers["connection"] == "close"
+            assert idle.recv(1) == b"", "it is closed in order"
             slow.sendall(BODY[10:])
-            assert read_answer(slow).status == 201
+            finished = read_answer(slow)
+            assert (finished.status, finished.headers["connection"]) == (201, "close")
         assert set(statuses) == {200}
         after = served(service)
         told = "is not the private key of"
@@ -290,17 +372,8 @@ def test_a_data_directory_that_is_moved_away_is_not_made_anew(installation: Inst
     assert not installation.data.exists()
 
 
-class Begins:
-    """An application that says when its listener listens, and answers nothing."""
-
-    def __init__(self, listening: Callable[[], None]) -> None:
-        self._listening = listening
-
-    def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        loop.call_soon(self._listening)
-
-    async def __rsgi__(self, scope: Any, proto: Any) -> None:
-        """Part of the RSGI protocol."""
+async def answer_nothing(_scope: Any, _proto: Any) -> None:
+    """Answers nothing."""
 
 
 class CannotBegin(Listener):
@@ -315,10 +388,10 @@ class CannotLeave(Listener):
 
     lacks_descriptors = True
 
-    def leaving(self) -> Callable[[], None]:
-        leave = super().leaving()
+    def handover(self) -> Callable[[], None]:
+        hand_over = super().handover()
         if not self.lacks_descriptors:
-            return leave
+            return hand_over
 
         def fail() -> None:
             self.lacks_descriptors = False
@@ -349,7 +422,8 @@ class Renewing:
         self, kind: type[Listener], listening: Callable[[], None], before: Listener | None
     ) -> Listener:
         return kind(
-            Begins(listening),
+            answer_nothing,
+            listening,
             address="127.0.0.1",
             port=self._port,
             interface=Interfaces.RSGI,
@@ -385,7 +459,7 @@ class Renewing:
         serving = Serving([first])
         await begun.wait()
         renewal = Renewal(
-            self._read, self._follow, serving, first, local=False, note=lambda _: None
+            self._read, self._follow, serving, first, local=False, idle=0.2, note=lambda _: None
         )
         await asyncio.to_thread(self._write)
         self.faults = [*faults]
@@ -410,13 +484,11 @@ class Renewing:
 async def test_a_renewal_that_the_system_has_no_room_for_is_tried_again(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
     first: type[Listener],
     then: list[type[Listener]],
     faults: list[Exception],
     said: str,
 ) -> None:
-    monkeypatch.setattr("portico.cli.renewal.HANDSHAKE_SECONDS", 0.2)
     renewing = Renewing(tmp_path, first, [*then])
     async with renewing.running(*faults) as serving:
         told = "the certificate served before stays, since "

@@ -18,7 +18,7 @@ import struct
 import time
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -27,6 +27,7 @@ from granian.server.embed import Server as Granian
 
 from portico.domain.networks import Network, is_within
 from portico.http.connections import Connections, Http2State
+from portico.http.messages import Scope
 from portico.http.peers import limited_as
 from portico.http.sockets import Tcp, borrowed, client_of, descriptors, tcp_of
 
@@ -102,20 +103,36 @@ class Listener(Granian):
 
     def __init__(
         self,
-        *arguments: Any,
+        answer: Callable[[Scope, Any], Awaitable[None]],
+        listening: Callable[[], None],
+        *,
         patience: Patience,
         backlog: int,
         before: "Listener | None" = None,
         **named: Any,
     ) -> None:
-        """`backlog` is how many connections may wait to be accepted. This listener shares the
-        socket, and so the queue, of the one `before` it."""
-        super().__init__(*arguments, **named)
+        """`answer` answers one request (RSGI); `listening` is called once it listens. `backlog` is
+        how many connections may wait to be accepted. This listener shares the socket, and so the
+        queue, of the one `before` it."""
+        super().__init__(self, **named)
+        self._answer = answer
+        self._on_listening = listening
+        self.closes = False
+        """Whether each HTTP/1.1 connection ends with its next answer, which says so. Those of
+        HTTP/2 are told by GOAWAY when the listener stops."""
         self._patience = patience
         self._own_backlog = backlog
         self._listening: socket.socket | None = None
         if before is not None and before._listening is not None:  # noqa: SLF001 - of the same class
             self._listening = before._listening.dup()  # noqa: SLF001 - the same
+
+    def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Called by granian before it listens. It does by the time the loop runs this."""
+        loop.call_soon(self._on_listening)
+
+    def __rsgi__(self, scope: Scope, proto: Any) -> Awaitable[None]:
+        """Called by granian with each request."""
+        return self._answer(scope, _Exchange(self, scope, proto))
 
     @property
     def serves(self) -> bool:
@@ -130,28 +147,61 @@ class Listener(Granian):
         # The stub lacks the arguments: the descriptor, whether it is a Unix socket, the backlog.
         self._shd = SocketHolder(self._listening.dup().detach(), False, self._own_backlog)  # type: ignore[call-arg, assignment]  # noqa: FBT003 - granian's own signature
 
-    def leaving(self) -> Callable[[], None]:
-        """A function that makes this listener accept no more connections but keep those it has: it
-        replaces the sockets by one that nobody knows. Stopping would cut off handshakes."""
+    def handover(self) -> Callable[[], None]:
+        """A function that makes this listener accept no more connections but serve those it has,
+        each until its next answer: it replaces the sockets by one that nobody knows. Stopping would
+        cut off handshakes, and requests on their way."""
         own = self._listening.fileno() if self._listening else -1
         port = self.bind_port
         sockets = [one for one in descriptors() if one != own and _is_listener(one, port)]
 
-        def leave() -> None:
+        def hand_over() -> None:
             with socket.socket(socket.AF_UNIX) as nowhere:
                 nowhere.settimeout(0)
                 nowhere.bind("")  # the kernel picks a name, which nobody knows
                 nowhere.listen()
                 for one in sockets:
                     os.dup2(nowhere.fileno(), one, inheritable=False)
+            self.closes = True
 
-        return leave
+        return hand_over
 
     def stop(self) -> None:
         """Accepts no more connections, and ends once all requests are answered."""
         super().stop()  # type: ignore[no-untyped-call]
         if self._listening is not None:
             self._listening.close()
+
+
+class _Exchange:
+    """granian's side of a request (RSGI). If its listener `closes`, the answer says that it is the
+    connection's last one (RFC 9112 §9.6); granian reads that too, and closes the connection."""
+
+    __slots__ = ("_listener", "_proto", "_scope")
+
+    def __init__(self, listener: Listener, scope: Scope, proto: Any) -> None:
+        self._listener = listener
+        self._scope = scope
+        self._proto = proto
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._proto, name)
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        parts: AsyncIterator[bytes] = self._proto.__aiter__()
+        return parts
+
+    def response_bytes(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
+        self._close(headers)
+        self._proto.response_bytes(status, headers, body)
+
+    def response_stream(self, status: int, headers: list[tuple[str, str]]) -> Any:
+        self._close(headers)
+        return self._proto.response_stream(status, headers)
+
+    def _close(self, headers: list[tuple[str, str]]) -> None:
+        if self._listener.closes and self._scope.http_version != "2":  # which has no such header
+            headers.append(("connection", "close"))
 
 
 def _is_listener(descriptor: int, port: int) -> bool:

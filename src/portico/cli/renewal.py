@@ -2,7 +2,8 @@
 
 granian reads a certificate only once, so a renewed one is served by a new listener. Both accept
 from one queue of the kernel, so no connection is lost between them. Then the old one stops
-accepting, and ends as it does when the server stops: it finishes its requests, and streams go on.
+accepting, and asks its clients to reconnect. It stops once all connections that are left were idle
+for so long that they would end anyway; requests under way are finished, and streams go on.
 """
 
 import asyncio
@@ -20,9 +21,6 @@ from portico.cli.certificate_checks import validity_fault
 from portico.cli.connections import Listener
 from portico.cli.trial import require_accepted
 from portico.domain.times import SECOND
-
-HANDSHAKE_SECONDS = 5.0
-"""How long a connection that the old listener accepted may take to send its first request."""
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +62,11 @@ class Serving:
             raise OSError(f"another listener could not begin: {task.exception()}")
         task.add_done_callback(partial(self._over, listener))
 
+    def leave(self) -> None:
+        """Makes all listeners ask their clients to reconnect."""
+        for listener in self._tasks:
+            listener.closes = True
+
     def stop(self) -> None:
         """Makes all listeners accept nothing new."""
         for listener in self._tasks:
@@ -90,17 +93,20 @@ class Renewal:
         listener: Listener,
         *,
         local: bool,
+        idle: float,
         note: Callable[[int], None],
     ) -> None:
         """`pair` returns the checked files, or raises `CertificateError` or `OSError`. `follow`
         makes the listener that replaces another, and calls back once that listens. `listener`
         serves what the files hold now: a certificate of the `local` authority or the operator's
-        own. `note` is given the time when the served certificate expires, in milliseconds."""
+        own. A connection ends after `idle` seconds without a request. `note` is given the time when
+        the served certificate expires, in milliseconds."""
         self._pair = pair
         self._follow = follow
         self._serving = serving
         self._listener = listener
         self._local = local
+        self._idle = idle
         self._note = note
         files = pair()
         self._known, self._served = _content(files), inspect(files[0])
@@ -155,20 +161,19 @@ class Renewal:
 
     async def _exchange(self, pair: Pair) -> None:
         before, begun = self._listener, asyncio.Event()
-        leave = before.leaving()
+        hand_over = before.handover()
         following = self._follow(pair, before, begun.set)
         await self._serving.add(following, begun)
         if not following.serves:
             following.stop()
             raise CertificateError(f"{pair[0]} is not what the server's TLS library takes")
         try:
-            leave()
+            hand_over()
         except OSError:  # otherwise both would accept, each with another certificate
             following.stop()
             raise
         self._listener = following
-        await asyncio.sleep(HANDSHAKE_SECONDS)
-        before.stop()
+        asyncio.get_running_loop().call_later(self._idle, before.stop)
 
 
 def _require_valid_now(certificate: Path) -> None:

@@ -193,7 +193,9 @@ async def _renew(
         local = settings.tls_cert is None
         note = server.serves_certificate_until
         pair = partial(_pair, settings)
-        renewal = Renewal(pair, follow, serving, listener, local=local, note=note)
+        renewal = Renewal(
+            pair, follow, serving, listener, local=local, idle=patience.idle, note=note
+        )
         await renewal.run(patience.renewal)
 
 
@@ -222,12 +224,13 @@ async def _answer(
     if not leaving.done():
         reason = serving.ended.result() or "see its log"
         raise CommandError(f"The listener ended unexpectedly: {reason}.")
+    await _cancel(renewing)  # its listener would not know that clients are to reconnect
     server.leave()
+    serving.leave()
     with suppress(TimeoutError):
         await asyncio.wait_for(signals.stop.wait(), drain_seconds)
     if lifeline is not None:
         loop.remove_reader(lifeline)
-    await _cancel(renewing)
     await _cancel(starting)
     serving.stop()
     await server.pipeline.streams.stop()
@@ -275,18 +278,6 @@ def _telemetry() -> "type[Telemetry]":
     return telemetry
 
 
-class _Application:
-    """The object that granian calls. It calls `listening` once granian listens."""
-
-    def __init__(self, answer: Callable[..., Any], listening: Callable[[], None]) -> None:
-        self.__rsgi__ = answer
-        self._listening = listening
-
-    def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        # granian listens by the time the loop runs this.
-        loop.call_soon(self._listening)
-
-
 def _watch(
     settings: Settings,
     server: Server,
@@ -330,7 +321,8 @@ def _listeners(
     if settings.http_port is not None:
         listeners.append(
             Listener(
-                _Application(server.plain.__rsgi__, lambda: None),
+                server.plain.__rsgi__,
+                lambda: None,
                 port=settings.http_port,
                 backpressure=PLAIN_CONNECTIONS,
                 http=HTTPModes.http1,
@@ -356,7 +348,8 @@ def _https(
     """The HTTPS listener. Without a `pair` it speaks HTTP to a proxy that terminates TLS."""
     certificate, key = pair or (None, None)
     return Listener(
-        _Application(server.application.__rsgi__, listening),
+        server.application.__rsgi__,
+        listening,
         port=settings.port,
         backpressure=_connections(settings, files),
         http=HTTPModes.auto if pair else HTTPModes.http1,

@@ -52,8 +52,6 @@ class Pipeline:
         self._id_prefix = f"req_{random(6).hex()}"
         self._count = itertools.count(1)
         self._quiet: asyncio.Event | None = None
-        self.leaving = False
-        """Whether to ask clients to reconnect, so that a load balancer sends them elsewhere."""
         self.is_behind = False
         """Whether migrations are pending: requests for an environment then get 503."""
         self.under_way = 0
@@ -103,8 +101,6 @@ class Pipeline:
                 reply = _refusal(request, responder, error)
             headers = reply.headers
             headers += *security, ("x-request-id", request.id), *extra_headers
-            if self.leaving and scope.http_version != "2":  # HTTP/2 has no such header
-                headers.append(("connection", "close"))
             verdict = request.verdict
             if verdict is not None:
                 headers += (
