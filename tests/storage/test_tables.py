@@ -5,6 +5,7 @@ import pytest
 
 from portico.storage.api_keys import API_KEYS
 from portico.storage.audit import AUDIT
+from portico.storage.audit_ranges import AuditRanges
 from portico.storage.clients import CLIENTS
 from portico.storage.database import Database
 from portico.storage.email_tokens import EMAIL_TOKENS
@@ -21,6 +22,19 @@ COLUMNS = {
     "postgres": "SELECT column_name FROM information_schema.columns"
     " WHERE table_schema = current_schema() AND table_name = :name",
 }
+
+# The keys of an index, columns and expressions alike, and the columns that its condition reads.
+UNORDERED = """
+SELECT indexrelid::regclass::text, collname FROM pg_index JOIN pg_class AS i ON i.oid = indexrelid,
+    unnest(indcollation) AS key JOIN pg_collation AS c ON c.oid = key
+WHERE relnamespace = to_regnamespace(current_schema()) AND collname <> 'C'
+UNION
+SELECT indexrelid::regclass::text, collname FROM pg_index JOIN pg_class AS i ON i.oid = indexrelid
+    JOIN pg_depend ON classid = 'pg_class'::regclass AND objid = indexrelid
+        AND refclassid = 'pg_class'::regclass
+    JOIN pg_attribute ON attrelid = refobjid AND attnum = refobjsubid
+    JOIN pg_collation AS c ON c.oid = attcollation
+WHERE relnamespace = to_regnamespace(current_schema()) AND collname <> 'C'"""
 
 
 class Thing(msgspec.Struct, frozen=True):
@@ -107,3 +121,16 @@ async def test_a_declared_table_fits_the_one_that_the_migrations_make(
     assert set(table.written) <= there
     if table not in (OWNERS, LISTED):
         assert there - {"id"} - BESIDE.get(table.name, set()) == set(table.written)
+
+
+@pytest.mark.parametrize("another", ["postgres"], indirect=True)
+async def test_every_text_in_an_index_is_in_the_order_of_its_bytes(database: Database) -> None:
+    async with database.transaction() as tx:
+        await AuditRanges(database).make(tx, 2)
+    assert [tuple(row) for row in await database.all(UNORDERED)] == []
+    async with database.transaction() as tx:
+        await tx.script("CREATE INDEX by_key ON users (language)")
+        await tx.script("CREATE INDEX by_expression ON users (lower(theme), (email || role))")
+        await tx.script("CREATE INDEX by_condition ON users (id) WHERE theme = 'dark'")
+    found = {row[0] for row in await database.all(UNORDERED)}
+    assert found == {"by_key", "by_expression", "by_condition"}, "the query finds all kinds"

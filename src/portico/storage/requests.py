@@ -268,9 +268,7 @@ class _Sums:
 
     async def shares(self, by: str, wheres: Mapping[str, object]) -> list[Share[Any]]:
         rows = await self._all(self._sql(by, wheres), wheres)
-        shares = [Share(row[0], Sums(*row[1:])) for row in rows]
-        # Ties are sorted here: the order must not depend on the collation of PostgreSQL's database.
-        return sorted(shares, key=lambda share: (-share.sums.requests, share.of))
+        return [Share(row[0], Sums(*row[1:])) for row in rows]
 
     async def keys(self, wheres: Mapping[str, object]) -> list[Share[KeyName]]:
         sql = _KEYS.format(sums=self._of_each("key_id, user_id", wheres))

@@ -1,4 +1,7 @@
 -- Times are milliseconds since the epoch, prices are 1/10000 of the currency's unit.
+--
+-- Every text in an index, or that a statement sorts by, is COLLATE "C", by its bytes: the order of every other
+-- collation changes with a release of the operating system, and then an index finds, and refuses, the wrong rows.
 
 -- Without `suspended_at` an account is not suspended. `muted` are the kinds of mails that it wants none
 -- of, separated by spaces.
@@ -8,7 +11,7 @@ CREATE TABLE users (
     name_key TEXT COLLATE "C" NOT NULL,
     email TEXT NOT NULL,
     email_key TEXT COLLATE "C" NOT NULL UNIQUE,
-    role TEXT NOT NULL,
+    role TEXT COLLATE "C" NOT NULL,
     plan TEXT NOT NULL,
     avatar_url TEXT,
     theme TEXT NOT NULL,
@@ -31,11 +34,11 @@ CREATE TABLE products (
     id BIGINT PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
     name TEXT NOT NULL,
     description TEXT NOT NULL,
-    category TEXT NOT NULL,
+    category TEXT COLLATE "C" NOT NULL,
     price BIGINT NOT NULL,
     currency TEXT NOT NULL,
     stock_quantity BIGINT NOT NULL,
-    status TEXT NOT NULL,
+    status TEXT COLLATE "C" NOT NULL,
     images TEXT NOT NULL,
     metadata TEXT NOT NULL,
     created_at BIGINT NOT NULL,
@@ -58,8 +61,8 @@ CREATE INDEX product_words_by_word ON product_words USING gin (words);
 -- Exact totals, and a version that moves with every change of a list, spread over shards so that
 -- concurrent writers seldom wait for one another. A sum over one snapshot is exact.
 CREATE TABLE list_counts (
-    list TEXT NOT NULL,
-    key TEXT NOT NULL,
+    list TEXT COLLATE "C" NOT NULL,
+    key TEXT COLLATE "C" NOT NULL,
     shard BIGINT NOT NULL,
     total BIGINT NOT NULL,
     version BIGINT NOT NULL,
@@ -69,8 +72,8 @@ CREATE TABLE list_counts (
 -- How many products of each status there are among every 4,096 ids, so that a page anywhere is found
 -- without passing all that come before it; spread over shards as list_counts is.
 CREATE TABLE list_blocks (
-    list TEXT NOT NULL,
-    key TEXT NOT NULL,
+    list TEXT COLLATE "C" NOT NULL,
+    key TEXT COLLATE "C" NOT NULL,
     block BIGINT NOT NULL,
     shard BIGINT NOT NULL,
     total BIGINT NOT NULL,
@@ -192,7 +195,7 @@ WHERE reminded_at IS NULL AND revoked_at IS NULL AND rotated_at IS NULL
     AND expires_at - created_at > 604800000;
 
 CREATE TABLE rate_counters (
-    caller TEXT PRIMARY KEY,
+    caller TEXT COLLATE "C" PRIMARY KEY,
     minute BIGINT NOT NULL,
     minute_count BIGINT NOT NULL,
     day BIGINT NOT NULL,
@@ -203,7 +206,7 @@ CREATE INDEX rate_counters_by_day ON rate_counters (day);
 -- A key is published when it is made, signs from `signs_at` on, and is published until `retires_at`.
 CREATE TABLE signing_keys (
     id BIGINT PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
-    kid TEXT NOT NULL UNIQUE,
+    kid TEXT COLLATE "C" NOT NULL UNIQUE,
     public_key TEXT NOT NULL,
     private_key BYTEA NOT NULL,
     created_at BIGINT NOT NULL,
@@ -214,7 +217,7 @@ CREATE TABLE signing_keys (
 -- `client_id` is what a client calls itself; what refers to its row has a `client_row_id`.
 CREATE TABLE oauth_clients (
     id BIGINT PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
-    client_id TEXT NOT NULL UNIQUE,
+    client_id TEXT COLLATE "C" NOT NULL UNIQUE,
     secret_hash BYTEA,
     user_id BIGINT REFERENCES users (id) ON DELETE SET NULL,
     name TEXT NOT NULL,
@@ -304,7 +307,7 @@ CREATE INDEX challenges_by_expiry ON challenges (expires_at);
 -- Where each account has signed in from.
 CREATE TABLE known_addresses (
     user_id BIGINT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
-    address TEXT NOT NULL,
+    address TEXT COLLATE "C" NOT NULL,
     last_at BIGINT NOT NULL,
     PRIMARY KEY (user_id, address)
 );
@@ -323,7 +326,7 @@ CREATE INDEX known_devices_by_age ON known_devices (last_at);
 CREATE TABLE email_tokens (
     token_hash BYTEA PRIMARY KEY,
     user_id BIGINT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
-    purpose TEXT NOT NULL,
+    purpose TEXT COLLATE "C" NOT NULL,
     email TEXT NOT NULL,
     expires_at BIGINT NOT NULL,
     mailed BIGINT NOT NULL DEFAULT 0
@@ -407,8 +410,8 @@ CREATE INDEX used_challenges_by_expiry ON used_challenges (expires_at);
 CREATE TABLE provider_links (
     id BIGINT PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
     user_id BIGINT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
-    issuer TEXT NOT NULL,
-    subject TEXT NOT NULL,
+    issuer TEXT COLLATE "C" NOT NULL,
+    subject TEXT COLLATE "C" NOT NULL,
     email TEXT NOT NULL,
     created_at BIGINT NOT NULL,
     UNIQUE (issuer, subject)
@@ -431,7 +434,7 @@ CREATE INDEX provider_visits_by_expiry ON provider_visits (expires_at);
 -- What a POST with an Idempotency-Key was answered, kept with its effect.
 CREATE TABLE idempotency_keys (
     user_id BIGINT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
-    route TEXT NOT NULL,
+    route TEXT COLLATE "C" NOT NULL,
     key_hash BYTEA NOT NULL,
     body_hash BYTEA NOT NULL,
     status BIGINT NOT NULL,
@@ -448,14 +451,14 @@ CREATE INDEX idempotency_keys_by_age ON idempotency_keys (created_at);
 CREATE TABLE audit (
     id BIGINT PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
     at BIGINT NOT NULL,
-    action TEXT NOT NULL,
+    action TEXT COLLATE "C" NOT NULL,
     user_id BIGINT,
     email TEXT,
     credential TEXT NOT NULL,
     credential_id BIGINT,
     address TEXT,
-    target TEXT,
-    target_id TEXT,
+    target TEXT COLLATE "C",
+    target_id TEXT COLLATE "C",
     details TEXT NOT NULL,
     request_id TEXT
 ) PARTITION BY RANGE (id);
@@ -529,7 +532,7 @@ END $$;
 CREATE TABLE request_hours (
     user_id BIGINT NOT NULL,
     hour BIGINT NOT NULL,
-    route TEXT NOT NULL,
+    route TEXT COLLATE "C" NOT NULL,
     status BIGINT NOT NULL,
     key_id BIGINT NOT NULL,
     requests BIGINT NOT NULL,
@@ -539,7 +542,7 @@ CREATE INDEX request_hours_by_hour ON request_hours (hour);
 CREATE TABLE request_days (
     user_id BIGINT NOT NULL,
     day BIGINT NOT NULL,
-    route TEXT NOT NULL,
+    route TEXT COLLATE "C" NOT NULL,
     status BIGINT NOT NULL,
     key_id BIGINT NOT NULL,
     requests BIGINT NOT NULL,
@@ -551,9 +554,9 @@ CREATE INDEX request_days_by_day ON request_days (day);
 -- row for each kind of requests, not ninety. What is forgotten is taken from them here, what is counted
 -- is added by whoever stores it; both in one order, so that they never wait for each other in a ring.
 CREATE TABLE request_totals (
-    unit TEXT NOT NULL,
+    unit TEXT COLLATE "C" NOT NULL,
     user_id BIGINT NOT NULL,
-    route TEXT NOT NULL,
+    route TEXT COLLATE "C" NOT NULL,
     status BIGINT NOT NULL,
     key_id BIGINT NOT NULL,
     requests BIGINT NOT NULL,
@@ -563,7 +566,7 @@ CREATE FUNCTION requests_forgotten() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM 1 FROM request_totals AS t JOIN removed AS r USING (user_id, route, status, key_id)
     WHERE t.unit = TG_ARGV[0]
-    ORDER BY t.user_id, t.route COLLATE "C", t.status, t.key_id FOR UPDATE OF t;
+    ORDER BY t.user_id, t.route, t.status, t.key_id FOR UPDATE OF t;
     UPDATE request_totals AS t SET requests = t.requests - r.requests
     FROM (
         SELECT user_id, route, status, key_id, sum(requests) AS requests
@@ -589,7 +592,7 @@ CREATE TABLE failed_requests (
     status BIGINT NOT NULL,
     code TEXT NOT NULL,
     key_id BIGINT NOT NULL,
-    request_id TEXT NOT NULL,
+    request_id TEXT COLLATE "C" NOT NULL,
     PRIMARY KEY (user_id, at, request_id)
 );
 CREATE INDEX failed_requests_by_age ON failed_requests (at);
@@ -600,7 +603,7 @@ CREATE INDEX failed_requests_by_age ON failed_requests (at);
 CREATE TABLE events (
     seq BIGINT PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
     id BIGINT,
-    type TEXT NOT NULL,
+    type TEXT COLLATE "C" NOT NULL,
     at BIGINT NOT NULL,
     data TEXT NOT NULL,
     previous TEXT,
@@ -671,7 +674,7 @@ CREATE TABLE deliveries (
     webhook_id BIGINT NOT NULL,
     event_id BIGINT NOT NULL,
     type TEXT NOT NULL,
-    status TEXT NOT NULL,
+    status TEXT COLLATE "C" NOT NULL,
     attempts BIGINT NOT NULL,
     next_attempt_at BIGINT,
     last_status BIGINT,
@@ -695,7 +698,7 @@ CREATE INDEX mails_by_attempt ON mails (next_attempt_at);
 
 -- What imports in batches have stored and not told yet; `updated` are products that were there.
 CREATE TABLE untold_imports (
-    name TEXT PRIMARY KEY,
+    name TEXT COLLATE "C" PRIMARY KEY,
     actor TEXT NOT NULL,
     at BIGINT NOT NULL,
     inserted BIGINT NOT NULL,
@@ -730,7 +733,7 @@ CREATE INDEX uploads_by_age ON uploads (created_at);
 
 -- Which process may do what only one may do at a time.
 CREATE TABLE leases (
-    name TEXT PRIMARY KEY,
+    name TEXT COLLATE "C" PRIMARY KEY,
     holder TEXT NOT NULL,
     until BIGINT NOT NULL
 );
@@ -738,7 +741,7 @@ CREATE INDEX leases_by_end ON leases (until);
 
 -- The number of the last batch of counts that each process stored, so that none is added twice.
 CREATE TABLE flushes (
-    writer TEXT PRIMARY KEY,
+    writer TEXT COLLATE "C" PRIMARY KEY,
     number BIGINT NOT NULL,
     at BIGINT NOT NULL
 );
