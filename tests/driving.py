@@ -83,6 +83,7 @@ TABLES = {
     "email_tokens": "token_hash",
     "authenticators": "id",
     "recovery_codes": "user_id, code_hash",
+    "wrong_codes": "user_id",
     "pending_sign_ins": "token_hash",
     "passkeys": "id",
     "used_challenges": "challenge_hash",

@@ -14,15 +14,18 @@ import pytest
 from driving import NOON, Api
 from owned import sessions_of
 from portico.domain.audit import OPERATOR
-from portico.domain.errors import AuthenticationRequired, Conflict
-from portico.domain.factors import Authenticator, step_of
+from portico.domain.errors import AuthenticationRequired, Conflict, RateLimited
+from portico.domain.factors import MOST_WRONG_CODES, Authenticator, step_of
 from portico.domain.proofs import BY_CODE
 from portico.domain.secrets import digest
 from portico.domain.users import User
 from portico.services.environment import Environment
+from portico.services.guard import forgive
+from portico.services.recovery import give_reset, reset_password
 from portico.services.second_factor import (
     Enrolment,
     add_authenticator,
+    check_code,
     offer_authenticator,
     read_enrolment,
     reset_factors,
@@ -198,6 +201,107 @@ async def test_wrong_codes_are_slowed_by_the_same_guard(api: Api, way: Way) -> N
     assert (await way.send(user, code_of(api))).is_success
 
 
+async def wrong_in_a_row(api: Api, user: User) -> int:
+    """How many wrong codes of an account are counted."""
+    async with api.live.db.transaction() as tx:
+        return (await api.live.factors.wrong_codes(tx, user.id)).in_a_row
+
+
+async def test_wrong_codes_in_a_row_wait_ever_longer_beside_the_guard(api: Api, way: Way) -> None:
+    user = await factored(api)
+    minutes = {10: 1, 11: 2, 12: 4, 13: 8, 14: 15, 15: 15}
+    for number in range(1, 16):
+        refused_for_otp(await way.send(user, "000000"))
+        await forgive(api.live, user.email, "192.0.2.7")
+        if number in minutes:
+            async with api.unchanged():
+                waiting = await way.send(user, code_of(api))
+            assert waiting.status_code == 429
+            assert waiting.headers["retry-after"] == str(minutes[number] * 60)
+            api.clock.advance(seconds=minutes[number] * 60)
+    assert (await way.send(user, code_of(api))).is_success
+    assert await wrong_in_a_row(api, user) == 0
+
+
+async def test_wrong_codes_of_every_entrance_and_host_are_counted_together(api: Api) -> None:
+    user = await factored(api)
+    hosts = [api, api.beside()]
+    ways = [Way(host, path) for host in hosts for path in ("/auth/login", "/v1/sessions")]
+    people = [Person(api, DASHBOARD), Person(api, AUTH["live"])]
+    for person in people:
+        await person.password(user)
+    for way in ways:
+        for _ in range(2):
+            refused_for_otp(await way.send(user, "000000"))
+    for person in people:
+        assert (await person.post("/sign-in/code", otp="aaaa-bbbb")).status_code == 422
+    await forgive(api.live, user.email, "")
+    async with api.unchanged():
+        for way in ways:
+            assert (await way.send(user, code_of(api))).status_code == 429
+        for person in people:
+            waiting = await person.post("/sign-in/code", otp=code_of(api))
+            assert waiting.status_code == 429
+            assert waiting.headers["retry-after"] == "60"
+            assert "Too many failed attempts; try again in 60 seconds." in waiting.text
+
+
+async def test_codes_beside_a_wrong_password_are_not_counted(api: Api, way: Way) -> None:
+    user = await factored(api)
+    async with api.unchanged(but="audit"):
+        for _ in range(9):
+            assert (await way.send(user, "000000", "Wrong-password1")).status_code == 401
+    assert (await way.send(user, code_of(api))).is_success
+
+
+async def test_of_ten_wrong_codes_at_once_no_more_are_checked_than_one_after_another(
+    api: Api,
+) -> None:
+    user = await factored(api)
+    factors = await api.live.factors.of_user(user.id)
+    async with api.live.db.transaction() as tx:
+        for _ in range(8):
+            await api.live.factors.count_wrong_code(tx, user.id, api.clock())
+    guesses = (check_code(api.live, user, factors, "000000", OPERATOR) for _ in range(10))
+    ends = [type(end) for end in await asyncio.gather(*guesses, return_exceptions=True)]
+    assert sorted(ends, key=repr) == [AuthenticationRequired] * 2 + [RateLimited] * 8
+    assert await wrong_in_a_row(api, user) == 10
+
+
+@pytest.mark.parametrize("reset", ["link", "factors"])
+async def test_hundredth_wrong_code_in_a_row_ends_codes_until_a_reset(
+    api: Api, way: Way, reset: str
+) -> None:
+    user = await factored(api)
+    async with api.live.db.transaction() as tx:
+        for _ in range(MOST_WRONG_CODES - 1):
+            await api.live.factors.count_wrong_code(tx, user.id, api.clock())
+    api.clock.advance(days=1)
+    assert "wrong" in refused_for_otp(await way.send(user, "000000"))
+    api.clock.advance(days=30)
+    person = Person(api, DASHBOARD)
+    await person.password(user)
+    async with api.unchanged():
+        for code in (code_of(api), CODES[0]):
+            assert "No code is accepted any more" in refused_for_otp(await way.send(user, code))
+            answer = await person.post("/sign-in/code", otp=code)
+            assert answer.status_code == 422
+            assert "No code is accepted any more" in answer.text
+    if reset == "link":
+        handed = await give_reset(api.live, user.id, OPERATOR)
+        refused_for_otp(await way.send(user, code_of(api)))
+        await reset_password(api.live, handed.link.partition("?token=")[2], "An0therWord", OPERATOR)
+        assert (await way.send(user, code_of(api), "An0therWord")).is_success
+    else:
+        await reset_factors(api.live, user.id, OPERATOR)
+        enrolment = Enrolment(KEY, step_of(api.clock()) - 2, "Phone", CODES)
+        await api.live.change(
+            OPERATOR, lambda change: add_authenticator(api.live, change, user, enrolment)
+        )
+        assert (await way.send(user, code_of(api))).is_success
+    assert await wrong_in_a_row(api, user) == 0
+
+
 async def test_a_missing_code_is_no_guess(api: Api, way: Way) -> None:
     user = await factored(api)
     for _ in range(20):
@@ -259,7 +363,7 @@ async def test_pages_ask_for_the_code_after_the_password(api: Api, site: str) ->
     page = await person.browser.get(HERE + first.headers["location"])
     assert page.status_code == 200
     assert 'name="otp"' in page.text
-    async with api.unchanged(but="audit"):
+    async with api.unchanged(but="audit wrong_codes"):
         wrong = await person.post("/sign-in/code", otp="000000")
         assert wrong.status_code == 422
         assert "wrong" in wrong.text

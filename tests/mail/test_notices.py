@@ -1,17 +1,21 @@
 """What decides on access to an account is told by mail, and what can be switched off stays away."""
 
+from email.message import EmailMessage
 from typing import Any
 
 import pytest
 
+from auth.test_second_factor import factored
 from driving import Api
 from mail.conftest import Post, link, words
 from pages.visiting import PASSWORD, signed_in
 from portico.domain.audit import OPERATOR, Actor, By
+from portico.domain.errors import AuthenticationRequired
 from portico.domain.times import DAY
 from portico.domain.users import MAILS
 from portico.services.accounts import give_key, set_role
 from portico.services.recovery import ask_reset, reset_password
+from portico.services.sign_in import Attempt, prove
 
 pytestmark = pytest.mark.one_engine
 
@@ -53,6 +57,32 @@ async def test_who_takes_a_link_while_signed_in_as_another_is_no_administrator(
     await reset_password(api.live, link(asked).partition("?token=")[2], "Y3tAnother", there)
     (told,) = await post.new()
     assert "from the IP address 192.0.2.7" in words(told)
+
+
+async def test_fifth_wrong_code_in_a_row_is_told_whatever_is_switched_off(
+    api: Api, post: Post
+) -> None:
+    user = await factored(api, password=PASSWORD, notifications=False)
+    await post.new()
+
+    async def guess(times: int, password: str = PASSWORD) -> list[EmailMessage]:
+        for _ in range(times):
+            with pytest.raises(AuthenticationRequired):
+                await prove(api.live, Attempt(user.email, password, HERE, "000000"))
+        return await post.new()
+
+    assert await guess(5, "Wrong-passw0rd") == []
+    assert await guess(4) == []
+    (told,) = await guess(1)
+    assert (told["To"], told["Subject"]) == (
+        user.email,
+        "Wrong codes were entered for your Portico account",
+    )
+    assert "5 wrong codes in a row" in words(told)
+    assert "from the IP address 192.0.2.7 on 2026-03-15 at 12:00 UTC" in words(told)
+    assert link(told) == "https://localhost:8443/dashboard/forgot"
+    api.clock.advance(days=1)
+    assert await guess(4) == []
 
 
 async def test_a_new_role_is_told_without_who_gave_it(api: Api, post: Post) -> None:

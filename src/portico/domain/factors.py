@@ -11,6 +11,7 @@ from unicodedata import category
 import msgspec
 import pyotp
 
+from portico.domain.guard import ACCOUNT
 from portico.domain.rules import Trimmed
 from portico.domain.secrets import Random
 from portico.domain.times import AHEAD, SECOND
@@ -30,6 +31,12 @@ _SEPARATORS = ("Zs", "Zl", "Zp", "Cc", "Cf", "Pd")
 _MINUS = "\u2212"
 _LONGEST_TYPED = 256
 """Enough for any separators, and read in microseconds."""
+
+MOST_WRONG_CODES = 100
+"""How many codes may be wrong in a row; then no code is accepted (NIST SP 800-63B §5.2.2)."""
+
+TOLD_WRONG_CODES = 5
+"""After how many wrong codes in a row the owner gets a mail."""
 
 factor_name = Trimmed(1, 50)
 
@@ -81,6 +88,21 @@ class Factors(msgspec.Struct, frozen=True):
     def passkey(self, row_id: int) -> Passkey | None:
         """The passkey with this id."""
         return next((one for one in self.passkeys if one.id == row_id), None)
+
+
+class WrongCodes(msgspec.Struct, frozen=True):
+    """How many second factors of an account were wrong in a row after a right first one, and when
+    the last one was (epoch milliseconds)."""
+
+    in_a_row: int = 0
+    last_at: int = 0
+
+    def wait(self, now: int) -> int:
+        """How many milliseconds the next attempt must wait. A wait that ends too far in the future
+        came from a wrong clock and does not count."""
+        wait = ACCOUNT.wait_after(self.in_a_row)
+        left = self.last_at + wait - now
+        return left if 0 < left <= wait + AHEAD else 0
 
 
 def new_secret(random: Random) -> str:

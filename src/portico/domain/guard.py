@@ -26,6 +26,12 @@ class Patience(msgspec.Struct, frozen=True):
         """How long a count can be needed after its last failure, by a clock that is behind."""
         return self.window + (self.waits[-1] if self.waits else 0) + AHEAD
 
+    def wait_after(self, count: int) -> int:
+        """How long the next attempt must wait after so many failures; 0 if it need not."""
+        if count < self.free or not self.waits:
+            return 0
+        return self.waits[min(count - self.free, len(self.waits) - 1)]
+
 
 class Failures(msgspec.Struct, frozen=True):
     """How many attempts failed, and when (epoch milliseconds) the count expires.
@@ -88,7 +94,6 @@ def failed(patience: Patience, failures: Failures, now: int) -> Failures:
     """The count after one more failure. `failures` are those of `remembered`."""
     count = failures.count + 1
     until = now + patience.window if count == 1 else failures.until
-    if patience.waits and count >= patience.free:
-        wait = patience.waits[min(count - patience.free, len(patience.waits) - 1)]
+    if wait := patience.wait_after(count):
         until = now + wait + patience.window
     return Failures(count, until)

@@ -65,10 +65,10 @@ async def password_is_right(
 
 
 async def guarded(
-    env: Environment, claim: Claim, check: Callable[[], Awaitable[T]], note: Note
+    env: Environment, claim: Claim, check: Callable[[], Awaitable[T]], note: Note | None = None
 ) -> T:
-    """What `check` returns; if that is false, the attempt is counted as a failure and `note` is
-    called.
+    """What `check` returns; if that is false, the attempt is counted as a failure and `note`, if
+    there is one, is called.
 
     An attempt holds a place while it is checked, so that simultaneous guesses are no more than
     successive ones. Raises `RateLimited` if the attempt must wait, or if it failed and would have
@@ -82,9 +82,10 @@ async def guarded(
     finally:
         await env.limiter.leave(guards, env.clock(), entered_ms=since, has_failed=has_failed)
     if has_failed:
-        await note()
+        if note is not None:
+            await note()
         if wait:
-            raise _too_many(wait)
+            raise too_many(wait)
     return found
 
 
@@ -120,13 +121,14 @@ async def _enter(env: Environment, claim: Claim) -> _Place:
             if entry.admitted:
                 return _Place(own, now, wait)
         if entry.wait:
-            raise _too_many(wait)
+            raise too_many(wait)
         # Polled, because the places may be held by other processes.
         await asyncio.sleep(SECONDS_BETWEEN_POLLS)
     raise Unavailable("Too many passwords of this account are being checked.", retry_after=2)
 
 
-def _too_many(wait: int) -> RateLimited:
+def too_many(wait: int) -> RateLimited:
+    """The error for an attempt that must wait for so many milliseconds."""
     seconds = -(-wait // 1000)
     return RateLimited(
         f"Too many failed attempts; try again in {counted(seconds, 'second')}.", retry_after=seconds

@@ -36,6 +36,7 @@ Kind = Literal[
     "passkey-removed",
     "recovery-codes-renewed",
     "factors-reset",
+    "wrong-codes",
     "provider-linked",
     "provider-unlinked",
     "suspended",

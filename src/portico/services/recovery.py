@@ -174,6 +174,7 @@ async def reset_password(env: Environment, token: str, password: str, by: By) ->
             updated_at=change.now,
         )
         await env.users.update(change.tx, changed)
+        await env.factors.forget_wrong_codes(change.tx, user.id)
         await end_sign_ins(env, change, user.id)
         for link in (RESET, NEW_EMAIL):
             await env.email_tokens.delete_of_user(change.tx, user.id, purpose=link.purpose)

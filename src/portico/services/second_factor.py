@@ -1,7 +1,8 @@
 """Use cases of second factors: check a code, set up an authenticator app, rename it, remove it.
 
 A code is checked under the guard, and used up in the change that signs in: of several simultaneous
-uses exactly one succeeds.
+uses exactly one succeeds. Wrong codes in a row are counted for the account as well, in the database
+and whatever address they come from: only those who know the first factor get that far.
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -27,8 +28,10 @@ from portico.domain.events.factors import (
     SecondFactorRefused,
 )
 from portico.domain.factors import (
+    MOST_WRONG_CODES,
     RECOVERY_CODES,
     STEP_SECONDS,
+    TOLD_WRONG_CODES,
     Authenticator,
     Factors,
     matching_step,
@@ -43,7 +46,8 @@ from portico.domain.text import counted
 from portico.domain.users import User
 from portico.services.change import Change
 from portico.services.environment import Environment
-from portico.services.guard import Claim, guarded
+from portico.services.guard import Claim, guarded, too_many
+from portico.services.letters import tell
 from portico.services.users import locked_user
 from portico.services.ways_in import tell_of_ways_in
 
@@ -56,6 +60,10 @@ CODE_WANTED = (
 WRONG_CODE = (
     "This code is wrong or was used before: enter the one that the app shows now, or a recovery"
     " code."
+)
+NO_MORE_CODES = (
+    f"No code is accepted any more: {MOST_WRONG_CODES} in a row were wrong. Set another password by"
+    " a link to reset it, or ask an administrator to reset the second factor."
 )
 _STALE_PAGE = "This page is out of date, or of another account: load it again."
 _OFF_STEPS = 20
@@ -90,27 +98,46 @@ class Offer(NamedTuple):
 async def check_code(env: Environment, user: User, factors: Factors, text: str, by: By) -> Code:
     """Checks a code from a user who has proved the first factor, as `by` says.
 
-    Raises `AuthenticationRequired` with the detail `otp` if it is wrong or was used, `RateLimited`
-    after too many guesses, and `Unavailable` if this server cannot decrypt the app's secret.
+    Raises `AuthenticationRequired` with the detail `otp` if it is wrong or was used, or if
+    `MOST_WRONG_CODES` were wrong in a row; `RateLimited` after too many guesses, and `Unavailable`
+    if this server cannot decrypt the app's secret.
     """
     authenticator = factors.authenticator
     secret = _opened(env, authenticator) if authenticator else ""
     typed = read_code(text)
 
-    async def find() -> Code | None:
+    async def find(change: Change) -> Code | None:
         if authenticator is not None:
-            now = env.clock()
-            present = step_of(now)
+            present = step_of(change.now)
             step = matching_step(secret, typed, (present - 1, present, present + 1))
             if step is not None:
-                used = authenticator.has_used(step, now)
+                used = authenticator.has_used(step, change.now)
                 return None if used else Code(authenticator.id, step, b"")
         recovery_hash = digest(typed)
-        known = await env.factors.has_recovery_code(user.id, recovery_hash)
+        known = await env.factors.has_recovery_code(user.id, recovery_hash, change.tx)
         return Code(0, None, recovery_hash) if known else None
 
-    note = partial(note_factor_refusal, env, user, by)
-    code = await guarded(env, Claim(user.email, user.id, by.address), find, note)
+    # Checked while the user is locked: of simultaneous guesses each sees those before it counted.
+    async def work(change: Change) -> Code | None:
+        current = await change.lock(env.users, user.id)
+        if current is None:
+            raise _wrong_code()
+        wrong = await env.factors.wrong_codes(change.tx, user.id)
+        if wrong.in_a_row >= MOST_WRONG_CODES:
+            raise _refused(NO_MORE_CODES)
+        if wait := wrong.wait(change.now):
+            raise too_many(wait)
+        code = await find(change)
+        if code is None:
+            change.note(SecondFactorRefused(current))
+            await env.factors.count_wrong_code(change.tx, user.id, change.now)
+            if wrong.in_a_row + 1 == TOLD_WRONG_CODES:
+                count, page = str(TOLD_WRONG_CODES), f"{env.addresses.dashboard}/forgot"
+                await tell(env, change, current, "wrong-codes", by=by, count=count, page=page)
+        return code
+
+    claim = Claim(user.email, user.id, by.address)
+    code = await guarded(env, claim, partial(env.change, by, work))
     if code is None:
         raise _wrong_code()
     return code
@@ -123,7 +150,8 @@ async def note_factor_refusal(env: Environment, user: User, by: By) -> None:
 
 
 async def use_code(env: Environment, change: Change, user: User, code: Code) -> None:
-    """Uses up a code of a locked user. Raises `AuthenticationRequired` if it was used before."""
+    """Uses up a code of a locked user, whose wrong codes are then counted anew. Raises
+    `AuthenticationRequired` if it was used before."""
     if code.step is not None:
         used = await env.factors.use_step(change.tx, code.authenticator_id, code.step, change.now)
     else:
@@ -132,6 +160,7 @@ async def use_code(env: Environment, change: Change, user: User, code: Code) -> 
             change.note(RecoveryCodeUsed(user))
     if not used:
         raise _wrong_code()
+    await env.factors.forget_wrong_codes(change.tx, user.id)
 
 
 def offer_authenticator(env: Environment, user_id: int, sealed: str = "") -> Offer:
@@ -163,6 +192,7 @@ async def add_authenticator(
         last_used_at=None,
     )
     added = await env.factors.add_authenticator(change.tx, new)
+    await env.factors.forget_wrong_codes(change.tx, user.id)
     change.note(FactorAdded(user, KIND, added))
     await tell_of_ways_in(env, change, user, "app-added", change.by, name=enrolment.name)
     if factors and factors.recovery_codes:
@@ -266,6 +296,7 @@ async def reset_factors(env: Environment, user_id: int, by: By) -> User:
         removed = await env.factors.remove_all(change.tx, user_id)
         if not removed:
             raise Conflict("This account has no second factor.")
+        await env.factors.forget_wrong_codes(change.tx, user_id)
         await env.factors.delete_pending_of_user(change.tx, user_id)
         change.note(FactorsReset(user, removed))
         await tell_of_ways_in(env, change, user, "factors-reset", by)
@@ -327,11 +358,15 @@ def _offer_name(env: Environment, user_id: int) -> str:
 
 def code_wanted() -> AuthenticationRequired:
     """The error for a correct password without a code."""
-    return AuthenticationRequired(CODE_WANTED, [Fault("otp", CODE_WANTED)])
+    return _refused(CODE_WANTED)
 
 
 def _wrong_code() -> AuthenticationRequired:
-    return AuthenticationRequired(WRONG_CODE, [Fault("otp", WRONG_CODE)])
+    return _refused(WRONG_CODE)
+
+
+def _refused(message: str) -> AuthenticationRequired:
+    return AuthenticationRequired(message, [Fault("otp", message)])
 
 
 def _gone() -> NotFound:

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from portico.domain.factors import Authenticator, Factors, Passkey, latest_step
+from portico.domain.factors import Authenticator, Factors, Passkey, WrongCodes, latest_step
 from portico.storage.database import Database, Transaction, integer
 from portico.storage.table import Table
 
@@ -48,6 +48,11 @@ _HAS_CODE = "SELECT 1 FROM recovery_codes WHERE user_id = :user_id AND code_hash
 _USE_CODE = """
 DELETE FROM recovery_codes WHERE user_id = :user_id AND code_hash = :hash RETURNING user_id"""
 _DELETE_CODES = "DELETE FROM recovery_codes WHERE user_id = :user_id"
+_WRONG_CODES = "SELECT in_a_row, last_at FROM wrong_codes WHERE user_id = :user_id"
+_COUNT_WRONG_CODE = """
+INSERT INTO wrong_codes (user_id, in_a_row, last_at) VALUES (:user_id, 1, :now)
+ON CONFLICT (user_id) DO UPDATE SET in_a_row = wrong_codes.in_a_row + 1, last_at = :now"""
+_FORGET_WRONG_CODES = "DELETE FROM wrong_codes WHERE user_id = :user_id"
 _PENDING = f"SELECT {PENDING.columns} FROM pending_sign_ins WHERE token_hash = :hash"
 _TAKE_PENDING = f"""
 DELETE FROM pending_sign_ins WHERE token_hash = :hash AND expires_at > :now
@@ -130,13 +135,30 @@ class FactorStore:
         await tx.run(_DELETE_CODES, {"user_id": user_id})
         await tx.run_many(_ADD_CODE, [{"user_id": user_id, "hash": one} for one in hashes])
 
-    async def has_recovery_code(self, user_id: int, code_hash: bytes) -> bool:
-        """Whether this is an unused recovery code of the user's."""
-        return await self._db.one(_HAS_CODE, {"user_id": user_id, "hash": code_hash}) is not None
+    async def has_recovery_code(
+        self, user_id: int, code_hash: bytes, tx: Transaction | None = None
+    ) -> bool:
+        """Whether this is an unused recovery code of the user's; with `tx`, as the transaction sees
+        it."""
+        code = {"user_id": user_id, "hash": code_hash}
+        return await (tx or self._db).one(_HAS_CODE, code) is not None
 
     async def use_recovery_code(self, tx: Transaction, user_id: int, code_hash: bytes) -> bool:
         """Uses up a recovery code; False if there is no such code or it was used before."""
         return await tx.one(_USE_CODE, {"user_id": user_id, "hash": code_hash}) is not None
+
+    async def wrong_codes(self, tx: Transaction, user_id: int) -> WrongCodes:
+        """The wrong codes of a user who is locked."""
+        row = await tx.one(_WRONG_CODES, {"user_id": user_id})
+        return WrongCodes(*row) if row else WrongCodes()
+
+    async def count_wrong_code(self, tx: Transaction, user_id: int, now: int) -> None:
+        """Counts one more wrong code of a user who is locked."""
+        await tx.run(_COUNT_WRONG_CODE, {"user_id": user_id, "now": now})
+
+    async def forget_wrong_codes(self, tx: Transaction, user_id: int) -> None:
+        """Counts a user's wrong codes anew."""
+        await tx.run(_FORGET_WRONG_CODES, {"user_id": user_id})
 
     async def add_pending(self, tx: Transaction, token_hash: bytes, new: PendingSignIn) -> None:
         """Stores a pending sign-in and the digest of its token."""

@@ -68,7 +68,7 @@ _MANY: dict[Engine, dict[str, str]] = {
     "postgres": _UNTOLD,
 }
 USERS_AT_ONCE = 2_000
-"""The most users that one statement deletes: PostgreSQL looks into 16 other tables for each."""
+"""The most users that one statement deletes: PostgreSQL looks into 17 other tables for each."""
 
 _DELETE_SOME_BUT_MIRRORS = """
 DELETE FROM users WHERE id IN (

@@ -377,6 +377,13 @@ CREATE TABLE recovery_codes (
     PRIMARY KEY (user_id, code_hash)
 );
 
+-- How many codes of an account were wrong in a row, and when the last one was.
+CREATE TABLE wrong_codes (
+    user_id BIGINT PRIMARY KEY REFERENCES users (id) ON DELETE CASCADE,
+    in_a_row BIGINT NOT NULL,
+    last_at BIGINT NOT NULL
+);
+
 -- Sign-ins that wait for the second factor: whose password was right, or that began at a `provider`.
 CREATE TABLE pending_sign_ins (
     token_hash BYTEA PRIMARY KEY,

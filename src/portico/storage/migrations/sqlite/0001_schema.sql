@@ -332,6 +332,13 @@ CREATE TABLE recovery_codes (
     PRIMARY KEY (user_id, code_hash)
 ) STRICT, WITHOUT ROWID;
 
+-- How many codes of an account were wrong in a row, and when the last one was.
+CREATE TABLE wrong_codes (
+    user_id INTEGER PRIMARY KEY REFERENCES users (id) ON DELETE CASCADE,
+    in_a_row INTEGER NOT NULL,
+    last_at INTEGER NOT NULL
+) STRICT;
+
 -- Sign-ins that wait for the second factor: whose password was right, or that began at a `provider`.
 CREATE TABLE pending_sign_ins (
     token_hash BLOB PRIMARY KEY,
