@@ -399,6 +399,23 @@ async def test_what_is_not_known_is_ignored_whatever_it_holds(
     assert await read_request(api.live, [*base, *more]) == await read_request(api.live, base)
 
 
+def state_in(address: str) -> str:
+    """The state that comes back with an address."""
+    return dict(parse_qsl(urlsplit(address).query, keep_blank_values=True))["state"]
+
+
+async def test_a_state_of_any_length_comes_back_and_one_that_is_too_long_with_an_error(
+    api: Api,
+) -> None:
+    shop = await client_of(api.live)
+    state = '{"é":"' * 682 + "four"
+    assert len(state) == 4_096
+    assert state_in((await ask(api, shop, state=state)).answer(ISSUER, code="c")) == state
+    _, query = await told(api, shop, state=f"{state}!")
+    assert (query["error"], query["state"]) == ("invalid_request", f"{state}!")
+    assert query["error_description"] == "state is longer than 4096 characters."
+
+
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
 
@@ -412,8 +429,7 @@ async def test_any_state_comes_back_as_it_was(api: Api, state: str) -> None:
         address = refusal.address
     else:
         address = asked.answer(ISSUER, code="c")
-    query = dict(parse_qsl(urlsplit(address).query, keep_blank_values=True))
-    assert query["state"] == state
+    assert state_in(address) == state
     assert urlsplit(address).netloc == "shop.example"
     assert address.isascii()
     assert address.isprintable()

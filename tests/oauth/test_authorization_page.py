@@ -1,13 +1,16 @@
 """The authorization endpoint as browsers see it: who is asked what, and what clients are told."""
 
 import re
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urljoin, urlsplit
 
 import httpx
 import pytest
 
 from oauth.authority import SCOPES, STATE, WEB_APP, Authority, Registered
 from oauth.visiting import Browser, Page
+
+LONG_STATE = '{"":' * 1_024
+"""Characters that are escaped, by three bytes in an address and by five in an address within it."""
 
 
 def is_consent(page: Page) -> bool:
@@ -134,16 +137,34 @@ def test_a_fault_of_the_client_is_told_to_it_with_state_and_issuer(
     assert "code" not in page.told
 
 
-def test_a_doubled_parameter_and_an_endless_state_are_told_without_state(
+@pytest.mark.parametrize("asked_by", ["GET", "POST"])
+def test_a_long_state_survives_sign_in_and_consent(
+    authority: Authority, web_app: Registered, browser: Browser, asked_by: str
+) -> None:
+    url = authority.asking(web_app, state=LONG_STATE)
+    if asked_by == "POST":
+        address, _, query = url.partition("?")
+        form = dict(parse_qsl(query))
+        redirect = browser.ask("POST", address, site="cross-site", data=form)
+        url = urljoin(address, redirect.headers["location"])
+    back = browser.submit(browser.arrive(url), decision="allow")
+    assert back.told["state"] == LONG_STATE
+    assert back.told.keys() == {"code", "state", "iss"}
+
+
+def test_a_state_that_is_too_long_is_told_with_it(
     authority: Authority, web_app: Registered, browser: Browser
 ) -> None:
-    for url in (
-        f"{authority.asking(web_app)}&state=other",
-        authority.asking(web_app, state="s" * 2_001),
-    ):
-        told = browser.visit(url).told
-        assert told["error"] == "invalid_request"
-        assert "state" not in told
+    told = browser.visit(authority.asking(web_app, state=f"{LONG_STATE}!")).told
+    assert (told["error"], told["state"]) == ("invalid_request", f"{LONG_STATE}!")
+
+
+def test_a_doubled_parameter_is_told_without_its_value(
+    authority: Authority, web_app: Registered, browser: Browser
+) -> None:
+    told = browser.visit(f"{authority.asking(web_app)}&state=other").told
+    assert told["error"] == "invalid_request"
+    assert "state" not in told
     told = browser.visit(f"{authority.asking(web_app)}&scope=openid").told
     assert (told["error"], told["state"]) == ("invalid_request", STATE)
 

@@ -81,6 +81,8 @@ _AGAIN = """<!doctype html>
 class PageResponder:
     """Answers every request for a page of one site."""
 
+    public_body_limit = PUBLIC_BODY_LIMIT
+
     def __init__(self, site: Site) -> None:
         self._site = site
         self._accounts = site.accounts
@@ -136,7 +138,8 @@ class PageResponder:
     ) -> Reply:
         """The reply to a submitted form."""
         self._accounts.origins.check(request.headers)
-        form = await _form(request, endpoint)
+        limit = self.public_body_limit if request.caller is None else BODY_LIMIT
+        form = await _form(request, endpoint, limit)
         if not endpoint.public:
             # The session may have ended or the role changed while the form came in.
             caller = await self._caller(cookie, self._accounts.environment.clock())
@@ -277,8 +280,9 @@ def _told(error: PorticoError) -> str:
     return f"Only {' and '.join(roles)} can open this page." if roles else error.message
 
 
-async def _form(request: Request, endpoint: Endpoint) -> Form:
-    """The submitted form. With a file, only the fields before it are read."""
+async def _form(request: Request, endpoint: Endpoint, limit: int) -> Form:
+    """The submitted form, of at most `limit` bytes. With a file, only the fields before it are
+    read."""
     content_type, file_bytes = request.header("content-type"), endpoint.route.file_bytes
     if file_bytes and (content_type or "").lower().startswith(MULTIPART):
         body = request.stream_body(file_bytes + AROUND_BYTES, FILE_SECONDS)
@@ -286,5 +290,4 @@ async def _form(request: Request, endpoint: Endpoint) -> Form:
             return await read_file_form(content_type, body)
         except PayloadTooLarge:  # "body" means nothing to users
             raise PayloadTooLarge(f"The file is larger than {file_bytes >> 20} MiB.") from None
-    limit = PUBLIC_BODY_LIMIT if request.caller is None else BODY_LIMIT
     return read_form(content_type, await request.read_body(limit))

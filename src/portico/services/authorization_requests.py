@@ -22,7 +22,8 @@ from portico.services.authorization import ConsentRequest
 from portico.services.environment import Environment
 
 MAX_LENGTH = 2_000
-"""The longest value of a parameter that is sent back or stored, in characters."""
+MAX_STATE_LENGTH = 4_096
+"""The longest values of parameters, in characters. An `id_token_hint` may be longer."""
 
 _KNOWN = frozenset(
     (
@@ -114,14 +115,16 @@ async def read_request(
 
 def _single(parameters: Sequence[tuple[str, str]], name: str) -> str | None:
     values = [value for one, value in parameters if one == name]
-    return values[0] if len(values) == 1 and len(values[0]) <= MAX_LENGTH else None
+    return values[0] if len(values) == 1 else None
 
 
 def _check(known: Sequence[tuple[str, str]], first: Mapping[str, str]) -> None:
     if len({name for name, _ in known}) < len(known):
         raise Refused("invalid_request", "A parameter was sent more than once.")
-    if any(len(value) > MAX_LENGTH for name, value in first.items() if name != "id_token_hint"):
-        raise Refused("invalid_request", f"A parameter is longer than {MAX_LENGTH} characters.")
+    for name, value in first.items():
+        most = MAX_STATE_LENGTH if name == "state" else MAX_LENGTH
+        if len(value) > most and name != "id_token_hint":
+            raise Refused("invalid_request", f"{name} is longer than {most} characters.")
     if not all(map(str.isprintable, first.values())):
         raise Refused("invalid_request", "A parameter contains a character that is not printable.")
     for name, error in (
