@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection
 from hashlib import sha256
 from hmac import compare_digest
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -112,6 +112,8 @@ def redirect_uri(text: str) -> str:
         raise BrokenRule("must begin with https://")
     if "#" in text or "\\" in text or "@" in parts.netloc:
         raise BrokenRule("must have no fragment, no user and no backslash")
+    if "*" in unquote(parts.netloc):
+        raise BrokenRule("must name its host: a * in it does not stand for other hosts")
     if parts.scheme == "https" and parts.hostname:
         return text
     if parts.scheme == "http":
