@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -131,6 +132,44 @@ async def test_a_search_of_every_status_finds_and_orders_alike(
                 found += [product.id for product in page.rows]
                 assert page.total == len(wanted)
             assert found == wanted, (query, filters)
+
+
+# By script: a name, searches that find it, and searches that do not.
+SCRIPTS = [
+    ("Crème brûlée", "creme brulee | CRÈME BRÛLÉE | cre\u0300me", "crame"),
+    ("Đường Łódź", "duong lodz | đường łódź | DUONG | ŁÓD", "ouong"),
+    ("Smørrebrød ærø œuvre", "smorrebrod | aero oeuvre | ÆRØ | æ", "smarrebrod"),
+    ("Straße Þórður Ħal Işık", "strasse | thordur | hal | isik | ISIK | STRASSE", "strase"),  # noqa: RUF001 - Turkish
+    ("Αθήνα ΟΔΌΣ", "αθηνα | ΑΘΉΝΑ | οδος | οδός", "αθηνη"),
+    ("Йогурт ёлка їжак", "йогурт | ЙОГ | и\u0306огурт | елка | ЁЛКА | іжак", "иогурт | и"),  # noqa: RUF001 - Cyrillic
+    ("שָׁלוֹם", "שלום | שָׁלוֹם | שלו", "לום"),
+    ("مِصْباحٌ", "مصباح | مِصْباحٌ | مص", "صباح"),
+    ("パパ ガラス", "パパ | ハ\u309aハ\u309a | ﾊﾟﾊﾟ | パ | ガラ", "ハハ | ハ | カラス | ばば"),
+    ("हिन्दी कीमत", "हिन्दी | हिन् | की | कीमत", "हन्दी | हनद | कमत"),
+    ("কোমল", "কোমল | কো | ক\u09c7\u09beমল", "কে | কমল"),
+    ("தமிழ்", "தமிழ் | தமி", "தமழ | தமீ"),
+    ("น้ำ ปลา", "น้ำ | น้\u0e4d\u0e32 | ปล", "นำ | ปลี"),
+    ("ភាសា", "ភាសា | ភា", "ភស"),
+    ("한국어", "한국어 | 하 | 한구", "국"),
+    ("日本語", "日本語 | 日", "本語"),
+]
+
+
+@pytest.mark.parametrize(("name", "finding", "missing"), SCRIPTS)
+async def test_what_counts_as_the_same_letter_in_each_script(
+    api: Api, name: str, finding: str, missing: str
+) -> None:
+    viewer = await api.caller("viewer")
+    await api.product(name=name)
+
+    async def finds(query: str) -> bool:
+        answer = await viewer.get("/products", params={"search": query})
+        return [one["name"] for one in answer.json()["data"]] == [name]
+
+    for query in finding.split(" | "):
+        assert await finds(query), query
+    for query in missing.split(" | "):
+        assert not await finds(query), query
 
 
 async def test_search_follows_every_change_of_a_product(api: Api) -> None:
