@@ -204,6 +204,7 @@ async def test_what_is_switched_off_on_the_profile_page_is_not_mailed(api: Api, 
 
     async def choose(*mails: str) -> None:
         assert (await browser.saved("/profile", **fields, mails=list(mails))).status_code == 303
+        await post.new()
 
     assert await told() == ["key", "role"]
     await choose("sign-ins", "roles")
@@ -214,6 +215,7 @@ async def test_what_is_switched_off_on_the_profile_page_is_not_mailed(api: Api, 
         body = {"preferences": {"notifications": notifications}}
         answer = await caller.patch("/users/me", json=body)
         assert answer.json()["data"]["preferences"]["notifications"] is notifications
+        await post.new()
         assert await told() == expected
     await choose()
     me = (await caller.get("/users/me")).json()["data"]
@@ -222,6 +224,44 @@ async def test_what_is_switched_off_on_the_profile_page_is_not_mailed(api: Api, 
     await caller.patch("/users/me", json={"preferences": {"notifications": True}})
     assert await told() == ["key", "role"]
     assert (await browser.post("/profile", **fields, mails="others")).status_code == 400
+
+
+async def test_switching_mails_off_is_told_by_a_mail_that_cannot_be_switched_off(
+    api: Api, post: Post
+) -> None:
+    user, browser = await signed_in(api)
+    admin, own = await api.caller("admin"), await api.caller(user=user)
+    await browser.get("/profile")
+    fields = {"name": user.name, "language": "en", "theme": "system", "avatar_url": ""}
+
+    async def switched(*, on: bool, by_admin: bool = False) -> list[EmailMessage]:
+        caller, path = (admin, f"/users/{user.id}") if by_admin else (own, "/users/me")
+        answer = await caller.patch(path, json={"preferences": {"notifications": on}})
+        assert answer.status_code == 200
+        return await post.new()
+
+    async def chosen(*mails: str) -> list[EmailMessage]:
+        assert (await browser.saved("/profile", **fields, mails=list(mails))).status_code == 303
+        return await post.new()
+
+    for messages, where in (
+        (await switched(on=False), "from the IP address"),
+        (await switched(on=False), None),
+        (await switched(on=True), None),
+        (await switched(on=False, by_admin=True), "by an administrator"),
+        (await switched(on=True), None),
+        (await chosen("keys", "roles"), "from the IP address"),
+        (await chosen("keys", "roles", "sign-ins"), None),
+        (await chosen("roles", "expiring-keys"), "from the IP address"),
+        (await chosen(), "from the IP address"),
+        (await switched(on=True), None),
+    ):
+        assert len(messages) == (where is not None)
+        for message in messages:
+            assert message["To"] == user.email
+            assert message["Subject"] == "E-mails about your Portico account were switched off"
+            assert f"were switched off {where}" in words(message)
+            assert link(message) == "https://localhost:8443/dashboard/profile"
 
 
 async def test_what_cannot_be_switched_off_is_mailed_all_the_same(api: Api, post: Post) -> None:
@@ -243,5 +283,7 @@ async def test_a_mirror_is_written_to_as_its_account_wishes(api: Api, post: Post
         ([], []),
     ):
         assert (await browser.saved("/profile", **fields, mails=mails)).status_code == 303
+        (told,) = await post.new()
+        assert told["Subject"] == "E-Mails zu Ihrem Konto bei Portico wurden abbestellt"
         await give_key(api.live, user, name="k", key_type="test", expires_at=None, by=OPERATOR)
         assert [message["Subject"] for message in await post.new()] == subjects

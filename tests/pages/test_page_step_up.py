@@ -10,8 +10,9 @@ import pytest
 
 from auth.test_passkeys import Authenticator, options_in
 from driving import Api
-from pages.visiting import PASSWORD, Visitor, faults, said, signed_in
+from pages.visiting import PASSWORD, Visitor, faults, said, signed_in, version_in
 from portico.domain.times import AHEAD
+from portico.domain.users import MAILS
 from portico.pages.dashboard import ACCOUNT, LIVE, SHOWING
 from portico.services.step_up import FRESH, WAITS
 
@@ -110,6 +111,28 @@ async def test_the_password_that_is_asked_for_has_the_focus_and_says_why(
     wrong = await somebody.send(path, {**hidden(page), "current_password": "Wrong-1"})
     (field,) = re.findall("<[^>]* autofocus>", wrong.text)
     assert 'aria-invalid="true"' in field
+
+
+async def test_only_switching_mails_off_on_the_profile_waits_for_the_proof(api: Api) -> None:
+    user, somebody = await signed_in(api)
+    api.clock.advance(milliseconds=FRESH)
+    form = {"name": user.name, "language": "en", "theme": "dark", "avatar_url": ""}
+    saved = await somebody.saved("/profile", **form, mails=list(MAILS))
+    assert saved.status_code == 303, "another change"
+    fewer = {**form, "version": version_in(await somebody.get("/profile")), "mails": ["keys"]}
+    async with api.unchanged(but="challenges"):
+        waiting = await asked(somebody, "/profile", **fewer)
+        cancelled = await somebody.send("/profile", {**waiting, "step_up_cancel": "yes"})
+        assert cancelled.status_code == 409
+        assert cancelled.text.count(" checked") == 1, "what was chosen is kept"
+    done = await somebody.send("/profile", {**waiting, "current_password": PASSWORD})
+    assert done.status_code == 303, done.text
+    changed = await api.live.users.get(user.id)
+    assert changed is not None
+    assert changed.mails == ["keys"]
+    api.clock.advance(milliseconds=FRESH)
+    saved = await somebody.saved("/profile", **form, mails=list(MAILS))
+    assert saved.status_code == 303, "switched on"
 
 
 async def test_a_new_passkey_waits_for_the_proof_and_is_kept(api: Api) -> None:

@@ -61,9 +61,11 @@ class User(msgspec.Struct, frozen=True):
     suspended_at: int | None = None
     muted: str = ""
 
-    def wants(self, mail: str) -> bool:
-        """Whether the user wants this one of `MAILS`."""
-        return bool(self.notifications) and mail not in self.muted.split()
+    @property
+    def mails(self) -> list[str]:
+        """Those of `MAILS` that the user wants."""
+        muted = self.muted.split()
+        return [mail for mail in MAILS if self.notifications and mail not in muted]
 
 
 def new_user(

@@ -8,6 +8,7 @@ from portico.domain.errors import PreconditionFailed
 from portico.domain.users import User
 from portico.http.messages import Reply
 from portico.pages.site import PageRoute, Visit
+from portico.pages.step_up import question
 from portico.pages.versions import Told, beside, outcome, require_version, with_line_ends
 from portico.services.chosen_passwords import chosen
 from portico.services.users import Check, change_user, read_user
@@ -26,10 +27,6 @@ async def show(visit: Visit) -> Reply:
     return _page(visit, visit.user)
 
 
-def _wanted(user: User) -> list[str]:
-    return [mail for mail in users.MAILS if user.wants(mail)]
-
-
 def _told(name: str, avatar_url: str | None, language: str, theme: str, mails: list[str]) -> Told:
     words = {name: text for name, text, _ in _MAILS}
     return {
@@ -42,7 +39,7 @@ def _told(name: str, avatar_url: str | None, language: str, theme: str, mails: l
 
 
 def _stored(user: User) -> Told:
-    return _told(user.name, user.avatar_url, user.language, user.theme, _wanted(user))
+    return _told(user.name, user.avatar_url, user.language, user.theme, user.mails)
 
 
 def _page(visit: Visit, user: User, mine: Told | None = None) -> Reply:
@@ -54,7 +51,7 @@ def _page(visit: Visit, user: User, mine: Told | None = None) -> Reply:
         **beside(visit.form, stored, mine),
         themes=_THEMES,
         mails=_MAILS,
-        wanted=_wanted(user),
+        wanted=user.mails,
     )
 
 
@@ -80,6 +77,9 @@ async def change(visit: Visit) -> Reply:
         },
     }
     form.check()
+    # Otherwise whoever has a stolen session could hide what they do next.
+    if not set(visit.user.mails) <= set(wanted) and (asked := await question(visit)):
+        return asked
     values = with_line_ends(values, {"name": [visit.user.name]})
 
     def check(user: User) -> None:

@@ -45,6 +45,7 @@ Kind = Literal[
     "rotated-key",
     "key-ends",
     "new-role",
+    "mails-off",
     "webhook-gone",
     "webhook-failing",
 ]
@@ -151,7 +152,7 @@ async def tell(
     """
     if env.mirror is None and user.account_id is None:
         return
-    if kind in SWITCHES and not user.wants(SWITCHES[kind]):
+    if kind in SWITCHES and SWITCHES[kind] not in user.mails:
         return
     written = letter(env, kind, reader(user, to), by=by, **values)
     try:

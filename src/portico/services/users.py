@@ -180,7 +180,8 @@ async def change_user(
 
 
 async def tell_changed(env: Environment, change: Change, before: User, after: User) -> None:
-    """Tells a user by mail about a new e-mail (at both addresses), a new password or a new role."""
+    """Tells a user by mail about a new e-mail (at both addresses), a new password, a new role, or
+    mails that were switched off."""
     by = change.by
     if not same_mailbox(before.email, after.email):
         for address in (before.email, after.email):
@@ -190,6 +191,9 @@ async def tell_changed(env: Environment, change: Change, before: User, after: Us
         await tell(env, change, after, "new-password", by=by, page=page)
     if before.role != after.role and after.account_id is None:  # a mirror's account is told instead
         await tell(env, change, after, "new-role", by=by, role=after.role, before=before.role)
+    if not set(before.mails) <= set(after.mails):
+        page = f"{env.addresses.dashboard}/profile"
+        await tell(env, change, after, "mails-off", by=by, page=page)
 
 
 async def store_change(
