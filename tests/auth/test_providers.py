@@ -315,6 +315,9 @@ async def test_no_account_is_made_or_linked_by_an_e_mail_alone(
         ({"email_verified": False}, "did not say that its e-mail is verified"),
         ({"email_verified": None}, "did not say that its e-mail is verified"),
         ({"email_verified": 1}, "did not say that its e-mail is verified"),
+        ({"email_verified": "1"}, "did not say that its e-mail is verified"),
+        ({"email_verified": "false"}, "did not say that its e-mail is verified"),
+        ({"email_verified": ["true"]}, "did not say that its e-mail is verified"),
     ):
         provider.claims = ADA | told
         ada = Traveller(api, provider)
@@ -336,7 +339,7 @@ async def test_new_people_get_an_account_where_their_e_mail_is_verified(
     assert session_in(await Traveller(api, provider).arrive()), "and comes back"
     told: list[dict[str, Any]] = [
         {"email": "a@example.com", "email_verified": False},
-        {"email": "a@example.com", "email_verified": "true"},
+        {"email": "a@example.com", "email_verified": "false"},
         {"email": "a@example.com", "email_verified": None},
         {"email": "no e-mail"},
     ]
@@ -348,6 +351,8 @@ async def test_new_people_get_an_account_where_their_e_mail_is_verified(
     provider.claims = {"sub": "bob", "email": "BOB@example.com", "email_verified": True}
     async with api.unchanged(but="provider_visits"):
         assert not session_in(await Traveller(api, provider).arrive()), "an account has it"
+    provider.claims = {"sub": "eve", "email": "eve@example.com", "email_verified": "true"}
+    assert session_in(await Traveller(api, provider).arrive()), "as JumpCloud and Cognito say it"
 
 
 @pytest.mark.parametrize("table", ["create_users = true"])
@@ -588,6 +593,8 @@ LIES: dict[str, dict[str, Any]] = {
     "another azp": {"claims": {"azp": "other"}},
     "another azp of two": {"claims": {"aud": [CLIENT, "other"], "azp": "other"}},
     "expired": {"claims": {"exp": 1_773_576_000 - 61}},
+    "not valid yet": {"claims": {"nbf": 1_773_576_000 + 61}},
+    "a beginning that is none": {"claims": {"nbf": "yesterday"}},
     "no end": {"claims": {"exp": None}},
     "an end that is none": {"claims": {"exp": "tomorrow"}},
     "a subject that is a number": {"claims": {"sub": 1}},
@@ -676,6 +683,7 @@ async def test_good_answers_of_other_kinds_are_taken(api: Api, provider: OpenIdP
     await linked(api)
     provider.header = {"alg": "RS256", "x-ours": "unknown"}
     provider.claims |= {"aud": [CLIENT, "other"], "azp": CLIENT, "exp": 1_773_576_000 - 59}
+    provider.claims["nbf"] = 1_773_576_000 + 59
     provider.metadata = {"token_endpoint_auth_methods_supported": ["client_secret_post"]}
     assert session_in(await Traveller(api, provider).arrive())
 

@@ -131,11 +131,12 @@ class _Facts(msgspec.Struct):
 
 
 class _Claims(_Facts, kw_only=True):
-    """The claims of an ID token (OpenID Connect Core §2)."""
+    """The claims of an ID token (OpenID Connect Core §2, RFC 7519 §4.1.5)."""
 
     iss: str
     aud: str | list[str]
     exp: float
+    nbf: float | None = None
     nonce: str
     azp: str | None = None
     auth_time: Any = None
@@ -299,6 +300,8 @@ def _check_claims(provider: Provider, claims: _Claims, nonce: str, now: int) -> 
         raise _InvalidAnswer("its ID token was issued to another client")
     if not now / SECOND < claims.exp + SKEW:
         raise _InvalidAnswer("its ID token has expired")
+    if claims.nbf is not None and now / SECOND < claims.nbf - SKEW:
+        raise _InvalidAnswer("its ID token is not valid yet")
     if not compare_digest(claims.nonce.encode(), nonce.encode()):
         raise _InvalidAnswer("its ID token has another nonce")
 
@@ -324,7 +327,9 @@ def _person(facts: _Facts) -> Person:
     except BrokenRule:
         address = ""
     told = facts.name if isinstance(facts.name, str) and not text_fault(facts.name) else ""
-    return Person(facts.sub, address, facts.email_verified is True, told)
+    # JumpCloud and Cognito send the word. `in` would take 1 for True.
+    verified = facts.email_verified is True or facts.email_verified == "true"
+    return Person(facts.sub, address, verified, told)
 
 
 def _fits(key: dict[str, Any], header: dict[str, Any]) -> bool:
