@@ -94,6 +94,15 @@ def test_the_image_has_the_programs_that_copy_the_postgresql_beside_it() -> None
     assert re.findall(r"\bpostgresql-client-(\d+)\b", served) == [server]
 
 
+def test_postgresql_sorts_text_alike_in_every_image() -> None:
+    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))
+    arguments = compose["services"]["postgres"]["environment"]["POSTGRES_INITDB_ARGS"]
+    assert arguments.split() == ["--encoding=UTF8", "--locale=C.UTF-8"]
+    patroni = yaml.safe_load((DEPLOY / "patroni.yml").read_text("utf-8"))
+    assert {"encoding": "UTF8"} in patroni["bootstrap"]["initdb"]
+    assert {"locale": "C.UTF-8"} in patroni["bootstrap"]["initdb"]
+
+
 def test_users_of_the_images_may_read_what_is_copied_from_any_checkout() -> None:
     """COPY keeps a file's mode, which after `umask 077` lets only root read it."""
     for path in (DEPLOY / "Dockerfile", HOSTS / "patroni.Dockerfile"):

@@ -71,6 +71,20 @@ _NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 _PLACES = """
 SELECT sum(setting::int * CASE name WHEN 'max_connections' THEN 1 ELSE -1 END) FROM pg_settings
 WHERE name IN ('max_connections', 'superuser_reserved_connections', 'reserved_connections')"""
+# What pg_database and pg_collation have recorded, and what the operating system has now. Server 14
+# records nothing of the database's own collation. Materialized: of other collations, whose locale
+# may be gone, nothing is asked.
+_COLLATIONS = """
+WITH used AS MATERIALIZED (
+    SELECT oid, collname, collversion FROM pg_collation
+    WHERE collname <> 'default' AND collversion IS NOT NULL
+        AND oid IN (SELECT attcollation FROM pg_attribute)
+)
+SELECT format('COLLATION %s', oid::regcollation) AS name, collversion AS recorded,
+    pg_collation_actual_version(oid) AS present FROM used"""
+_DATABASE_COLLATION = """
+SELECT format('DATABASE %I', datname), datcollversion, pg_database_collation_actual_version(oid)
+FROM pg_database WHERE datname = current_database() AND datcollversion IS NOT NULL"""
 _READ_ONLY = "SHOW transaction_read_only"
 """`on` on a standby too."""
 
@@ -258,6 +272,9 @@ async def _database(
         yield ok(check, f"{engine}, up to date" + (", intact" if db.engine == "sqlite" else ""))
     if environment == LIVE and settings.database_url and not settings.database_listen_url:
         yield await _places(settings, db)
+    if environment == LIVE and settings.database_url:
+        async for finding in _collations(db):
+            yield finding
     async for finding in secret(settings, environment, db):
         yield finding
     if environment == LIVE and (made_at := await last_backup(Audit(db))) is not None:
@@ -282,6 +299,24 @@ async def _places(settings: Settings, db: Database) -> Finding:
         return ok("connections", message)
     advice = "raise max_connections, or use PgBouncer: until then requests may wait for connections"
     return notice("connections", message, advice)
+
+
+async def _collations(db: Database) -> AsyncIterator[Finding]:
+    """Whether the operating system still sorts text as it did when PostgreSQL's indexes were built.
+    Portico's own do not depend on it."""
+    rows = [*await db.slow.all(_COLLATIONS)]
+    version = await db.slow.one("SELECT current_setting('server_version_num')::int")
+    if version is not None and version[0] >= 150000:
+        rows += await db.slow.all(_DATABASE_COLLATION)
+    for name, recorded, present in rows:
+        if present != recorded:
+            verb = "REFRESH COLLATION VERSION" if name.startswith("DATABASE") else "REFRESH VERSION"
+            yield problem(
+                "collation",
+                f"{name} had version {recorded} and has {present}: indexes that others have made"
+                " with it may find too little and take duplicates",
+                f"rebuild them (REINDEX DATABASE), then ALTER {name} {verb}",
+            )
 
 
 async def _clock(environment: str, db: Database) -> Finding:
