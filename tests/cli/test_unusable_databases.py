@@ -1,5 +1,6 @@
 """A database that is there and is not as it must be: one line, which names what it is about."""
 
+import asyncio
 import json
 import re
 from pathlib import Path
@@ -89,6 +90,58 @@ async def test_commands_tell_what_the_account_may_not_read(
     finally:
         await owner.execute(f"DROP OWNED BY {name}; DROP ROLE {name}")
         await owner.close()
+
+
+async def encoded(postgres: PostgresServer, encoding: str) -> str:
+    """The address of an empty database in this encoding."""
+    url = f"{postgres.url.rpartition('/')[0]}/in_{encoding.lower()}"
+    owner = await asyncpg.connect(postgres.url)
+    libc = "LOCALE_PROVIDER libc" if owner.get_server_version().major >= 15 else ""
+    name = url.rpartition("/")[2]
+    await owner.execute(f"DROP DATABASE IF EXISTS {name}")
+    await owner.execute(
+        f"CREATE DATABASE {name} ENCODING '{encoding}' LOCALE 'C' {libc} TEMPLATE template0"
+    )
+    await owner.close()
+    return url
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "WIN1252", "EUC_JP"])
+async def test_a_database_whose_encoding_lacks_letters_is_refused_as_a_setting(
+    postgres: PostgresServer, tmp_path: Path, encoding: str
+) -> None:
+    url = await encoded(postgres, encoding)
+    installation = Installation(tmp_path).having(database_url=url)
+    what = (
+        f"PostgreSQL at {url.rpartition('@')[2]} has the encoding {encoding}, which lacks letters"
+    )
+    advice = (
+        "name a database in database_url that was created with ENCODING 'UTF8' TEMPLATE template0"
+    )
+    for command in ("init", "serve", "serve --no-migrate", "migrate", "users list"):
+        refusal = await asyncio.to_thread(installation.refused, *command.split())
+        assert (command, *refusal) == (command, 2, f"{what}: {advice}.")
+    found = await asyncio.to_thread(installation.run, "doctor", "--json")
+    findings = {one["check"]: one for one in json.loads(found.stdout)["findings"]}
+    assert findings["live database"]["message"] == what
+    assert findings["live database"]["advice"] == advice
+    owner = await asyncpg.connect(url)
+    made = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'portico%'"
+    assert await owner.fetchval(made) == 0
+    await owner.close()
+
+
+async def test_a_database_without_encoding_keeps_any_text(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    url = await encoded(postgres, "SQL_ASCII")
+    installation = Installation(tmp_path).having(database_url=url)
+    key = (await asyncio.to_thread(installation.told, "init"))["keys"]["live"]
+    with installation.serving() as service:
+        lamp = {"name": "Łampka ハハ", "category": "light", "price": 1, "currency": "USD"}
+        made = service.ask("/v1/products", method="POST", key=key, body=lamp).json["data"]
+        kept = service.ask(f"/v1/products/{made['id']}", key=key).json["data"]
+        assert kept["name"] == lamp["name"]
 
 
 def tells(installation: Installation, denied: str, examined: list[str]) -> None:

@@ -13,7 +13,7 @@ from portico.cli.findings import Finding, all_of, notice, ok, problem
 from portico.cli.initialise import restore_fault
 from portico.cli.secret_checks import secret
 from portico.contract.envelope import timestamp
-from portico.domain.errors import DatabaseUnusable, Unavailable
+from portico.domain.errors import DatabaseUnusable, Unavailable, WrongDatabase
 from portico.domain.times import DAY
 from portico.engines import LIVE, SANDBOX, database, database_file
 from portico.files import exists
@@ -236,6 +236,9 @@ async def _one_of_both(settings: Settings, environment: str, check: str) -> Asyn
                 yield finding
         finally:
             await db.close()
+    except WrongDatabase as error:
+        what, _, advice = str(error).rstrip(".").partition(": ")
+        yield problem(check, what, advice)
     except DatabaseUnusable as error:
         yield problem(check, str(error).rstrip("."), _UNUSABLE[db.engine])
     except (Unavailable, FileError) as error:

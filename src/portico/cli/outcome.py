@@ -14,7 +14,7 @@ from portico.cli.lock import listening
 from portico.cli.output import CommandError, say_error
 from portico.cli.stopping import interrupted_by
 from portico.cli.streams import discard_output
-from portico.domain.errors import PorticoError
+from portico.domain.errors import PorticoError, WrongDatabase
 from portico.secret_file import SecretError
 from portico.settings import SettingError, Settings, load, nothing_runs
 from portico.storage.migrate import MigrationError
@@ -47,7 +47,7 @@ def outcome(act: Callable[[], int | None], *, as_json: bool = False) -> int:
     an error other than wrong usage is also printed as the command's JSON value."""
     try:
         return act() or WELL
-    except SettingError as error:
+    except (SettingError, WrongDatabase) as error:
         return _complain(str(error), MISUSED)
     except CommandError as error:
         if isinstance(error.__cause__, BrokenPipeError):

@@ -192,6 +192,10 @@ class Unavailable(PorticoError):
         self.why = why
 
 
+class WrongDatabase(Unavailable):
+    """A setting names a database that can never serve Portico: starting again changes nothing."""
+
+
 class OutcomeUnknown(Unavailable):
     """Whether a change was stored is unknown; `then` is a sentence that says what to do."""
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import asyncpg
 
-from portico.domain.errors import OutcomeUnknown, Unavailable
+from portico.domain.errors import OutcomeUnknown, Unavailable, WrongDatabase
 from portico.domain.health import FULL
 from portico.storage.bell import Bell
 from portico.storage.database import (
@@ -60,6 +60,9 @@ from portico.storage.postgres_versions import VERSION_SECONDS, ListVersions
 from portico.storage.postgres_writes import Shared, Writes
 
 OLDEST_SERVER = 140000
+ENCODINGS = ("UTF8", "SQL_ASCII")
+"""Encodings that keep any text: PostgreSQL converts nothing in the second one."""
+
 POINT_CONNECTIONS = 3
 POINT_ROWS = 32
 """The most callers of `row` that share a statement, all of whose rows, of up to a megabyte each,
@@ -111,6 +114,7 @@ SELECT pg_try_advisory_lock({AdvisoryLock.INDEX})
 FROM set_config('statement_timeout', '0', false)"""
 _BUILT = f"SELECT pg_advisory_unlock({AdvisoryLock.INDEX})"
 _WAITS = f"SET LOCAL idle_in_transaction_session_timeout = '{2 * SCRIPT_SECONDS:g}s'"
+_SUITS = "SELECT current_setting('server_version_num'), current_setting('server_encoding')"
 _HAS_SCHEMA = "SELECT 1 FROM pg_namespace WHERE nspname = :schema"
 
 
@@ -192,10 +196,11 @@ class PostgresDatabase:
             await self._replicas.open()
 
     async def _try(self) -> None:
-        """Connects once. Raises `Unavailable` if the server does not answer or is unsuitable."""
+        """Connects once. Raises `Unavailable` if the server does not answer or is unsuitable, and
+        `WrongDatabase` if the database's encoding is."""
         try:
             async with self._pools["point"].connection() as connection:
-                version = await connection.fetchval("SELECT current_setting('server_version_num')")
+                version, encoding = await connection.fetchrow(_SUITS)
                 is_split = self._direct is not self._hosts and not await self._leads_to(connection)
         except REFUSED_PREPARED as error:
             raise Unavailable(NOT_PREPARED) from error
@@ -203,6 +208,12 @@ class PostgresDatabase:
             raise Unavailable(f"{self._place} cannot be used: {reason(error)}.") from error
         if int(version) < OLDEST_SERVER:
             raise Unavailable(f"{self._place} is too old: Portico needs version 14 or newer.")
+        if encoding not in ENCODINGS:
+            raise WrongDatabase(
+                f"{self._place} has the encoding {encoding}, which lacks letters: name a"
+                " database in database_url that was created with ENCODING 'UTF8' TEMPLATE"
+                " template0."
+            )
         if self._direct is not self._hosts and not self._direct.keeps_sessions:
             raise Unavailable("database_listen_url leads to a pooler: name PostgreSQL itself.")
         if is_split:
