@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+from typing import Any
 
 import apsw
 import pytest
@@ -187,6 +188,37 @@ def test_a_suspended_account_is_shut_out_until_it_is_resumed(on_each: Running) -
     resumed = on_each.installation.told("users", "resume", "rests@example.com")
     assert resumed == {**suspended, "suspended": False}
     assert on_each.get("/users/me", key=key).status == 200
+
+
+@pytest.mark.parametrize("words", [("suspend",), ("delete", "--yes")])
+def test_the_keys_that_an_admin_created_for_others_are_named_when_access_ends(
+    on_each: Running, words: tuple[str, ...]
+) -> None:
+    email = f"{words[0]}@example.com"
+    owner = create(on_each, f"owns-{email}")
+    create(on_each, email, "--role", "admin")
+    admin = key_of(on_each, email)
+
+    def made(path: str, key: str, body: dict[str, object] | None = None) -> dict[str, Any]:
+        answer = on_each.service.ask(f"/v1/api-keys{path}", method="POST", key=key, body=body)
+        data: dict[str, Any] = answer.json["data"]
+        return data
+
+    kept, revoked = (
+        made("", admin, {"name": name, "type": "live", "user_id": owner["id"]})
+        for name in ("Kept", "Revoked")
+    )
+    made("", admin, {"name": "Own", "type": "live"})
+    on_each.installation.told("keys", "revoke", str(revoked["id"]))
+    rotated = made("/rotate", kept["key"])
+
+    told = on_each.installation.told("users", words[0], email, *words[1:])
+
+    expected = {"environment": "live", "name": "Kept", "owner": owner["email"]}
+    assert told["keys_for_others"] == [
+        {**expected, "id": key["id"], "hint": key["hint"]} for key in (kept, rotated)
+    ]
+    assert on_each.get("/users/me", key=rotated["key"]).status == 200
 
 
 def test_users_are_listed_shown_and_given_roles(on_each: Running) -> None:

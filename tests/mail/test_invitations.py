@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -12,8 +13,14 @@ from portico.domain.audit import OPERATOR, Actor, By
 from portico.domain.caller import Principal
 from portico.domain.errors import Duplicate, Invalid, NotFound, PermissionDenied
 from portico.domain.users import User
+from portico.services.accounts import set_role
+from portico.services.credentials import Credentials
 from portico.services.invitations import Made, accept, find, invite, renew, revoke
-from signing_in import Visitor
+from portico.services.recovery import give_reset, reset_password
+from portico.services.suspension import suspend
+from portico.services.users import delete_user
+from portico.storage.audit import AuditFilter
+from signing_in import Visitor, session_of
 
 STRANGER = By(Actor(address="192.0.2.7", request_id="req_1"))
 CHOSEN = "Chang3dWord"
@@ -31,8 +38,12 @@ async def invited(api: Api, email: str = "Ada@example.com", **more: Any) -> Made
     return await invite(api.live, **(values | more))
 
 
+def token_in(link: str) -> str:
+    return link.partition("?token=")[2]
+
+
 def token_of(made: Made) -> str:
-    return made.link.partition("?token=")[2]
+    return token_in(made.link)
 
 
 async def accepted(api: Api, token: str, name: str = "Ada King", password: str = CHOSEN) -> User:
@@ -238,3 +249,62 @@ async def test_the_log_tells_who_invited_and_who_accepted_and_no_secret(
     held += str(await api.state()) + caplog.text
     for secret in (token_of(made), CHOSEN):
         assert secret not in held
+
+
+async def _suspended(api: Api, admin: User) -> None:
+    await suspend(api.live, admin.id, OPERATOR)
+
+
+async def _deleted(api: Api, admin: User) -> None:
+    await delete_user(api.live, admin.id, lambda _: None, OPERATOR)
+
+
+async def _demoted(api: Api, admin: User) -> None:
+    await set_role(api.live, admin.email, "editor", OPERATOR)
+
+
+@pytest.mark.parametrize("ends", [_suspended, _deleted, _demoted])
+async def test_what_an_admin_prepared_ends_with_their_access(
+    api: Api, ends: Callable[[Api, User], Awaitable[None]]
+) -> None:
+    former, other = await api.account("admin"), await api.account("admin")
+    by_former, by_other = (By(Actor(one.id, one.email)) for one in (former, other))
+    invitation = await invited(api, "ada@example.com", role="admin", by=by_former)
+    kept = await invited(api, "bo@example.com", by=by_other)
+    of_operator = await invited(api, "cy@example.com")
+    renewed = await invited(api, "di@example.com", by=by_former)
+    renewed = await renew(api.live, renewed.invitation.id, handed_over=True, by=by_other)
+    reset = await give_reset(api.live, other.id, by_former)
+    reset_kept = await give_reset(api.live, (await api.account()).id, by_other)
+
+    await ends(api, former)
+
+    await useless(api, token_of(invitation))
+    for made in (kept, of_operator, renewed):
+        await accepted(api, token_of(made))
+    async with api.unchanged():
+        with pytest.raises(Invalid):
+            await reset_password(api.live, token_in(reset.link), CHOSEN, STRANGER)
+    await reset_password(api.live, token_in(reset_kept.link), CHOSEN, STRANGER)
+    (entry,) = await api.live.audit.page(AuditFilter(action="invitation.revoked"), limit=9)
+    assert entry.target_id == str(invitation.invitation.id)
+
+
+async def test_nothing_is_prepared_by_an_admin_who_is_just_being_suspended(api: Api) -> None:
+    """Whichever comes first: the other sees it."""
+    await api.account("admin")
+    target = await api.account()
+    for number in range(10):
+        former = await api.account("admin")
+        cookie = await session_of(api.live, former)
+        caller = await Credentials(api.live).look_up_session(cookie, api.clock())
+        by = By(Actor(former.id, former.email), caller)
+        await asyncio.gather(
+            suspend(api.live, former.id, OPERATOR),
+            invited(api, f"ada{number}@example.com", by=by),
+            give_reset(api.live, target.id, by),
+            return_exceptions=True,
+        )
+    state = await api.state()
+    assert state["live invitations"] == []
+    assert state["live email_tokens"] == []

@@ -8,7 +8,15 @@ from getpass import getpass
 from typing import Any, TypeVar
 
 from portico.cli.listing import Form, print_list
-from portico.cli.output import CommandError, answer, command_line, mention, minute, plain
+from portico.cli.output import (
+    CommandError,
+    answer,
+    command_line,
+    mention,
+    minute,
+    plain,
+    table,
+)
 from portico.cli.prepared import in_environment
 from portico.contract.envelope import optional_timestamp, timestamp
 from portico.contract.reading import Faults, read_object
@@ -16,6 +24,7 @@ from portico.contract.users import CreateUser
 from portico.domain.audit import OPERATOR, By
 from portico.domain.users import User
 from portico.services.accounts import account, random_password, set_plan, set_role
+from portico.services.api_keys import MadeKey, keys_for_others
 from portico.services.environment import Environment
 from portico.services.invitations import invite
 from portico.services.recovery import give_reset
@@ -98,9 +107,10 @@ def run_set_plan(settings: Settings, chosen: Namespace) -> None:
 
 
 def run_suspend(settings: Settings, chosen: Namespace) -> None:
-    user = _on_account(settings, chosen, suspend)
-    text = f"{plain(user.email)} is suspended and has lost all access."
-    answer({"id": user.id, "email": user.email, "suspended": True}, text, as_json=chosen.json)
+    user, keys = _on_account(settings, chosen, _naming_keys(suspend))
+    text = f"{plain(user.email)} is suspended and has lost all access.{_naming(keys)}"
+    facts = {"id": user.id, "email": user.email, "suspended": True, **_keys_for_others(keys)}
+    answer(facts, text, as_json=chosen.json)
 
 
 def run_resume(settings: Settings, chosen: Namespace) -> None:
@@ -177,15 +187,64 @@ def run_reset_password(settings: Settings, chosen: Namespace) -> None:
 def run_delete(settings: Settings, chosen: Namespace) -> None:
     if not chosen.yes:
         raise CommandError("deleting a user cannot be undone: add --yes to confirm", 2)
-    user = _on_account(settings, chosen, _delete)
-    text = f"{plain(user.email)} is deleted, with its API keys, sessions and grants."
-    answer({"id": user.id, "email": user.email}, text, as_json=chosen.json)
+    user, keys = _on_account(settings, chosen, _naming_keys(_delete))
+    text = f"{plain(user.email)} is deleted, with its API keys, sessions and grants.{_naming(keys)}"
+    facts = {"id": user.id, "email": user.email, **_keys_for_others(keys)}
+    answer(facts, text, as_json=chosen.json)
 
 
 async def _delete(env: Environment, user_id: int, by: By) -> User:
     user = await read_user(env, user_id)
     await delete_user(env, user_id, lambda _user: None, by)
     return user
+
+
+def _naming_keys(act: Act[User]) -> Act[tuple[User, list[MadeKey]]]:
+    """What `act` does, and the keys that the account created for others, which still work."""
+
+    async def work(env: Environment, user_id: int, by: By) -> tuple[User, list[MadeKey]]:
+        mirror = None if env.mirror is None else await env.mirror.users.by_account(user_id)
+        user = await act(env, user_id, by)
+        return user, await keys_for_others(env, user_id, None if mirror is None else mirror.id)
+
+    return work
+
+
+def _keys_for_others(keys: Sequence[MadeKey]) -> dict[str, Any]:
+    """The field of these keys; none without keys."""
+    if not keys:
+        return {}
+    return {
+        "keys_for_others": [
+            {
+                "environment": made.environment,
+                "id": made.key.id,
+                "name": made.key.name,
+                "hint": made.key.hint,
+                "owner": made.owner,
+            }
+            for made in keys
+        ]
+    }
+
+
+def _naming(keys: Sequence[MadeKey]) -> str:
+    """The end of a text, which names these keys; empty if there are none."""
+    if not keys:
+        return ""
+    rows = [
+        (
+            command_line(f"keys revoke {made.key.id}", sandbox=made.environment == "sandbox"),
+            made.key.hint,
+            plain(made.key.name),
+            plain(made.owner),
+        )
+        for made in keys
+    ]
+    return (
+        "\n\nIt created API keys for others, may have kept them, and they still work:\n\n"
+        + table([("TO REVOKE IT", "HINT", "NAME", "OWNER"), *rows])
+    )
 
 
 def run_list(settings: Settings, chosen: Namespace) -> None:

@@ -39,7 +39,8 @@ class ApiKey(msgspec.Struct, frozen=True):
 
     Rotation sets `rotated_at`, and `expires_at` to the end of the overlap if that is earlier.
     `scopes` are some of the owner's, None for all; `networks` are those it may be used from, None
-    for any.
+    for any. `maker_id` is the account that created it, or what it succeeds, for its owner; None if
+    the owner or the operator did.
     """
 
     id: int
@@ -54,6 +55,7 @@ class ApiKey(msgspec.Struct, frozen=True):
     rotated_at: int | None
     scopes: frozenset[str] | None = None
     networks: tuple[str, ...] | None = None
+    maker_id: int | None = None
 
     @property
     def carried(self) -> frozenset[str] | None:

@@ -18,7 +18,7 @@ class Invitation(msgspec.Struct, frozen=True):
     """An invitation by an admin, or a sign-up if `signed_up`. Times are epoch milliseconds.
 
     `mailed` says that the link was only sent to this e-mail, so that using it proves that the
-    address is the user's.
+    address is the user's. `inviter_id` is the admin, None for the operator and for sign-ups.
     """
 
     id: int
@@ -30,3 +30,4 @@ class Invitation(msgspec.Struct, frozen=True):
     mailed: bool
     created_at: int
     expires_at: int
+    inviter_id: int | None = None

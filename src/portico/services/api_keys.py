@@ -64,7 +64,9 @@ async def add_key(
         await change.check()  # the deleted user may be the caller
     terms = agreed(new, await _bounds(env, change, owner))
     secret = mint(terms.type, env.random)
-    key = _new_key(user_id, terms, secret, change.now)
+    actor_id = change.by.actor.user_id
+    maker_id = None if actor_id == user_id else actor_id
+    key = _new_key(user_id, terms, secret, change.now, maker_id)
     key = await env.api_keys.insert(change.tx, key, digest(secret))
     change.note(KeyCreated(key))
     if told and owner is not None:
@@ -105,7 +107,7 @@ async def _bounds(env: Environment, change: Change, owner: User | None) -> Bound
     )
 
 
-def _new_key(user_id: int, terms: Terms, secret: str, now: int) -> ApiKey:
+def _new_key(user_id: int, terms: Terms, secret: str, now: int, maker_id: int | None) -> ApiKey:
     return ApiKey(
         id=0,
         user_id=user_id,
@@ -119,6 +121,7 @@ def _new_key(user_id: int, terms: Terms, secret: str, now: int) -> ApiKey:
         rotated_at=None,
         scopes=terms.scopes,
         networks=terms.networks,
+        maker_id=maker_id,
     )
 
 
@@ -162,7 +165,7 @@ async def renew_key(env: Environment, key_id: int, by: By) -> Rotation:
             networks=before.networks,
             expires_at=latest_end(before.expires_at, change.now, env.max_key_days),
         )
-        successor = _new_key(before.user_id, terms, secret, change.now)
+        successor = _new_key(before.user_id, terms, secret, change.now, before.maker_id)
         successor = await env.api_keys.insert(change.tx, successor, digest(secret))
         change.note(KeyRotated(before, successor, end))
         # A thief could rotate a stolen key and keep the successor, so the owner is told.
@@ -187,6 +190,28 @@ async def list_keys(
     otherwise at `offset`. Raises `PermissionDenied`."""
     permit(by.principal, user_id)
     return await env.api_keys.page(user_id, offset=offset, limit=limit, behind=behind)
+
+
+class MadeKey(NamedTuple):
+    """A usable key that somebody created for another account: its environment and its owner."""
+
+    environment: str
+    owner: str
+    key: ApiKey
+
+
+async def keys_for_others(
+    env: Environment, user_id: int, mirror_id: int | None = None
+) -> list[MadeKey]:
+    """The usable keys that an account, even a deleted one, created for others: in `env`, and by its
+    mirror user in the mirroring environment."""
+    found = [
+        MadeKey(env.name, owned.email, owned.key)
+        for owned in await env.api_keys.made_for_others(user_id, env.clock())
+    ]
+    if env.mirror is not None and mirror_id is not None:
+        found += await keys_for_others(env.mirror, mirror_id)
+    return found
 
 
 async def read_key(env: Environment, key_id: int, by: By) -> ApiKey:

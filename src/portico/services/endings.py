@@ -2,6 +2,7 @@
 
 import msgspec
 
+from portico.domain.events.invitations import InvitationRevoked
 from portico.domain.events.users import UserResumed, UserSuspended
 from portico.domain.users import User
 from portico.services.change import Change
@@ -19,11 +20,21 @@ async def end_sign_ins(
     return sessions, grants
 
 
+async def end_prepared(env: Environment, change: Change, admin_id: int) -> None:
+    """Ends what an admin has prepared and nobody has taken: invitations, and links to a new
+    password that they handed over (decisions §13). Lock the admin before, so that nothing is
+    prepared meanwhile."""
+    for invitation in await env.invitations.take_of_inviter(change.tx, admin_id):
+        change.note(InvitationRevoked(invitation))
+    await env.email_tokens.delete_of_giver(change.tx, admin_id)
+
+
 async def set_suspended(
     env: Environment, change: Change, user: User, suspended_at: int | None
 ) -> User:
     """Suspends a locked user, or resumes them if `suspended_at` is None, and notes it; returns the
-    user as stored. Links that were mailed to a suspended user become invalid."""
+    user as stored. Links that were mailed to a suspended user, and what they prepared for others,
+    become invalid."""
     user = msgspec.structs.replace(user, suspended_at=suspended_at)
     await env.users.update(change.tx, user)
     if suspended_at is None:
@@ -31,5 +42,6 @@ async def set_suspended(
         return user
     sessions, grants = await end_sign_ins(env, change, user.id)
     await env.email_tokens.delete_of_user(change.tx, user.id)
+    await end_prepared(env, change, user.id)
     change.note(UserSuspended(user, sessions, grants))
     return user

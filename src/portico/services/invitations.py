@@ -71,6 +71,7 @@ async def invite(
         mailed=env.has_mail_server and not handed_over,
         created_at=env.clock(),
         expires_at=env.clock() + VALIDITY,
+        inviter_id=by.actor.user_id,
     )
     # In the language of the inviting admin: that of the invited person is not known yet.
     host = await env.users.get(by.actor.user_id or 0)
@@ -201,6 +202,9 @@ async def put(
     link = f"{env.addresses.dashboard}/invitation?token={token}"
 
     async def work(change: Change) -> Made | None:
+        if invitation.inviter_id is not None:
+            # Whoever suspends the inviter meanwhile ends this invitation too.
+            await change.lock(env.users, invitation.inviter_id)
         if await env.users.by_email(invitation.email, change.tx) is not None:
             raise taken()
         if renews is not None:

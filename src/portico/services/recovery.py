@@ -89,8 +89,13 @@ async def give_reset(env: Environment, user_id: int, by: By) -> HandedOver:
     if by.actor.user_id == user_id:
         raise PermissionDenied("Change your own password with the current one, not with a link.")
     token = mint("", env.random)
+    giver_id = by.actor.user_id
 
     async def work(change: Change) -> HandedOver:
+        # Whoever suspends the giver meanwhile ends this link too. By order of ids: two admins may
+        # do this for each other.
+        for one in sorted({user_id, giver_id or user_id}):
+            await change.lock(env.users, one)
         user = await locked_user(env, change, user_id)
         if user.account_id is not None:
             raise Conflict("This user mirrors a live account: reset the password of that account.")
@@ -99,7 +104,8 @@ async def give_reset(env: Environment, user_id: int, by: By) -> HandedOver:
         if user.role == "admin" and not by.may("admin"):
             raise admins_only()
         await env.email_tokens.delete_of_user(change.tx, user.id, purpose=RESET.purpose)
-        stored = EmailToken(user.id, RESET.purpose, NOWHERE, change.now + HANDED_HOURS * HOUR)
+        until = change.now + HANDED_HOURS * HOUR
+        stored = EmailToken(user.id, RESET.purpose, NOWHERE, until, giver_id=giver_id)
         await env.email_tokens.insert(change.tx, digest(token), stored)
         change.note(LinkGiven(user, RESET.purpose))
         return HandedOver(user, _address(env, RESET, token), stored.expires_at)

@@ -27,7 +27,7 @@ from portico.domain.events.users import (
 )
 from portico.domain.users import User, new_user, same_mailbox
 from portico.services.change import Change, ended
-from portico.services.endings import end_sign_ins
+from portico.services.endings import end_prepared, end_sign_ins
 from portico.services.environment import Environment
 from portico.services.guard import Claim, password_is_right
 from portico.services.letters import tell
@@ -209,7 +209,8 @@ async def store_change(
 
     A new password ends every session of the user except `but_session`, and all logins and consents.
     A new e-mail counts as unverified unless `email_verified_at` is given. Links sent to the old
-    e-mail, and invitations of it, become invalid. Raises `UniqueViolation` if the e-mail is taken.
+    e-mail, and invitations of it, become invalid, as does what an admin prepared who is none any
+    more. Raises `UniqueViolation` if the e-mail is taken.
     """
     after = msgspec.structs.replace(after, updated_at=change.now)
     if not same_mailbox(after.email, before.email):
@@ -223,6 +224,8 @@ async def store_change(
     changed = UserChanged(after, before)
     if changed.fields:
         change.note(changed)
+    if before.role == "admin" and after.role != "admin":
+        await end_prepared(env, change, after.id)
     if after.password_hash != before.password_hash:
         await end_sign_ins(env, change, after.id, but_session=but_session)
         for purpose in ("reset", "new-email"):
@@ -250,6 +253,7 @@ async def delete_user(env: Environment, user_id: int, check: Check, by: By) -> N
                 raise admins_only()
             await keep_an_admin(env, change, user_id)
         await change.check()  # callers who delete themselves have no credential afterwards
+        await end_prepared(env, change, user_id)
         await env.users.delete(change.tx, user_id)
         await _uninvite(env, change, user.email)
         change.note(UserDeleted(user))

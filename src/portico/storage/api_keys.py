@@ -53,6 +53,10 @@ _MATCHES = """
 (lower(k.hint) LIKE :pattern ESCAPE '!' OR u.name_key LIKE :pattern ESCAPE '!'
     OR u.email_key LIKE :pattern ESCAPE '!' OR {lower}(k.name) LIKE :pattern ESCAPE '!'
     OR {lower}(k.name) LIKE {lower}(:typed) ESCAPE '!')"""
+_MADE_FOR_OTHERS = f"""
+{_OWNED} WHERE k.maker_id = :maker_id AND k.revoked_at IS NULL
+    AND (k.expires_at IS NULL OR k.expires_at > :now)
+ORDER BY k.id"""
 # Single use: of concurrent rotations of one key exactly one finds `rotated_at` empty.
 _ROTATE = """
 UPDATE api_keys SET rotated_at = :now,
@@ -112,6 +116,11 @@ class ApiKeys:
         values = {"user_id": user_id, "now": now, "offset": offset, "limit": limit}
         rows = await self._db.slow.all(_OWN, values)
         return counted_page(rows, API_KEYS.read)
+
+    async def made_for_others(self, maker_id: int, now: int) -> list[OwnedKey]:
+        """The usable keys that this account created for others, oldest first."""
+        rows = await self._db.slow.all(_MADE_FOR_OTHERS, {"maker_id": maker_id, "now": now})
+        return [_owned(row) for row in rows]
 
     async def count_usable(self, user_id: int, now: int) -> int:
         """How many keys of a user are neither expired nor revoked."""

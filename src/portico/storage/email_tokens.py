@@ -11,13 +11,14 @@ NOWHERE = ""
 
 class EmailToken(msgspec.Struct, frozen=True):
     """A token's purpose. `email` is where it was sent; `mailed` is whether that was by mail, and
-    not into a file that the operator reads."""
+    not into a file that the operator reads. `giver_id` is the admin who handed it over, if any."""
 
     user_id: int
     purpose: str
     email: str
     expires_at: int
     mailed: bool = False
+    giver_id: int | None = None
 
 
 EMAIL_TOKENS = Table(
@@ -35,6 +36,7 @@ WHERE user_id = :user_id AND (:purpose = '' OR purpose = :purpose)"""
 _DELETE_SENT = f"""
 DELETE FROM email_tokens
 WHERE user_id = :user_id AND purpose = :purpose AND email <> '{NOWHERE}'"""
+_DELETE_OF_GIVER = "DELETE FROM email_tokens WHERE giver_id = :giver_id"
 
 
 class EmailTokens:
@@ -65,3 +67,7 @@ class EmailTokens:
     async def delete_sent(self, tx: Transaction, user_id: int, purpose: str) -> None:
         """Deletes a user's tokens of one purpose, except those that were handed over."""
         await tx.run(_DELETE_SENT, {"user_id": user_id, "purpose": purpose})
+
+    async def delete_of_giver(self, tx: Transaction, giver_id: int) -> None:
+        """Deletes the tokens that an admin handed over."""
+        await tx.run(_DELETE_OF_GIVER, {"giver_id": giver_id})

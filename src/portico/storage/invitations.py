@@ -35,6 +35,8 @@ WHERE invitations.signed_up >= excluded.signed_up OR invitations.expires_at <= e
 RETURNING {INVITATIONS.columns}"""
 _TAKE_OF_EMAIL = f"""
 DELETE FROM invitations WHERE email_key = :email_key RETURNING {INVITATIONS.columns}"""
+_TAKE_OF_INVITER = f"""
+DELETE FROM invitations WHERE inviter_id = :inviter_id RETURNING {INVITATIONS.columns}"""
 
 
 class Invitations:
@@ -91,3 +93,7 @@ class Invitations:
         """Removes the invitation for an e-mail, expired or not; returns it, if there was one."""
         row = await tx.one(_TAKE_OF_EMAIL, {"email_key": email_key(email)})
         return INVITATIONS.read(row) if row else None
+
+    async def take_of_inviter(self, tx: Transaction, inviter_id: int) -> list[Invitation]:
+        """Removes and returns the invitations by this admin, expired or not."""
+        return INVITATIONS.read_all(await tx.all(_TAKE_OF_INVITER, {"inviter_id": inviter_id}))

@@ -5,8 +5,9 @@ from portico.domain.words import ROLES
 
 _SUSPEND = """\
 The account loses all access immediately: its sessions, logins and grants end for good, and its API
-keys stop working until it is resumed. Nothing is deleted. The same applies to its mirror in the
-sandbox. The last admin cannot be suspended."""
+keys stop working until it is resumed. Nothing of it is deleted. The same applies to its mirror in
+the sandbox. Of an admin, invitations and reset links that nobody has used end too, and the keys are
+named that they created for others: these still work. The last admin cannot be suspended."""
 
 _RESUME = """\
 The user can sign in again, and their API keys work again immediately. The same applies to the
@@ -119,7 +120,9 @@ def _add_access(users: Commands) -> None:
         "delete",
         "portico.cli.users:run_delete",
         "delete an account for good",
-        "Its keys, sessions, grants and mirror are deleted too. The last admin cannot be deleted.",
+        "Its keys, sessions, grants and mirror are deleted too. Of an admin, invitations and reset"
+        "\nlinks that nobody has used end, and the keys are named that they created for others:"
+        "\nthese still work. The last admin cannot be deleted.",
     )
     delete.add_argument("email", metavar="EMAIL", type=text, help="the account's e-mail")
     delete.add_argument("--yes", action="store_true", help="required, because it cannot be undone")

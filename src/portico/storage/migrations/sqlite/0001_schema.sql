@@ -141,9 +141,12 @@ CREATE TABLE api_keys (
     rotated_at INTEGER,
     scopes TEXT,
     networks TEXT,
+    -- Who created it for its owner, even after they were deleted.
+    maker_id INTEGER,
     reminded_at INTEGER
 ) STRICT;
 CREATE INDEX api_keys_by_user ON api_keys (user_id, id);
+CREATE INDEX api_keys_by_maker ON api_keys (maker_id) WHERE maker_id IS NOT NULL;
 -- Nobody is told of keys that held no longer than seven days from the beginning.
 CREATE INDEX api_keys_to_remind ON api_keys (expires_at)
 WHERE reminded_at IS NULL AND revoked_at IS NULL AND rotated_at IS NULL
@@ -284,9 +287,11 @@ CREATE TABLE email_tokens (
     purpose TEXT NOT NULL,
     email TEXT NOT NULL,
     expires_at INTEGER NOT NULL,
-    mailed INTEGER NOT NULL DEFAULT 0
+    mailed INTEGER NOT NULL DEFAULT 0,
+    giver_id INTEGER
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX email_tokens_by_user ON email_tokens (user_id, purpose);
+CREATE INDEX email_tokens_by_giver ON email_tokens (giver_id) WHERE giver_id IS NOT NULL;
 CREATE INDEX email_tokens_by_expiry ON email_tokens (expires_at);
 
 -- Who may make themselves an account: invited by an admin, or signed up and not verified yet.
@@ -301,9 +306,11 @@ CREATE TABLE invitations (
     signed_up INTEGER NOT NULL,
     mailed INTEGER NOT NULL,
     created_at INTEGER NOT NULL,
-    expires_at INTEGER NOT NULL
+    expires_at INTEGER NOT NULL,
+    inviter_id INTEGER
 ) STRICT;
 CREATE INDEX invitations_by_expiry ON invitations (expires_at);
+CREATE INDEX invitations_by_inviter ON invitations (inviter_id) WHERE inviter_id IS NOT NULL;
 
 -- Pages that hold a secret, encrypted, until their owner has seen them.
 CREATE TABLE shown_once (
