@@ -108,6 +108,7 @@ class Balancer(Server):
             "FRONT_AUTHORITY": str(tls / "ca.pem"),
             "FRONT_NAME": "localhost",
             "FRONT_RETRIES": str(self._retries),
+            "FRONT_REQUESTS": "1000000",  # all load comes from one address
             **{
                 f"FRONT_{name.upper()}": f"127.0.0.1:{host.port}"
                 for name, host in zip(HOSTS, hosts, strict=True)

@@ -221,7 +221,7 @@ def test_what_nginx_cannot_read_or_pass_on_is_told_in_that_form_too() -> None:
         for status in statuses.split()
     }
     # 494 are headers that are too long, 497 is plain HTTP on the port of HTTPS.
-    assert {400, 405, 413, 414, 494, 497, 500, 501, 502, 504, 505} <= answered.keys()
+    assert {400, 405, 413, 414, 429, 494, 497, 500, 501, 502, 504, 505} <= answered.keys()
     for sent, written in answered.values():
         assert sent == written
         assert sent in STATUS.values()
@@ -232,7 +232,7 @@ def test_haproxy_tells_what_becomes_of_a_request_that_it_has_read_in_that_form()
     said = re.findall(
         r"^    http-error status (\d+) content-type application/json", conf, re.MULTILINE
     )
-    assert sorted(map(int, said)) == [408, 500, 502, 503, 504]
+    assert sorted(map(int, said)) == [408, 429, 500, 502, 503, 504]
 
 
 @PROXIES
