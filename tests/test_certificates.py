@@ -124,25 +124,6 @@ def test_what_is_good_stays(tmp_path: Path) -> None:
     assert contents(tmp_path) == before
 
 
-def test_a_clock_that_was_set_back_replaces_nothing(tmp_path: Path) -> None:
-    ensure(tmp_path, HOSTS, NOW)
-    before = contents(tmp_path)
-    ensure(tmp_path, HOSTS, 0)
-    assert contents(tmp_path) == before
-
-
-def test_one_that_was_made_while_the_clock_was_ahead_is_made_anew(tmp_path: Path) -> None:
-    now = today()
-    files = ensure(tmp_path, HOSTS, now)
-    authority = files.ca_certificate.read_bytes()
-    ensure(tmp_path, HOSTS, now + 400 * DAY)
-    with pytest.raises(ssl.SSLCertVerificationError, match="not yet valid"):
-        shake_hands(files, "localhost")
-    ensure(tmp_path, HOSTS, now)
-    assert shake_hands(files, "localhost") == "TLSv1.3"
-    assert files.ca_certificate.read_bytes() == authority
-
-
 def test_what_a_crash_left_unfinished_is_written_anew(tmp_path: Path) -> None:
     (tmp_path / "server.key.new").write_text("half a k")
     (tmp_path / "server.key.new").chmod(0o644)
@@ -330,21 +311,6 @@ def test_a_host_that_was_mistyped_costs_no_client_its_trust(tmp_path: Path) -> N
         assert files.ca_certificate.read_bytes() == authority
         assert shake_hands(files, "example.com") == "TLSv1.3"
     assert mode(tmp_path / "ca.key.former") == 0o600
-
-
-def test_a_clock_that_was_ahead_for_a_moment_costs_no_client_its_trust(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    now = today()
-    files = ensure(tmp_path, (), now)
-    authority = files.ca_certificate.read_bytes()
-    ensure(tmp_path, (), now + 3660 * DAY)
-    assert files.ca_certificate.read_bytes() != authority
-    caplog.clear()
-    ensure(tmp_path, (), now)
-    assert files.ca_certificate.read_bytes() == authority
-    assert "is not valid yet and is replaced" in caplog.text
-    assert shake_hands(files, "localhost") == "TLSv1.3"
 
 
 def test_an_authority_that_was_removed_takes_the_one_before_it_along(tmp_path: Path) -> None:

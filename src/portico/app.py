@@ -2,12 +2,15 @@
 Only this module chooses the clock and the source of randomness."""
 
 import os
+import sys
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
 
+from portico.contract.envelope import timestamp
 from portico.contract.events import published
+from portico.domain.errors import Unavailable
 from portico.domain.networks import Destinations
 from portico.domain.providers import Provider
 from portico.domain.secrets import Random
@@ -24,12 +27,32 @@ from portico.services.signing import wrong_secret
 from portico.services.vault import Vault
 from portico.services.wiring import Addresses, Engines, Wiring
 from portico.settings import Settings
+from portico.storage.database import Database
 from portico.storage.migrate import Migration, migrate, pending
+from portico.storage.moments import newest
 
 
-def system_clock() -> int:
-    """The current time in epoch milliseconds."""
-    return time.time_ns() // 1_000_000
+class SystemClock:
+    """The current time in epoch milliseconds. It never runs backwards: where the system's time is
+    set back, it goes on from where it was, at the pace of the monotonic clock."""
+
+    def __init__(self) -> None:
+        self._lead = -sys.maxsize
+        """How far the time is ahead of the monotonic clock, in nanoseconds."""
+
+    def __call__(self) -> int:
+        """The present moment."""
+        lead = time.time_ns() - (steady := time.monotonic_ns())
+        if lead > self._lead:
+            self._lead = lead
+        return (steady + self._lead) // 1_000_000
+
+
+system_clock = SystemClock()
+"""The clock of this process."""
+
+BEHIND_SECONDS = 60
+"""How far the time may be behind the newest stored moment: clocks of hosts differ."""
 
 
 class Portico:
@@ -163,14 +186,28 @@ class Portico:
 
     async def ready(self) -> None:
         """Makes a signing key for each environment that has none. Raises `Unavailable` where the
-        keys in the database are encrypted under another secret than this installation's."""
+        keys in the database are encrypted under another secret than this installation's, or where
+        the time is behind what is stored."""
         for environment in self.environments:
+            await self._require_time(environment.db)
             if found_secrets(self.settings) is None and await environment.signing_keys.all():
                 raise wrong_secret()  # before `ready` makes a secret here, which would stay
             await environment.signer.ready()
 
+    async def _require_time(self, db: Database) -> None:
+        """Raises `Unavailable` if the time is far behind the newest stored moment: credentials
+        would outlive their end, and limits would be counted twice."""
+        stored = await newest(db)
+        behind = (stored - self.clock()) // 1000
+        if behind > BEHIND_SECONDS:
+            raise Unavailable(
+                f"This machine's time is {behind} s behind the newest stored change"
+                f" ({timestamp(stored)}): set it, by NTP. If it is right now and was ahead then,"
+                " run portico correct-times."
+            )
+
     async def close(self) -> None:
-        """Closes every connection, and ends every thread and process."""
+        """Closes every connection, and ends every thread."""
         for environment in self.environments:
             await environment.limiter.close()
             await environment.db.close()

@@ -82,14 +82,14 @@ def ensure(directory: Path, hosts: Collection[str], now_ms: int) -> Certificates
     directory too, but not its parent.
 
     The server certificate names `hosts` (host names or IP addresses), localhost and the loopback
-    addresses. It is renewed in its last 30 days, and when it lacks a host, does not match its key,
-    was issued by another authority or was made while the clock was ahead.
+    addresses. It is renewed in its last 30 days, and when it lacks a host, does not match its key
+    or was issued by another authority.
 
     The authority may sign for these names and their subdomains only, so that a stolen key cannot
     be used to impersonate other hosts. It is replaced once it has expired, or when `hosts` has a
     name that it may not sign. Clients must then trust the new one, which the log says; in the 90
     days before it expires, each process logs that once a day. The one before is kept, and used
-    again if the reason was a mistyped host or a wrong clock.
+    again if the reason was a mistyped host.
 
     Several processes may do this at once. Raises `CertificateError` if only the operator can help,
     and `OSError` if files cannot be written.
@@ -130,12 +130,7 @@ def _ensure_authority(
             certificate,
         )
     elif not _has_expired(certificate, now):
-        if not can_return or _certificate(certificate).not_valid_before_utc <= now:
-            return
-        log.warning(
-            "The local authority is not valid yet and is replaced: clients must trust %s.",
-            certificate,
-        )
+        return
     present = certificate.read_bytes(), key_file.read_bytes() if exists(key_file) else b""
     if can_return:
         log.warning("The authority before it is used again.")
@@ -306,19 +301,13 @@ def _log_expiry(authority: Path, days: int) -> None:
 
 
 def _is_current(files: Certificates, names: Collection[str], now: datetime) -> bool:
-    """Whether the server certificate can be kept.
-
-    One that is not valid yet can, if its authority is not valid yet either: then the clock was set
-    back. Otherwise it was made while the clock was ahead, and no client accepts it.
-    """
+    """Whether the server certificate can be kept."""
     try:
         check_pair(files.certificate, files.key)
         check_issuer(files.certificate, files.ca_certificate)
     except CertificateError:
         return False
     certificate, authority = _certificate(files.certificate), _certificate(files.ca_certificate)
-    if certificate.not_valid_before_utc > now >= authority.not_valid_before_utc:
-        return False
     # A new certificate cannot outlast the authority.
     needed = min(now + timedelta(days=RENEWAL_DAYS), authority.not_valid_after_utc)
     return certificate.not_valid_after_utc >= needed and host_names(certificate).issuperset(names)

@@ -241,18 +241,6 @@ async def test_who_takes_too_long_to_decide_signs_in_again(
     assert asks_for_consent(await ada.get(await ada.sign_in(again)))
 
 
-async def test_a_sign_in_while_the_clock_was_ahead_is_not_fresh(
-    api: Api, shop: Registered, ada: Person
-) -> None:
-    api.clock.advance(seconds=3_600)
-    after = await stamped(ada, address(shop, max_age="60"))
-    assert asks_for_consent(await ada.get(after))
-    api.clock.advance(seconds=-3_600)
-    again = wants_sign_in(await ada.get(after))
-    wants_sign_in(await ada.decide(after))
-    assert asks_for_consent(await ada.get(await ada.sign_in(again)))
-
-
 async def test_a_clock_a_little_behind_asks_for_no_second_sign_in(
     api: Api, shop: Registered, ada: Person
 ) -> None:

@@ -112,23 +112,6 @@ async def test_a_code_works_once_and_one_step_either_way(api: Api, way: Way) -> 
         refused_for_otp(await way.send(user, junk))
 
 
-async def test_a_code_that_a_clock_took_that_was_ahead_uses_up_none_of_those_before(
-    api: Api, way: Way
-) -> None:
-    user = await factored(api)
-    api.clock.advance(days=1)
-    ahead = code_of(api)
-    assert (await way.send(user, ahead)).is_success
-    refused_for_otp(await way.send(user, ahead))
-    api.clock.advance(seconds=60 - 86_400)
-    assert (await way.send(user, code_of(api))).is_success
-    refused_for_otp(await way.send(user, code_of(api)))
-    api.clock.advance(seconds=60)
-    assert (await way.send(user, code_of(api))).is_success
-    api.clock.advance(seconds=-60)
-    refused_for_otp(await way.send(user, code_of(api, 1)))
-
-
 async def test_a_wrong_password_uses_no_code_up(api: Api, way: Way) -> None:
     user = await factored(api)
     for code in (code_of(api), CODES[0]):

@@ -332,9 +332,7 @@ async def test_last_uses_are_stored_beside_whatever_holds_their_keys(api: Api) -
 
     async def store() -> None:
         async with env.db.transaction() as tx:
-            await env.api_keys.record_use(
-                tx, {first: api.clock(), second: api.clock()}, api.clock()
-            )
+            await env.api_keys.record_use(tx, {first: api.clock(), second: api.clock()})
 
     async def begun() -> bool:
         return storing.done() or await waits(env)

@@ -21,7 +21,6 @@ from portico.server import Server
 from portico.services.api_keys import revoke_key
 from portico.services.subscriptions import LEASE_SECONDS, MOST
 from portico.services.suspension import suspend
-from portico.storage.expiry import Bound
 from signing_in import COOKIE, PASSWORD, cookie_of
 
 LAMP: dict[str, Any] = {"name": "Lamp", "category": "light", "price": 12.5}
@@ -184,7 +183,7 @@ async def test_what_is_no_longer_kept_is_gone(api: Api) -> None:
     editor = await api.caller("editor")
     first, second = await make(editor, "one", "two")
     async with api.live.db.transaction() as tx:
-        await api.live.events.forget(tx, Bound(api.clock() + 1, api.clock()))
+        await api.live.events.forget(tx, api.clock() + 1)
     refused(await editor.get("/events/stream", headers={"last-event-id": str(first)}), 410, "GONE")
     refused(await editor.get("/events/stream", params={"after": first}), 410, "GONE")
     async with streaming(editor, str(second)), streaming(editor, "0"), streaming(editor):

@@ -131,18 +131,6 @@ async def test_the_last_use_of_a_key_is_stored_in_a_batch(api: Api) -> None:
     assert stored.last_used_at == NOON + 3000
 
 
-async def test_a_last_use_from_ahead_of_the_clock_gives_way_to_the_next(api: Api) -> None:
-    caller = await api.caller("viewer")
-    for days in (365, -365):
-        api.clock.advance(days=days)
-        assert await says(caller) == 200
-        await api.stop()
-        await api.start()
-    stored = await api.live.api_keys.get(caller.record.id)
-    assert stored is not None
-    assert stored.last_used_at == NOON
-
-
 async def test_a_rotated_key_works_for_exactly_a_day_beside_its_successor(api: Api) -> None:
     caller = await api.caller("editor", name="Ed")
     answer = await caller.post("/api-keys/rotate")

@@ -6,7 +6,7 @@ from itertools import count
 from typing import Any
 
 from driving import NOON, TINY, Api, refused
-from portico.domain.requests import EVERYBODY, MOST_FAILED, NO_KEY, NOBODY, NOWHERE, Sums
+from portico.domain.requests import EVERYBODY, NO_KEY, NOBODY, NOWHERE, Sums
 from portico.domain.times import DAY, HOUR
 from portico.jobs.store_requests import StoreRequests
 from portico.jobs.tidy import Tidy
@@ -99,7 +99,7 @@ async def test_a_refusal_is_told_of_and_counted_apart_from_errors(api: Api) -> N
     ids = [answer.headers["x-request-id"] for answer in answers]
     told = await summary(api, user.id)
     assert told.over_time == {NOON // HOUR: Sums(5, refused=2)}
-    failed = await api.live.requests.latest_failed(RequestFilter(user.id), api.clock())
+    failed = await api.live.requests.latest_failed(RequestFilter(user.id))
     assert [(one.request.request_id, one.request.code) for one in failed] == [
         (ids[1], "RATE_LIMITED"),
         (ids[0], "RATE_LIMITED"),
@@ -107,26 +107,6 @@ async def test_a_refusal_is_told_of_and_counted_apart_from_errors(api: Api) -> N
     assert {(one.request.at, one.request.route, one.email) for one in failed} == {
         (NOON, USERS, user.email)
     }
-
-
-async def test_requests_while_the_clock_was_ahead_hide_no_later_ones(api: Api) -> None:
-    bob, carol = await api.caller("viewer"), await api.caller("viewer")
-    api.clock.advance(days=365)
-    for _ in range(MOST_FAILED + 1):
-        await bob.get("/products/424242")
-    await store(api.live)
-    api.clock.advance(days=-365)
-    for caller in (bob, carol):
-        await caller.get("/users/999999999")
-    told = await summary(api, bob.user.id)
-    assert told.over_time == {NOON // HOUR: Sums(1, failed=1)}
-    assert [(share.of, share.sums) for share in told.routes] == [
-        ("GET /v1/users/{id}", Sums(1, failed=1))
-    ]
-    for user_id, whose in ((bob.user.id, [bob]), (EVERYBODY, [carol, bob])):
-        failed = await api.live.requests.latest_failed(RequestFilter(user_id), api.clock())
-        assert {one.email for one in failed} == {caller.user.email for caller in whose}
-        assert {one.request.at for one in failed} == {NOON}
 
 
 async def test_what_comes_without_a_key_counts_for_its_account_too(api: Api) -> None:
@@ -144,7 +124,7 @@ async def test_what_comes_without_a_key_counts_for_its_account_too(api: Api) -> 
         "POST /auth/introspect",
         "POST /auth/token",
     }
-    (failed,) = await api.live.requests.latest_failed(RequestFilter(user.id), api.clock())
+    (failed,) = await api.live.requests.latest_failed(RequestFilter(user.id))
     assert failed.request.code == "invalid_grant"
 
 
@@ -178,8 +158,8 @@ async def test_strangers_count_under_nobody_and_leave_no_failed_request(api: Api
     told = await summary(api, NOBODY)
     assert told.over_time == {NOON // HOUR: Sums(31, failed=30, refused=1)}
     assert {share.of for share in told.routes} == {USERS, NOWHERE}
-    assert await api.live.requests.latest_failed(RequestFilter(NOBODY), api.clock()) == []
-    assert await api.live.requests.latest_failed(RequestFilter(EVERYBODY), api.clock()) == []
+    assert await api.live.requests.latest_failed(RequestFilter(NOBODY)) == []
+    assert await api.live.requests.latest_failed(RequestFilter(EVERYBODY)) == []
 
 
 async def test_everybodys_requests_are_the_sum_of_all_and_told_by_account(api: Api) -> None:
@@ -213,7 +193,7 @@ async def test_what_a_deleted_account_has_asked_stays_without_a_name(api: Api) -
     told = await summary(api, EVERYBODY)
     assert (gone.user.id, None, None) in [share.of for share in told.accounts]
     assert (gone.record.id, gone.user.id, None, None) in [share.of for share in told.keys]
-    (failed,) = await api.live.requests.latest_failed(RequestFilter(EVERYBODY), api.clock())
+    (failed,) = await api.live.requests.latest_failed(RequestFilter(EVERYBODY))
     assert (failed.request.user_id, failed.email) == (gone.user.id, None)
 
 
@@ -272,7 +252,7 @@ async def test_what_is_told_is_the_sum_of_what_is_stored_while_that_is_forgotten
             for _ in range(40)
         }
         async with api.live.db.transaction() as tx:
-            await api.live.requests.add(tx, counts, [], api.clock())
+            await api.live.requests.add(tx, counts, [])
         if step % 2:
             await tidy.run()
         for span in (HOURS, DAYS):

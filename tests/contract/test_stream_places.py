@@ -6,45 +6,13 @@ from pathlib import Path
 
 from contract.test_event_streams import SOON, streaming
 from contract.test_unavailable_stores import Cut, beyond, unavailable
-from driving import Api, refused
+from driving import Api
 from operating import eventually
 from portico.domain.errors import Unavailable
 from portico.services.subscriptions import LEASE_SECONDS, MOST
 from servers import PostgresServer
 
 _PLACES = "SELECT count(*), max(until) FROM leases WHERE name LIKE 'stream %'"
-
-
-async def test_a_clock_that_is_put_back_takes_no_place_from_a_stream(api: Api) -> None:
-    here = await api.caller("editor")
-
-    async def are_renewed() -> bool:
-        until = api.clock() + LEASE_SECONDS * 1_000
-        return await api.live.db.one(_PLACES) == (MOST, until)
-
-    api.clock.advance(seconds=3_600)
-    async with AsyncExitStack() as stack:
-        for _ in range(MOST):
-            await stack.enter_async_context(streaming(here))
-        for seconds in (LEASE_SECONDS - 1, -3_600):
-            api.clock.advance(seconds=seconds)
-            await eventually(are_renewed, "the renewal")
-        refused(await here.get("/events/stream"), 429, "RATE_LIMITED")
-
-
-async def test_places_of_a_killed_server_whose_clock_was_ahead_are_free(api: Api) -> None:
-    editor = await api.caller("editor")
-    api.clock.advance(days=1)
-    async with api.live.db.transaction() as tx:
-        for place in range(MOST):
-            name, until = f"stream {editor.user.id} {place}", api.clock() + LEASE_SECONDS * 1_000
-            assert await api.live.leases.take(tx, name, "killed", now=api.clock(), until=until)
-    refused(await editor.get("/events/stream"), 429, "RATE_LIMITED")
-    api.clock.advance(days=-1)
-    async with AsyncExitStack() as stack:
-        for _ in range(MOST):
-            await stack.enter_async_context(streaming(editor))
-        refused(await editor.get("/events/stream"), 429, "RATE_LIMITED")
 
 
 async def test_a_server_renews_its_own_places_alone(api: Api) -> None:

@@ -92,23 +92,6 @@ async def test_each_day_goes_into_a_file_and_then_out_of_the_log(api: Api, archi
                 await tx.run(one)
 
 
-async def test_entries_of_a_clock_that_was_ahead_go_with_the_next_of_one_that_was_right(
-    api: Api, empty_archive: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(audit, "EXPORT_BATCH", BATCH)
-    ahead = TODAY + 3_650 * DAY
-    first_day = [ahead, BOUND - 2 * DAY, *[ahead] * OLD, BOUND - DAY - 1]
-    await note(api, [*first_day, ahead, BOUND - 1, ahead, BOUND, ahead])
-    before = sorted(await kept(api), key=lambda entry: entry.id)
-    first, second, rest = before[: OLD + 3], before[OLD + 3 : OLD + 5], before[OLD + 5 :]
-    await RemoveAudit(api.live, "this", LINES, at_once).run()
-    assert archived(empty_archive) == {
-        f"live-2026-05-22-{first[0].id}-{first[-1].id}.jsonl.gz": exported(first),
-        f"live-2026-05-23-{second[0].id}-{second[-1].id}.jsonl.gz": exported(second),
-    }
-    assert sorted(await kept(api), key=lambda entry: entry.id) == rest
-
-
 async def test_whoever_is_killed_amid_the_removal_is_followed_without_another_file(
     api: Api, archive: Path, waiting: Waiting
 ) -> None:

@@ -65,42 +65,6 @@ async def test_an_owner_is_told_seven_days_ahead_and_once(api: Api, post: Post) 
     assert await post.new() == []
 
 
-@pytest.mark.parametrize("restarted", [False, True], ids=["goes on", "restarted"])
-async def test_an_owner_who_was_told_while_the_clock_was_ahead_is_told_in_time(
-    api: Api, post: Post, *, restarted: bool
-) -> None:
-    await api.caller("viewer", expires_at=api.clock() + 30 * DAY)
-    job = remind(api)
-    api.clock.advance(days=23)
-    await job.run()
-    assert len(await post.new()) == 1
-    api.clock.advance(days=-23)
-    job = remind(api) if restarted else job
-    await job.run()
-    assert await post.new() == []
-    for expected in (1, 0):
-        api.clock.advance(days=23 if expected else 1)
-        await job.run()
-        assert len(await post.new()) == expected
-
-
-async def test_however_many_were_told_while_the_clock_was_ahead_all_are_told_in_time(
-    api: Api, post: Post
-) -> None:
-    user = await api.account()
-    await keys_of(api, user, BATCH + 5)
-    job = remind(api)
-    api.clock.advance(days=23)
-    await job.run()
-    assert len(await post.new()) == BATCH + 5
-    api.clock.advance(days=-23)
-    for _ in range(2):
-        await job.run()
-    api.clock.advance(days=23)
-    await job.run()
-    assert len(await post.new()) == BATCH + 5
-
-
 async def test_nothing_is_told_of_what_ends_anyway_or_did_not_hold_longer(
     api: Api, post: Post
 ) -> None:

@@ -153,7 +153,7 @@ async def test_each_request_is_added_once_whatever_becomes_of_a_commit(
     counted = sum(requests for _, requests, _ in runs)
     assert await stored(envs[0], user_id) == counted
     assert await stored(envs[0], EVERYBODY) == before + counted
-    failed = await envs[0].requests.latest_failed(RequestFilter(user_id), NOON)
+    failed = await envs[0].requests.latest_failed(RequestFilter(user_id))
     assert len(failed) == sum(min(max(requests - 1, 0), 2) for _, requests, _ in runs)
 
 
@@ -195,7 +195,7 @@ async def test_a_flood_of_failures_leaves_the_latest_of_each_account(api: Api) -
             make(env, user_id, 429)
         await process.run()
     for user_id, last in ((71, first + 3 * MOST_FAILED), (72, first - 1)):
-        failed = await env.requests.latest_failed(RequestFilter(user_id), NOON)
+        failed = await env.requests.latest_failed(RequestFilter(user_id))
         ids = [f"req_{last - back:08}" for back in range(MOST_FAILED)]
         assert [one.request.request_id for one in failed] == ids
     assert await stored(env, 71) == 6 * MOST_FAILED
@@ -208,7 +208,7 @@ async def test_failures_are_stored_however_few_kinds_of_requests_they_are_of(api
             make(env, user_id, 429)
     await StoreRequests(env, "another process").run()
     for user_id in (81, 82):
-        failed = await env.requests.latest_failed(RequestFilter(user_id), NOON)
+        failed = await env.requests.latest_failed(RequestFilter(user_id))
         assert len(failed) == MOST_FAILED
 
 

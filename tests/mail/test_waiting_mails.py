@@ -199,46 +199,6 @@ async def test_a_mail_whose_user_is_deleted_meanwhile_is_not_tried_again(
     assert caplog.records == []
 
 
-async def test_what_was_queued_while_the_clock_was_ahead_is_sent_soon(quiet: Api) -> None:
-    quiet.live.outlet = outbox = Outbox()
-    quiet.clock.advance(days=2)
-    await somebody(quiet)
-    quiet.clock.advance(days=-2)
-    await sent(quiet)
-    assert outbox.tried == [], "who has the wrong clock may be sending it"
-    quiet.clock.advance(seconds=CLAIM_SECONDS)
-    await sent(quiet)
-    assert (len(outbox.tried), await waiting(quiet)) == (1, 0)
-
-
-async def test_what_failed_while_the_clock_was_ahead_is_tried_again_soon(quiet: Api) -> None:
-    quiet.live.outlet = Outbox(AWAY)
-    await somebody(quiet)
-    quiet.clock.advance(seconds=7_200)
-    await sent(quiet)
-    quiet.live.outlet = outbox = Outbox()
-    quiet.clock.advance(seconds=-7_200)
-    await sent(quiet)
-    quiet.clock.advance(seconds=CLAIM_SECONDS)
-    await sent(quiet)
-    assert (len(outbox.tried), await waiting(quiet)) == (1, 0)
-
-
-async def test_a_mail_of_a_clock_that_was_ahead_is_put_off_as_others_are(quiet: Api) -> None:
-    quiet.live.outlet = outbox = Outbox(AWAY)
-    quiet.clock.advance(seconds=3_600)
-    await somebody(quiet)
-    quiet.clock.advance(seconds=-3_600)
-    await sent(quiet)
-    for attempts, seconds in ((1, CLAIM_SECONDS), (2, 2), (3, 15), (4, 120), (5, 600), (6, 1800)):
-        quiet.clock.advance(seconds=seconds, milliseconds=-1)
-        await sent(quiet)
-        assert len(outbox.tried) == attempts - 1
-        quiet.clock.advance(milliseconds=1)
-        await sent(quiet)
-        assert len(outbox.tried) == attempts
-
-
 async def test_nobody_gets_a_link_that_has_ended_while_it_waited(
     quiet: Api, caplog: pytest.LogCaptureFixture
 ) -> None:

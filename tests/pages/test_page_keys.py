@@ -156,7 +156,7 @@ async def test_admins_find_and_revoke_everybodys_keys(api: Api) -> None:
         )
     async with api.live.db.transaction() as tx:
         await api.live.api_keys.record_use(
-            tx, {made["Export"].key.id: NOON - 40 * DAY, made["Import"].key.id: NOON - DAY}, NOON
+            tx, {made["Export"].key.id: NOON - 40 * DAY, made["Import"].key.id: NOON - DAY}
         )
 
     async def found(query: str) -> list[str]:

@@ -66,23 +66,3 @@ async def test_a_batch_that_fails_in_an_unforeseen_way_is_stored_later(
     await api.crash()
     await api.start()
     assert await left(caller) == PER_DAY - 3
-
-
-async def test_a_clock_set_forward_and_back_over_midnight_forgets_no_count(api: Api) -> None:
-    caller, other = await api.caller(plan=PLAN.name), await api.caller(plan=PLAN.name)
-    for used in range(1, 7):
-        assert await left(caller) == PER_DAY - used
-    await stored(api, caller, 6)
-    api.clock.advance(days=1)
-    assert await left(other) == PER_DAY - 1
-    await stored(api, other, 1)
-    await api.crash()
-    await api.start()  # while the clock is wrong
-    assert await left(other) == PER_DAY - 2
-    await stored(api, other, 2)
-    api.clock.advance(days=-1)
-    assert await left(caller) == PER_DAY - 7
-    await stored(api, caller, 7)
-    await api.crash()
-    await api.start()  # when it is right again
-    assert await left(caller) == PER_DAY - 8

@@ -292,13 +292,21 @@ def test_the_loss_of_one_database_is_told_with_what_a_start_advises(
     assert (code, problems[f"{lost} database"]["advice"][1:] in line) == (1, True)
 
 
-def test_a_clock_behind_the_newest_data_is_found(installation: Installation) -> None:
+def test_clock_behind_the_newest_data_stops_a_start_until_the_times_are_corrected(
+    installation: Installation,
+) -> None:
     tomorrow = int(time.time() * 1000) + 86_400_000
-    in_database(installation.data / "live.db", "UPDATE users SET created_at = ?", tomorrow)
+    entry = "INSERT INTO audit (at, action, credential, details) VALUES (?, 'x', 'command', '{}')"
+    in_database(installation.data / "live.db", entry, tomorrow)
     problems = examined(installation)
     assert set(problems) == {"clock"}
     assert "behind the newest live data" in problems["clock"]["message"]
-    assert "if it is right now, it was ahead" in problems["clock"]["advice"]
+    code, line = installation.refused("serve")
+    assert (code, "behind the newest stored change" in line) == (1, True)
+    assert installation.told("correct-times") == {"corrected": True}
+    assert examined(installation) == {}
+    with installation.serving():
+        pass
 
 
 def given_certificate(

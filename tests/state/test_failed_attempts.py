@@ -195,13 +195,6 @@ async def test_a_place_is_held_beyond_the_window_of_the_failures(limiter: Limite
     assert [await limiter.enter(guards, late + 1) for _ in range(2)] == [ADMITTED, BUSY]
 
 
-async def test_a_clock_that_is_wrongly_ahead_holds_no_place(limiter: Limiter) -> None:
-    guards: Guards = [account()]
-    for _ in range(10):
-        assert await limiter.enter(guards, NOON + DAY) == ADMITTED
-    assert await limiter.enter(guards, NOON) == ADMITTED
-
-
 async def test_who_is_forgiven_begins_anew(limiter: Limiter) -> None:
     await fail(limiter, 12, NOON, account(patience=Patience(12, MINUTE, (MINUTE,))))
     await fail(limiter, 10, NOON, account("bob"))
@@ -209,11 +202,6 @@ async def test_who_is_forgiven_begins_anew(limiter: Limiter) -> None:
     assert (await attempt(limiter, NOON, account("bob"))).wait == MINUTE
     await fail(limiter, 10, NOON, account())
     assert (await attempt(limiter, NOON, account())).wait == MINUTE
-
-
-async def test_a_clock_that_was_wrongly_ahead_keeps_nobody_waiting(limiter: Limiter) -> None:
-    await fail(limiter, 10, NOON + 365 * DAY, account())
-    assert await attempt(limiter, NOON, account()) == ADMITTED
 
 
 async def test_an_older_release_beside_counts_those_under_way(redis: RedisServer) -> None:
@@ -229,18 +217,6 @@ async def test_an_older_release_beside_counts_those_under_way(redis: RedisServer
         await client.hset(key, mapping=of_older)
     assert [await limiter.enter(guards, NOON) for _ in range(2)] == [ADMITTED, BUSY]
     await limiter.close()
-
-
-@pytest.mark.parametrize("behind", [1, 3 * SECOND, MINUTE])
-async def test_a_clock_a_little_behind_forgets_no_failure(limiter: Limiter, behind: int) -> None:
-    guards: Guards = [account(), address()]
-    now, later = NOON, Entry(admitted=False, wait=15 * MINUTE + behind)
-    for wait in (0, *ACCOUNT.waits):
-        now += wait
-        await fail(limiter, 10 if now == NOON else 1, now, guards[0])
-    assert await limiter.enter(guards, now - behind) == later
-    await fail(limiter, 30, now, guards[1])
-    assert await limiter.enter(guards[1:], now - behind) == later
 
 
 @settings(max_examples=40, deadline=None)

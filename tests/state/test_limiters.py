@@ -179,36 +179,6 @@ async def test_live_and_sandbox_count_apart(open_limiter: Open) -> None:
     assert admitted(await take(live, 1, plan, NOON)) == 0
 
 
-async def test_a_clock_set_back_finds_the_windows_that_it_left(limiter: Limiter) -> None:
-    plan = Plan("any", 2, 3)
-    before, after = MIDNIGHT + DAY - SECOND, MIDNIGHT + DAY
-    assert admitted(await take(limiter, 9, plan, before)) == 2
-    assert admitted(await take(limiter, 1, plan, after)) == 1
-    assert admitted(await take(limiter, 9, plan, before)) == 0
-    assert admitted(await take(limiter, 9, plan, after)) == 1
-    assert admitted(await take(limiter, 9, plan, before)) == 0
-    assert admitted(await take(limiter, 9, plan, after + MINUTE)) == 1
-
-
-async def test_a_clock_that_was_wrongly_ahead_finds_its_counts_again(limiter: Limiter) -> None:
-    plan = Plan("any", 2, 3)
-    assert admitted(await take(limiter, 9, plan, NOON)) == 2
-    assert admitted(await take(limiter, 9, plan, NOON + DAY)) == 2
-    assert admitted(await take(limiter, 9, plan, NOON)) == 0
-    assert admitted(await take(limiter, 9, plan, NOON + MINUTE)) == 1
-
-
-@pytest.mark.parametrize("days", [-3, -1, 1, 2, 400])
-async def test_a_moment_of_a_wrong_clock_gives_nobody_their_day_again(
-    limiter: Limiter, days: int
-) -> None:
-    plan = Plan("any", 2, 3)
-    assert admitted(await take(limiter, 9, plan, NOON)) == 2
-    await limiter.take((ACCOUNT, 2), plan, NOON + days * DAY)
-    assert admitted(await take(limiter, 9, plan, NOON)) == 0
-    assert admitted(await take(limiter, 9, plan, NOON + MINUTE)) == 1
-
-
 async def test_a_store_that_answers_says_so(limiter: Limiter) -> None:
     await limiter.probe()
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from portico.app import system_clock
+from portico.app import BEHIND_SECONDS, system_clock
 from portico.cli.findings import Finding, all_of, notice, ok, problem
 from portico.cli.initialise import restore_fault
 from portico.cli.secret_checks import secret
@@ -27,6 +27,7 @@ from portico.state.valkey import ValkeyLimiter
 from portico.storage.audit import Audit
 from portico.storage.database import Database
 from portico.storage.migrate import MigrationError, pending, shipped
+from portico.storage.moments import newest
 from portico.storage.sqlite_connection import READ_ONLY, files_of, is_empty, is_read_only
 from portico.storage.sqlite_files import FileError, faults
 
@@ -61,12 +62,6 @@ NO_COUNTS = {
 BACKUP_DAYS = 8
 """How old the last backup may be: those of every week are no reason for a notice."""
 
-_NEWEST = """
-SELECT max(at) FROM (
-    SELECT max(created_at) AS at FROM users
-    UNION ALL SELECT max(created_at) FROM products
-    UNION ALL SELECT max(last_used_at) FROM api_keys
-)"""
 _NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 _PLACES = """
 SELECT sum(setting::int * CASE name WHEN 'max_connections' THEN 1 ELSE -1 END) FROM pg_settings
@@ -323,16 +318,18 @@ async def _collations(db: Database) -> AsyncIterator[Finding]:
 
 
 async def _clock(environment: str, db: Database) -> Finding:
-    """Compares this clock with PostgreSQL's, or on SQLite with the newest stored time."""
-    row = await db.slow.one(_NOW if db.engine == "postgres" else _NEWEST)
-    stored = row[0] if row else None
-    if db.engine == "postgres":
-        return _compared("PostgreSQL's", int(stored or 0))
-    ahead = (stored or 0) - system_clock()
-    if ahead > CLOCK_MILLISECONDS:
-        message = f"this clock is {ahead // 1000} s behind the newest {environment} data"
-        advice = "set this machine's clock, by NTP; if it is right now, it was ahead at that time"
+    """Compares this clock with the newest stored moment, and with PostgreSQL's."""
+    behind = (await newest(db) - system_clock()) // 1000
+    if behind > BEHIND_SECONDS:
+        message = f"this clock is {behind} s behind the newest {environment} data"
+        advice = (
+            "set this machine's clock, by NTP; if it is right now and was ahead then, run portico"
+            " correct-times"
+        )
         return problem("clock", message, advice)
+    if db.engine == "postgres":
+        row = await db.slow.one(_NOW)
+        return _compared("PostgreSQL's", int(row[0]) if row else 0)
     return ok("clock", f"not behind the newest {environment} data")
 
 

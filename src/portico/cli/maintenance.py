@@ -1,4 +1,5 @@
-"""`portico migrate`: migrates both databases to this version, or lists what is pending."""
+"""`portico migrate`: migrates both databases to this version, or lists what is pending.
+`portico correct-times`: corrects what a clock that was far ahead has stored."""
 
 import asyncio
 from argparse import Namespace
@@ -9,11 +10,16 @@ import msgspec
 from portico.app import Portico
 from portico.cli.initialise import require_place
 from portico.cli.output import answer
+from portico.cli.prepared import prepared
 from portico.cli.progress import progress
+from portico.domain.audit import OPERATOR
+from portico.domain.events.operators import TimesCorrected
 from portico.engines import LIVE, SANDBOX
 from portico.lost import is_prepared
+from portico.services.change import Change
 from portico.settings import Settings
 from portico.storage.migrate import Migration, migrate, pending, shipped
+from portico.storage.moments import correct
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -36,6 +42,29 @@ def run(settings: Settings, chosen: Namespace) -> int:
     applied = asyncio.run(_migrate(settings))
     answer({"applied": applied}, _text("Applied:", applied), as_json=chosen.json)
     return 0
+
+
+def run_correct_times(settings: Settings, chosen: Namespace) -> None:
+    """Corrects what a clock that was far ahead has stored, in both databases."""
+
+    async def act() -> None:
+        async with prepared(settings) as portico:
+            await correct_times(portico)
+
+    asyncio.run(act())
+    text = "Stored times that lay in the future are corrected."
+    answer({"corrected": True}, text, as_json=chosen.json)
+
+
+async def correct_times(portico: Portico) -> None:
+    """Corrects stored moments that lie in the future, in both environments."""
+
+    async def work(change: Change) -> None:
+        await correct(change.tx, change.now)
+        change.note(TimesCorrected())
+
+    for env in portico.environments:
+        await env.change(OPERATOR, work)
 
 
 async def _migrate(settings: Settings) -> list[Step]:

@@ -14,7 +14,7 @@ import pyotp
 from portico.domain.guard import ACCOUNT
 from portico.domain.rules import Trimmed
 from portico.domain.secrets import Random
-from portico.domain.times import AHEAD, SECOND
+from portico.domain.times import SECOND
 
 STEP_SECONDS = 30
 SECRET_BYTES = 20
@@ -45,7 +45,7 @@ class Authenticator(msgspec.Struct, frozen=True):
     """An authenticator app. Times are epoch milliseconds.
 
     `secret` is encrypted. `last_step` is the step of the last used code: that code and earlier ones
-    cannot be used again, unless a clock that was ahead accepted it.
+    cannot be used again.
     """
 
     id: int
@@ -56,9 +56,9 @@ class Authenticator(msgspec.Struct, frozen=True):
     created_at: int
     last_used_at: int | None
 
-    def has_used(self, step: int, now: int) -> bool:
+    def has_used(self, step: int) -> bool:
         """Whether the code of this step can no longer be used."""
-        return step <= self.last_step <= latest_step(now)
+        return step <= self.last_step
 
 
 class Passkey(msgspec.Struct, frozen=True):
@@ -100,9 +100,7 @@ class WrongCodes(msgspec.Struct, frozen=True):
     def wait(self, now: int) -> int:
         """How many milliseconds the next attempt must wait. A wait that ends too far in the future
         came from a wrong clock and does not count."""
-        wait = ACCOUNT.wait_after(self.in_a_row)
-        left = self.last_at + wait - now
-        return left if 0 < left <= wait + AHEAD else 0
+        return max(self.last_at + ACCOUNT.wait_after(self.in_a_row) - now, 0)
 
 
 def new_secret(random: Random) -> str:
@@ -113,12 +111,6 @@ def new_secret(random: Random) -> str:
 def step_of(now: int) -> int:
     """The step of a time in epoch milliseconds."""
     return now // (STEP_SECONDS * SECOND)
-
-
-def latest_step(now: int) -> int:
-    """The last step whose code may have been used by now. A later one was accepted by a clock that
-    was ahead and must not block the codes before it, which would be refused until that time."""
-    return step_of(now + AHEAD) + 1
 
 
 def matching_step(secret: str, code: str, steps: Iterable[int]) -> int | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from portico.domain.times import AHEAD, MINUTE
+from portico.domain.times import MINUTE
 
 
 class Patience(msgspec.Struct, frozen=True):
@@ -20,11 +20,6 @@ class Patience(msgspec.Struct, frozen=True):
     free: int
     window: int
     waits: tuple[int, ...] = ()
-
-    @property
-    def longest(self) -> int:
-        """How long a count can be needed after its last failure, by a clock that is behind."""
-        return self.window + (self.waits[-1] if self.waits else 0) + AHEAD
 
     def wait_after(self, count: int) -> int:
         """How long the next attempt must wait after so many failures; 0 if it need not."""
@@ -68,16 +63,15 @@ a crash or a late response of the store, when no one reports the attempt's end."
 
 
 def remembered(patience: Patience, failures: Failures, now: int) -> Failures:
-    """The failures that still count at `now`. A count that expires too far in the future came from
-    a wrong clock and is dropped."""
-    if not 0 < failures.until - now <= patience.longest:
+    """The failures that still count at `now`."""
+    if failures.until <= now:
         return Failures(0, now + patience.window)
     return failures
 
 
 def under_way(begun: Iterable[int], now: int) -> tuple[int, ...]:
     """The attempts that still hold their places, of those that began then (epoch milliseconds)."""
-    return tuple(time for time in begun if abs(now - time) < HELD)
+    return tuple(time for time in begun if now - time < HELD)
 
 
 def places(patience: Patience, failures: Failures, now: int) -> tuple[int, int]:

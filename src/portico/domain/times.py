@@ -14,10 +14,6 @@ MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 
-AHEAD = MINUTE
-"""How far another host's clock, or this one's before it was set, may be ahead. A time beyond that
-came from a wrong clock."""
-
 _MOMENT = re.compile(
     r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:[0-5]\d)", re.ASCII | re.IGNORECASE
 )

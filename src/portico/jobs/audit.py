@@ -5,9 +5,6 @@ Released entries are then removed, a few rows at a time. If a process is killed 
 is written again with the same content, or the rest of the released entries are removed without
 another file. A process that loses the lease during an export leaves no file, since another process
 may be removing what it reads.
-
-An entry that is newer than the clock was written while the clock was ahead. It is archived and
-removed with the day of the next entry that is not.
 """
 
 import asyncio
@@ -27,7 +24,6 @@ from portico.jobs.lease import Lease
 from portico.jobs.runner import Wait
 from portico.services.environment import Environment
 from portico.storage.audit import EXPORT_BATCH
-from portico.storage.expiry import Bound
 
 PAUSE_SECONDS = 0.01
 """The pause between two batches, for other writers."""
@@ -64,15 +60,14 @@ class RemoveAudit:
         env = self._env
         if env.audit_days is None:
             return
-        now = env.clock()
-        bound = Bound((now // DAY - env.audit_days) * DAY, now)
-        is_due = await env.audit.oldest_time(0, bound) is not None
+        before = (env.clock() // DAY - env.audit_days) * DAY
+        is_due = await env.audit.oldest_time(0, before) is not None
         if not is_due and not await env.audit_ranges.released():  # one could not be dropped before
             return
         async with self._lease.held() as mine:
             while mine:
                 released = await env.audit.released()
-                mine = await self._remove(released) and await self._release(released, bound)
+                mine = await self._remove(released) and await self._release(released, before)
 
     async def _remove(self, up_to: int) -> bool:
         """Removes released entries; returns whether the lease was kept."""
@@ -114,16 +109,16 @@ class RemoveAudit:
             )
         return True
 
-    async def _release(self, released: int, bound: Bound) -> bool:
+    async def _release(self, released: int, before: int) -> bool:
         """Archives and releases the next day's entries; False if none is old enough, or if another
         process has the lease."""
         env = self._env
-        oldest = await env.audit.oldest_time(released, bound)
+        oldest = await env.audit.oldest_time(released, before)
         if oldest is None:
             return False
         day = oldest // DAY
         try:
-            last = await self._archived(released, day, Bound((day + 1) * DAY, bound.now))
+            last = await self._archived(released, day)
         except OSError as error:
             raise Unavailable(
                 f"The audit archive {env.audit_archive} cannot be written: {error.strerror}."
@@ -135,15 +130,15 @@ class RemoveAudit:
                 await env.audit.release(tx, last)
         return mine
 
-    async def _archived(self, released: int, day: int, bound: Bound) -> int | None:
-        """Writes a day's entries to the archive, up to the `bound`; returns the id of the last one.
+    async def _archived(self, released: int, day: int) -> int | None:
+        """Writes a day's entries to the archive; returns the id of the last one.
         None if another process has taken the lease."""
         file = None
         if self._env.audit_archive is not None:
             file = await asyncio.to_thread(_File, self._env.audit_archive, self._env.name)
         first, last = 0, released
         try:
-            while batch := await self._env.audit.oldest(last, bound, EXPORT_BATCH):
+            while batch := await self._env.audit.oldest(last, (day + 1) * DAY, EXPORT_BATCH):
                 first, last = first or batch[0].id, batch[-1].id
                 if file is not None:
                     await asyncio.to_thread(file.write, self._lines(batch))

@@ -12,7 +12,7 @@ from functools import partial
 
 from portico.domain.errors import Unavailable
 from portico.domain.published import StoredEvent
-from portico.domain.times import DAY, MINUTE, SECOND
+from portico.domain.times import DAY, SECOND
 from portico.domain.webhook_signing import signed_headers
 from portico.domain.webhooks import Delivery, Webhook
 from portico.jobs.lanes import Claimed, Lane
@@ -31,7 +31,6 @@ from portico.services.fan_out import fan_out
 from portico.services.webhooks import decrypted
 from portico.storage.database import Contended
 from portico.storage.deliveries import Attempt
-from portico.storage.expiry import BATCH
 
 POLL_SECONDS = 5.0
 """How often to check for due deliveries without a bell, such as those that a killed process
@@ -109,10 +108,6 @@ class Deliver:
         self._busy_until = 0.0
         """In the event loop's time."""
         self._wait = 0.0
-        self._ran_at = 0
-        self._doubted = True
-        """Whether some may have been queued while the clock was ahead, which is unknown at the
-        start."""
 
     async def run(self) -> None:
         """Waits until there may be something to do, then claims due deliveries and begins to send
@@ -122,7 +117,6 @@ class Deliver:
         if self._is_busy():
             await asyncio.sleep(BUSY_RUN_SECONDS)
         env = self._env
-        await self._correct_times(env.clock())
         await env.events.settle()
         webhooks = await env.webhooks.all()
         dropping = [one for one in webhooks if one.dropped_up_to != self._dropped.get(one.id, 0)]
@@ -173,18 +167,6 @@ class Deliver:
             lane.clear()
             for task in lane.sending:
                 task.cancel()
-
-    async def _correct_times(self, now: int) -> None:
-        """Corrects deliveries that were queued while the clock was ahead: they become due once any
-        claim of them has ended."""
-        self._doubted |= now < self._ran_at - MINUTE
-        self._ran_at = now
-        if self._doubted:
-            if ahead := await self._env.deliveries.queued_ahead(now, BATCH):
-                async with self._env.db.transaction() as tx:
-                    until = now + CLAIM_SECONDS * SECOND
-                    await self._env.deliveries.release(tx, sorted(ahead), until)
-            self._doubted = len(ahead) == BATCH
 
     async def _drop(self, webhook: Webhook) -> None:
         """Marks a batch of the deliveries that were given up when a webhook was disabled: there may

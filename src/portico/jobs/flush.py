@@ -42,9 +42,8 @@ class Flush:
     async def restore(self) -> None:
         """Restores the counters of the last process. Raises `Unavailable`."""
         if self._limiter is not None:
-            # Also those last changed yesterday, in case the clock is set back over midnight.
-            day = self._env.clock() // DAY - 1
-            self._limiter.restore(await self._env.rate_counters.since(day))
+            today = self._env.clock() // DAY
+            self._limiter.restore(await self._env.rate_counters.since(today))
 
     async def run(self) -> None:
         """Stores what has changed. Raises `Unavailable`, and then keeps it for the next run."""
@@ -61,10 +60,10 @@ class Flush:
         )
 
     async def _store(self, batch: _Batch) -> None:
-        env, now = self._env, self._env.clock()
+        env = self._env
         async with env.db.transaction() as tx:
             await env.rate_counters.save(tx, batch.counters)
-            await env.api_keys.record_use(tx, batch.uses.keys, now)
-            await env.grants.record_use(tx, batch.uses.grants, now)
+            await env.api_keys.record_use(tx, batch.uses.keys)
+            await env.grants.record_use(tx, batch.uses.grants)
             await env.sessions.record_seen(tx, batch.uses.sessions)
         self._batch = _Batch([], Uses())

@@ -1,8 +1,8 @@
 """The right to do a job that only one process may do at a time.
 
 It expires after a minute by the holder's clock, so that a process that died does not hold up others
-for much longer, also if its clock was ahead (`storage.leases.LONGEST`). It only saves work: if two
-processes did the job at the same time, nothing would break, but work would be done twice.
+for longer. It only saves work: if two processes did the job at the same time, nothing would break,
+but work would be done twice.
 """
 
 from collections.abc import AsyncIterator

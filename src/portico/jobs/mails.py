@@ -11,14 +11,14 @@ from collections.abc import Awaitable, Callable
 from traceback import format_tb
 
 from portico.domain.errors import RateLimited, Unavailable
-from portico.domain.times import DAY, MINUTE, SECOND
+from portico.domain.times import DAY, SECOND
 from portico.mail.protocol import Undelivered
 from portico.services.environment import Environment
 from portico.services.post import Ask, WaitingMail, WrittenBefore, decrypted, re_encrypted
 from portico.services.recovery import write_reset
 from portico.services.sign_up import write_sign_up
 from portico.storage.database import Contended
-from portico.storage.mails import Mail, Queue
+from portico.storage.mails import Mail
 
 AT_ONCE = 4
 """The most mails that a process sends at the same time."""
@@ -102,7 +102,7 @@ class SendMails:
         """Claims due mails for which there is room, and begins to send them. Returns in how many
         seconds more may be due."""
         env, now = self._env, self._env.clock()
-        queue = await self._correct_times(now)
+        queue = await env.mails.queue()
         env.waiting_mails = queue.length
         due, room = queue.next_attempt_at, AT_ONCE - len(self._sending)
         if due is None or due > now or not room:
@@ -114,18 +114,6 @@ class SendMails:
             task.add_done_callback(self._sent)
         # A due mail that cannot be claimed is being claimed by another process.
         return 0.0 if claimed else DATABASE_RETRY_SECONDS
-
-    async def _correct_times(self, now: int) -> Queue:
-        """The queue, after correcting mails that were queued or put off while the clock was ahead:
-        they become due when any claim of them has ended."""
-        mails = self._env.mails
-        queue = await mails.queue()
-        latest, last = now + MINUTE, now + PAUSES[-1] * SECOND + MINUTE
-        if (queue.newest_at or 0) > latest or (queue.last_attempt_at or 0) > last:
-            until = now + CLAIM_SECONDS * SECOND
-            await mails.correct_times(now, until=until, latest=latest, last=last)
-            queue = await mails.queue()
-        return queue
 
     def _sent(self, task: asyncio.Task[None]) -> None:
         self._sending.remove(task)

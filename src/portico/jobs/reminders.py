@@ -4,7 +4,6 @@ import asyncio
 
 from portico.domain.api_keys import REMINDED_AHEAD
 from portico.domain.audit import SYSTEM
-from portico.domain.times import DAY
 from portico.jobs.lease import Lease
 from portico.jobs.runner import Wait
 from portico.services.change import Change
@@ -26,7 +25,7 @@ class Remind:
     """One environment's reminders, sent by one process at a time; each key gets one.
 
     It is recorded in the transaction that queues the mail, so that no key gets two, even if a
-    process is killed. Only one that was sent too early, while the clock was ahead, is repeated.
+    process is killed.
     """
 
     def __init__(self, env: Environment, holder: str, wait: Wait = asyncio.sleep) -> None:
@@ -34,32 +33,16 @@ class Remind:
         self._env = env
         self._lease = Lease(env, "reminders", holder)
         self._wait = wait
-        self._ran_at = 0
-        self._doubted = True
-        """Whether some may have been sent while the clock was ahead, which is unknown at the
-        start."""
 
     async def run(self) -> None:
         """Reminds the owners of all keys for which it is time. Raises `Unavailable`; then the next
         run does the rest."""
         now = self._env.clock()
-        await self._correct_times(now)
         if not await self._env.api_keys.ending(now, now + REMINDED_AHEAD, 1):
             return
         async with self._lease.held() as mine:
             while mine and await self._batch():
                 await self._wait(PAUSE_SECONDS)
-
-    async def _correct_times(self, now: int) -> None:
-        """Clears some reminders that were sent more than a day too early."""
-        self._doubted |= now < self._ran_at - DAY
-        self._ran_at = now
-        if self._doubted:
-            latest = now + DAY
-            if early := await self._env.api_keys.reminded_after(latest, BATCH):
-                async with self._env.db.transaction() as tx:
-                    await self._env.api_keys.forget_reminders(tx, early, latest)
-            self._doubted = len(early) == BATCH
 
     async def _batch(self) -> bool:
         """Reminds the owners of some keys; returns whether there may be more."""

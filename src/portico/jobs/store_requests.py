@@ -63,5 +63,5 @@ class StoreRequests:
             batch = self._waiting[0]
             async with env.db.transaction() as tx:
                 if await env.flushes.begin(tx, self._writer, batch.number, env.clock()):
-                    await env.requests.add(tx, batch.counts, batch.failed, env.clock())
+                    await env.requests.add(tx, batch.counts, batch.failed)
             self._waiting.popleft()

@@ -14,7 +14,7 @@ from portico.jobs.lease import Lease
 from portico.jobs.runner import Wait
 from portico.services.environment import Environment
 from portico.storage.database import Transaction
-from portico.storage.expiry import Aging, Bound
+from portico.storage.expiry import Aging
 from portico.storage.requests import DAYS, FAILED_DAYS, HOURS
 
 Forget = Callable[[Transaction], Awaitable[bool]]
@@ -53,8 +53,7 @@ def bounds(now: int) -> dict[Aging, int]:
         Aging.REQUEST_HOURS: HOURS.first(now),
         Aging.REQUEST_DAYS: DAYS.first(now),
         Aging.FAILED_REQUESTS: now - FAILED_DAYS * DAY,
-        # Yesterday's are kept, in case the clock is set back over midnight.
-        Aging.RATE_COUNTERS: today - 1,
+        Aging.RATE_COUNTERS: today,
         Aging.FLUSHES: now - FLUSH_DAYS * DAY,
         Aging.UPLOADS: now - KEPT_UPLOADS,
         # Left by processes that were killed.
@@ -101,10 +100,10 @@ class Tidy:
         kinds = bounds(now)
         for kind in await env.expiry.due(kinds):
             yield _Removal(partial(env.expiry.forget, kind=kind, before=kinds[kind]))
-        bound = Bound(now - env.events_days * DAY, now)
+        before = now - env.events_days * DAY
         for log in (env.deliveries, env.events):  # a delivery without its event cannot be sent
-            if await log.is_due(bound):
-                yield _Removal(partial(log.forget, bound=bound))
+            if await log.is_due(before):
+                yield _Removal(partial(log.forget, before=before))
         if await env.empty_blocks.are_due():
             yield env.empty_blocks.forget
 

@@ -14,7 +14,7 @@ from portico.domain.oauth import OPENID_WORDS
 from portico.domain.requests import REFUSED
 from portico.domain.scopes import SCOPE_WORDS
 from portico.domain.text import counted, without_direction_marks
-from portico.domain.times import AHEAD, SECOND
+from portico.domain.times import SECOND
 
 # A string that is cut off goes on to the end: else each quote in it would begin another search.
 _TOKEN = re.compile(
@@ -91,10 +91,7 @@ def when(at: int) -> Markup:
 
 
 def ago(at: int, now: int) -> Markup:
-    """How long ago a time was, in the largest unit that fits; the date after 30 days, or for a time
-    in the future."""
-    if at > now + AHEAD:
-        return _time(at, day(at))
+    """How long ago a time was, in the largest unit that fits; the date after 30 days."""
     seconds = max(now - at, 0) // SECOND
     for unit, size in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         if seconds >= size:

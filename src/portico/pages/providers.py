@@ -11,7 +11,7 @@ from portico.domain.errors import (
     Unavailable,
 )
 from portico.domain.providers import VISIT_SECONDS, Provider, ProviderLink
-from portico.domain.times import AHEAD, SECOND
+from portico.domain.times import SECOND
 from portico.http.cookies import PROVIDER
 from portico.http.messages import Reply
 from portico.http.problems import problem
@@ -149,7 +149,7 @@ async def _awaited(visit: Visit) -> AwaitedLink | None:
     env = visit.site.accounts.environment
     waits = await awaited_link(env, PROVIDER.read(visit.request.headers))
     session = await read_session(env, visit.session_id)
-    is_new = -AHEAD <= visit.request.now - session.created_at < VISIT_SECONDS * SECOND
+    is_new = visit.request.now - session.created_at < VISIT_SECONDS * SECOND
     return waits if waits is not None and is_new and waits.fits(visit.user) else None
 
 

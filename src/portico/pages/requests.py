@@ -128,7 +128,7 @@ async def show(visit: Visit) -> Reply:
         status, key = (int(text) if text else None for text in (asked.status, asked.key))
         chosen = RequestFilter(user_id, route, status, key)
         summary = await visit.env.requests.summary(span, chosen, now)
-        failed = await visit.env.requests.latest_failed(chosen, visit.request.now)
+        failed = await visit.env.requests.latest_failed(chosen)
     return visit.page(
         "requests.html",
         "Requests",

@@ -1,7 +1,7 @@
 """Records backups in the audit log, and finds the newest one there."""
 
 from portico.domain.audit import By
-from portico.domain.events.backups import BackedUp
+from portico.domain.events.operators import BackedUp
 from portico.services.environment import Environment
 from portico.storage.audit import Audit, AuditFilter
 

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 from portico.domain.base64url import base64url, from_base64url
 from portico.domain.proofs import level
 from portico.domain.sessions import Session
-from portico.domain.times import AHEAD, SECOND
+from portico.domain.times import SECOND
 from portico.services.authorization_requests import AuthorizationRequest
 from portico.services.environment import Environment
 
@@ -63,11 +63,11 @@ def _fresh(
     env: Environment, asked: AuthorizationRequest, parameters: Parameters, session: Session
 ) -> bool:
     now, signed_in_at = env.clock(), session.created_at
-    recent = asked.max_age is None or -AHEAD <= now - signed_in_at <= asked.max_age * SECOND
+    recent = asked.max_age is None or now - signed_in_at <= asked.max_age * SECOND
     if recent and not asked.sign_in_again:
         return True
     stamp = _stamp(env, parameters)
-    if stamp is None or not -AHEAD <= now - stamp.at < SECONDS * SECOND:
+    if stamp is None or now - stamp.at >= SECONDS * SECOND:
         return False
     # Ids are compared, not times, because the clocks of hosts differ.
     return session.id > stamp.latest_id

@@ -126,8 +126,7 @@ async def tell_of_idle(env: Environment) -> None:
     """Notes what was stored by imports that have been idle for `IDLE_SECONDS`, because they were
     killed or wait for more input. What they store later is noted separately. Raises
     `Unavailable`."""
-    now, wait = env.clock(), IDLE_SECONDS * SECOND
-    for idle in await env.imports.idle(now - wait, now + wait):
+    for idle in await env.imports.idle(env.clock() - IDLE_SECONDS * SECOND):
         await env.change(By(idle.actor), partial(_announce, env, idle.name, idle.at))
 
 

@@ -111,7 +111,7 @@ async def check_code(env: Environment, user: User, factors: Factors, text: str, 
             present = step_of(change.now)
             step = matching_step(secret, typed, (present - 1, present, present + 1))
             if step is not None:
-                used = authenticator.has_used(step, change.now)
+                used = authenticator.has_used(step)
                 return None if used else Code(authenticator.id, step, b"")
         recovery_hash = digest(typed)
         known = await env.factors.has_recovery_code(user.id, recovery_hash, change.tx)

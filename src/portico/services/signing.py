@@ -180,7 +180,7 @@ class Signer:
             await keys.locked(change.tx)
             signs_at = now if at_once else now + PUBLISHED_SECONDS * SECOND
             made = await self._add(change, pair, signs_at)
-            # 0 is in the past by every host's clock, even if this host's clock is ahead.
+            # 0 is in the past by every host's clock.
             last = 0 if at_once else signs_at + ACCESS_SECONDS * SECOND
             await keys.retire_others(change.tx, made.id, last)
             if at_once:  # open streams and running changes check the tokens' rows, not the keys

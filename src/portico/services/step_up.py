@@ -9,7 +9,7 @@ from portico.domain.errors import AuthenticationRequired, Conflict, NotFound
 from portico.domain.proofs import BY_PASSKEY
 from portico.domain.secrets import digest, mint
 from portico.domain.sessions import Session
-from portico.domain.times import AHEAD, HOUR, MINUTE
+from portico.domain.times import HOUR, MINUTE
 from portico.domain.users import User
 from portico.services.change import Change
 from portico.services.credentials import ENDED
@@ -31,7 +31,7 @@ _DONE = (
 
 def is_fresh(session: Session, now: int) -> bool:
     """Whether a session's owner has recently proved who they are."""
-    return -AHEAD <= now - session.proved_at < FRESH
+    return now - session.proved_at < FRESH
 
 
 async def ask_proof(env: Environment, session: Session, by: By) -> str:

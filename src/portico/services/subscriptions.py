@@ -104,8 +104,7 @@ class Subscriptions:
         if not self._open:
             return
         now = self._clock()
-        # Renewed also after the clock was put back: a lease that ends too far ahead is not valid.
-        if not 0 < self._renew_at - now <= _RENEW_SECONDS * SECOND:
+        if now >= self._renew_at:
             await self._renew(now + LEASE_SECONDS * SECOND)
             self._renew_at = now + _RENEW_SECONDS * SECOND
         await self._check(now)

@@ -26,8 +26,7 @@ class Limiter(Protocol):
 
         Checking and counting are atomic: if N requests are left, exactly one of N + 1 concurrent
         requests is refused. A refused request counts in neither window. Counts belong to the
-        caller, so they survive a change of plan. If the clock is set back, the earlier window's
-        counts apply again.
+        caller, so they survive a change of plan.
         """
         ...
 

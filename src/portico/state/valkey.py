@@ -43,7 +43,6 @@ UNLIMITED = 2**53
 log = logging.getLogger(__name__)
 
 # Every window has its own key, so that hosts whose clocks differ do not reset each other's counts.
-# A key outlives its window by at least the window's length, in case the clock is set back.
 #
 # One call counts many requests in turn. The first argument lists how many keys each request has,
 # the others are the limits by key. All answers are in one text: per request 1 (admitted), 0

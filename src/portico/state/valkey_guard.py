@@ -13,13 +13,13 @@ _READ = (
     f"local held = {HELD}"
     """
 local now = tonumber(ARGV[1])
-local function read(key, window, longest)
+local function read(key, window)
     local kept = redis.call('HMGET', key, 'failures', 'ends', 'begun')
     local failures, ends, begun = tonumber(kept[1]), tonumber(kept[2]), {}
     for time in string.gmatch(kept[3] or '', '%d+') do
-        if math.abs(now - time) < held then begun[#begun + 1] = time end
+        if now - time < held then begun[#begun + 1] = time end
     end
-    if not ends or ends <= now or ends - now > longest then
+    if not ends or ends <= now then
         return 0, begun, now + window
     end
     return failures, begun, ends
@@ -37,12 +37,12 @@ ENTER = (
     + """
 local wait, busy, kept = 0, false, {}
 for i, key in ipairs(KEYS) do
-    local free, window, longest = unpack(ARGV, i * 4 - 2, i * 4)
-    local failures, begun, ends = read(key, tonumber(window), tonumber(longest))
+    local free, window, waits = unpack(ARGV, i * 3 - 1, i * 3 + 1)
+    local failures, begun, ends = read(key, tonumber(window))
     local places = free - failures
     if places <= 0 then
         local left = ends - now
-        if ARGV[i * 4 + 1] ~= '' then left = left - window end
+        if waits ~= '' then left = left - window end
         if wait == 0 then wait = math.max(0, left) end
         places = 1
     end
@@ -63,9 +63,9 @@ LEAVE = (
     + """
 local failed = ARGV[2] == '1'
 for i, key in ipairs(KEYS) do
-    local free, window, longest = unpack(ARGV, i * 4, i * 4 + 2)
+    local free, window, listed = unpack(ARGV, i * 3 + 1, i * 3 + 3)
     free, window = tonumber(free), tonumber(window)
-    local failures, begun, ends = read(key, window, tonumber(longest))
+    local failures, begun, ends = read(key, window)
     for place, time in ipairs(begun) do
         if time == ARGV[3] then table.remove(begun, place) break end
     end
@@ -73,7 +73,7 @@ for i, key in ipairs(KEYS) do
         failures = failures + 1
         if failures == 1 then ends = now + window end
         local waits = {}
-        for wait in string.gmatch(ARGV[i * 4 + 3], '%d+') do waits[#waits + 1] = tonumber(wait) end
+        for wait in string.gmatch(listed, '%d+') do waits[#waits + 1] = tonumber(wait) end
         if #waits > 0 and failures >= free then
             ends = now + waits[math.min(failures - free + 1, #waits)] + window
         end
@@ -99,9 +99,8 @@ return 0
 
 
 def terms(patiences: Iterable[Patience]) -> Iterator[int | str]:
-    """The script arguments of each: free failures, window, longest time to remember, waits."""
+    """The script arguments of each: free failures, window, waits."""
     for patience in patiences:
         yield patience.free
         yield patience.window
-        yield patience.longest
         yield " ".join(map(str, patience.waits))

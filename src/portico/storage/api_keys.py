@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator
 
 from portico.domain.api_keys import REMINDED_AHEAD, ApiKey
 from portico.domain.oauth import spelled
-from portico.domain.times import AHEAD
 from portico.domain.users import Owner
 from portico.storage.counted_pages import counted_page, page_of_matches
 from portico.storage.database import Database, Rank, Row, Transaction, integer
@@ -75,10 +74,7 @@ ORDER BY expires_at LIMIT :limit"""
 # Of concurrent reminders of one key exactly one finds `reminded_at` empty.
 _REMIND = f"""
 UPDATE api_keys SET reminded_at = :now WHERE id = :id AND {_TO_REMIND} RETURNING id"""
-# Reads every key: at the start, and after the clock was set back.
-_REMINDED_AFTER = "SELECT id FROM api_keys WHERE reminded_at > :latest LIMIT :limit"
-_FORGET_REMINDER = "UPDATE api_keys SET reminded_at = NULL WHERE id = :id AND reminded_at > :latest"
-_EARLIER = "(last_used_at IS NULL OR last_used_at < :at OR last_used_at > :latest)"
+_EARLIER = "(last_used_at IS NULL OR last_used_at < :at)"
 _USED = move_forward("api_keys", "last_used_at", _EARLIER)
 
 
@@ -198,18 +194,7 @@ class ApiKeys:
         no longer needed."""
         return await tx.one(_REMIND, {"id": key_id, "now": now}) is not None
 
-    async def reminded_after(self, latest: int, limit: int) -> list[int]:
-        """The ids of some keys whose owners were reminded after `latest`."""
-        values = {"latest": latest, "limit": limit}
-        return [row[0] for row in await self._db.slow.all(_REMINDED_AFTER, values)]
-
-    async def forget_reminders(self, tx: Transaction, ids: list[int], latest: int) -> None:
-        """Clears the reminders of these keys that are later than `latest`, so that their owners are
-        reminded again in time."""
-        await tx.run_many(_FORGET_REMINDER, [{"id": one, "latest": latest} for one in ids])
-
-    async def record_use(self, tx: Transaction, used: dict[int, int], now: int) -> None:
-        """Moves the last-used times of keys forward: key id to milliseconds. A stored time that is
-        ahead of the clock is replaced."""
-        uses = [{"id": key, "at": at, "latest": now + AHEAD} for key, at in used.items()]
+    async def record_use(self, tx: Transaction, used: dict[int, int]) -> None:
+        """Moves the last-used times of keys forward: key id to milliseconds."""
+        uses = [{"id": key, "at": at} for key, at in used.items()]
         await tx.run_many(_USED[self._db.engine], uses)

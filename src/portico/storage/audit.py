@@ -10,7 +10,7 @@ from portico.domain.caller import Principal
 from portico.domain.events.base import Event
 from portico.domain.ids import MAX_ID
 from portico.storage.database import Database, Engine, Transaction, integer
-from portico.storage.expiry import BATCH, Bound, last_expired
+from portico.storage.expiry import BATCH, last_expired
 from portico.storage.live_credentials import HOLDS, held
 from portico.storage.table import Table
 from portico.storage.users import anywhere, lower_for, pattern
@@ -205,17 +205,17 @@ class Audit:
         """Every action that any entry has, in order."""
         return [str(row[0]) for row in await self._db.shown.slow.all(_ACTIONS)]
 
-    async def oldest_time(self, after: int, bound: Bound) -> int | None:
+    async def oldest_time(self, after: int, before: int) -> int | None:
         """The time of the first entry after the entry `after`, or None if that is not old."""
         slow = self._db.slow
-        first = await last_expired(slow, "audit", "at", bound, after=after, limit=1)
+        first = await last_expired(slow, "audit", "at", before, after=after, limit=1)
         row = await slow.one(AUDIT.by_id, {"id": first}) if first else None
         return AUDIT.read(row).at if row else None
 
-    async def oldest(self, after: int, bound: Bound, limit: int) -> list[Entry]:
+    async def oldest(self, after: int, before: int, limit: int) -> list[Entry]:
         """The first old entries after the entry `after`, at most `limit`."""
         slow = self._db.slow
-        up_to = await last_expired(slow, "audit", "at", bound, after=after, limit=limit)
+        up_to = await last_expired(slow, "audit", "at", before, after=after, limit=limit)
         values = {"after": after, "up_to": up_to, "limit": limit}
         return AUDIT.read_all(await slow.all(_OLDEST, values))
 

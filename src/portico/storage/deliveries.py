@@ -5,17 +5,9 @@ from string import ascii_lowercase
 
 import msgspec
 
-from portico.domain.times import MINUTE
-from portico.domain.webhooks import (
-    DROPPED,
-    LONGEST_RETRY_AFTER,
-    RETRY_SECONDS,
-    RETRY_SPREAD,
-    Delivery,
-    Webhook,
-)
+from portico.domain.webhooks import DROPPED, Delivery, Webhook
 from portico.storage.database import SKIP_LOCKED, Database, Transaction, integer
-from portico.storage.expiry import BATCH, Bound, last_expired
+from portico.storage.expiry import BATCH, last_expired
 from portico.storage.listing import NEWEST, Keyset, Page, page_by_id
 from portico.storage.table import Table
 
@@ -55,23 +47,6 @@ WHERE webhook_id = :id_{letter} AND status = 'pending' AND next_attempt_at <= :n
 _NEXT = """
 SELECT CAST(:id_{letter} AS BIGINT), min(next_attempt_at) FROM deliveries
 WHERE webhook_id = :id_{letter} AND status = 'pending' AND id > :dropped_{letter}"""
-# No column holds the Retry-After of an answer, so it is assumed to be as long as allowed.
-_LONGEST_WAIT = (
-    f"CASE WHEN last_status IS NOT NULL THEN {1000 * LONGEST_RETRY_AFTER} "
-    + "".join(
-        f"WHEN attempts = {attempts} THEN {round(1000 * (1 + RETRY_SPREAD) * seconds)} "
-        for attempts, seconds in enumerate(RETRY_SECONDS, 1)
-    )
-    + "ELSE 0 END"
-)
-# By the index of due deliveries: finds those that were queued or tried while the clock was ahead.
-_AHEAD = f"""
-SELECT id FROM deliveries
-WHERE webhook_id IN (SELECT id FROM webhooks) AND status = 'pending'
-    AND next_attempt_at > :latest
-    AND (created_at > :latest AND next_attempt_at >= created_at
-        OR next_attempt_at - {_LONGEST_WAIT} > :latest)
-LIMIT :limit"""
 _DONE = """
 UPDATE deliveries SET status = :status, attempts = attempts + 1,
     next_attempt_at = :next_attempt_at, last_status = :last_status, last_error = :last_error,
@@ -198,20 +173,14 @@ class Deliveries:
         """Makes pending deliveries due at this time."""
         await tx.run_many(_RELEASE, [{"id": one, "now": now} for one in ids])
 
-    async def queued_ahead(self, now: int, limit: int) -> list[int]:
-        """The ids of some deliveries that were queued or tried while the clock was ahead, and are
-        due too late."""
-        values = {"latest": now + MINUTE, "limit": limit}
-        return [row[0] for row in await self._db.slow.all(_AHEAD, values)]
-
-    async def is_due(self, bound: Bound) -> bool:
+    async def is_due(self, before: int) -> bool:
         """Whether the oldest delivery is old."""
-        return await last_expired(self._db.slow, "deliveries", "created_at", bound, limit=1) > 0
+        return await last_expired(self._db.slow, "deliveries", "created_at", before, limit=1) > 0
 
-    async def forget(self, tx: Transaction, bound: Bound, after: int = 0) -> int | None:
+    async def forget(self, tx: Transaction, before: int, after: int = 0) -> int | None:
         """Removes a batch of old deliveries. Returns with which `after` to remove the next one, or
         None if there are no more."""
-        up_to = await last_expired(tx, "deliveries", "created_at", bound, after=after)
+        up_to = await last_expired(tx, "deliveries", "created_at", before, after=after)
         if not up_to:
             return None
         removed = await tx.all(_REMOVE, {"after": after, "up_to": up_to, "limit": BATCH})

@@ -15,7 +15,7 @@ import msgspec
 from portico.domain.published import Published, StoredEvent
 from portico.domain.webhooks import PING
 from portico.storage.database import AMONG, Database, Transaction, among, integer, traceparent
-from portico.storage.expiry import BATCH, Bound, last_expired
+from portico.storage.expiry import BATCH, last_expired
 from portico.storage.listing import NEWEST
 from portico.storage.table import Table
 
@@ -187,14 +187,14 @@ class Events:
                     size = 0
                     await asyncio.sleep(0)
 
-    async def is_due(self, bound: Bound) -> bool:
+    async def is_due(self, before: int) -> bool:
         """Whether the oldest event is old."""
-        return await last_expired(self._db.slow, "events", "at", bound, limit=1) > 0
+        return await last_expired(self._db.slow, "events", "at", before, limit=1) > 0
 
-    async def forget(self, tx: Transaction, bound: Bound, after: int = 0) -> int | None:
+    async def forget(self, tx: Transaction, before: int, after: int = 0) -> int | None:
         """Removes a batch of old events, without a gap. Returns with which `after` to remove the
         next one, or None if there are no more."""
-        up_to = await last_expired(tx, "events", "at", bound, after=after)
+        up_to = await last_expired(tx, "events", "at", before, after=after)
         if not up_to:
             return None
         removed = await tx.all(_REMOVE, {"after": after, "up_to": up_to, "limit": BATCH})

@@ -9,7 +9,6 @@ so far, which stay in its indexes for as long as any snapshot is open, such as a
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import NamedTuple
 
 from portico.storage.database import Database, Engine, Reader, Transaction
 
@@ -68,29 +67,20 @@ class Aging(Enum):
         return _FORGET[engine].format(**self.terms)
 
 
-# The `+` makes it read by id, whatever index the age has.
 _FIRST = """
-SELECT id, {age} FROM {table} WHERE id > :after AND +{age} <= :now ORDER BY id LIMIT :limit"""
-
-
-class Bound(NamedTuple):
-    """Rows from before `before` are old, for tables whose ids are in the order of age. A row that
-    seems newer than `now` was written while the clock was ahead: it counts as old as the next row
-    that does not."""
-
-    before: int
-    now: int
+SELECT id, {age} FROM {table} WHERE id > :after ORDER BY id LIMIT :limit"""
 
 
 async def last_expired(
-    reader: Reader, table: str, age: str, bound: Bound, *, after: int = 0, limit: int = BATCH
+    reader: Reader, table: str, age: str, before: int, *, after: int = 0, limit: int = BATCH
 ) -> int:
-    """The id up to which all rows of a table after the id `after` are old, or 0; looks at `limit`
-    rows at most. For tables whose ids are in the order of age, which need no index by age."""
+    """The id up to which all rows of a table after the id `after` are older than `before`, or 0;
+    looks at `limit` rows at most. For tables whose ids are in the order of age, which need no index
+    by age."""
     up_to = 0
-    values = {"after": after, "now": bound.now, "limit": limit}
+    values = {"after": after, "limit": limit}
     for row in await reader.all(_FIRST.format(table=table, age=age), values):
-        if row[1] >= bound.before:
+        if row[1] >= before:
             break
         up_to = row[0]
     return up_to

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from portico.domain.factors import Authenticator, Factors, Passkey, WrongCodes, latest_step
+from portico.domain.factors import Authenticator, Factors, Passkey, WrongCodes
 from portico.storage.database import Database, Transaction, integer
 from portico.storage.table import Table
 
@@ -24,11 +24,10 @@ PENDING = Table("pending_sign_ins", PendingSignIn, secrets=("token_hash",))
 
 _OF_USER = f"SELECT {AUTHENTICATORS.columns} FROM authenticators WHERE user_id = :user_id"
 _CODES = "SELECT count(*) FROM recovery_codes WHERE user_id = :user_id"
-# Single use: of concurrent uses of a code exactly one finds an earlier step. A stored step after
-# `:latest` was set while the clock was ahead.
+# Single use: of concurrent uses of a code exactly one finds an earlier step.
 _USE = """
 UPDATE authenticators SET last_step = :step, last_used_at = :now
-WHERE id = :id AND last_step NOT BETWEEN :step AND :latest RETURNING id"""
+WHERE id = :id AND last_step < :step RETURNING id"""
 _RENAME = "UPDATE authenticators SET name = :name WHERE user_id = :user_id AND id = :id"
 _DELETE = "DELETE FROM authenticators WHERE user_id = :user_id AND id = :id"
 _DELETE_ALL = "DELETE FROM authenticators WHERE user_id = :user_id RETURNING id"
@@ -110,7 +109,7 @@ class FactorStore:
 
     async def use_step(self, tx: Transaction, authenticator_id: int, step: int, now: int) -> bool:
         """Uses up the code of a step and all earlier ones; False if that was done before."""
-        used = {"id": authenticator_id, "step": step, "latest": latest_step(now), "now": now}
+        used = {"id": authenticator_id, "step": step, "now": now}
         return await tx.one(_USE, used) is not None
 
     async def rename(self, tx: Transaction, user_id: int, row_id: int, name: str) -> None:

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from portico.domain.proofs import Methods, Proof
-from portico.domain.times import AHEAD
 from portico.domain.users import Owner
 from portico.storage.counted_pages import counted_page
 from portico.storage.database import Database, Rank, Row, Transaction, integer
@@ -117,7 +116,7 @@ UPDATE grants SET revoked_at = :now WHERE id IN (
     ORDER BY id LIMIT :limit)
 RETURNING id"""
 _EXTEND = "UPDATE grants SET expires_at = :expires_at, last_used_at = :now WHERE id = :id"
-_USED = move_forward("grants", "last_used_at", "(last_used_at < :at OR last_used_at > :latest)")
+_USED = move_forward("grants", "last_used_at", "last_used_at < :at")
 # Single use: of concurrent refreshes with one token exactly one finds `used_at` empty.
 _USE = "UPDATE tokens SET used_at = :now WHERE id = :id AND used_at IS NULL RETURNING id"
 # The time 0 has passed by every clock, also one that is behind.
@@ -247,7 +246,7 @@ class Grants:
         """Makes the access tokens of all logins expire at once; their refresh tokens stay valid.
         Touches no part: cached owners also depend on the signing keys, which end together with
         these tokens."""
-        await tx.run(_END_LOGINS_ACCESS, {"since": now - AHEAD})
+        await tx.run(_END_LOGINS_ACCESS, {"since": now})
 
     async def revoke(self, tx: Transaction, grant_id: int, now: int) -> bool:
         """Revokes a grant with all its tokens; False if it was revoked before."""
@@ -264,10 +263,9 @@ class Grants:
             revoked += len(ids)
         return revoked
 
-    async def record_use(self, tx: Transaction, used: dict[int, int], now: int) -> None:
-        """Moves the last-used times of grants forward: grant id to milliseconds. A stored time that
-        is ahead of the clock is replaced."""
-        uses = [{"id": grant, "at": at, "latest": now + AHEAD} for grant, at in used.items()]
+    async def record_use(self, tx: Transaction, used: dict[int, int]) -> None:
+        """Moves the last-used times of grants forward: grant id to milliseconds."""
+        uses = [{"id": grant, "at": at} for grant, at in used.items()]
         await tx.run_many(_USED[self._db.engine], uses)
 
     async def add_code(self, tx: Transaction, code_hash: bytes, code: Code) -> None:

@@ -32,7 +32,7 @@ ON CONFLICT (name) DO UPDATE SET at = excluded.at,
     last_id = CASE WHEN excluded.last_id > i.last_id THEN excluded.last_id ELSE i.last_id END"""
 _TAKE = f"DELETE FROM untold_imports WHERE name = :name AND at <= :at RETURNING {IMPORTS.columns}"
 _TAKE_ALL = f"DELETE FROM untold_imports RETURNING {IMPORTS.columns}"
-_IDLE = f"SELECT {IMPORTS.columns} FROM untold_imports WHERE at <= :at OR at > :latest"
+_IDLE = f"SELECT {IMPORTS.columns} FROM untold_imports WHERE at <= :at"
 
 
 class Imports:
@@ -55,7 +55,6 @@ class Imports:
         """As `take`, for all imports."""
         return IMPORTS.read_all(await tx.all(_TAKE_ALL))
 
-    async def idle(self, at: int, latest: int) -> list[UntoldImport]:
-        """The imports that have stored nothing since `at`, and those whose last batch is later than
-        `latest`, stored while the clock was ahead. There are few."""
-        return IMPORTS.read_all(await self._db.all(_IDLE, {"at": at, "latest": latest}))
+    async def idle(self, at: int) -> list[UntoldImport]:
+        """The imports that have stored nothing since `at`. There are few."""
+        return IMPORTS.read_all(await self._db.all(_IDLE, {"at": at}))

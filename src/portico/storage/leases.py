@@ -4,17 +4,13 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
-from portico.domain.times import MINUTE
 from portico.storage.database import LOCKED, Database, Engine, Transaction
-
-LONGEST = 10 * MINUTE
-"""Every lease is shorter: one that ends later was taken while the clock was ahead."""
 
 # Of concurrent attempts exactly one finds it free; its holder may renew it.
 _TAKE = """
 INSERT INTO leases AS l (name, holder, until) VALUES (:name, :holder, :until)
 ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until
-WHERE l.until <= :now OR l.until > :last OR l.holder = excluded.holder RETURNING name"""
+WHERE l.until <= :now OR l.holder = excluded.holder RETURNING name"""
 _GIVEN: dict[Engine, str] = {
     "sqlite": "SELECT value AS name FROM json_each(:names)",
     "postgres": "SELECT value AS name FROM json_array_elements_text(CAST(:names AS JSON))",
@@ -25,15 +21,15 @@ INSERT INTO leases AS l (name, holder, until)
 SELECT given.name, :holder, :until FROM ({given}) AS given
 WHERE NOT EXISTS (
     SELECT 1 FROM leases AS t
-    WHERE t.name = given.name AND t.until > :now AND t.until <= :last)
+    WHERE t.name = given.name AND t.until > :now)
 LIMIT 1
 ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until
-WHERE l.until <= :now OR l.until > :last RETURNING name"""
+WHERE l.until <= :now RETURNING name"""
 _FREE = """
 SELECT 1 FROM ({given}) AS given
 WHERE NOT EXISTS (
     SELECT 1 FROM leases AS t
-    WHERE t.name = given.name AND t.until > :now AND t.until <= :last)
+    WHERE t.name = given.name AND t.until > :now)
 LIMIT 1"""
 # Both lock their rows in one order, so that they never wait for each other in a ring. MATERIALIZED:
 # PostgreSQL might otherwise lock a row only when it is about to write it.
@@ -63,7 +59,7 @@ class Leases:
         """Takes or renews a lease; False if another process has it. If the work is in the same
         `tx`, a process that has lost the lease changes nothing."""
         values = {"name": name, "holder": holder, "until": until, "now": now}
-        return await tx.one(_TAKE, {**values, "last": now + LONGEST}) is not None
+        return await tx.one(_TAKE, values) is not None
 
     async def prove(self, name: str, holder: str, *, now: int, until: int) -> None:
         """Takes a lease that no other process wants, to check that writes are committed."""
@@ -74,7 +70,7 @@ class Leases:
         self, names: Sequence[str], holder: str, *, now: int, until: int
     ) -> str | None:
         """Takes one of these leases that is free; None if none is."""
-        values = {"names": _text(names), "now": now, "last": now + LONGEST}
+        values = {"names": _text(names), "now": now}
         taking = {**values, "holder": holder, "until": until}
         while await self._db.one(self._free, values):
             async with self._db.transaction() as tx:

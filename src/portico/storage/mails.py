@@ -20,13 +20,10 @@ class Mail(msgspec.Struct, frozen=True):
 
 
 class Queue(NamedTuple):
-    """How many mails wait, when the first and the last of them are due, and when the newest was
-    queued."""
+    """How many mails wait, and when the first of them is due."""
 
     length: int
     next_attempt_at: int | None
-    last_attempt_at: int | None
-    newest_at: int | None
 
 
 MAILS = Table("mails", Mail)
@@ -39,12 +36,7 @@ WITH due AS MATERIALIZED (
 UPDATE mails SET next_attempt_at = :until, attempts = attempts + 1
 WHERE id IN (SELECT id FROM due)
 RETURNING {MAILS.columns}"""
-_QUEUE = """
-SELECT count(*), min(next_attempt_at), max(next_attempt_at), max(created_at) FROM mails"""
-_CORRECT_TIMES = """
-UPDATE mails SET next_attempt_at = :until,
-    created_at = CASE WHEN created_at > :now THEN :now ELSE created_at END
-WHERE created_at > :latest OR next_attempt_at > :last"""
+_QUEUE = "SELECT count(*), min(next_attempt_at) FROM mails"
 _COUNT = "SELECT count(*) FROM (SELECT 1 FROM mails LIMIT :most) AS counted"
 # A claimed mail may have been removed and its id reused by SQLite: the content identifies it.
 _SAME = "WHERE id = :id AND content = :content"
@@ -72,7 +64,7 @@ class Mails:
     async def queue(self) -> Queue:
         """The state of the queue, including mails that are being sent."""
         row = await self._db.one(_QUEUE)
-        return Queue(*row) if row else Queue(0, None, None, None)
+        return Queue(*row) if row else Queue(0, None)
 
     async def claim(self, room: int, *, now: int, until: int) -> list[Mail]:
         """Claims at most `room` due mails. No other process gets them before `until`, when they are
@@ -81,13 +73,6 @@ class Mails:
         async with self._db.transaction() as tx:
             rows = await tx.all(statement, {"now": now, "until": until, "room": room})
         return MAILS.read_all(rows)
-
-    async def correct_times(self, now: int, *, until: int, latest: int, last: int) -> None:
-        """Corrects mails that were queued while the clock was ahead: those queued after `latest` or
-        due after `last` become due at `until`, and a `created_at` after `now` becomes `now`."""
-        values = {"now": now, "until": until, "latest": latest, "last": last}
-        async with self._db.transaction() as tx:
-            await tx.run(_CORRECT_TIMES, values)
 
     async def replace(self, tx: Transaction, mail: Mail, content: bytes, now: int) -> bool:
         """Replaces a claimed mail by another that is due at once; False if it was gone."""

@@ -15,7 +15,7 @@ from portico.domain.requests import (
     Kind,
     Sums,
 )
-from portico.domain.times import AHEAD, DAY, HOUR
+from portico.domain.times import DAY, HOUR
 from portico.storage.database import Database, Params, Reader, Row, Transaction
 from portico.storage.table import Table
 
@@ -41,10 +41,6 @@ class Span(NamedTuple):
     def first(self, now: int) -> int:
         """Its first unit, counted since the epoch."""
         return now // self.milliseconds - self.units + 1
-
-    def last(self, now: int) -> int:
-        """Its last unit by any correct clock: later ones were counted by a clock that was ahead."""
-        return (now + AHEAD) // self.milliseconds
 
 
 HOURS = Span("request_hours", "hour", HOUR, 48)
@@ -127,15 +123,13 @@ CAST(sum(requests) AS BIGINT) AS made,
     CAST(sum(CASE WHEN status = {REFUSED} THEN requests ELSE 0 END) AS BIGINT) AS refused"""
 _OVER_TIME = f"""
 SELECT {{column}}, {_MADE} FROM {{table}}
-WHERE {{column}} BETWEEN :since AND :last AND {{where}} GROUP BY {{column}}"""
-# The total, minus what is too old and not removed yet, and minus what is ahead of the clock.
+WHERE {{column}} >= :since AND {{where}} GROUP BY {{column}}"""
+# The total, minus what is too old and not removed yet.
 _SUMS = f"""
 SELECT {{by}}, {_MADE} FROM (
     SELECT user_id, route, status, key_id, requests FROM request_totals WHERE unit = '{{column}}'
     UNION ALL
     SELECT user_id, route, status, key_id, -requests FROM {{table}} WHERE {{column}} < :since
-    UNION ALL
-    SELECT user_id, route, status, key_id, -requests FROM {{table}} WHERE {{column}} > :last
 ) AS kept WHERE {{where}}
 GROUP BY {{by}} HAVING sum(requests) > 0 ORDER BY made DESC, {{by}} LIMIT :limit"""
 _KEYS = """
@@ -146,15 +140,14 @@ _ACCOUNTS = """
 SELECT s.user_id, u.name, u.email, s.made, s.failed, s.refused
 FROM ({sums}) AS s LEFT JOIN users AS u ON u.id = s.user_id
 ORDER BY s.made DESC, s.user_id"""
-# Requests ahead of the clock are ignored until their time has come.
 _TRIM = f"""
 DELETE FROM failed_requests WHERE user_id = :user_id AND (at, request_id) <= (
-    SELECT at, request_id FROM failed_requests WHERE user_id = :user_id AND at <= :latest
+    SELECT at, request_id FROM failed_requests WHERE user_id = :user_id
     ORDER BY at DESC, request_id DESC LIMIT 1 OFFSET {MOST_FAILED})"""
 _FAILED = f"""
 SELECT u.email, {FAILED.of("f")}
 FROM failed_requests AS f LEFT JOIN users AS u ON u.id = f.user_id
-WHERE {{where}} AND f.at <= :latest ORDER BY f.at DESC, f.request_id DESC LIMIT {MOST_FAILED}"""
+WHERE {{where}} ORDER BY f.at DESC, f.request_id DESC LIMIT {MOST_FAILED}"""
 
 
 class Requests:
@@ -168,7 +161,6 @@ class Requests:
         tx: Transaction,
         counts: Mapping[Kind, int],
         failed: Sequence[FailedRequest],
-        now: int,
     ) -> None:
         """Adds requests, and stores the failed ones: the latest of each account are kept."""
         hours: Counter[Kind] = Counter()
@@ -186,7 +178,7 @@ class Requests:
             await tx.run_many(_ADD_TOTALS, _totals(span, units))
         await tx.run_many(FAILED.insert, map(FAILED.values, failed))
         users = sorted({request.user_id for request in failed})
-        await tx.run_many(_TRIM, [{"user_id": one, "latest": now + AHEAD} for one in users])
+        await tx.run_many(_TRIM, [{"user_id": one} for one in users])
 
     async def over_time(self, span: Span, user_id: int, now: int) -> Mapping[int, Sums]:
         """An account's requests by the units of a span; units without any are left out."""
@@ -210,14 +202,13 @@ class Requests:
 
         return await self._db.snapshot(read)
 
-    async def latest_failed(self, chosen: RequestFilter, now: int) -> Sequence[NamedFailure]:
+    async def latest_failed(self, chosen: RequestFilter) -> Sequence[NamedFailure]:
         """The latest failed requests that match a filter, newest first."""
         wheres = dict(chosen.wheres())
         if chosen.user_id == EVERYBODY:
             del wheres["user_id"]
         where = " AND ".join(f"f.{name} = :{name}" for name in wheres) or "TRUE"
-        values = {**wheres, "latest": now + AHEAD}
-        rows = await self._db.slow.all(_FAILED.format(where=where), values)
+        rows = await self._db.slow.all(_FAILED.format(where=where), wheres)
         return [NamedFailure(FAILED.read(row[1:]), row[0]) for row in rows]
 
 
@@ -257,7 +248,7 @@ class _Sums:
     def __init__(self, reader: Reader, span: Span, now: int) -> None:
         self._reader = reader
         self._span = span
-        self._units = {"since": span.first(now), "last": span.last(now)}
+        self._units = {"since": span.first(now)}
 
     async def over_time(self, wheres: Mapping[str, object]) -> Mapping[int, Sums]:
         span = self._span

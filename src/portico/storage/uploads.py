@@ -5,7 +5,6 @@ import msgspec
 from portico.domain.audit import Actor
 from portico.domain.uploads import WAITING, Rejected, Upload
 from portico.storage.database import Database, Rank, Transaction
-from portico.storage.leases import LONGEST
 from portico.storage.table import LOADED_BOOLEAN, Table, json_form
 
 UPLOADS = Table(
@@ -25,7 +24,7 @@ _UNDER_WAY = "state IN ('checking', 'storing')"
 _OTHER = f"SELECT 1 FROM uploads WHERE {_UNDER_WAY} AND seen_at > :since AND id <> :id LIMIT 1"
 _CLAIM = f"""
 UPDATE uploads SET seen_at = :now
-WHERE id = :id AND {_UNDER_WAY} AND (seen_at <= :silent_since OR seen_at > :last)
+WHERE id = :id AND {_UNDER_WAY} AND seen_at <= :silent_since
 RETURNING {UPLOADS.columns}"""
 _MOVE = f"{UPLOADS.update} AND state = :state_before AND line = :line_before RETURNING id"
 _REPORT = "SELECT rejected FROM uploads WHERE id = :id"
@@ -66,10 +65,8 @@ class Uploads:
     async def claim(
         self, tx: Transaction, upload_id: int, now: int, silent_since: int
     ) -> Upload | None:
-        """Claims a file on which no process has worked after `silent_since`; None if one has. A
-        time that is too far ahead of the clock does not count (`leases.LONGEST`)."""
-        last = now + LONGEST
-        values = {"id": upload_id, "now": now, "silent_since": silent_since, "last": last}
+        """Claims a file on which no process has worked after `silent_since`; None if one has."""
+        values = {"id": upload_id, "now": now, "silent_since": silent_since}
         row = await tx.one(_CLAIM, values)
         return UPLOADS.read(row) if row else None
 

@@ -75,6 +75,13 @@ def parser() -> ArgumentParser:
         help="change nothing; list pending migrations, and exit with 1 if there are any",
     )
     commands.verb(
+        "correct-times",
+        "portico.cli.maintenance:run_correct_times",
+        "correct what a clock that was far ahead has stored",
+        "Set this machine's time and stop every server first. Moments in the future become the"
+        " present one; entries of the audit log stay as they are.",
+    )
+    commands.verb(
         "doctor",
         "portico.cli.doctor:run",
         "find problems, and say how to fix them",

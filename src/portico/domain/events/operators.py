@@ -1,4 +1,4 @@
-"""Notes about backups."""
+"""Notes about what operators do to the whole installation."""
 
 from portico.domain.events.base import Details, Event
 
@@ -14,3 +14,9 @@ class BackedUp(Event, frozen=True):
     def details(self) -> Details:
         """Its size."""
         return {"bytes": self.size}
+
+
+class TimesCorrected(Event, frozen=True):
+    """`portico correct-times` corrected what a clock that was far ahead had stored."""
+
+    action = "times.corrected"
