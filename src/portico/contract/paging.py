@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from portico.contract import patterns
 from portico.contract.reading import Param
 from portico.domain.errors import BrokenRule, Fault
 from portico.domain.ids import MAX_ID, whole_number
@@ -60,6 +61,7 @@ class ListQuery(msgspec.Struct, frozen=True):
             _cursor,
             type="string",
             maxLength=LONGEST_CURSOR,
+            pattern=patterns.ASCII,
             description="Where the page begins, instead of `page`. It comes from the `Link` header"
             " of the previous page, and is equally fast for all pages.",
         ),

@@ -1,8 +1,8 @@
 r"""Regular expressions that express the rules of the domain in JSON Schema.
 
-They match exactly what the rules accept; exceptions are noted. They use only syntax that ECMA 262,
-Python and Rust interpret alike, so white space is spelled out: `\s` differs between them. Lengths
-that the rest does not bound are bounded by a negative lookahead at the beginning.
+They match whatever the rules accept, and nothing else but where it is noted. They use only syntax
+that ECMA 262, Python and Rust interpret alike, so white space is spelled out: `\s` differs between
+them. Lengths that the rest does not bound are bounded by a negative lookahead at the beginning.
 """
 
 _SPACE = r"\t-\r\x1c- \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -11,28 +11,47 @@ _MARK = rf"[^{_SPACE}\u0000]"
 TEXT = r"^[^\u0000]*$"
 """Any text without NUL, which cannot be stored."""
 
+_ASCII = r"[\u0001-\u007f]"
+ASCII = rf"^{_ASCII}+$"
+
+_BEYOND = r"[^\u0000-\u007f]"
+
+PASSWORD_BEYOND_ASCII = rf"(?={_ASCII}*{_BEYOND})[^\u0000]{{3,512}}"
+"""More than the rule accepts, which knows the letters and digits of every script, and measures in
+Unicode NFC: one character may become three, and four may become one."""
+
 STRONG = (
-    r"^(?![^\u0000]{129})(?=[^\u0000]*[A-Z\xc0-\xd6\xd8-\xde])"
-    r"(?=[^\u0000]*[a-z\xaa\xb5\xba\xdf-\xf6\xf8-\xff])"
-    r"(?=[^\u0000]*[0-9])[^\u0000]{8,}$"
+    rf"^(?:(?={_ASCII}*[A-Z])(?={_ASCII}*[a-z])(?={_ASCII}*[0-9]){_ASCII}{{8,128}}"
+    rf"|{PASSWORD_BEYOND_ASCII})$"
 )
-"""Passwords in Unicode NFC, with letters of the Latin-1 range; the rule accepts those of every
-script, and measures any text in NFC."""
 
 LANGUAGE = (
     r"^[A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,8})*(?:-[0-9A-WYZa-wyz](?:-[A-Za-z0-9]{2,8})+)*"
     r"(?:-[Xx](?:-[A-Za-z0-9]{1,8})+)?$"
 )
 
-_LOCAL_PART = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-](?:\.?[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]){0,63}"
-_LABEL = r"[A-Za-z0-9](?:-?[A-Za-z0-9]){0,62}"
+_LOCAL_PART = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*"
+_LABEL = r"(?!..--)[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_LAST_LABEL = (
+    r"(?!(?:[Aa][Rr][Pp][Aa]|[Ii][Nn][Vv][Aa][Ll][Ii][Dd]|[Oo][Nn][Ii][Oo][Nn]"
+    r"|[Ll][Oo][Cc][Aa][Ll][Hh][Oo][Ss][Tt])$)"
+    r"(?!..--)(?:[A-Za-z0-9][A-Za-z0-9-]{0,61})?[A-Za-z]"
+)
+
+EMAIL_BEYOND_ASCII = rf"(?=[^\u0000]*(?:{_BEYOND}|[.@][Xx][Nn]--))[^\u0000- @]+@[^\u0000- @]+"
+"""More than the rule accepts, which knows valid characters and Punycode (RFC 6531, RFC 5891)."""
 
 EMAIL = (
-    rf"^(?![^@]{{65}})(?!.{{255}})(?!.*@(?:.*\.)?[^.]{{64}}){_LOCAL_PART}@(?:{_LABEL}\.)+"
-    r"(?!(?:[Aa][Rr][Pp][Aa]|[Ii][Nn][Vv][Aa][Ll][Ii][Dd]|[Oo][Nn][Ii][Oo][Nn]"
-    r"|[Ll][Oo][Cc][Aa][Ll][Hh][Oo][Ss][Tt])$)[A-Za-z]{2,63}$"
+    rf"^(?![^@]{{65}})(?![^\u0000]{{255}})(?:{_LOCAL_PART}@(?:{_LABEL}\.)+{_LAST_LABEL}"
+    rf"|{EMAIL_BEYOND_ASCII})$"
 )
-"""E-mails in ASCII, at most 254 characters; the rule also accepts those of RFC 6531."""
+"""At most 254 characters."""
+
+IPV6_HOST = r"\[[0-9A-Fa-f:.]+\]"
+"""More than the rule accepts; `format: uri` says which are addresses."""
+
+NETWORK = r"^[0-9A-Fa-f:.]+(?:/[0-9]{1,3})?$"
+"""More than the rule accepts, which reads addresses."""
 
 _REST = r"[A-Za-z0-9._~:/@!$&'()*+,;=-]|%[0-9A-Fa-f]{2}"
 _TAIL = rf"(?:\?|{_REST})*"
@@ -42,11 +61,11 @@ _PORT = (
 )
 
 WEB_URL = (
-    r"^(?!.{2049})[Hh][Tt][Tt][Pp][Ss]?://[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?"
-    rf"(?::{_PORT})?"
+    r"^(?!.{2049})[Hh][Tt][Tt][Pp][Ss]?://"
+    rf"(?:[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?|{IPV6_HOST})(?::{_PORT})?"
     rf"(?:/(?:{_REST})*)?(?:\?{_TAIL})?(?:#{_TAIL})?$"
 )
-"""At most 2048 characters, with a name or IPv4 address as host; the rule also accepts IPv6."""
+"""At most 2048 characters."""
 
 
 def trimmed(low: int, high: int) -> str:

@@ -771,10 +771,7 @@ export interface components {
         ChangeUser: {
             /** @description 2 to 100 characters, without the white space around them. */
             name?: string;
-            /**
-             * Format: email
-             * @description At most 254 characters, unique among users regardless of case.
-             */
+            /** @description At most 254 characters, unique among users regardless of case. */
             email?: string;
             /** @enum {string} */
             role?: "admin" | "editor" | "viewer";
@@ -822,7 +819,7 @@ export interface components {
             networks?: string[] | null;
             /**
              * Format: date-time
-             * @description RFC 3339.
+             * @description RFC 3339, with at most nine decimals.
              */
             expires_at?: string | null;
         };
@@ -863,10 +860,7 @@ export interface components {
         CreateUser: {
             /** @description 2 to 100 characters, without the white space around them. */
             name: string;
-            /**
-             * Format: email
-             * @description At most 254 characters, unique among users regardless of case.
-             */
+            /** @description At most 254 characters, unique among users regardless of case. */
             email: string;
             /** @description 8 to 128 characters, with an uppercase letter, a lowercase letter and a digit. */
             password: string;
