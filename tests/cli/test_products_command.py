@@ -1,5 +1,6 @@
 """`portico products`: files into the catalog and out of it."""
 
+import gzip
 import json
 import signal
 import stat
@@ -279,8 +280,10 @@ def test_a_file_that_is_no_catalog_is_one_clear_error(
 ) -> None:
     bad = tmp_path / "bad.csv"
     bad.write_text("Title,Cost\n")
-    array = tmp_path / "array.json"
+    array = tmp_path / "array.ndjson"
     array.write_text("[]")
+    packed = tmp_path / "products.csv.gz"
+    packed.write_bytes(gzip.compress(b"name,category,price\n"))
 
     code, line = installation.refused("products", "import", str(bad))
     assert code == 1
@@ -288,6 +291,9 @@ def test_a_file_that_is_no_catalog_is_one_clear_error(
     code, line = installation.refused("products", "import", str(array))
     assert code == 1
     assert "one product per line" in line
+    code, line = installation.refused("products", "import", str(packed))
+    assert code == 1
+    assert "This is an archive (gzip)" in line
     assert stored(installation) == 0
 
 

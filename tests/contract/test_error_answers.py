@@ -67,6 +67,15 @@ async def test_a_body_that_is_no_json_object_is_400(api: Api) -> None:
                 assert refused(answer, 400, "VALIDATION_ERROR").keys() == {"body"}, body[:20]
 
 
+async def test_a_byte_order_mark_before_a_body_is_named(api: Api) -> None:
+    editor = await api.caller("editor")
+    async with api.unchanged():
+        body = b"\xef\xbb\xbf" + json.dumps(LAMP).encode()
+        answer = await editor.post("/products", content=body, headers=JSON)
+    fault = {"body": "The JSON begins with a byte order mark: send it without."}
+    assert refused(answer, 400, "VALIDATION_ERROR") == fault
+
+
 OTHER_TYPES = [
     ("name", "1"),
     ("name", "null"),

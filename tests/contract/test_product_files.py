@@ -1,10 +1,17 @@
 """Products in files: what is read from CSV and NDJSON, what is refused and how it is told, and that
 what is written reads back."""
 
+import bz2
 import csv
+import gzip
 import io
 import json
+import lzma
+import re
 import string
+import tarfile
+import zipfile
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,6 +22,7 @@ from hypothesis import strategies as st
 from portico.contract.csv_cells import MOST_CELLS
 from portico.contract.file_lines import MAX_ROW_BYTES, MAX_ROW_LINES
 from portico.contract.product_files import (
+    form_of,
     format_of,
     header,
     read_products,
@@ -146,6 +154,7 @@ def test_every_fault_of_a_row_is_told_and_the_other_rows_are_read() -> None:
         # From Python 3.14 on, the stack decides whether so many are too deep.
         (b"[" * 60_000, ("The JSON is nested too deeply.", "Malformed JSON at column 60001")),
         (b'{"name": "\xff"}', "must be UTF-8"),
+        (b"\xef\xbb\xbf{}", "The JSON begins with a byte order mark: send it without."),
         (b"[]", "must be a JSON object"),
         (b"12", "must be a JSON object"),
         (b'"' + b"x" * MAX_ROW_BYTES, f"must be shorter than {MAX_ROW_BYTES} bytes"),
@@ -335,6 +344,10 @@ def test_cells_that_are_no_price_are_told(cell: str, message: str) -> None:
         (b"name;category;price\n", "separated by semicolons: save it with commas instead"),
         (b'"name";"category";"price"\r\n', "separated by semicolons: save it with commas instead"),
         (b"name\tcategory\tprice\r\n", "separated by tabs: save it with commas instead"),
+        (b"name|category|price\r\n", "separated by pipes: save it with commas instead"),
+        (b"sep=|\nname;category;price\n", "separated by semicolons: save it with pipes instead"),
+        (b"sep=;\nname;category;cost\n", "'cost' is not a field, price is missing"),
+        (b"sep=;\n", "The first line must be a CSV header"),
         (b"nom;prix\n", "'nom;prix' is not a field"),
         (b"Lamp,light,1\n", "'Lamp' is not a field, 'light' is not a field, '1' is not a field"),
         (b"n\xe4me,category,price\n", "The CSV header must be UTF-8: save the file as UTF-8."),
@@ -362,6 +375,86 @@ def test_a_file_that_says_it_is_utf16_is_one_error(form: Format, encoding: str) 
     text = {"csv": "name,category,price\n", "ndjson": '{"name":"Lamp"}\n'}[form]
     with pytest.raises(Unreadable, match="This file is UTF-16: save it as UTF-8"):
         read(f"\ufeff{text}".encode(encoding), form)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf16_without_a_byte_order_mark_is_one_error(form: Format, encoding: str) -> None:
+    text = {"csv": "name,category,price\n", "ndjson": '{"name":"Lamp"}\n'}[form]
+    with pytest.raises(Unreadable, match="This file is UTF-16: save it as UTF-8"):
+        read(text.encode(encoding), form)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_second_byte_order_mark_is_one_error(form: Format) -> None:
+    with pytest.raises(Unreadable, match="begins with two byte order marks"):
+        read("\ufeff\ufeffname,category,price\n", form)
+
+
+def zipped(*files: tuple[str, str], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    """A ZIP file of these names and texts."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", method) as archive:
+        for name, text in files:
+            archive.writestr(name, text)
+    return file.getvalue()
+
+
+def tarred(text: bytes) -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as archive:
+        member = tarfile.TarInfo("products.csv")
+        member.size = len(text)
+        archive.addfile(member, io.BytesIO(text))
+    return file.getvalue()
+
+
+TABLE = "name,category,price\nLamp,light,1\n"
+XLSX = zipped(("[Content_Types].xml", "<Types/>"), ("xl/workbook.xml", "<workbook/>"))
+ODS = zipped(
+    ("mimetype", "application/vnd.oasis.opendocument.spreadsheet"), ("content.xml", ""),
+    method=zipfile.ZIP_STORED,
+)  # fmt: skip
+
+
+PACKED = {
+    "a workbook (.xlsx)": XLSX,
+    "a workbook (.ods)": ODS,
+    "a workbook (.xls)": bytes.fromhex("d0cf11e0a1b11ae1") + b"\0" * 500,
+    "an archive (ZIP)": zipped(("products.csv", TABLE)),
+    "an archive (gzip)": gzip.compress(TABLE.encode()),
+    "an archive (bzip2)": bz2.compress(TABLE.encode()),
+    "an archive (xz)": lzma.compress(TABLE.encode()),
+    "an archive (zstd)": bytes.fromhex("28b52ffd") + b"\0" * 20,
+    "an archive (7z)": bytes.fromhex("377abcaf271c") + b"\0" * 20,
+    "an archive (RAR)": b"Rar!\x1a\x07\0" + b"\0" * 20,
+    "an archive (tar)": tarred(TABLE.encode()),
+}
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("kind", PACKED)
+def test_a_workbook_or_an_archive_is_called_what_it_is(kind: str, form: Format) -> None:
+    with pytest.raises(Unreadable, match=f"This is {re.escape(kind)}: "):
+        read(PACKED[kind], form)
+
+
+@pytest.mark.parametrize(
+    "first", ["sep=;\r\n", "\ufeffSEP=;\n", '"sep=;"\n', "sep=\t\n", "sep=,\n"]
+)
+def test_a_first_line_that_names_the_separator_is_obeyed(first: str) -> None:
+    by = first.strip('\r\n"')[-1]
+    (row,) = read(first + TABLE.replace(",", by), "csv")
+
+    assert (row.line, row.values) == (3, PLAIN)
+
+
+def test_a_json_array_is_one_error_whatever_the_file_is_called(tmp_path: Path) -> None:
+    for name in ("a.ndjson", "a.json", "a.csv"):
+        path = tmp_path / name
+        path.write_text('\ufeff [{"name": "Lamp"}]')
+        with path.open("rb") as file, pytest.raises(Unreadable, match="write one product per line"):
+            form_of(file, name)
 
 
 def test_the_format_follows_from_the_name_else_from_the_first_character() -> None:

@@ -245,6 +245,8 @@ async def test_the_faulty_rows_are_a_file_that_is_bounded_and_runs_nowhere(api: 
         ("a.csv", b"name;category;price\n", "separated by semicolons"),
         ("a.csv", b"name,name,category,price\n", "name appears twice"),
         ("a.json", b"[{}]", "one product per line"),
+        ("a.ndjson", b"[{}]", "one product per line"),
+        ("a.xls", b"\xd0\xcf\x11\xe0\xa1\xb1", "This is a workbook (.xls)"),
         ("a.csv", b"", "The first line must be a CSV header"),
     ],
 )

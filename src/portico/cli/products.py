@@ -21,11 +21,11 @@ from portico.cli.prepared import environment
 from portico.cli.progress import progress
 from portico.contract.product_files import (
     ROW,
+    form_of,
     format_of,
     header,
     read_products,
     rows,
-    sniff,
 )
 from portico.domain.audit import OPERATOR
 from portico.domain.imports import FileRow, Outcome
@@ -154,8 +154,8 @@ class _Import:
 
 def run_import(settings: Settings, chosen: Namespace) -> int:
     with _source(chosen.file) as source:
-        form = chosen.format or format_of(chosen.file) or sniff(source.peek(1))
-        job = _Import(source, form, update=chosen.update)
+        implied = form_of(source, chosen.file)  # also where another is chosen: refuses arrays
+        job = _Import(source, chosen.format or implied, update=chosen.update)
         signal.signal(signal.SIGINT, job.stop)
         try:
             asyncio.run(_store(settings, job, chosen))

@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterable, Iterator
 from decimal import Decimal, InvalidOperation
 from io import BufferedReader
+from itertools import chain
 from typing import Any, BinaryIO
 
 import msgspec
@@ -66,11 +67,12 @@ _JSON = frozenset(name for name in _NAMES if isinstance(_KINDS[name], Items | Te
 _EMPTY: dict[str, Any] = {name: [] if isinstance(_KINDS[name], Items) else {} for name in _JSON}
 """The values of empty cells of these fields in a row that changes a product."""
 
-_FIELDS = f"The fields are {', '.join(_COLUMNS)}, separated by commas."
 
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _SURELY_SHORT = 18
-_SEPARATORS = {";": "semicolons", "\t": "tabs"}
+_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "pipes"}
+_NAMED_SEPARATOR = re.compile(r'(?i)"?sep=([,;\t|])"?\r?\n?')
+"""A first line that tells a spreadsheet what separates the columns."""
 _MOST_PROBLEMS = 10
 """How many faults of a header are reported."""
 
@@ -93,15 +95,16 @@ def sniff(start: bytes) -> Format:
 
 def read_products(file: BinaryIO, form: Format, *, update: bool = False) -> Iterator[FileRow]:
     """All rows of a file, including faulty ones; with `update`, rows with an `id` change products.
-    Raises `Unreadable` for an invalid CSV header, and for UTF-16."""
+    Raises `Unreadable` for an invalid CSV header, and for what is no UTF-8 text."""
     lines = Lines(file)
     return _csv(lines, update=update) if form == "csv" else _ndjson(lines, update=update)
 
 
-def rows_of(file: BufferedReader, name: str, *, update: bool) -> Iterator[FileRow]:
-    """All rows of a file, whose format its name implies or otherwise its first bytes. Raises what
-    `sniff` and `read_products` raise."""
-    return read_products(file, format_of(name) or sniff(file.peek(1)), update=update)
+def form_of(file: BufferedReader, name: str) -> Format:
+    """The format that a file's name implies, or otherwise its first bytes. Raises what `sniff`
+    raises."""
+    implied = sniff(file.peek(1))
+    return format_of(name) or implied
 
 
 def _ndjson(lines: Lines, *, update: bool) -> Iterator[FileRow]:
@@ -122,8 +125,7 @@ def _ndjson(lines: Lines, *, update: bool) -> Iterator[FileRow]:
 
 def _csv(lines: Lines, *, update: bool) -> Iterator[FileRow]:
     csv.field_size_limit(MAX_ROW_BYTES)
-    records = csv.reader(lines, strict=True)
-    names = _header(lines, records, update=update)
+    names, records = _header(lines, update=update)
     lines.begin_row()
     while True:
         line = lines.number + 1
@@ -182,18 +184,25 @@ def _fault_message(error: Exception) -> str:
     return f"is not well-formed CSV: {error}"
 
 
-def _header(lines: Lines, records: Iterator[list[str]], *, update: bool) -> list[str]:
+def _header(lines: Lines, *, update: bool) -> tuple[list[str], Iterator[list[str]]]:
+    """The names of the columns, and the records that follow. Raises `Unreadable`."""
+    separator = ","
     try:
+        first = next(lines, "")
+        if named := _NAMED_SEPARATOR.fullmatch(first):
+            separator = named[1]
+        rest = lines if named else chain((first,), lines)
+        records = csv.reader(rest, delimiter=separator, strict=True)
         cells = next(records, [])
     except (TooLong, csv.Error) as error:
-        _require_commas(lines.text)
         told = _fault_message(error) if lines.is_utf8 else NOT_UTF8
-        raise Unreadable(f"The CSV header {told}.") from None
+        raise _bad_header(lines.text, separator, f"The CSV header {told}.") from None
     if not lines.is_utf8:
         raise Unreadable(f"The CSV header {NOT_UTF8}: save the file as UTF-8.")
+    allowed = f"The fields are {', '.join(_COLUMNS)}, separated by {_SEPARATORS[separator]}."
     if len(cells) > MOST_CELLS:
-        _require_commas(lines.text)
-        raise Unreadable(f"The CSV header has {len(cells)} cells. {_FIELDS}")
+        problem = f"The CSV header has {len(cells)} cells. {allowed}"
+        raise _bad_header(lines.text, separator, problem)
     names = shortened([_column(name.strip()) for name in cells], 0)
     if not names:
         raise Unreadable("The first line must be a CSV header that names the columns.")
@@ -202,11 +211,9 @@ def _header(lines: Lines, records: Iterator[list[str]], *, update: bool) -> list
     if not (update and _ID in names):
         problems += [f"{name} is missing" for name in _REQUIRED if name not in names]
     if problems:
-        _require_commas(lines.text)
-        raise Unreadable(
-            f"The CSV header is not valid: {', '.join(problems[:_MOST_PROBLEMS])}. {_FIELDS}"
-        )
-    return names
+        problem = f"The CSV header is not valid: {', '.join(problems[:_MOST_PROBLEMS])}. {allowed}"
+        raise _bad_header(lines.text, separator, problem)
+    return names, records
 
 
 def _column(name: str) -> str:
@@ -214,17 +221,18 @@ def _column(name: str) -> str:
     return name.lower() if name.lower() in _COLUMNS else name
 
 
-def _require_commas(header: str) -> None:
-    """Raises `Unreadable` if an invalid header is separated by something else than commas, as
-    spreadsheets write it in countries with a decimal comma."""
-    for separator, words in _SEPARATORS.items():
-        parts = header.split(separator, MOST_CELLS)
+def _bad_header(header: str, separator: str, problem: str) -> Unreadable:
+    """The error for an invalid header: that it has another separator, as spreadsheets write in
+    countries with a decimal comma, or else its `problem`."""
+    for other, words in _SEPARATORS.items():
+        parts = header.split(other, MOST_CELLS)
         names = {_column(name.strip(' "\r\n')) for name in parts}
-        if len(names & {*_COLUMNS}) > 1:
-            raise Unreadable(
-                f"The columns of this file are separated by {words}: save it with commas instead,"
-                " and with a decimal point in prices."
+        if other != separator and len(names & {*_COLUMNS}) > 1:
+            return Unreadable(
+                f"The columns of this file are separated by {words}: save it with"
+                f" {_SEPARATORS[separator]} instead, and with a decimal point in prices."
             )
+    return Unreadable(problem)
 
 
 def _values(names: list[str], cells: list[str], faults: Faults, *, update: bool) -> dict[str, Any]:

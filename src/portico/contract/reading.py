@@ -130,6 +130,8 @@ def parse_json(text: str) -> Any:
     except NotJson:
         raise
     except json.JSONDecodeError as error:
+        if text.startswith("\ufeff"):  # RFC 8259 §8.1
+            raise NotJson("The JSON begins with a byte order mark: send it without.") from None
         line = f"line {error.lineno}, " if "\n" in text else ""
         fault = error.msg.removesuffix(" at").removesuffix(" starting")  # the place comes first
         message = f"Malformed JSON at {line}column {error.colno}: {fault}."

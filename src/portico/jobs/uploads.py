@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from portico.contract.product_files import rows_of
+from portico.contract.product_files import form_of, read_products
 from portico.domain.audit import By
 from portico.domain.errors import Conflict, PermissionDenied, PorticoError, Unavailable
 from portico.domain.imports import FileRow, Outcome
@@ -123,7 +123,8 @@ class _Work:
                 stored = 0 if checking else self._upload.line
                 rest = f"the rows after line {stored:,}" if stored else "it"
                 raise Conflict(f"The server has lost part of the file: send {rest} again.")
-            rows = rows_of(file, self._upload.name, update=self._upload.updates)
+            form = form_of(file, self._upload.name)
+            rows = read_products(file, form, update=self._upload.updates)
             await (self._check(rows) if checking else self._store(rows))
         await self.end("checked" if checking else "stored")
 
