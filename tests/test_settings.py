@@ -380,6 +380,15 @@ def test_a_mail_server_needs_a_sender(tmp_path: Path) -> None:
     assert read(tmp_path, mail_from="portico@example.com").smtp_url is None
 
 
+def test_signing_up_needs_a_role_that_is_not_admin(tmp_path: Path) -> None:
+    said = refusal(tmp_path, sign_up="on")
+    assert said.startswith("sign_up (from PORTICO_SIGN_UP) needs a role")
+    assert "PORTICO_SIGN_UP_ROLE" in said
+    assert "must be" in refusal(tmp_path, sign_up="on", sign_up_role="admin")
+    assert read(tmp_path, sign_up="on", sign_up_role="editor").sign_up_role == "editor"
+    assert read(tmp_path, sign_up_role="viewer").sign_up is False
+
+
 # Addresses
 
 

@@ -142,7 +142,7 @@ class Portico:
             audit_archive=settings.audit_archive,
             require_second_factor=settings.require_second_factor,
             has_mail_server=settings.smtp_url is not None,
-            sign_up=settings.sign_up,
+            sign_up_role=settings.sign_up_role if settings.sign_up else None,
             sign_up_domains=settings.sign_up_domains,
             providers=providers,
         )

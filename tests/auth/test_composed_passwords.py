@@ -131,7 +131,7 @@ async def _invited(api: Api, password: str) -> httpx.Response:
 
 
 async def _signed_up(api: Api, password: str) -> httpx.Response:
-    api.live.sign_up = True
+    api.live.sign_up_role = "viewer"
     await ask_sign_up(api.live, EMAIL, OPERATOR)
     form = {"token": await Post(api).token(), "name": "Grace", "password": password}
     return await (await visitor(api)).send("/invitation", form)

@@ -406,7 +406,7 @@ async def test_only_an_admins_invitation_of_that_very_e_mail_counts_while_it_hol
     api: Api, provider: OpenIdProvider
 ) -> None:
     facts: dict[str, Any] = {"role": "admin", "plan": "pro", "handed_over": True, "by": OPERATOR}
-    api.live.sign_up = True
+    api.live.sign_up_role = "viewer"
     api.clock.advance(days=-7)
     await invite(api.live, email="old@example.com", **facts)
     api.clock.advance(days=7)

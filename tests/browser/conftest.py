@@ -11,6 +11,7 @@ from operating import Installation
 
 SETTINGS = """
 sign_up = "on"
+sign_up_role = "viewer"
 webhooks_allow = "127.0.0.0/8"
 cors_origins = ["{elsewhere}"]
 [plans.free]

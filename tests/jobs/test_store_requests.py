@@ -73,7 +73,7 @@ def environment(api: Api, database: Database) -> Environment:
         audit_days=None,
         audit_archive=None,
         has_mail_server=False,
-        sign_up=False,
+        sign_up_role=None,
         sign_up_domains=(),
         providers=(),
     )

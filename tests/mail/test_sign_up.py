@@ -36,20 +36,22 @@ def at(number: int = 7) -> By:
 
 @pytest.fixture(autouse=True)
 def open_to_all(api: Api) -> None:
-    api.live.sign_up = True
+    api.live.sign_up_role = "viewer"
 
 
-async def test_a_new_account_is_a_viewers_on_free_with_a_verified_address(
-    api: Api, post: Post
+@pytest.mark.parametrize("role", ["viewer", "editor"])
+async def test_a_new_account_has_the_named_role_on_free_and_a_verified_address(
+    api: Api, post: Post, role: str
 ) -> None:
     api.live.has_mail_server = True
+    api.live.sign_up_role = role
     await ask_sign_up(api.live, NEW, at())
     (message,) = await post.new()
     assert (message["To"], message["Subject"]) == (NEW, "Your Portico account")
     assert (await api.state())["live users"] == []
     token = link(message).partition("?token=")[2]
     user = await accept(api.live, token, name="New", password=CHOSEN, by=at())
-    assert (user.email, user.role, user.plan) == (NEW, "viewer", "free")
+    assert (user.email, user.role, user.plan) == (NEW, role, "free")
     assert user.email_verified_at == api.clock()
     assert (await Visitor(api).log_in(NEW, CHOSEN)).status_code == 200
 
@@ -145,10 +147,10 @@ async def test_a_link_holds_a_day_and_while_signing_up_is_open(api: Api, post: P
     await ask_sign_up(api.live, "late@example.com", at())
     late = await post.token()
     api.clock.advance(seconds=24 * HOUR, milliseconds=-1)
-    api.live.sign_up = False
+    api.live.sign_up_role = None
     with pytest.raises(Invalid):
         await accept(api.live, early, name="New", password=CHOSEN, by=at())
-    api.live.sign_up = True
+    api.live.sign_up_role = "viewer"
     await accept(api.live, early, name="New", password=CHOSEN, by=at())
     api.clock.advance(milliseconds=1)
     with pytest.raises(Invalid):
@@ -213,7 +215,7 @@ async def test_a_link_ends_with_the_domain_that_was_let_in(api: Api, post: Post)
 
 
 async def test_where_nobody_signs_up_there_is_no_such_thing(api: Api, post: Post) -> None:
-    api.live.sign_up = False
+    api.live.sign_up_role = None
     async with api.unchanged():
         with pytest.raises(NotFound):
             await ask_sign_up(api.live, NEW, at())

@@ -400,7 +400,7 @@ async def by_reset(api: Api) -> None:
 
 async def by_sign_up(api: Api) -> None:
     """Somebody asks for an account of the same e-mail."""
-    api.live.sign_up = True
+    api.live.sign_up_role = "viewer"
     await ask_sign_up(api.live, "ada@example.com", STRANGER)
 
 

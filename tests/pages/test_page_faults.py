@@ -48,7 +48,7 @@ async def test_whoever_forgot_a_password_is_promised_mail_where_there_is_some(ap
 
 
 async def test_no_page_promises_mail_that_is_never_sent(api: Api) -> None:
-    api.live.sign_up = True
+    api.live.sign_up_role = "viewer"
     _, somebody = await signed_in(api)
     pages = ("/sign-up", "/sign-up/sent", "/email", "/profile", "/profile?done=link-written")
     for path in pages:

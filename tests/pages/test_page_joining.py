@@ -248,7 +248,9 @@ async def test_signing_up_stands_beside_signing_in_where_it_is_open(api: Api, pl
     assert (await guest.send("/sign-up", {"email": "new@example.com"})).status_code == 404
 
 
-@pytest.mark.parametrize("environ", [{"PORTICO_SIGN_UP": "on"}], ids=["on"])
+@pytest.mark.parametrize(
+    "environ", [{"PORTICO_SIGN_UP": "on", "PORTICO_SIGN_UP_ROLE": "viewer"}], ids=["on"]
+)
 async def test_a_link_for_signing_up_that_is_not_the_latest_leads_to_that_or_another(
     api: Api,
 ) -> None:
@@ -267,7 +269,7 @@ async def test_a_link_for_signing_up_that_is_not_the_latest_leads_to_that_or_ano
 
 
 async def test_the_answer_is_the_same_for_known_and_unknown_e_mails(api: Api) -> None:
-    api.live.sign_up = True
+    api.live.sign_up_role = "viewer"
     user = await api.account()
     guest = await visitor(api)
     assert (await guest.get("/sign-up")).status_code == 200
@@ -283,7 +285,7 @@ async def test_the_answer_is_the_same_for_known_and_unknown_e_mails(api: Api) ->
 
 
 async def test_a_sign_up_that_cannot_be_is_told_on_its_page(api: Api) -> None:
-    api.live.sign_up = True
+    api.live.sign_up_role = "viewer"
     api.live.sign_up_domains = ("example.com",)
     guest = await visitor(api)
     assert "An address at example.com." in (await guest.get("/sign-up")).text

@@ -179,7 +179,7 @@ def authorize_mount(accounts: Accounts, home: str, desk: str) -> Mount:
         home=home,
         sign_in=at.path,
         forgot=f"{desk}/forgot" if desk else "",
-        sign_up=f"{desk}/sign-up" if desk and env.sign_up else "",
+        sign_up=f"{desk}/sign-up" if desk and env.sign_up_role else "",
         dashboards=(),
     )
     pages = (*PAGES, *sign_in.PAGES, *once.PAGES, *provider_pages(env))

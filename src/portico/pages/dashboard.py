@@ -89,7 +89,7 @@ def dashboard_mounts(accounts: Accounts, address: str, trying: Trying) -> Iterat
             home=at.path,
             sign_in=at.path,
             forgot=f"{at.path}/forgot",
-            sign_up=f"{at.path}/sign-up" if live.sign_up else "",
+            sign_up=f"{at.path}/sign-up" if live.sign_up_role else "",
             dashboards=dashboards,
         )
         yield _mount(site, env, pages)

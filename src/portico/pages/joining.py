@@ -55,7 +55,7 @@ async def accept_invitation(visit: Visit) -> Reply:
 
 async def show_sign_up(visit: Visit) -> Reply:
     """GET /sign-up."""
-    if not visit.env.sign_up:
+    if visit.env.sign_up_role is None:
         raise NotFound(
             "Accounts on this server are by invitation only. Ask an administrator to invite you."
         )

@@ -46,7 +46,7 @@ class Environment(Stores):
         self.audit_archive = wiring.audit_archive
         self.require_second_factor = wiring.require_second_factor
         self.has_mail_server = wiring.has_mail_server
-        self.sign_up = wiring.sign_up
+        self.sign_up_role = wiring.sign_up_role
         self.sign_up_domains = wiring.sign_up_domains
         self.sign_in_by = {provider.name: provider for provider in wiring.providers}
         self.mirror = mirror

@@ -131,7 +131,7 @@ async def find(env: Environment, token: str) -> Invitation:
 def may_sign_up(env: Environment, email: str) -> bool:
     """Whether this e-mail may sign up for an account."""
     domains = env.sign_up_domains
-    return env.sign_up and (not domains or mail_domain(email) in domains)
+    return env.sign_up_role is not None and (not domains or mail_domain(email) in domains)
 
 
 async def accept(

@@ -20,14 +20,14 @@ from portico.storage.mails import Mail
 
 
 async def ask_sign_up(env: Environment, email: str, by: By, language: str = "en") -> None:
-    """Mails a normalised e-mail a link to create an account, as a viewer on Free, in the language
-    with this tag. If there already is an account or an invitation, the mail says so instead.
+    """Mails a normalised e-mail a link to create an account on Free, in the language with this tag.
+    If there already is an account or an invitation, the mail says so instead.
 
     An address (an IPv6 /48 network counts as one) may ask ten times an hour. Raises `NotFound` if
     sign-up is off, `Invalid` for a domain that may not sign up, `RateLimited`, and `Unavailable` if
     too many mails wait.
     """
-    if not env.sign_up:
+    if env.sign_up_role is None:
         raise NotFound("Sign-up is off here: ask an administrator for an invitation.")
     if not may_sign_up(env, email):
         message = f"must be an address at {' or '.join(env.sign_up_domains)}"
@@ -50,11 +50,13 @@ async def write_sign_up(env: Environment, asked: Ask, place: Mail) -> None:
             before = letter(env, "signed-up-before", reader(user), by=by, link=sign_in)
             await _send(env, before, place)
         return
+    if env.sign_up_role is None:  # since the mail was asked for
+        return
     invitation = Invitation(
         id=0,
         email=email,
         name="",
-        role="viewer",
+        role=env.sign_up_role,
         plan="free",
         signed_up=True,
         mailed=env.has_mail_server,

@@ -72,7 +72,8 @@ class Wiring(msgspec.Struct, frozen=True, kw_only=True):
     """Who must have a second factor: `off` (nobody), `admins` or `all`."""
     has_mail_server: bool
     """Whether mail goes to a mail server; otherwise it is written into the data directory."""
-    sign_up: bool
+    sign_up_role: str | None
+    """The role of those who sign up; None: nobody can sign up."""
     sign_up_domains: tuple[str, ...]
     """The domains whose e-mails may sign up; empty: all domains."""
     providers: tuple[Provider, ...]

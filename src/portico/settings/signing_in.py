@@ -5,7 +5,8 @@ from typing import Annotated
 
 from portico.domain.providers import Provider
 from portico.domain.rules import OneOf
-from portico.settings.declaring import Group, declared
+from portico.domain.words import ROLES
+from portico.settings.declaring import Group, SettingError, Sources, declared, named
 from portico.settings.values import domains, switch, whole
 
 
@@ -20,8 +21,17 @@ class SigningIn(Group):
         declared(
             "off",
             switch,
-            "`on`: anyone who verifies their e-mail gets an account, as a viewer on Free",
+            "`on`: anyone who verifies their e-mail gets an account on Free; needs `sign_up_role`",
             kind=bool,
+        ),
+    ]
+    sign_up_role: Annotated[
+        str | None,
+        declared(
+            None,
+            OneOf(tuple(role for role in ROLES if role != "admin")),
+            "role of those who sign up: `viewer`, who sees every user with name, e-mail and role,"
+            " their events, and every product; or `editor`, who also changes products",
         ),
     ]
     sign_up_domains: Annotated[
@@ -63,3 +73,11 @@ class SigningIn(Group):
         ),
     ]
     providers: tuple[Provider, ...]
+
+    def check(self, sources: Sources) -> None:
+        """Checks that whoever lets strangers sign up has chosen what they see."""
+        if self.sign_up and self.sign_up_role is None:
+            raise SettingError(
+                f"{named('sign_up', sources)} needs a role for those who sign up: set sign_up_role"
+                " (PORTICO_SIGN_UP_ROLE), such as viewer, who sees every user and product"
+            )
