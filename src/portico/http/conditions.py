@@ -1,5 +1,6 @@
 """Entity tags and conditional requests (RFC 9110 §13)."""
 
+import re
 from collections.abc import Callable
 from hashlib import sha256
 from typing import TypeVar
@@ -9,6 +10,8 @@ from portico.domain.errors import PreconditionFailed
 from portico.http.messages import Request
 
 R = TypeVar("R")
+
+_STRONG = re.compile('"[^"]*"')
 
 
 def entity_tag(body: bytes) -> str:
@@ -46,8 +49,15 @@ def require_match(header: str | None, body: bytes) -> None:
 
 
 def _require_named(header: str, tag: str) -> None:
+    """Raises `PreconditionFailed` unless `If-Match` names the tag, by the strong comparison (RFC
+    9110 §13.1.1)."""
     # The client may have the tag from a compressed answer.
     if not any(matches(header, one, weak=False) for one in (tag, coded_tag(tag))):
+        if not all(_STRONG.fullmatch(item.strip()) for item in header.split(",")):
+            raise PreconditionFailed(
+                'If-Match takes entity tags in quotes, as ETag has them; a weak one (W/"…") never'
+                " matches."
+            )
         raise PreconditionFailed(
             "The resource has changed; read it again, and send its new ETag in If-Match."
         )
