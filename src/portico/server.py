@@ -99,6 +99,7 @@ class Server:
             connections=Connections(),
             clock=portico.clock,
             random=portico.random,
+            read_around=telemetry.read if telemetry else (),
         )
         self.pipeline = pipeline(Router([*served, operations]), Router([refusal, operations]))
         self.application: Application = (

@@ -377,6 +377,19 @@ async def test_what_a_page_asks_of_the_api_is_part_of_its_trace(
     assert page.attributes != asked.attributes
 
 
+async def test_pages_of_other_origins_may_send_what_continues_their_trace(
+    tmp_path: Path, collector: Collector
+) -> None:
+    page = {"origin": "https://app.example.com", "access-control-request-method": "GET"}
+    settings = settings_for(tmp_path, {"PORTICO_CORS_ORIGINS": page["origin"]})
+    async with Api(settings) as api:
+        await trace(api, collector.url)
+        for path in ("/products", "/nowhere", "/openapi.json"):
+            answer = await api.stranger().options(path, headers=page)
+            allowed = answer.headers["access-control-allow-headers"].split(", ")
+            assert {"If-Match", "If-None-Match", "traceparent", "tracestate"} <= {*allowed}, path
+
+
 async def test_of_an_answer_without_end_next_to_nothing_is_read(
     api: Api, collector: Collector
 ) -> None:

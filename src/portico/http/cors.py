@@ -73,19 +73,25 @@ class Cors:
         return (("access-control-allow-origin", origin), _EXPOSED, _VARY)
 
     async def preflight(
-        self, request: Request, methods: Collection[str], headers: Collection[str]
+        self,
+        request: Request,
+        methods: Collection[str],
+        headers: Collection[str],
+        everywhere: Collection[str] = (),
     ) -> Reply:
-        """The answer to a preflight (Fetch §4.8). Raises `PermissionDenied`."""
+        """The answer to a preflight (Fetch §4.8) for the methods of a path and the headers that
+        they take; `everywhere` are headers that every path takes. Raises `PermissionDenied`."""
         origin = request.header("origin") or ""
         if not self._any and not await self._admits(origin):
             raise PermissionDenied(
                 "Pages of this origin may not call this; an operator can add it to cors_origins."
             )
+        taken = headers if methods else HEADERS
         fields = [
             ("access-control-allow-origin", ANY if self._any else origin),
             # An unknown path allows everything, so that the page can read the 404.
             ("access-control-allow-methods", ", ".join(sorted(methods or METHODS))),
-            ("access-control-allow-headers", ", ".join(sorted(headers or HEADERS))),
+            ("access-control-allow-headers", ", ".join(sorted({*taken, *everywhere}))),
             ("access-control-max-age", str(PREFLIGHT_SECONDS)),
         ]
         return Reply(204, b"", fields if self._any else [*fields, _VARY])

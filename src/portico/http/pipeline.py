@@ -8,7 +8,7 @@ import asyncio
 import itertools
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from portico.domain.errors import DatabaseUnusable, Internal, PorticoError, Unavailable
@@ -41,14 +41,17 @@ class Pipeline:
         *,
         clock: Clock,
         random: Random,
+        read_around: Collection[str] = (),
     ) -> None:
         """`secure` is the routing table for requests over HTTPS, `plain` for all others. `random`
-        makes the part of request ids that is unique to this process."""
+        makes the part of request ids that is unique to this process. `read_around` are the headers
+        that are read around this application, such as `traceparent`."""
         self._secure = secure
         self._plain = plain
         self._peers = peers
         self._measure = measure
         self._clock = clock
+        self._read_around = read_around
         self._id_prefix = f"req_{random(6).hex()}"
         self._count = itertools.count(1)
         self._quiet: asyncio.Event | None = None
@@ -89,7 +92,9 @@ class Pipeline:
                 extra_headers = match.extra_headers
                 cors = without_lookups(match.cors) if self.is_behind else match.cors
                 if cors is not None and is_preflight(request):
-                    reply = await cors.preflight(request, match.methods, match.taken_headers)
+                    reply = await cors.preflight(
+                        request, match.methods, match.taken_headers, self._read_around
+                    )
                 else:
                     if cors is not None:
                         extra_headers = (*extra_headers, *await cors.headers(request))

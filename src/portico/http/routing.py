@@ -210,8 +210,8 @@ def _taken_headers(route: AnyRoute) -> tuple[str, ...]:
         "Authorization": route.access is not Access.ANYONE or route.bearer_instead,
         "Content-Type": route.body is not None or route.form is not None,
         HEADER: route.repeatable,
-        "If-Match": route.conditional,
-        "If-None-Match": route.tagged,
+        "If-Match": route.conditional or route.tagged,
+        "If-None-Match": route.conditional or route.tagged,
         LAST_EVENT_ID: route.media == EVENT_STREAM,
     }
     return tuple(name for name, is_taken in taken.items() if is_taken)

@@ -24,7 +24,7 @@ from portico.jobs.sending import Sends
 from portico.settings import SettingError
 from portico.telemetry.exporting import METRICS, TRACES, brief_session, in_daemon_thread
 from portico.telemetry.metrics import metrics_data
-from portico.telemetry.tracing import Spans, TracedApplication, TracedSender
+from portico.telemetry.tracing import READ, Spans, TracedApplication, TracedSender
 from portico.telemetry.variables import metrics_period, require_headers, traces_wanted
 from portico.version import version
 
@@ -67,6 +67,8 @@ class Telemetry:
             self._provider.add_span_processor(BatchSpanProcessor(self._spans))
         self._tracer = self._provider.get_tracer("portico", version())
         self.spans = Spans()
+        self.read = READ
+        """The headers of a request that its application reads."""
         self.metrics_period = metrics_period(os.environ)
         """Seconds between two exports of metrics; None if they are not exported."""
 

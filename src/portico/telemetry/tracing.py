@@ -38,6 +38,8 @@ PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
 """Paths that monitoring requests all the time; they get no spans."""
 
 _trace_context = TraceContextTextMapPropagator()
+READ = frozenset(_trace_context.fields)
+"""The headers of a request that are read."""
 
 
 class _Fields(Getter[Any]):
