@@ -409,6 +409,41 @@ def test_a_pg_dump_that_does_not_fit_is_told(
     assert not (tmp_path / "b.tar").exists()
 
 
+@pytest.mark.parametrize("encoding", ["LATIN1", "SJIS", "SQL_ASCII", "none"])
+def test_the_encoding_of_the_users_session_changes_no_backup(
+    postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
+    installation = Installation(tmp_path).having(database_url=postgres.fresh_database())
+    installation.told("init")
+    (tmp_path / "lamp.csv").write_text("name,category,price\nŁampka ハハ,light,1\n", "utf-8")
+    installation.told("products", "import", str(tmp_path / "lamp.csv"))
+    restored, archive = elsewhere(installation, postgres), str(tmp_path / "backup.tar")
+    monkeypatch.setenv("PGCLIENTENCODING", encoding)
+    installation.told("backup", archive)
+    restored.told("restore", archive)
+    restored.told("products", "export", exported := str(tmp_path / "exported.csv"))
+    assert "Łampka ハハ" in Path(exported).read_text("utf-8")
+
+
+def test_all_that_pg_dump_said_is_told_in_one_line(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    installation = Installation(tmp_path).having(database_url=postgres.fresh_database())
+    installation.told("init")
+    version = subprocess.run(["pg_dump", "--version"], capture_output=True, text=True, check=True)
+    script = (
+        f'[ "$1" = --version ] && echo "{version.stdout.strip()}" && exit\n'
+        "echo 'pg_dump: error: Dumping the contents of table \"users\" failed.' >&2\n"
+        "echo 'pg_dump: detail: Error message from server: no equivalent' >&2; exit 1"
+    )
+    code, line = with_pg_dump(installation, script).refused("backup", str(tmp_path / "b.tar"))
+    assert code == 1
+    assert line == (
+        'pg_dump failed: Dumping the contents of table "users" failed.'
+        " pg_dump: detail: Error message from server: no equivalent"
+    )
+
+
 def test_the_password_is_no_argument_of_pg_dump(postgres: PostgresServer, tmp_path: Path) -> None:
     url = postgres.fresh_database()
     password = url.split(":")[2].split("@")[0]

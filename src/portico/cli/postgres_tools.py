@@ -23,6 +23,9 @@ ENDING_SECONDS = 10.0
 LOOK_SECONDS = 0.25
 """How often the progress of a program is looked at."""
 
+SAID = 2000
+"""The most characters of a program's error output that are shown: it may quote a statement."""
+
 _SECRETS = ("password", "sslpassword")
 
 
@@ -161,11 +164,12 @@ def _run(
     look: Callable[[], object] | None = None,
 ) -> str:
     """What the program, whose standard input is `read`, prints. Calls `look`, if given, now and
-    then until it ends. Raises `CommandError` with the first line of its error output."""
+    then until it ends. Raises `Failed` with what it has written to its error output."""
     try:
         process = subprocess.Popen(  # noqa: S603 - constants, and an address that went through the settings
             [program, *arguments],
-            env=environment,
+            # Another encoding, from the user's session, would lack letters of the data.
+            env={**environment, "PGCLIENTENCODING": "UTF8"},
             stdin=read,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -186,9 +190,10 @@ def _run(
                 process.wait()
             raise
     if process.returncode != 0:
-        lines = complaint.strip().splitlines() or [f"exit code {process.returncode}"]
-        reason = lines[0].removeprefix(f"{program}: ").removeprefix("error: ")
-        raise Failed(f"{program} failed: {plain(reason)}")
+        # The first line often says only what was done, a later one why it failed.
+        said = " ".join(complaint.split()) or f"exit code {process.returncode}"
+        reason = said.removeprefix(f"{program}: ").removeprefix("error: ")
+        raise Failed(f"{program} failed: {plain(reason[:SAID])}")
     return printed
 
 
