@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 import subprocess
 import tarfile
+import tracemalloc
 from argparse import Namespace
 from collections.abc import Iterable
 from pathlib import Path
@@ -280,6 +281,51 @@ def with_holes(header: bytes) -> bytes:
     made[148:156] = b" " * 8
     made[148:156] = f"{sum(made):06o}\0 ".encode()
     return bytes(made)
+
+
+HUGE = 2**24
+
+
+def header(kind: bytes, content: bytes) -> bytes:
+    """A header of a header: `content` is a long name, or records of pax."""
+    member = tarfile.TarInfo("././@LongLink")
+    member.type, member.size = kind, len(content)
+    return member.tobuf() + content + bytes(-len(content) % 512)
+
+
+def record(key: str, value: str) -> bytes:
+    """One of pax, whose length has eight digits."""
+    return f"{len(key) + len(value) + 11:08d} {key}={value}\n".encode()
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["first", "later and compressed"])
+@pytest.mark.parametrize("kind", ["name", "link", "pax", "global pax", "many of pax"])
+def test_headers_of_any_size_take_little_memory(
+    restoring: Restoring, archive: Path, kind: str, *, later: bool
+) -> None:
+    pax, many = record("comment", "a" * HUGE), range(HUGE >> 16)
+    headers = {
+        "name": lambda: header(tarfile.GNUTYPE_LONGNAME, b"a" * HUGE),
+        "link": lambda: header(tarfile.GNUTYPE_LONGLINK, b"a" * HUGE),
+        "pax": lambda: header(tarfile.XHDTYPE, pax),
+        "global pax": lambda: header(tarfile.XGLTYPE, pax),
+        "many of pax": lambda: b"".join(
+            header(tarfile.XGLTYPE, record(f"k{n}", "a" * 2**16)) for n in many
+        ),
+    }[kind]()
+    with tarfile.open(archive) as tar:
+        at = tar.getmembers()[1].offset if later else 0
+    whole = archive.read_bytes()
+    content = whole[:at] + headers + whole[at:]
+    bad = archive.with_name("bad.tar")
+    bad.write_bytes(gzip.compress(content, 1) if later else content)
+    tracemalloc.start()
+    try:
+        restoring.refuses(bad)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < HUGE / 4
 
 
 def test_what_the_disk_has_no_room_for_is_not_begun(
