@@ -362,3 +362,24 @@ def test_a_superseded_version_says_so() -> None:
     assert "This version of the API has been superseded." in Reference(described, ADDRESSES).page(
         "list_users"
     )
+
+
+@pytest.mark.parametrize("path", ["", "/read_user", "/delete_product"])
+async def test_the_path_of_the_local_authority_is_shown_on_this_machine_alone(
+    api: Api, path: str
+) -> None:
+    whole = str(api.settings.local_authority)
+    here, away = "127.0.0.1:50000", "203.0.113.9:50000"
+    for client, host, is_local in (
+        (here, "localhost:8443", True),
+        (here, "127.0.0.1:8443", True),
+        ("::1:50000", "[::1]:8443", True),
+        (here, "api.example.com", False),  # a proxy that is not trusted
+        (away, "localhost:8443", False),  # made up
+        (away, "api.example.com", False),
+    ):
+        page = await api.stranger(client).get(f"{ADDRESS}/docs{path}", headers={"host": host})
+        assert page.status_code == 200
+        assert (whole in page.text) is is_local, (client, host)
+        assert ("--cacert ca.pem" in page.text) is not is_local
+        assert ("Get <code>ca.pem</code>" in page.text) is not is_local

@@ -157,3 +157,22 @@ await client.products.delete(17);"""
     assert text(shown["delete_product"], "typescript") == typescript
     for language, name in (("python", "auth_url="), ("typescript", "authUrl: ")):
         assert f'{name}"https://id.test"' in text(shown["token"], language)
+
+
+@pytest.mark.parametrize("authority", [Path("/srv/ca.pem"), None])
+def test_examples_for_readers_elsewhere_name_no_path_of_the_server(
+    described: dict[str, Any], authority: Path | None
+) -> None:
+    addresses = Addresses(
+        "https://api.test/v1", "https://api.test/auth", "https://api.test", authority=authority
+    )
+    shown = {one.id: one for one in operations(described, addresses.read(here=False))}
+    for language, trust in (
+        ("curl", "--cacert ca.pem"),
+        ("python", 'ca="ca.pem"'),
+        ("typescript", "NODE_EXTRA_CA_CERTS=ca.pem"),
+    ):
+        example = text(shown["read_product"], language)
+        assert (trust in example) is (authority is not None)
+        assert ("ca.pem" in example) is (authority is not None)
+        assert "/srv" not in example

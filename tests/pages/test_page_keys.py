@@ -11,7 +11,7 @@ from msgspec import structs
 
 from driving import NOON, Api
 from owned import keys_of
-from pages.visiting import faults, rows, signed_in
+from pages.visiting import PASSWORD, Visitor, faults, rows, signed_in
 from portico.domain.audit import OPERATOR
 from portico.domain.times import DAY
 from portico.services.accounts import give_key
@@ -232,9 +232,15 @@ async def test_only_admins_are_led_to_everybodys_keys(api: Api) -> None:
 
 
 async def test_the_lines_to_copy_trust_the_local_authority_where_that_one_serves(api: Api) -> None:
-    _, somebody = await signed_in(api)
+    user, somebody = await signed_in(api)
     line = f"curl --cacert {api.settings.data}/tls/ca.pem https://localhost:8443/v1/users/me -H "
     assert line in (await somebody.get("")).text
+    far = Visitor(api.stranger("203.0.113.9:50000"))
+    await far.send("/sign-in", {"email": user.email, "password": PASSWORD})
+    page = await far.get("")
+    assert "curl --cacert ca.pem https://localhost:8443/v1/users/me" in page.text
+    assert "Get <code>ca.pem</code>" in page.text
+    assert str(api.settings.data) not in page.text
     assert line in (await somebody.made("/keys", name="One", type="live", expiry="never")).text
     other = replace(api.settings, tls_cert=Path("/etc/portico/server.pem"))
     assert other.local_authority is None

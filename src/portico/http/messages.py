@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -14,6 +15,7 @@ from portico.domain.errors import PayloadTooLarge, RequestTimeout, Unreadable
 from portico.domain.idempotency import Answer, KeyedRequest
 from portico.domain.ids import parse_id
 from portico.domain.limits import Verdict
+from portico.domain.networks import is_loopback
 from portico.domain.oauth import Client
 from portico.services.environment import Environment
 
@@ -32,6 +34,8 @@ JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
 
 _JSON_TYPE = ("content-type", JSON)
+
+_PORT = re.compile(":[0-9]*$")
 
 Headers = list[tuple[str, str]]
 
@@ -195,6 +199,13 @@ class TypedRequest(Generic[Q_co, B_co]):
             self.id,
         )
         return By(actor, caller)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the client is on this machine, and calls it by a loopback name. An address alone
+        may be that of a proxy that nobody trusts, and a name alone may be made up."""
+        host = _PORT.sub("", self._scope.authority or self.header("host") or "")
+        return is_loopback(host.strip("[]").lower()) and is_loopback(self.origin.address)
 
     def answering(self, reply: Callable[[T], Reply]) -> By:
         """As `by`, for a change that returns a `T`. If the request has an `Idempotency-Key`, the

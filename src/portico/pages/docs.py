@@ -23,10 +23,12 @@ from portico.pages.files import (
     File,
     asset_routes,
     file_route,
+    page_route,
 )
 from portico.pages.reference import DELIVERIES, Edition, Operation, Reference, operations
 from portico.pages.site import Accounts, html
 from portico.pages.trying import PATH, Trying
+from portico.services.wiring import Addresses
 
 
 def docs_mounts(
@@ -54,12 +56,19 @@ def docs_mounts(
     together = partial(described, own, auth, plans, mount.extra_headers)
 
     @cache
-    def reference() -> Reference:
+    def reference(addresses: Addresses) -> Reference:
         editions = [
             Edition(one.environment.name.capitalize(), one.environment.addresses.base)
             for one in beside
         ]
         return Reference(together(), addresses, trying, editions)
+
+    def page(name: str, text: Callable[[Reference], str]) -> AnyRoute:
+        def make(*, here: bool) -> File:
+            shown = text(reference(addresses.read(here=here)))
+            return File(HTML, shown.encode(), REVALIDATED, SCRIPTED)
+
+        return page_route(name, partial(make, here=True), partial(make, here=False))
 
     names = [operation_id(route) for route in (*own.routes, *auth.routes)]
     if "/webhooks" in {route.path for route in own.routes}:
@@ -69,11 +78,12 @@ def docs_mounts(
         below,
         routes=(
             _json_route(alone),
-            file_route("docs", lambda: _shown(reference().index())),
+            page("docs", Reference.index),
             *asset_routes(DOCS_ASSETS),
         ),
     )
-    yield _operations_mount(below, names, reference)
+    pages = [page(name, partial(Reference.page, name=name)) for name in names]
+    yield _operations_mount(below, pages, lambda: reference(addresses.read(here=False)).nowhere())
     if auth.routes:
         at = urlsplit(auth.address)
         of_auth = partial(auth_document, auth, own.address, plans, site_name=env.site_name)
@@ -82,24 +92,14 @@ def docs_mounts(
         )
 
 
-def _operations_mount(
-    mount: Mount, names: Sequence[str], reference: Callable[[], Reference]
-) -> Mount:
-    """The pages of these names, below the reference's first page."""
-
-    def page(name: str) -> AnyRoute:
-        return file_route(name, lambda: _shown(reference().page(name)))
-
-    @cache
-    def nowhere() -> str:
-        return reference().nowhere()
-
+def _operations_mount(mount: Mount, pages: Sequence[AnyRoute], nowhere: Callable[[], str]) -> Mount:
+    """The pages below the reference's first page."""
     return replace(
         mount,
         prefix=f"{mount.prefix}/docs",
         name=f"{mount.name}/docs",
-        routes=tuple(map(page, names)),
-        responder=_ReferenceResponder(mount.responder, nowhere),
+        routes=tuple(pages),
+        responder=_ReferenceResponder(mount.responder, cache(nowhere)),
     )
 
 
@@ -117,10 +117,6 @@ class _ReferenceResponder:
         if isinstance(error, NotFound):
             return html(self._nowhere(), 404)
         return self._files.problem(request, error)
-
-
-def _shown(page: str) -> File:
-    return File(HTML, page.encode(), REVALIDATED, SCRIPTED)
 
 
 def _json_route(make: Callable[[], dict[str, object]]) -> AnyRoute:

@@ -5,6 +5,8 @@ from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from portico.http.conditions import coded_tag, entity_tag, matches, require_tag
 from portico.http.content import BY_CODING, GZIP, gzipped, takes_gzip
 from portico.http.cors import Sharing
@@ -108,6 +110,16 @@ def file_route(name: str, make: Callable[[], File], sharing: Sharing = Sharing.L
         summary="A file",
         sharing=sharing,
     )
+
+
+def page_route(name: str, here: Callable[[], File], elsewhere: Callable[[], File]) -> Route:
+    """As `file_route`, for a page that readers on this machine get with its paths (`here`)."""
+    files = {True: _Made(here), False: _Made(elsewhere)}
+
+    async def serve(request: Request) -> Reply:
+        return await files[request.is_local].serve(request)
+
+    return replace(file_route(name, elsewhere), handler=serve)
 
 
 @cache

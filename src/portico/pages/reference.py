@@ -151,6 +151,7 @@ class Reference:
             guide=self._guide,
             entry=entry,
             address=self._addresses.base,
+            needs_copy=self._addresses.needs_copy,
             dashboard=self._addresses.dashboard,
             editions=self._editions,
             marked=self._marked,

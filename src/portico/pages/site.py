@@ -273,6 +273,7 @@ class Visit:
         """Render a page. With `leads_anywhere`, its forms may lead to other hosts; with
         `private_address`, the browser sends no referrer from it."""
         site, user = self.site, self._user
+        addresses = self.env.addresses.read(here=self.request.is_local)
         cookie = site.accounts.cookie.read(self.request.headers)
         text = template(template_name).render(
             title=title,
@@ -288,9 +289,10 @@ class Visit:
             site_name=self.env.site_name,
             environment=self.env.name,
             api=site.environment.addresses.base,
-            auth=self.env.addresses.auth,
+            auth=addresses.auth,
             has_mail_server=site.accounts.environment.has_mail_server,
-            curl=self.env.addresses.curl,
+            curl=addresses.curl,
+            needs_copy=addresses.needs_copy,
             theme=user.theme if user else "system",
             user=user,
             csrf=form_token(site.accounts, cookie, user) if cookie else "",

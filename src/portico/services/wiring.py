@@ -19,6 +19,10 @@ from portico.services.vault import Vault
 from portico.state.protocol import Limiter
 from portico.storage.database import Database
 
+AUTHORITY_COPY = Path("ca.pem")
+"""The local authority's certificate as readers elsewhere have it, once its operator has given it to
+them."""
+
 
 class Addresses(msgspec.Struct, frozen=True):
     """The public addresses of one environment."""
@@ -31,9 +35,21 @@ class Addresses(msgspec.Struct, frozen=True):
     authority: Path | None = None
     """The file of the local authority's certificate, if clients must trust that."""
 
+    def read(self, *, here: bool) -> "Addresses":
+        """As somebody on this machine reads them, or somebody elsewhere, to whom its paths mean
+        nothing and are none of their business."""
+        if here or self.authority is None:
+            return self
+        return msgspec.structs.replace(self, authority=AUTHORITY_COPY)
+
+    @property
+    def needs_copy(self) -> bool:
+        """Whether the reader must get a copy of the local authority's certificate first."""
+        return self.authority == AUTHORITY_COPY
+
     @property
     def curl(self) -> str:
-        """The command that calls curl on this machine."""
+        """The command that calls curl."""
         return f"curl --cacert {quote(str(self.authority))}" if self.authority else "curl"
 
 
