@@ -320,12 +320,16 @@ def test_numbers_in_cells_are_read_exactly(cell: str, units: int) -> None:
         ("1.23456", "must have at most 4 decimals"),
         ("9" * 5_000, "must be less than 1000000000000"),
         ("1e999999999999999999999", "must be a number"),
+        ("24,50", "must be a plain number: write 24.5"),
+        ("1.234,50", "must be a plain number: write 1234.5"),
+        ("1,234", "must be a number"),
     ],
 )
 def test_cells_that_are_no_price_are_told(cell: str, message: str) -> None:
-    (row,) = read(f"name,category,price\nLamp,light,{cell}\n", "csv")
+    (row,) = read(f'name,category,price\nLamp,light,"{cell}"\n', "csv")
 
     assert told(row) == {"price": message}
+    assert row.given["price"].startswith(cell[:50])
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,8 @@ def test_a_chart_of_nothing_is_empty() -> None:
 )
 def test_a_time_is_told_by_how_long_ago_it_was(before: int, words: str) -> None:
     assert f">{words}</time>" in ago(NOON - before, NOON)
+    within = words.replace("Just", "just")
+    assert f">{within}</time>" in ago(NOON - before, NOON, within=True)
 
 
 def test_values_are_written_as_people_read_them() -> None:

@@ -124,6 +124,27 @@ async def test_the_question_is_about_as_many_products_as_are_chosen(
     assert several in page.text
 
 
+@pytest.mark.parametrize(
+    ("do", "status", "told"),
+    [
+        ("publish", "archived", "archived and will be skipped: use Activate instead."),
+        ("activate", "draft", "draft and will be skipped: use Publish or Archive instead."),
+    ],
+)
+async def test_the_question_promises_nothing_that_a_status_does_not_allow(
+    api: Api, do: str, status: str, told: str
+) -> None:
+    _, editor = await signed_in(api, "editor")
+    refused = [(await api.product(status=status)).id for _ in range(2)]
+    allowed = (await api.product(status="draft" if do == "publish" else "archived")).id
+    page = await editor.get(f"/products/several?do={do}&id={refused[0]}&id={refused[1]}")
+    assert f"2 are {told}" in page.text
+    assert "active, so that" not in page.text
+    page = await editor.get(f"/products/several?do={do}&id={refused[0]}&id={allowed}")
+    assert f"1 is {told}" in page.text
+    assert "They become active" in page.text
+
+
 async def test_the_question_names_the_first_of_the_products_that_are_chosen(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     ids = [(await api.product(name=f"Lamp <{number}>")).id for number in range(6)]

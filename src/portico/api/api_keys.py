@@ -6,6 +6,7 @@ from msgspec import UNSET, UnsetType
 
 from portico.api.paging import list_reply, start_of
 from portico.contract.api_keys import (
+    ROTATED,
     ApiKeyItem,
     ApiKeyWithSecret,
     CreateApiKey,
@@ -33,8 +34,6 @@ from portico.services.api_keys import (
     revoke_key,
 )
 from portico.services.api_keys import rotate_key as rotate
-
-_ROTATED = "Key rotated. Store the new one now; the old one works until {}."
 
 
 async def list_api_keys(request: QueryRequest[ListKeys]) -> Reply:
@@ -68,8 +67,7 @@ async def create_api_key(request: BodyRequest[CreateApiKey]) -> Reply:
         location = ("location", f"{env.addresses.base}/api-keys/{made.key.id}")
         data = api_key_with_secret(made.key, secret, request.now)
         tag = etag_header(api_key_item(made.key, request.now))
-        message = "Key created. Store it now: it is not shown again."
-        return json_reply(201, Created(data, message), location, tag)
+        return json_reply(201, Created(data, data.message), location, tag)
 
     new = NewKey(
         name=body.name,
@@ -99,7 +97,7 @@ async def rotate_key(request: Request) -> Reply:
     def reply(rotation: Rotation, key: str | UnsetType = UNSET) -> Reply:
         location = ("location", f"{env.addresses.base}/api-keys/{rotation.successor.id}")
         body = rotated_key(rotation.successor, key, previous, rotation.previous_end)
-        message = _ROTATED.format(body.previous_key.expires_at)
+        message = ROTATED.format(body.previous_key.expires_at)
         tag = etag_header(api_key_item(rotation.successor, request.now))
         return json_reply(201, Created(body, message), location, tag)
 

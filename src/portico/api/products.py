@@ -65,7 +65,7 @@ async def create_product(request: BodyRequest[CreateProduct]) -> Reply:
     def reply(product: Product) -> Reply:
         location = ("location", f"{base}/products/{product.id}")
         body = product_body(product)
-        return json_reply(201, Created(body, "Product created."), location, etag_header(body))
+        return json_reply(201, Created(body, body.message), location, etag_header(body))
 
     values = sent(request.body)
     by = request.answering(reply)

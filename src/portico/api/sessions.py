@@ -23,7 +23,7 @@ async def create_session(request: BodyRequest[SignIn]) -> Reply:
     )
     return json_reply(
         201,
-        Created(session_body(opened.session, opened.user), "You are signed in."),
+        Created(session_body(opened.session, opened.user), SessionBody.message),
         cookie.set(opened.secret),
     )
 

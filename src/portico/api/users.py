@@ -55,7 +55,7 @@ async def create_user(request: BodyRequest[CreateUser]) -> Reply:
     def reply(user: User) -> Reply:
         location = ("location", f"{base}/users/{user.id}")
         tag = etag_header(user_body(user))
-        return json_reply(201, Created(user_item(user), "User created."), location, tag)
+        return json_reply(201, Created(user_item(user), UserItem.message), location, tag)
 
     user = await users.create_user(
         request.environment,

@@ -66,8 +66,7 @@ def _signing(
 
 async def create_webhook(request: BodyRequest[CreateWebhook]) -> Reply:
     """POST /webhooks."""
-    message = "Webhook created. Store its secret now: it is not shown again."
-    reply = partial(_signing, request, message)
+    reply = partial(_signing, request, WebhookWithSecret.message)
     values = _values(request.body)
     made = await webhooks.create_webhook(request.environment, values, request.answering(reply))
     return reply(made.webhook, made.secret)

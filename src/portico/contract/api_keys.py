@@ -104,9 +104,13 @@ def successor_key(key: ApiKey, previous: PreviousKey, now: int) -> SuccessorKey:
     return SuccessorKey(**_facts(key, now), previous_key=previous)
 
 
+ROTATED = "Key rotated. Store the new one now; the old one works until {}."
+
+
 class RotatedKey(msgspec.Struct, frozen=True, kw_only=True):
     """The successor of a rotated key. `key` is shown only once."""
 
+    message: ClassVar[str] = ROTATED.format("2026-02-01T08:15:30.123Z")
     id: Identifier
     name: Annotated[str, Meta(examples=["Storefront"])]
     type: KeyType
@@ -174,6 +178,7 @@ class CreateApiKey(msgspec.Struct, frozen=True, kw_only=True):
 class ApiKeyWithSecret(ApiKeyItem, frozen=True, kw_only=True):
     """A new key. `key` is shown only once."""
 
+    message: ClassVar[str] = "Key created. Store it now: it is not shown again."
     key: Secret = UNSET
 
 

@@ -55,7 +55,8 @@ class Created(msgspec.Struct, Generic[T], frozen=True):
     """A resource that was just created."""
 
     data: T
-    message: Annotated[str, Meta(description="For people.", examples=["It was created."])]
+    message: Annotated[str, Meta(description="For people.")]
+    """`T.message`, or one like it."""
 
 
 class Listed(msgspec.Struct, Generic[T], frozen=True):

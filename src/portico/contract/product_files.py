@@ -45,10 +45,10 @@ from portico.contract.reading import (
     required,
     sent,
 )
-from portico.domain.errors import Fault, Unreadable
+from portico.domain.errors import BrokenRule, Fault, Unreadable
 from portico.domain.ids import MAX_ID
 from portico.domain.imports import FileRow
-from portico.domain.money import price_text
+from portico.domain.money import price_text, price_written
 from portico.domain.products import Product
 from portico.domain.words import Format
 
@@ -286,10 +286,22 @@ def _row(line: int, end: int, value: Any, faults: Faults, *, update: bool) -> Fi
     if found := [*faults.unreadable, *faults.broken]:
         whole = value | given
         told = {fault.field: beginning(whole, fault.field) for fault in found}
-        return FileRow(line, end, {}, sorted(found, key=_column_index), product_id, told)
+        found = sorted((_advised(fault, value) for fault in found), key=_column_index)
+        return FileRow(line, end, {}, found, product_id, told)
     if not product_id:
         values = sent(CreateProduct(**values))
     return FileRow(line, end, values, [], product_id)
+
+
+def _advised(fault: Fault, value: dict[str, Any]) -> Fault:
+    """A fault that says how to write a price which is written as on pages, such as 24,50."""
+    given = value.get(fault.field)
+    if fault.field != "price" or not isinstance(given, str) or _NUMBER.fullmatch(given):
+        return fault
+    try:
+        return Fault("price", f"must be a plain number: write {price_text(price_written(given))}")
+    except BrokenRule:
+        return fault
 
 
 def _id(value: Any, faults: Faults, *, update: bool) -> int:

@@ -49,6 +49,7 @@ class ProductItem(msgspec.Struct, frozen=True):
 class ProductBody(ProductItem, frozen=True):
     """A product with all fields."""
 
+    message: ClassVar[str] = "Product created."
     images: Annotated[
         Raw,
         Meta(

@@ -54,6 +54,7 @@ class LogOut(msgspec.Struct):
 class SessionBody(msgspec.Struct, frozen=True):
     """A session that was just opened. Its secret is only in the cookie."""
 
+    message: ClassVar[str] = "You are signed in."
     user: UserItem
     expires_at: Annotated[Timestamp, Meta(description="24 hours after it was opened.")]
     idle_expires_at: Annotated[Timestamp, Meta(description="30 minutes after its latest request.")]

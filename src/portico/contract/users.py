@@ -17,6 +17,7 @@ Role = Annotated[Literal["admin", "editor", "viewer"], Meta(examples=["editor"])
 class UserItem(msgspec.Struct, frozen=True):
     """A user in a list, and in the answer of POST /users."""
 
+    message: ClassVar[str] = "User created."
     id: Identifier
     name: Annotated[str, Meta(examples=["Ada Lovelace"])]
     email: Annotated[str, Meta(examples=["ada@example.com"])]

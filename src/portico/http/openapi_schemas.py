@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from inspect import cleandoc
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import msgspec
 
-from portico.contract.envelope import ErrorBody
+from portico.contract.envelope import Created, ErrorBody
 from portico.contract.kinds import object_schema
 from portico.contract.oauth import OAuthError
 from portico.http.openapi_responses import EXAMPLES, Json
@@ -30,6 +30,10 @@ def media_and_schemas(
         schema.pop("title", None)
         if "description" in schema:  # a docstring, which only Python 3.13 dedents itself
             schema["description"] = cleandoc(schema["description"])
+    for shape, ref in zip(shapes, refs, strict=False):
+        if get_origin(shape) is Created:
+            message = found[ref["$ref"].removeprefix(SCHEMAS)]["properties"]["message"]
+            message["examples"] = [get_args(shape)[0].message]
     for route in routes:
         if route.body is not None:
             found[route.body.__name__] = {

@@ -90,8 +90,9 @@ def when(at: int) -> Markup:
     return _time(at, f"{day(at)}, {clock(at)}")
 
 
-def ago(at: int, now: int) -> Markup:
-    """How long ago a time was, in the largest unit that fits; the date after 30 days."""
+def ago(at: int, now: int, *, within: bool = False) -> Markup:
+    """How long ago a time was, in the largest unit that fits; the date after 30 days. `within` a
+    sentence, no word begins with a capital letter."""
     seconds = max(now - at, 0) // SECOND
     for unit, size in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         if seconds >= size:
@@ -100,7 +101,7 @@ def ago(at: int, now: int) -> Markup:
                 break
             return _time(at, f"{counted(count, unit)} ago")
     else:
-        return _time(at, "Just now")
+        return _time(at, "just now" if within else "Just now")
     return _time(at, day(at))
 
 

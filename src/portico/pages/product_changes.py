@@ -1,5 +1,6 @@
 """Changes made with one button, to one product or to several of a list."""
 
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import urlencode
 
@@ -12,12 +13,13 @@ from portico.domain.errors import (
     Unreadable,
 )
 from portico.domain.ids import parse_id
+from portico.domain.products import Product
 from portico.domain.text import counted
 from portico.http.messages import Reply
 from portico.pages.filters import named
 from portico.pages.lists import back_to_list, list_of
 from portico.pages.paging import PER_PAGE
-from portico.pages.product_verbs import VERBS, Verb, check_of
+from portico.pages.product_verbs import VERBS, Verb, allows, check_of, others_for
 from portico.pages.products import FILTERS, product_of
 from portico.pages.site import PageRoute, Visit, addressed
 from portico.services.products import change_product, delete_product
@@ -95,19 +97,26 @@ def _chosen(visit: Visit) -> _Chosen:
     return _Chosen(verb, words, done, ids, back_to_list(visit, FILTERS))
 
 
-def _consequences(verb: Verb | None, count: int) -> list[str]:
+def _consequences(verb: Verb | None, count: int, refused: Sequence[Product] = ()) -> list[str]:
+    """What a change does to `count` products, but for those whose status does not allow it."""
     if verb is None:
         whose = "its" if count == 1 else "their"
         return [f"This also deletes {whose} image addresses and metadata, and cannot be undone."]
-    if count == 1:
-        return [verb.means]
-    return [verb.means_for_several, "Products that cannot be changed are skipped and listed."]
+    told = []
+    if count > len(refused):
+        told.append(verb.means if count == 1 else verb.means_for_several)
+    if refused:
+        status, instead = refused[0].status, others_for(refused[0].status)
+        whose = "1 is" if len(refused) == 1 else f"{len(refused)} are"
+        told.append(f"{whose} {status} and will be skipped: use {instead} instead.")
+    elif count > 1:
+        told.append("Products that cannot be changed are skipped and listed.")
+    return told
 
 
-async def _names(visit: Visit, ids: list[int]) -> str:
+def _names(ids: list[int], found: Mapping[int, Product]) -> str:
     """The names of the first products, and how many more there are."""
     first = ids[:MOST_NAMED]
-    found = await visit.env.products.several(first)
     names = [
         named(product.name, row_id) if (product := found.get(row_id)) else f"Product {row_id}"
         for row_id in first
@@ -120,10 +129,16 @@ async def ask_several(visit: Visit) -> Reply:
     """GET /products/several."""
     chosen = _chosen(visit)
     what = counted(len(chosen.ids), "product")
+    found = await visit.env.products.several(chosen.ids)
+    refused = [
+        product
+        for product in found.values()
+        if chosen.verb is not None and not allows(product.status, chosen.verb)
+    ]
     return visit.asks(
         f"{chosen.words} {what}?",
-        await _names(visit, chosen.ids),
-        *_consequences(chosen.verb, len(chosen.ids)),
+        _names(chosen.ids, found),
+        *_consequences(chosen.verb, len(chosen.ids), refused),
         words=f"{chosen.words} {what}",
         danger=chosen.verb is None,
         action="/products/several",

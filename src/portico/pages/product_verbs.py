@@ -51,12 +51,21 @@ def verbs_for(status: str) -> list[Verb]:
     return [verb for verb in VERBS.values() if status in _FROM[verb]]
 
 
+def allows(status: str, verb: Verb) -> bool:
+    """Whether a product with this status allows the change, or has had it."""
+    return status == verb.status or status in _FROM[verb]
+
+
+def others_for(status: str) -> str:
+    """The changes that a product with this status allows, in words."""
+    return " or ".join(one.words for one in verbs_for(status))
+
+
 def check_of(verb: Verb) -> Callable[[Product], None]:
     """A check that raises `Conflict` if the status, changed meanwhile, allows no such change."""
 
     def check(product: Product) -> None:
-        if product.status != verb.status and product.status not in _FROM[verb]:
-            others = " or ".join(one.words for one in verbs_for(product.status))
-            raise Conflict(f"It is {product.status}. Use {others} instead.")
+        if not allows(product.status, verb):
+            raise Conflict(f"It is {product.status}. Use {others_for(product.status)} instead.")
 
     return check
