@@ -65,7 +65,7 @@ async def _products(api: Api, admin: Caller) -> None:
     await admin.patch(f"/products/{made}", json={"price": 19.95, "stock_quantity": 0})
     api.clock.advance(seconds=61)
     await admin.delete(f"/products/{made}")
-    async for _ in store_in_batches(api.live, [FileRow(1, 0, _ROW, [])] * 250, OPERATOR):
+    async for _ in store_in_batches(api.live, [FileRow(1, 0, _ROW, [])] * 3, OPERATOR):
         pass
 
 

@@ -161,6 +161,8 @@ def test_rows_with_ids_change_products_and_the_faulty_ones_are_told(
         "updated": 1,
         "first_id": before["id"],
         "last_id": made,
+        "inserted_ids": [made],
+        "updated_ids": [before["id"]],
     }
 
 

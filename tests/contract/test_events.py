@@ -16,6 +16,9 @@ from portico.services.events import read_events
 from portico.services.imports import (
     IDLE_SECONDS,
     LARGE,
+    BatchLimits,
+    Spool,
+    store_at_once,
     store_in_batches,
     tell_of_idle,
 )
@@ -181,9 +184,48 @@ async def test_an_import_is_one_event_with_its_first_and_last_id(api: Api) -> No
     (event,) = await told(editor)
     assert event["type"] == "products.imported"
     first, last = event["data"]["first_id"], event["data"]["last_id"]
-    assert event["data"] == {"inserted": 2500, "updated": 0, "first_id": first, "last_id": last}
+    assert event["data"] == {
+        "inserted": 2500,
+        "updated": 0,
+        "first_id": first,
+        "last_id": last,
+        "inserted_ids": list(range(first, last + 1)),
+        "updated_ids": [],
+    }
     assert (await editor.get(f"/products/{first}")).json()["data"]["name"] == "Lamp 1"
     assert (await editor.get(f"/products/{last}")).json()["data"]["name"] == "Lamp 2500"
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+async def test_an_import_names_what_is_new_and_what_it_changed_by_ascending_ids(
+    api: Api, *, at_once: bool
+) -> None:
+    editor = await api.caller("editor")
+    known = [(await api.product()).id for _ in range(5)]
+    changes = [
+        FileRow(n, 0, {"stock_quantity": 9}, [], row_id) for n, row_id in enumerate(known, 1)
+    ]
+    new = [FileRow(n, 0, WHOLE, []) for n in range(10, 15)]
+    rows = [*reversed(changes), *new]
+    if at_once:
+        with Spool(None) as spool:
+            for row in rows:
+                spool.add(row)
+            await store_at_once(api.live, spool, OPERATOR, lambda _: None)
+    else:
+        async for _ in store_in_batches(api.live, rows, OPERATOR, BatchLimits(2, 1024)):
+            pass
+    (event,) = await told(editor, type="products.imported")
+    first = known[-1] + 1
+    assert event["data"] == {
+        "inserted": 5,
+        "updated": 5,
+        "first_id": known[0],
+        "last_id": first + 4,
+        "inserted_ids": [*range(first, first + 5)],
+        "updated_ids": known,
+    }
+    assert await told(editor, type="product.*") == []
 
 
 async def test_others_may_write_after_every_500_rows_of_an_import(api: Api) -> None:
@@ -207,10 +249,12 @@ async def test_what_an_import_has_stored_is_told_though_it_is_heard_of_no_more(a
     (first,) = await after(1)
     assert await after(IDLE_SECONDS) == [first]
     assert first["inserted"] == first["last_id"] - first["first_id"] + 1 == 2 * LARGE.rows
+    assert first["inserted_ids"] == list(range(first["first_id"], first["last_id"] + 1))
     assert [outcome.inserted async for outcome in importing] == [LARGE.rows]
     _, rest = await after(IDLE_SECONDS)
     assert rest["first_id"] == first["last_id"] + 1
     assert rest["inserted"] == LARGE.rows
+    assert rest["inserted_ids"] == list(range(rest["first_id"], rest["last_id"] + 1))
     notes = await api.live.audit.page(AuditFilter(action="products.imported"), limit=9)
     assert [note.credential for note in notes] == ["command"] * 2
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from portico.domain import products
 from portico.domain.errors import BrokenRule
+from portico.domain.events.products import MOST_IDS, ProductsImported
 
 any_text = st.text(st.characters(exclude_categories=()))  # lone surrogates too
 
@@ -104,3 +105,14 @@ def test_no_text_crashes_a_rule(text: str) -> None:
             rule(text)
         except BrokenRule as refusal:
             str(refusal).encode()  # can be sent, whatever the text was
+
+
+def test_an_import_names_the_lowest_10000_ids_of_what_is_new_and_of_what_it_changed() -> None:
+    batches = [range(start, start + 4_000) for start in (12_000, 8_000, 4_000, 0)]
+    new, *more = [ProductsImported.of(batch, ()) for batch in batches]
+    for one in more:
+        new = new.plus(one)
+    assert (new.inserted, new.updated, new.first_id, new.last_id) == (16_000, 0, 0, 15_999)
+    assert (MOST_IDS, new.inserted_ids, new.updated_ids) == (10_000, [*range(10_000)], [])
+    whole = ProductsImported.of((), [*reversed(range(16_000))])
+    assert (whole.updated, whole.updated_ids) == (16_000, [*range(10_000)])

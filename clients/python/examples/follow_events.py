@@ -1,7 +1,7 @@
 """Prints events as they happen, and resumes where it was when it is restarted.
 
 export PORTICO_API_KEY=… PORTICO_CA=…/tls/ca.pem
-python follow_events.py last-event --type 'product.*,user.*'
+python follow_events.py last-event --type 'product.*,products.imported,user.*'
 """
 
 import argparse
@@ -11,7 +11,7 @@ from portico_client import Client, Gone
 
 arguments = argparse.ArgumentParser()
 arguments.add_argument("place", type=Path, help="a file for the id of the last event")
-arguments.add_argument("--type", default="product.*")
+arguments.add_argument("--type", default="product.*,products.imported")
 
 
 def main() -> int:

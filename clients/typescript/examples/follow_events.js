@@ -10,7 +10,7 @@ import { Client } from "@portico/client";
 const place = process.argv[2] ?? "last-event";
 const after = existsSync(place) ? Number(readFileSync(place, "utf8")) : 0;
 process.once("SIGINT", () => process.exit(0));
-for await (const event of new Client().events.stream({ type: "product.*", after })) {
+for await (const event of new Client().events.stream({ type: "product.*,products.imported", after })) {
   console.log(event.id, event.type);
   writeFileSync(place, String(event.id));
 }

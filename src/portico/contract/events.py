@@ -1,11 +1,12 @@
 """The JSON shapes of events, and which notes of changes become events."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
+from msgspec.structs import asdict
 
 from portico.contract.api_keys import (
     ApiKeyItem,
@@ -23,6 +24,7 @@ from portico.domain.errors import BrokenRule
 from portico.domain.events.api_keys import KeyCreated, KeyRevoked, KeyRotated
 from portico.domain.events.base import Event
 from portico.domain.events.products import (
+    MOST_IDS,
     ProductChanged,
     ProductCreated,
     ProductDeleted,
@@ -85,12 +87,28 @@ class EventBody(msgspec.Struct, frozen=True):
 
 
 class ProductsImportedBody(msgspec.Struct, frozen=True):
-    """How many products an import created and updated, and their lowest and highest ids."""
+    """How many products an import created and updated, and which."""
 
-    inserted: Annotated[int, Meta(ge=0, examples=[250])]
-    updated: Annotated[int, Meta(ge=0, examples=[0])]
-    first_id: Annotated[Identifier, Meta(examples=[18])]
-    last_id: Annotated[Identifier, Meta(examples=[267])]
+    inserted: Annotated[int, Meta(ge=0, examples=[2])]
+    updated: Annotated[int, Meta(ge=0, examples=[1])]
+    first_id: Annotated[Identifier, Meta(description="The lowest id of all.", examples=[18])]
+    last_id: Annotated[Identifier, Meta(description="The highest id of all.", examples=[268])]
+    inserted_ids: Annotated[
+        Sequence[Identifier],
+        Meta(
+            max_length=MOST_IDS,
+            description=f"The ids of new products, ascending: the first {MOST_IDS:,}.",
+            examples=[[267, 268]],
+        ),
+    ]
+    updated_ids: Annotated[
+        Sequence[Identifier],
+        Meta(
+            max_length=MOST_IDS,
+            description=f"The ids of changed products, ascending: the first {MOST_IDS:,}.",
+            examples=[[18]],
+        ),
+    ]
 
 
 SandboxResetBody = msgspec.defstruct(
@@ -288,8 +306,7 @@ def _key_rotated(event: KeyRotated, now: int) -> Published:
 
 
 def _imported(event: ProductsImported, _now: int) -> Published:
-    body = ProductsImportedBody(event.inserted, event.updated, event.first_id, event.last_id)
-    return Published("products.imported", _text(body))
+    return Published("products.imported", _text(ProductsImportedBody(**asdict(event))))
 
 
 def _tested(event: WebhookTested, _now: int) -> Published:

@@ -30,7 +30,8 @@ class WebhookItem(msgspec.Struct, frozen=True, kw_only=True):
     types: Annotated[
         list[str],
         Meta(
-            description="The types of events: by name, all of a noun (`product.*`), or all (`*`).",
+            description="The types of events: by name, all of a noun (`product.*`, which does not"
+            " include `products.imported`), or all (`*`).",
             examples=[_EXAMPLE_TYPES],
         ),
     ]
@@ -51,6 +52,7 @@ class WebhookItem(msgspec.Struct, frozen=True, kw_only=True):
 class WebhookWithSecret(WebhookItem, frozen=True, kw_only=True):
     """A webhook with a new secret."""
 
+    message: ClassVar[str] = "Webhook created. Store its secret now: it is not shown again."
     secret: (
         Annotated[
             str,

@@ -26,6 +26,7 @@ import msgspec
 from portico.domain.audit import By
 from portico.domain.errors import Conflict, Fault
 from portico.domain.events.products import ProductsImported
+from portico.domain.ids import MAX_ID
 from portico.domain.imports import FileRow, Named, Outcome, changed
 from portico.domain.products import Product
 from portico.domain.times import SECOND
@@ -59,8 +60,6 @@ IDLE_SECONDS = 60
 
 IDLE_PERIOD = 10.0
 """Seconds between two checks for that."""
-
-_MAX_INT64 = 2**63 - 1
 
 _REPEATED_ID = Fault("id", "is also in an earlier row: remove one of the two")
 
@@ -110,7 +109,7 @@ async def store_in_batches(
             yield outcome
     finally:
         if stored:
-            await env.change(by, partial(_announce, env, name, _MAX_INT64))
+            await env.change(by, partial(_announce, env, name, MAX_ID))
 
 
 async def check_in_batches(
@@ -133,29 +132,28 @@ async def tell_of_idle(env: Environment) -> None:
 async def _store_batch(
     env: Environment, name: str, batch: _Batch, keep: Keep | None, change: Change
 ) -> Outcome:
-    applied, ids = await _store(env, batch, change)
+    applied, stored = await _store(env, batch, change)
     outcome = _outcome(batch, applied)
-    if ids:
+    if stored is not None:
         change.noted_elsewhere()
-        counts = outcome.inserted, outcome.updated
-        stored = UntoldImport(name, change.by.actor, change.now, *counts, min(ids), max(ids))
-        await env.imports.add(change.tx, stored)
+        untold = UntoldImport(name, change.by.actor, change.now, stored)
+        await env.imports.add(change.tx, untold)
     if keep is not None:
         await keep(change, outcome)
     return outcome
 
 
-async def _store(env: Environment, batch: _Batch, change: Change) -> tuple[_Changed, list[int]]:
-    """Stores a batch; also returns the ids of new and changed products."""
-    ids: list[int] = []
+async def _store(
+    env: Environment, batch: _Batch, change: Change
+) -> tuple[_Changed, ProductsImported | None]:
+    """Stores a batch; also returns the note of what is new or changed, if anything is."""
     known = await env.products.several([row.id for row in batch.changes], change.tx)
     applied = _apply(batch, known, change.now)
     if applied.pairs:
         await env.products.update_many(change.tx, applied.pairs)
-        ids += [after.id for _, after in applied.pairs]
-    if batch.new:
-        ids += await env.products.insert_many(change.tx, batch.new)
-    return applied, ids
+    inserted = await env.products.insert_many(change.tx, batch.new) if batch.new else ()
+    updated = [after.id for _, after in applied.pairs]
+    return applied, ProductsImported.of(inserted, updated) if inserted or updated else None
 
 
 def _apply(batch: _Batch, known: dict[int, Product], now: int) -> _Changed:
@@ -190,14 +188,9 @@ def _outcome(batch: _Batch, applied: _Changed) -> Outcome:
 
 async def _announce(env: Environment, name: str, at: int, change: Change) -> None:
     """Notes what an import has stored, if it has stored nothing since `at`."""
-    stored = await env.imports.take(change.tx, name, at)
-    if stored is not None:
-        change.note(imported(stored))
-
-
-def imported(stored: UntoldImport) -> ProductsImported:
-    """The event for what an import has stored and not announced yet."""
-    return ProductsImported(stored.inserted, stored.updated, stored.first_id, stored.last_id)
+    untold = await env.imports.take(change.tx, name, at)
+    if untold is not None:
+        change.note(untold.stored)
 
 
 async def store_at_once(
@@ -208,22 +201,22 @@ async def store_at_once(
     stored."""
 
     async def work(change: Change) -> Outcome:
-        inserted = updated = unchanged = 0
-        first, last = _MAX_INT64, 0
+        unchanged = 0
+        told: ProductsImported | None = None
         async for batch in _batches(env, spool, change.now, LARGE):
-            applied, ids = await _store(env, batch, change)
+            applied, stored = await _store(env, batch, change)
             if applied.refused:
                 line = applied.refused[0].line
                 raise Conflict(
                     f"The product of line {line} was changed meanwhile; nothing was stored."
                 )
-            inserted, updated = inserted + len(batch.new), updated + len(applied.pairs)
             unchanged += applied.unchanged
-            first, last = min([first, *ids]), max([last, *ids])
+            told = told.plus(stored) if told and stored else told or stored
             progress(len(batch.new) + len(batch.changes))
-        if last:
-            change.note(ProductsImported(inserted, updated, first, last))
-        return Outcome(0, 0, inserted, updated, unchanged, [])
+        if told is None:
+            return Outcome(0, 0, 0, 0, unchanged, [])
+        change.note(told)
+        return Outcome(0, 0, told.inserted, told.updated, unchanged, [])
 
     return await env.change(by, work)
 

@@ -22,7 +22,6 @@ from portico.domain.times import DAY
 from portico.domain.users import User
 from portico.services.change import Change
 from portico.services.environment import Environment
-from portico.services.imports import imported
 from portico.storage.database import UniqueViolation
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -79,8 +78,8 @@ async def reset(env: Environment, by: By) -> Filled:
         # Products first: a change that inserts one checks the caller's account after that.
         await env.products.lock_all(change.tx)
         await env.users.lock_all(change.tx)
-        for stored in await env.imports.take_all(change.tx):
-            change.note(imported(stored), By(stored.actor))
+        for untold in await env.imports.take_all(change.tx):
+            change.note(untold.stored, By(untold.actor))
         filled = {
             kind.plural: await _FILLERS[kind.plural](env, change)
             for kind in RESOURCES

@@ -4,6 +4,8 @@ if it was killed."""
 import msgspec
 
 from portico.domain.audit import Actor
+from portico.domain.events.products import ProductsImported
+from portico.domain.ids import MAX_ID
 from portico.storage.database import Database, Transaction
 from portico.storage.table import Table, json_form
 
@@ -15,21 +17,16 @@ class UntoldImport(msgspec.Struct, frozen=True):
     name: str
     actor: Actor
     at: int
-    inserted: int
-    updated: int
-    first_id: int
-    last_id: int
+    stored: ProductsImported
 
 
-IMPORTS = Table("untold_imports", UntoldImport, forms={"actor": json_form(Actor)})
-
+IMPORTS = Table(
+    "untold_imports",
+    UntoldImport,
+    forms={"actor": json_form(Actor), "stored": json_form(ProductsImported)},
+)
 _ADD = """
-INSERT INTO untold_imports AS i (name, actor, at, inserted, updated, first_id, last_id)
-VALUES (:name, :actor, :at, :inserted, :updated, :first_id, :last_id)
-ON CONFLICT (name) DO UPDATE SET at = excluded.at,
-    inserted = i.inserted + excluded.inserted, updated = i.updated + excluded.updated,
-    first_id = CASE WHEN excluded.first_id < i.first_id THEN excluded.first_id ELSE i.first_id END,
-    last_id = CASE WHEN excluded.last_id > i.last_id THEN excluded.last_id ELSE i.last_id END"""
+INSERT INTO untold_imports (name, actor, at, stored) VALUES (:name, :actor, :at, :stored)"""
 _TAKE = f"DELETE FROM untold_imports WHERE name = :name AND at <= :at RETURNING {IMPORTS.columns}"
 _TAKE_ALL = f"DELETE FROM untold_imports RETURNING {IMPORTS.columns}"
 _IDLE = f"SELECT {IMPORTS.columns} FROM untold_imports WHERE at <= :at"
@@ -42,7 +39,11 @@ class Imports:
         self._db = db
 
     async def add(self, tx: Transaction, batch: UntoldImport) -> None:
-        """Adds a batch to what its import has stored."""
+        """Adds a batch to what its import has stored and not announced."""
+        # Taken, not read: another process may be about to announce it.
+        earlier = await self.take(tx, batch.name, MAX_ID)
+        if earlier is not None:
+            batch = msgspec.structs.replace(batch, stored=earlier.stored.plus(batch.stored))
         await tx.run(_ADD, IMPORTS.values(batch))
 
     async def take(self, tx: Transaction, name: str, at: int) -> UntoldImport | None:

@@ -76,12 +76,15 @@ class PreviousProduct(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class ProductsImported:
-    """How many products an import created and updated, and their lowest and highest ids."""
+    """How many products an import created and updated, their lowest and highest ids, and the first
+    10,000 ids of each, ascending."""
 
     inserted: int
     updated: int
     first_id: int
     last_id: int
+    inserted_ids: tuple[int, ...]
+    updated_ids: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -885,7 +885,7 @@ export interface components {
             data: components["schemas"]["ApiKeyWithSecret"];
             /**
              * @description For people.
-             * @example It was created.
+             * @example Key created. Store it now: it is not shown again.
              */
             message: string;
         };
@@ -894,7 +894,7 @@ export interface components {
             data: components["schemas"]["ProductBody"];
             /**
              * @description For people.
-             * @example It was created.
+             * @example Product created.
              */
             message: string;
         };
@@ -903,7 +903,7 @@ export interface components {
             data: components["schemas"]["RotatedKey"];
             /**
              * @description For people.
-             * @example It was created.
+             * @example Key rotated. Store the new one now; the old one works until 2026-02-01T08:15:30.123Z.
              */
             message: string;
         };
@@ -912,7 +912,7 @@ export interface components {
             data: components["schemas"]["SessionBody"];
             /**
              * @description For people.
-             * @example It was created.
+             * @example You are signed in.
              */
             message: string;
         };
@@ -921,7 +921,7 @@ export interface components {
             data: components["schemas"]["UserItem"];
             /**
              * @description For people.
-             * @example It was created.
+             * @example User created.
              */
             message: string;
         };
@@ -930,7 +930,7 @@ export interface components {
             data: components["schemas"]["WebhookWithSecret"];
             /**
              * @description For people.
-             * @example It was created.
+             * @example Webhook created. Store its secret now: it is not shown again.
              */
             message: string;
         };
@@ -1220,22 +1220,37 @@ export interface components {
              */
             updated_at: string;
         };
-        /** @description How many products an import created and updated, and their lowest and highest ids. */
+        /** @description How many products an import created and updated, and which. */
         ProductsImportedBody: {
-            /** @example 250 */
+            /** @example 2 */
             inserted: number;
-            /** @example 0 */
+            /** @example 1 */
             updated: number;
             /**
-             * @description Assigned by the service, never reused.
+             * @description The lowest id of all.
              * @example 18
              */
             first_id: number;
             /**
-             * @description Assigned by the service, never reused.
-             * @example 267
+             * @description The highest id of all.
+             * @example 268
              */
             last_id: number;
+            /**
+             * @description The ids of new products, ascending: the first 10,000.
+             * @example [
+             *       267,
+             *       268
+             *     ]
+             */
+            inserted_ids: number[];
+            /**
+             * @description The ids of changed products, ascending: the first 10,000.
+             * @example [
+             *       18
+             *     ]
+             */
+            updated_ids: number[];
         };
         /** @description The successor of a rotated key. `key` is shown only once. */
         RotatedKey: {
@@ -1430,7 +1445,7 @@ export interface components {
             /** @example https://example.com/hooks */
             url: string;
             /**
-             * @description The types of events: by name, all of a noun (`product.*`), or all (`*`).
+             * @description The types of events: by name, all of a noun (`product.*`, which does not include `products.imported`), or all (`*`).
              * @example [
              *       "product.*",
              *       "user.created"
@@ -1472,7 +1487,7 @@ export interface components {
             /** @example https://example.com/hooks */
             url: string;
             /**
-             * @description The types of events: by name, all of a noun (`product.*`), or all (`*`).
+             * @description The types of events: by name, all of a noun (`product.*`, which does not include `products.imported`), or all (`*`).
              * @example [
              *       "product.*",
              *       "user.created"
@@ -2424,7 +2439,7 @@ export interface operations {
                      *         "created_at": "2026-01-31T08:15:30.123Z",
                      *         "updated_at": "2026-01-31T08:15:30.123Z"
                      *       },
-                     *       "message": "It was created."
+                     *       "message": "User created."
                      *     }
                      */
                     "application/json": components["schemas"]["CreatedUserItem"];
@@ -2956,7 +2971,7 @@ export interface operations {
                      *           "colour": "brass"
                      *         }
                      *       },
-                     *       "message": "It was created."
+                     *       "message": "Product created."
                      *     }
                      */
                     "application/json": components["schemas"]["CreatedProductBody"];
@@ -3341,7 +3356,7 @@ export interface operations {
                      *         "status": "active",
                      *         "key": "sk_live_…"
                      *       },
-                     *       "message": "It was created."
+                     *       "message": "Key created. Store it now: it is not shown again."
                      *     }
                      */
                     "application/json": components["schemas"]["CreatedApiKeyWithSecret"];
@@ -3525,7 +3540,7 @@ export interface operations {
                      *           "expires_at": "2026-01-31T08:15:30.123Z"
                      *         }
                      *       },
-                     *       "message": "It was created."
+                     *       "message": "Key rotated. Store the new one now; the old one works until 2026-02-01T08:15:30.123Z."
                      *     }
                      */
                     "application/json": components["schemas"]["CreatedRotatedKey"];
@@ -3594,7 +3609,7 @@ export interface operations {
                      *         "expires_at": "2026-01-31T08:15:30.123Z",
                      *         "idle_expires_at": "2026-01-31T08:15:30.123Z"
                      *       },
-                     *       "message": "It was created."
+                     *       "message": "You are signed in."
                      *     }
                      */
                     "application/json": components["schemas"]["CreatedSessionBody"];
@@ -3918,7 +3933,7 @@ export interface operations {
                      *         "updated_at": "2026-01-31T08:15:30.123Z",
                      *         "secret": "whsec_…"
                      *       },
-                     *       "message": "It was created."
+                     *       "message": "Webhook created. Store its secret now: it is not shown again."
                      *     }
                      */
                     "application/json": components["schemas"]["CreatedWebhookWithSecret"];
@@ -4179,7 +4194,7 @@ export interface operations {
                      *         "updated_at": "2026-01-31T08:15:30.123Z",
                      *         "secret": "whsec_…"
                      *       },
-                     *       "message": "It was created."
+                     *       "message": "Webhook created. Store its secret now: it is not shown again."
                      *     }
                      */
                     "application/json": components["schemas"]["CreatedWebhookWithSecret"];
@@ -4988,10 +5003,17 @@ export interface operations {
                  *       "type": "products.imported",
                  *       "timestamp": "2026-01-31T08:15:30.123Z",
                  *       "data": {
-                 *         "inserted": 250,
-                 *         "updated": 0,
+                 *         "inserted": 2,
+                 *         "updated": 1,
                  *         "first_id": 18,
-                 *         "last_id": 267
+                 *         "last_id": 268,
+                 *         "inserted_ids": [
+                 *           267,
+                 *           268
+                 *         ],
+                 *         "updated_ids": [
+                 *           18
+                 *         ]
                  *       }
                  *     }
                  */

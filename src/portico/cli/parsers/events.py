@@ -53,7 +53,7 @@ def _add_types(command: ArgumentParser) -> None:
         metavar="T",
         type=by_rule("portico.domain.published:event_types"),
         action="extend",
-        help="only these types, comma-separated, such as product.updated or 'user.*'; can be"
-        " repeated",
+        help="only these types, comma-separated, such as product.updated or 'user.*'; 'product.*'"
+        " does not include products.imported; can be repeated",
     )
     add_sandbox(command)

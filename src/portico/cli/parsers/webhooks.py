@@ -104,7 +104,8 @@ def _add_webhook_options(create: ArgumentParser) -> None:
         nargs="+",
         action="extend",
         required=True,
-        help="event types such as product.updated; 'product.*' for all of a kind, '*' for all",
+        help="event types such as product.updated; 'product.*' for all of a kind (products.imported"
+        " is of another), '*' for all",
     )
     create.add_argument(
         "--description",

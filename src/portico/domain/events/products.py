@@ -1,7 +1,13 @@
 """Notes about products."""
 
+from collections.abc import Iterable, Sequence
+from typing import Self
+
 from portico.domain.events.base import Details, Event
 from portico.domain.products import Product
+
+MOST_IDS = 10_000
+"""How many ids of new products, and of changed ones, the note of an import names."""
 
 
 class _OfProduct(Event, frozen=True):
@@ -51,7 +57,8 @@ class ProductDeleted(_OfProduct, frozen=True):
 
 class ProductsImported(Event, frozen=True):
     """Products were imported from a file. The ids of new and changed ones are from `first_id` to
-    `last_id`, both included."""
+    `last_id`, both included; `inserted_ids` and `updated_ids` are the lowest `MOST_IDS` of each,
+    ascending."""
 
     action = "products.imported"
     target = "product"
@@ -60,10 +67,34 @@ class ProductsImported(Event, frozen=True):
     updated: int
     first_id: int
     last_id: int
+    inserted_ids: Sequence[int]
+    updated_ids: Sequence[int]
+
+    @classmethod
+    def of(cls, inserted: Sequence[int], updated: Sequence[int]) -> Self:
+        """The note of these new and changed products, at least one."""
+        every = [*inserted, *updated]
+        counts = len(inserted), len(updated)
+        return cls(*counts, min(every), max(every), _lowest(inserted), _lowest(updated))
+
+    def plus(self, more: Self) -> Self:
+        """The note of both."""
+        return type(self)(
+            self.inserted + more.inserted,
+            self.updated + more.updated,
+            min(self.first_id, more.first_id),
+            max(self.last_id, more.last_id),
+            _lowest([*self.inserted_ids, *more.inserted_ids]),
+            _lowest([*self.updated_ids, *more.updated_ids]),
+        )
 
     @property
     def details(self) -> Details:
         return {"inserted": self.inserted, "updated": self.updated}
+
+
+def _lowest(ids: Iterable[int]) -> Sequence[int]:
+    return sorted(ids)[:MOST_IDS]
 
 
 class SandboxReset(Event, frozen=True):

@@ -710,15 +710,12 @@ CREATE TABLE mails (
 );
 CREATE INDEX mails_by_attempt ON mails (next_attempt_at);
 
--- What imports in batches have stored and not told yet; `updated` are products that were there.
+-- What imports in batches have stored and not told yet; `stored` is JSON.
 CREATE TABLE untold_imports (
     name TEXT COLLATE "C" PRIMARY KEY,
     actor TEXT NOT NULL,
     at BIGINT NOT NULL,
-    inserted BIGINT NOT NULL,
-    first_id BIGINT NOT NULL,
-    last_id BIGINT NOT NULL,
-    updated BIGINT NOT NULL DEFAULT 0
+    stored TEXT NOT NULL
 );
 
 -- Files of products that were sent to pages, on their way in; `rejected` are rows that do not go in.

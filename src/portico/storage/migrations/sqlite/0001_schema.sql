@@ -583,15 +583,12 @@ CREATE TABLE mails (
 ) STRICT;
 CREATE INDEX mails_by_attempt ON mails (next_attempt_at);
 
--- What imports in batches have stored and not told yet; `updated` are products that were there.
+-- What imports in batches have stored and not told yet; `stored` is JSON.
 CREATE TABLE untold_imports (
     name TEXT PRIMARY KEY,
     actor TEXT NOT NULL,
     at INTEGER NOT NULL,
-    inserted INTEGER NOT NULL,
-    first_id INTEGER NOT NULL,
-    last_id INTEGER NOT NULL,
-    updated INTEGER NOT NULL DEFAULT 0
+    stored TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- Files of products that were sent to pages, on their way in; `rejected` are rows that do not go in.
