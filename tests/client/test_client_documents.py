@@ -97,6 +97,13 @@ def test_readme_runs_from_top_to_bottom(
         names[name].close()
 
 
+def test_generated_modules_are_current() -> None:
+    made = runpy.run_path(str(HOME / "generate.py"))["faces"]()
+    for path, text in made.items():
+        assert path.read_text("utf-8") == text, f"{path.name}: run clients/python/generate.py"
+        assert not re.search(r"asyncio|Tasks|Async[A-Z]|\bawait\b", text), path.name
+
+
 def test_the_reference_is_what_the_docstrings_make() -> None:
     made = runpy.run_path(str(HOME / "reference.py"))["reference"]()
     assert REFERENCE.text == made, "run clients/python/reference.py"

@@ -10,7 +10,8 @@ with Client() as client:  # the key is in PORTICO_API_KEY
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from portico_client.apps import AsyncOAuthApp, OAuthApp
+from portico_client.apps import OAuthApp
+from portico_client.async_apps import AsyncOAuthApp
 from portico_client.async_client import (
     AsyncApiKeys,
     AsyncClient,
@@ -137,7 +138,8 @@ from portico_client.streams import AsyncEventStream, EventStream
 from portico_client.webhooks import WebhookHeaders, verify_webhook
 
 if TYPE_CHECKING:
-    from portico_client.verifiers import AsyncTokenVerifier, TokenVerifier
+    from portico_client.async_verifiers import AsyncTokenVerifier
+    from portico_client.verifiers import TokenVerifier
 
 __all__ = [
     "APIError",
@@ -270,7 +272,7 @@ if not TYPE_CHECKING:  # a type checker would accept any name from a module with
     def __getattr__(name: str) -> Any:
         """The verifiers, which need the packages of `portico-client[jwt]`."""
         if name in ("AsyncTokenVerifier", "TokenVerifier"):
-            from portico_client import verifiers
+            from portico_client import async_verifiers, verifiers
 
-            return getattr(verifiers, name)
+            return getattr(async_verifiers if name.startswith("Async") else verifiers, name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,3 +1,4 @@
+# Generated from async_client.py by generate.py; run that instead of editing this.
 """The synchronous client."""
 
 from collections.abc import Callable, Iterator, Mapping
