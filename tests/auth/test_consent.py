@@ -178,3 +178,18 @@ async def test_the_question_says_how_long_access_lasts(tmp_path: Path) -> None:
             ada = await person(api, "viewer")
             page = await ada.get(address(await client_of(api.live), scope="read:products"))
             assert f"Access ends after {words} at the latest" in page.text
+
+
+@pytest.mark.parametrize(
+    ("scope", "status"), [("read:products", 200), ("openid profile email", 403)]
+)
+async def test_consent_says_that_any_scope_of_the_api_opens_the_profile(
+    api: Api, scope: str, status: int
+) -> None:
+    shop, ada = await client_of(api.live, scopes="read:products"), await person(api, "viewer")
+    page = await ada.get(address(shop, scope=scope))
+    is_told = "It will also see your name, e-mail, role and preferences." in page.text
+    assert is_told == (status == 200)
+    token = (await exchanged(api, shop, told(await allow(ada, page))["code"]))["access_token"]
+    answer = await api.stranger(authorization=f"Bearer {token}").get("/users/me")
+    assert answer.status_code == status

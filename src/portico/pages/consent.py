@@ -3,6 +3,7 @@
 from urllib.parse import urlsplit
 
 from portico.domain.oauth import Client
+from portico.domain.scopes import SCOPES
 from portico.domain.text import counted
 from portico.http.messages import Reply
 from portico.pages.filters import in_order, named
@@ -41,6 +42,7 @@ def consent_page(
         client=client,
         destination=urlsplit(redirect_uri).netloc or f"{urlsplit(redirect_uri).scheme}:",
         scopes=in_order(scopes),
+        reads_user=not scopes.isdisjoint(SCOPES),  # any of the API's opens GET /users/me
         lasts=counted(visit.env.refresh_family_days, "day"),
         address=f"{visit.request.path}?{visit.request.query_string}",
     )
