@@ -98,8 +98,7 @@ class WrongCodes(msgspec.Struct, frozen=True):
     last_at: int = 0
 
     def wait(self, now: int) -> int:
-        """How many milliseconds the next attempt must wait. A wait that ends too far in the future
-        came from a wrong clock and does not count."""
+        """How many milliseconds the next attempt must wait."""
         return max(self.last_at + ACCOUNT.wait_after(self.in_a_row) - now, 0)
 
 
