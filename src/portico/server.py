@@ -15,6 +15,7 @@ from portico.domain.errors import Unavailable
 from portico.http.connections import Connections
 from portico.http.internal_client import Application, InternalClient
 from portico.http.measure import LOG_PERIOD, Measure, RequestLog
+from portico.http.metrics import SharedMetrics
 from portico.http.open_responder import OpenResponder, PlainHttpResponder
 from portico.http.operations import SHARE_PERIOD, Operations
 from portico.http.peers import Peers
@@ -22,7 +23,6 @@ from portico.http.pipeline import Pipeline
 from portico.http.representations import Representations
 from portico.http.router import Router
 from portico.http.routing import Mount
-from portico.http.shared_metrics import SharedMetrics
 from portico.jobs.audit import MakeAuditRanges, RemoveAudit
 from portico.jobs.backups import LOOK_PERIOD, look_for_backup
 from portico.jobs.deliveries import AT_ONCE, Deliver

@@ -148,8 +148,3 @@ async def test_a_last_run_that_fails_is_told_and_stops_nobody(
     await runner.stop()
     assert keeps.done == 2
     assert "the last run of the job fails failed; its data is lost" in caplog.text
-
-
-def test_the_runs_of_two_processes_are_the_latest_success_and_all_failures() -> None:
-    here, there = Runs("live", "flush", 20.0, 1), Runs("live", "flush", 10.0, 2)
-    assert here.merged_with(there) == there.merged_with(here) == Runs("live", "flush", 20.0, 3)

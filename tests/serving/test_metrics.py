@@ -1,6 +1,5 @@
 """What operators ask: health, readiness and metrics."""
 
-import os
 import re
 import time
 from pathlib import Path
@@ -8,8 +7,6 @@ from pathlib import Path
 import pytest
 
 from operating import Installation, Service, at_once, early_in_a_minute, until
-from portico.http.shared_metrics import SharedMetrics, Snapshot, total
-from portico.storage.database import PoolUse
 from servers import PostgresServer, RedisServer
 
 JOBS = (
@@ -80,31 +77,6 @@ def test_the_metrics_tell_what_was_asked_by_route_and_status(installation: Insta
     assert sorted(failures) == labels
     assert all(abs(float(at) - time.time()) < 60 for at in succeeded(text).values())
     assert installation.key not in text
-
-
-def test_the_queue_of_passwords_is_that_of_the_fullest_worker() -> None:
-    workers = [Snapshot([], {}, {}, {}, {}, waiting, [], {}) for waiting in (13, 49, 0, 13)]
-    assert total(workers).hashing == 49, "each has its own bound"
-
-
-def test_of_a_worker_that_tells_nothing_only_what_it_counted_is_told(tmp_path: Path) -> None:
-    asked, other = SharedMetrics(tmp_path, 1), SharedMetrics(tmp_path, 2)
-    serving = {"serving": 1, "silent": 0}
-    refusals, hears, waiting = {"live": 7}, {"live": True}, {"live": {"write": PoolUse(1, 2, 3.0)}}
-    at_work = Snapshot([], refusals, waiting, hears, {}, 4, [], {}, workers=serving)
-    other.keep(at_work)
-    assert asked.others() == [at_work]
-    os.utime(tmp_path / "worker-2.json", (0, 0))
-    (silent,) = asked.others()
-    assert silent.workers == {"serving": 0, "silent": 1}
-    assert silent.listening == {"live": False}
-    assert silent.hashing == 0
-    assert silent.pools == {"live": {"write": PoolUse(seconds=3.0)}}
-    assert silent.refusals == refusals, "no counter goes back"
-    assert total([at_work, silent]).workers == {"serving": 1, "silent": 1}
-    assert total([at_work, silent]).listening == {"live": False}
-    other.keep(at_work)
-    assert asked.others() == [at_work], "it tells again, though nothing was counted"
 
 
 def test_metrics_names_follow_the_conventions(installation: Installation) -> None:

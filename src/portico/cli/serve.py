@@ -28,7 +28,7 @@ from portico.cli.stopping import StopSignals, end_at_once
 from portico.cli.supervise import supervise
 from portico.cli.trial import Untried, require_accepted
 from portico.domain.webhooks import MOST_WEBHOOKS
-from portico.http.shared_metrics import SharedMetrics
+from portico.http.metrics import SharedMetrics
 from portico.jobs.deliveries import AT_ONCE
 from portico.server import Server
 from portico.services.passwords import Passwords

@@ -46,15 +46,6 @@ class Runs(msgspec.Struct):
     succeeded_at: float = 0.0
     failures: int = 0
 
-    def merged_with(self, other: "Runs") -> "Runs":
-        """The sum of this job's runs in two processes."""
-        return Runs(
-            self.environment,
-            self.job,
-            max(self.succeeded_at, other.succeeded_at),
-            self.failures + other.failures,
-        )
-
 
 class Runner:
     """The jobs of one process."""

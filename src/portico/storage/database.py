@@ -13,7 +13,6 @@ from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 
-from portico.domain.health import OK
 from portico.storage.bell import Bell
 from portico.storage.parts import Part, Version
 
@@ -144,11 +143,6 @@ class ReplicaState(msgspec.Struct, frozen=True, array_like=True):
     word: str
     lag: float
     reason: str = ""
-
-    def merged_with(self, other: "ReplicaState") -> "ReplicaState":
-        """The worse of the states that two processes found."""
-        worse = other if self.word == OK else self
-        return ReplicaState(worse.word, max(self.lag, other.lag), worse.reason)
 
 
 class Reader(Protocol):
