@@ -433,7 +433,6 @@ class Renewing:
             ssl_cert=self.pair[0],
             ssl_key=self.pair[1],
             patience=PATIENCE,
-            backlog=64,
             before=before,
         )
 

@@ -16,7 +16,6 @@ import resource
 import socket
 import struct
 import time
-from array import array
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -48,32 +47,14 @@ SHARE = 4
 BACKLOG = 1024
 """The most connections that may wait to be accepted."""
 
-_GLANCE = 0.05
-"""Seconds between two checks for a flood of new connections."""
-
-RESERVE = 8
-"""One in eight descriptors is held back; see `FileLimit`."""
+FILES = 65_536
+"""The open files that a process asks for: far more than it serves connections."""
 
 _BUSY = 20
 """The watch rests at least this many times as long as its last look took (9 µs per socket)."""
 
 _SLICE = 50
 """How many sockets are looked at, in half a millisecond, before other tasks get a turn."""
-
-_NO_SYN = array(
-    "Q",
-    struct.pack(
-        "=HBBIHBBIHBBIHBBI",
-        *(0x30, 0, 0, 13),
-        *(0x45, 0, 1, 2),
-        *(6, 0, 0, 0),
-        *(6, 0, 0, 2**32 - 1),
-    ),
-)
-"""A packet filter (classic BPF): load the TCP flags; drop the packet if SYN is set."""
-
-_ATTACH_FILTER, _DETACH_FILTER = 26, 27
-"""Linux socket options that the module `socket` does not have."""
 
 _RESET = struct.pack("ii", 1, 0)
 """`SO_LINGER` of zero seconds: closing a connection drops what was not sent."""
@@ -107,13 +88,11 @@ class Listener(Granian):
         listening: Callable[[], None],
         *,
         patience: Patience,
-        backlog: int,
         before: "Listener | None" = None,
         **named: Any,
     ) -> None:
-        """`answer` answers one request (RSGI); `listening` is called once it listens. `backlog` is
-        how many connections may wait to be accepted. This listener shares the socket, and so the
-        queue, of the one `before` it."""
+        """`answer` answers one request (RSGI); `listening` is called once it listens. This listener
+        shares the socket, and so the queue, of the one `before` it."""
         super().__init__(self, **named)
         self._answer = answer
         self._on_listening = listening
@@ -121,7 +100,6 @@ class Listener(Granian):
         """Whether each HTTP/1.1 connection ends with its next answer, which says so. Those of
         HTTP/2 are told by GOAWAY when the listener stops."""
         self._patience = patience
-        self._own_backlog = backlog
         self._listening: socket.socket | None = None
         if before is not None and before._listening is not None:  # noqa: SLF001 - of the same class
             self._listening = before._listening.dup()  # noqa: SLF001 - the same
@@ -145,7 +123,7 @@ class Listener(Granian):
             self._listening = listening_socket(self.bind_addr, self.bind_port, self._patience)
         self._ssp = None
         # The stub lacks the arguments: the descriptor, whether it is a Unix socket, the backlog.
-        self._shd = SocketHolder(self._listening.dup().detach(), False, self._own_backlog)  # type: ignore[call-arg, assignment]  # noqa: FBT003 - granian's own signature
+        self._shd = SocketHolder(self._listening.dup().detach(), False, BACKLOG)  # type: ignore[call-arg, assignment]  # noqa: FBT003 - granian's own signature
 
     def handover(self) -> Callable[[], None]:
         """A function that makes this listener accept no more connections but serve those it has,
@@ -228,45 +206,18 @@ def listening_socket(host: str, port: int, patience: Patience) -> socket.socket:
     return made
 
 
-class FileLimit:
-    """The limit of open files of this process, with a reserve.
+def file_limit() -> int:
+    """How many files this process may open, once `raise_file_limit` was called; at most `FILES`."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    return FILES if hard == resource.RLIM_INFINITY else min(hard, FILES)
 
-    granian drops no unfinished handshake while it has no descriptor for the next connection, so
-    once all descriptors were taken, none would ever be freed. Part of them is therefore held back,
-    and released only for as long as it takes to close other connections.
-    """
 
-    def __init__(self, wanted: int) -> None:
-        """`set` will set the limit to `wanted`, or to the most that the system allows."""
-        soft, self._hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        most = wanted if self._hard == resource.RLIM_INFINITY else min(self._hard, wanted)
-        self._most = most if soft == resource.RLIM_INFINITY else max(most, soft)
-        self.usable = self._most - self._most // RESERVE
-        """The number of descriptors without the reserve."""
-        self.backlog = min(BACKLOG, self._most // RESERVE // 3)
-        """How many connections may wait to be accepted. As many more may be in a handshake: the
-        reserve has room for both."""
-        self._enough = self.usable
-
-    def crowded(self) -> bool:
-        """Whether half of the descriptors that were free when `nearly_full` was last called are
-        taken. The system hands out the lowest free number, so one `dup` tells."""
-        try:
-            lowest = os.dup(0)
-        except OSError:
-            return True
-        os.close(lowest)
-        return lowest > self._enough
-
-    def nearly_full(self, taken: int) -> bool:
-        """Whether nearly all descriptors but the reserve are taken."""
-        self._enough = (taken + self.usable) // 2
-        return taken >= self.usable - 1
-
-    def set(self, *, with_reserve: bool) -> None:
-        """Sets the limit: with or without the reserve."""
-        soft = self._most if with_reserve else self.usable
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, self._hard))
+def raise_file_limit() -> None:
+    """Lets this process open as many files as the system allows. granian drops no unfinished
+    handshake while it has no descriptor for the next connection, so these must not run out."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < file_limit():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (file_limit(), hard))
 
 
 class _Connection(NamedTuple):
@@ -296,7 +247,6 @@ class Watch:
         self,
         most: Mapping[int, int],
         trusted_proxies: Sequence[Network],
-        files: "FileLimit",
         patience: Patience,
         connections: Connections,
         clock: Callable[[], float] = time.monotonic,
@@ -306,11 +256,9 @@ class Watch:
         sent a request, by the same clock."""
         self._most = most
         self._trusted_proxies = trusted_proxies
-        self._files = files
         self._patience = patience
         self._connections = connections
         self._clock = clock
-        self._listeners: set[int] = set()
         self._slow: dict[tuple[int, Any], tuple[float, int]] = {}
         self._silent: dict[tuple[int, Any], tuple[float, int]] = {}
 
@@ -318,9 +266,7 @@ class Watch:
         """Looks at the connections repeatedly until it is cancelled."""
         while True:
             rest = max(self._patience.look, await self.look() * _BUSY)
-            over = self._clock() + rest
-            while self._clock() < over and not self._files.crowded():  # noqa: ASYNC110 - the system sends no notification
-                await asyncio.sleep(min(rest, _GLANCE))
+            await asyncio.sleep(rest)
 
     async def look(self) -> float:
         """Looks at every connection once and closes those that must be closed. Returns how many
@@ -329,7 +275,6 @@ class Watch:
         found: list[_Connection] = []
         known = self._connections.known()  # first, so that each of these is among the sockets
         own = descriptors()
-        self._listeners.clear()
         for start in range(0, len(own), _SLICE):
             began = time.perf_counter()
             found += filter(None, map(self._connection, own[start : start + _SLICE]))
@@ -339,7 +284,6 @@ class Watch:
         found = self._settled(found, known)
         for connection in (*self._excess(found), *self._slowest(found), *self._idle(found, known)):
             self._end(connection)
-        self._relieve(short=self._files.nearly_full(len(own)))
         return spent + time.perf_counter() - began
 
     def _connection(self, descriptor: int) -> _Connection | None:
@@ -349,22 +293,9 @@ class Watch:
                 name = seen.getsockname()
                 if not isinstance(name, tuple) or name[1] not in self._most:
                     return None
-                if seen.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-                    self._listeners.add(descriptor)
-                    return None
                 return _Connection(descriptor, name[1], seen.getpeername(), tcp_of(seen))
-        except OSError:  # not a socket, not connected, or closed meanwhile
+        except OSError:  # not a socket, a listener, or closed meanwhile
             return None
-
-    def _relieve(self, *, short: bool) -> None:
-        """While descriptors are short, drops new connections and releases the reserve."""
-        program = struct.pack("HP", len(_NO_SYN), _NO_SYN.buffer_info()[0])
-        for descriptor in self._listeners:
-            option = _ATTACH_FILTER if short else _DETACH_FILTER
-            # `OSError`: there is no filter to detach.
-            with suppress(OSError), borrowed(descriptor) as listener:
-                listener.setsockopt(socket.SOL_SOCKET, option, program)
-        self._files.set(with_reserve=short)
 
     def _excess(self, found: Sequence[_Connection]) -> list[_Connection]:
         """The connections that exceed the limit of their address: the heaviest first, and of those

@@ -18,7 +18,15 @@ from granian.http import HTTP1Settings, HTTP2Settings
 from portico import logs
 from portico.app import Portico
 from portico.certificates import CertificateError, check_pair
-from portico.cli.connections import PATIENCE, SHARE, FileLimit, Listener, Patience, Watch
+from portico.cli.connections import (
+    PATIENCE,
+    SHARE,
+    Listener,
+    Patience,
+    Watch,
+    file_limit,
+    raise_file_limit,
+)
 from portico.cli.initialise import local_certificates, prepare, show
 from portico.cli.lock import only_server
 from portico.cli.output import INSTALL_OTEL, CommandError, say
@@ -39,7 +47,7 @@ if TYPE_CHECKING:
 
 HEADER_BYTES = 64 * 1024
 CONNECTIONS = 16_384
-"""The most connections at once, including handshakes. Fewer if the system limits open files."""
+"""The most connections at once, without handshakes. Fewer if the system limits open files."""
 
 LEAST_CONNECTIONS = 16
 """With fewer connections, one or two browsers would take them all."""
@@ -87,7 +95,7 @@ def run(settings: Settings, chosen: Namespace) -> None:
             _check_certificate(settings)
         if settings.otlp_endpoint:
             _telemetry().require_usable(settings.otlp_endpoint)
-        if _connections(settings, _file_limit()) < LEAST_CONNECTIONS:
+        if _connections(settings) < LEAST_CONNECTIONS:
             raise CommandError(
                 "The system allows too few open files to serve clients: raise LimitNOFILE of the"
                 " service, or ulimit -n, to 512 at least."
@@ -136,8 +144,7 @@ async def serve(
     does.
     """
     take_turns()
-    files = _file_limit()
-    files.set(with_reserve=False)
+    raise_file_limit()
     portico = Portico(settings, passwords=Passwords(beside_requests=True))
     await portico.connect()
     try:
@@ -146,7 +153,7 @@ async def serve(
         telemetry = None
         if settings.otlp_endpoint:
             telemetry = _telemetry()(settings.otlp_endpoint, portico.random(16).hex())
-        server = Server(portico, shared, telemetry, at_once=_deliveries_at_once(files))
+        server = Server(portico, shared, telemetry, at_once=_deliveries_at_once())
         starting = asyncio.ensure_future(
             server.start() if migrates else server.start_once_migrated()
         )
@@ -155,11 +162,11 @@ async def serve(
         gc.freeze()  # loaded modules stay anyway, and walking them takes 60 ms per collection
         gc.set_threshold(YOUNG)
         try:
-            listeners = _listeners(settings, server, listening, files, patience)
-            watch = _watch(settings, server, listeners, files, patience)
+            listeners = _listeners(settings, server, listening, patience)
+            watch = _watch(settings, server, listeners, patience)
             serving = Serving(listeners)
             renewal = asyncio.ensure_future(
-                _renew(settings, server, serving, listeners[-1], files, patience)
+                _renew(settings, server, serving, listeners[-1], patience)
             )
             await _answer(
                 server, serving, starting, watch, renewal, settings.drain_seconds, lifeline
@@ -184,12 +191,11 @@ async def _renew(
     server: Server,
     serving: Serving,
     listener: Listener,
-    files: FileLimit,
     patience: Patience,
 ) -> None:
     """Replaces the HTTPS listener whenever the certificate's files change."""
     if settings.tls:
-        follow = partial(_https, settings, server, files, patience)
+        follow = partial(_https, settings, server, patience)
         local = settings.tls_cert is None
         note = server.serves_certificate_until
         pair = partial(_pair, settings)
@@ -282,7 +288,6 @@ def _watch(
     settings: Settings,
     server: Server,
     listeners: Sequence[Listener],
-    files: FileLimit,
     patience: Patience,
 ) -> Watch:
     most = {
@@ -291,30 +296,25 @@ def _watch(
         )
         for listener in listeners
     }
-    return Watch(most, settings.trusted_proxies, files, patience, server.pipeline.connections)
+    return Watch(most, settings.trusted_proxies, patience, server.pipeline.connections)
 
 
-def _file_limit() -> FileLimit:
-    return FileLimit(CONNECTIONS + PLAIN_CONNECTIONS + WEBHOOKS * AT_ONCE + FILES_KEPT)
-
-
-def _connections(settings: Settings, files: FileLimit) -> int:
-    """How many connections HTTPS may have: all descriptors but those reserved for other uses."""
+def _connections(settings: Settings) -> int:
+    """How many connections HTTPS may have: at most all files but those set apart for other uses."""
     plain = 0 if settings.http_port is None else PLAIN_CONNECTIONS
-    deliveries = WEBHOOKS * _deliveries_at_once(files)
-    return files.usable - plain - FILES_KEPT - deliveries
+    deliveries = WEBHOOKS * _deliveries_at_once()
+    return min(CONNECTIONS, file_limit() - plain - FILES_KEPT - deliveries)
 
 
-def _deliveries_at_once(files: FileLimit) -> int:
+def _deliveries_at_once() -> int:
     """How many deliveries to one webhook may be under way: slow ones must leave clients room."""
-    return max(min(AT_ONCE, files.usable // DELIVERIES_SHARE // WEBHOOKS), 1)
+    return max(min(AT_ONCE, file_limit() // DELIVERIES_SHARE // WEBHOOKS), 1)
 
 
 def _listeners(
     settings: Settings,
     server: Server,
     listening: Callable[[], None],
-    files: FileLimit,
     patience: Patience,
 ) -> list[Listener]:
     listeners = []
@@ -327,19 +327,18 @@ def _listeners(
                 backpressure=PLAIN_CONNECTIONS,
                 http=HTTPModes.http1,
                 http1_settings=_http1(patience, keep_alive=False),
-                **_shared(settings, files, patience),
+                **_shared(settings, patience),
             )
         )
     pair = _pair(settings) if settings.tls else None
     # Started last: once it listens, all listeners do.
-    listeners.append(_https(settings, server, files, patience, pair, None, listening))
+    listeners.append(_https(settings, server, patience, pair, None, listening))
     return listeners
 
 
 def _https(
     settings: Settings,
     server: Server,
-    files: FileLimit,
     patience: Patience,
     pair: Pair | None,
     before: Listener | None,
@@ -351,7 +350,7 @@ def _https(
         server.application.__rsgi__,
         listening,
         port=settings.port,
-        backpressure=_connections(settings, files),
+        backpressure=_connections(settings),
         http=HTTPModes.auto if pair else HTTPModes.http1,
         http1_settings=_http1(patience, keep_alive=True),
         http2_settings=_HTTP2,
@@ -359,11 +358,11 @@ def _https(
         ssl_key=key,
         ssl_protocol_min=SSLProtocols.tls12,
         before=before,
-        **_shared(settings, files, patience),
+        **_shared(settings, patience),
     )
 
 
-def _shared(settings: Settings, files: FileLimit, patience: Patience) -> dict[str, Any]:
+def _shared(settings: Settings, patience: Patience) -> dict[str, Any]:
     """The arguments that all listeners share."""
     return {
         "address": settings.host,
@@ -371,7 +370,6 @@ def _shared(settings: Settings, files: FileLimit, patience: Patience) -> dict[st
         "websockets": False,
         "log_enabled": False,
         "patience": patience,
-        "backlog": files.backlog,
     }
 
 
