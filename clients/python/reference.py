@@ -30,7 +30,7 @@ CHAPTERS: dict[str, tuple[str, list[str]]] = {
     "An authorization that has begun": ("oauth", ["Authorization"]),
     "Verifying deliveries of webhooks": ("webhooks", ["verify_webhook"]),
     "Verifying tokens": ("verifiers", ["TokenVerifier"]),
-    "The claims of a token": ("claims", ["Claims"]),
+    "The claims of a token": ("credentials", ["Claims"]),
     "Options": ("drivers", ["Options"]),
     "Fields and filters": (
         "inputs",

@@ -22,7 +22,6 @@ from portico_client.async_client import (
     AsyncUsers,
     AsyncWebhooks,
 )
-from portico_client.claims import Claims
 from portico_client.client import (
     ApiKeys,
     Client,
@@ -34,7 +33,7 @@ from portico_client.client import (
     Webhooks,
 )
 from portico_client.connection import Authorities
-from portico_client.credentials import Credential, Login, OAuthTokens, SessionLogin
+from portico_client.credentials import Claims, Credential, Login, OAuthTokens, SessionLogin
 from portico_client.drivers import AsyncOptions, Options
 from portico_client.errors import (
     APIError,

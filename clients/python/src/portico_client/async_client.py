@@ -4,7 +4,24 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Generic, Protocol, TypeVar, Unpack
 
 from portico_client.access import Access
-from portico_client.calls import ME, PRODUCTS, USERS, Call, Pages, at_once, list_events
+from portico_client.calls import (
+    KEYS,
+    ME,
+    PRODUCTS,
+    USERS,
+    WEBHOOKS,
+    Call,
+    Pages,
+    at_once,
+    create_key,
+    deliveries_of,
+    list_events,
+    list_webhooks,
+    redeliver,
+    rotate_key,
+    rotate_secret,
+    test_webhook,
+)
 from portico_client.connection import addresses, chosen
 from portico_client.credentials import Credential
 from portico_client.drivers import AsyncClosing, AsyncDriver, AsyncOptions
@@ -25,7 +42,6 @@ from portico_client.inputs import (
     UserFilters,
     WebhookChanges,
 )
-from portico_client.key_calls import KEYS, create_key, get_key, revoke_key, rotate_key
 from portico_client.models import (
     ApiKey,
     ApiKeyWithSecret,
@@ -41,17 +57,6 @@ from portico_client.models import (
     WebhookWithSecret,
 )
 from portico_client.streams import AsyncEventStream
-from portico_client.webhook_calls import (
-    create_webhook,
-    delete_webhook,
-    deliveries_of,
-    get_webhook,
-    list_webhooks,
-    redeliver,
-    rotate_secret,
-    test_webhook,
-    update_webhook,
-)
 
 T = TypeVar("T")
 
@@ -247,7 +252,7 @@ class AsyncApiKeys:
 
     async def get(self, key_id: int) -> ApiKey:
         """One key. Raises `NotFound`."""
-        return await self._make(get_key(key_id))
+        return await self._make(KEYS.get(key_id))
 
     async def create(
         self, *, idempotency_key: str | None = None, **key: Unpack[NewApiKey]
@@ -258,7 +263,7 @@ class AsyncApiKeys:
 
     async def revoke(self, key_id: int) -> None:
         """Revokes a key for good, from its next request on."""
-        await self._make(revoke_key(key_id))
+        await self._make(KEYS.delete(key_id, None))
 
     async def rotate(self, *, switch: bool = False) -> RotatedKey:
         """Replaces the client's key. The new key is in the `key` of the result; the old one works
@@ -325,7 +330,7 @@ class AsyncWebhooks:
 
     async def get(self, webhook_id: int) -> Webhook:
         """One webhook. Raises `NotFound`."""
-        return await self._make(get_webhook(webhook_id))
+        return await self._make(WEBHOOKS.get(webhook_id))
 
     async def create(
         self, *, idempotency_key: str | None = None, **webhook: Unpack[NewWebhook]
@@ -333,7 +338,7 @@ class AsyncWebhooks:
         """Creates a webhook, which is sent events from then on. `idempotency_key` works as in
         `Products.create`. Raises `Conflict` if there are 20 webhooks already, `SecretLost` if the
         response was lost."""
-        return await self._make(create_webhook(webhook, idempotency_key))
+        return await self._make(WEBHOOKS.create(webhook, idempotency_key))
 
     async def update(
         self,
@@ -344,11 +349,11 @@ class AsyncWebhooks:
     ) -> Webhook:
         """Changes the given fields and leaves the others. `if_match` works as in
         `Products.update`."""
-        return await self._make(update_webhook(webhook_id, changes, if_match))
+        return await self._make(WEBHOOKS.update(webhook_id, changes, if_match))
 
     async def delete(self, webhook_id: int, *, if_match: str | None = None) -> None:
         """Deletes a webhook and ends its deliveries. `if_match` as in `Products.update`."""
-        await self._make(delete_webhook(webhook_id, if_match))
+        await self._make(WEBHOOKS.delete(webhook_id, if_match))
 
     async def rotate_secret(self, webhook_id: int) -> WebhookWithSecret:
         """Gives a webhook a new secret; for 24 hours the old one signs too. Raises `SecretLost` if

@@ -6,8 +6,8 @@ knows whether it was revoked since. Login tokens are valid for an hour at most.
 
 from typing import Unpack
 
-from portico_client.claims import Claims
 from portico_client.connection import address
+from portico_client.credentials import Claims
 from portico_client.drivers import AsyncClosing, AsyncDriver, AsyncOptions
 from portico_client.keys import Keys
 

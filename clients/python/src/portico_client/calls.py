@@ -5,20 +5,28 @@ import re
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from decimal import Decimal
 from typing import Any, Generic, TypeAlias, TypeVar
 from urllib.parse import quote, unquote, urlencode
 
+from portico_client.errors import SecretLost
 from portico_client.events import EventPage, EventPagination
 from portico_client.flow import Response
 from portico_client.models import (
+    ApiKey,
+    ApiKeyWithSecret,
     CreatedUser,
+    Delivery,
     Page,
     Pagination,
     Product,
     ProductItem,
+    RotatedKey,
     User,
     UserItem,
+    Webhook,
+    WebhookWithSecret,
 )
 from portico_client.reading import data_of, decode, encode, event, reader, unexpected
 
@@ -111,39 +119,48 @@ class Pages(Generic[Item]):
 
 class Kind(Pages[Item], Generic[Item, One, Made]):
     """The operations on one kind of resource. Lists have `Item`s, reading and changing one returns
-    a `One`, creating one a `Made`."""
+    a `One`, creating one a `Made`. If a `Made` has a secret, `lost` is the message of `SecretLost`
+    for a response that repeats an earlier one without the secret; `{}` stands for the id."""
 
-    def __init__(self, path: str, item: type[Item], one: type[One], made: type[Made]) -> None:
+    def __init__(
+        self, path: str, item: type[Item], one: type[One], made: type[Made], lost: str = ""
+    ) -> None:
         super().__init__(path, item)
         self._one = one
         self._made = made
+        self._lost = lost
 
     def get(self, id_: int | str) -> Call[One]:
         """Reads one."""
-        return Call("GET", self._at(id_), self._read_one)
+        return Call("GET", self.at(id_), self._read_one)
 
     def create(self, fields: Mapping[str, Any], idempotency_key: str | None) -> Call[Made]:
         """Creates one."""
         headers = {**JSON, **key_header(idempotency_key)}
-        return Call("POST", self._path, self._read_made, headers, body(fields))
+        return Call("POST", self._path, self.read_made, headers, body(fields))
 
     def update(self, id_: int | str, changes: Mapping[str, Any], if_match: str | None) -> Call[One]:
         """Changes one."""
         headers = {**JSON, **condition(if_match)}
-        return Call("PATCH", self._at(id_), self._read_one, headers, body(changes))
+        return Call("PATCH", self.at(id_), self._read_one, headers, body(changes))
 
     def delete(self, id_: int, if_match: str | None) -> Call[None]:
         """Deletes one."""
-        return Call("DELETE", self._at(id_), nothing, condition(if_match))
+        return Call("DELETE", self.at(id_), nothing, condition(if_match))
 
-    def _at(self, id_: int | str) -> str:
+    def at(self, id_: int | str) -> str:
+        """The path of one."""
         return f"{self._path}/{id_ if id_ == ME else operator.index(id_)}"  # type: ignore[arg-type]  # a text other than ME is refused here
 
     def _read_one(self, response: Response) -> One:
         one: One = tagged(response, self._one)
         return one
 
-    def _read_made(self, response: Response) -> Made:
+    def read_made(self, response: Response) -> Made:
+        """Reads a new one. Raises `SecretLost`."""
+        if self._lost and is_replayed(response):
+            one: Any = self._read_one(response)
+            raise SecretLost(self._lost.format(one.id))
         made: Made = tagged(response, self._made)
         return made
 
@@ -159,6 +176,20 @@ ME = "me"
 
 PRODUCTS = Kind("/products", ProductItem, Product, Product)
 USERS = Kind("/users", UserItem, User, CreatedUser)
+KEYS = Kind(
+    "/api-keys",
+    ApiKey,
+    ApiKey,
+    ApiKeyWithSecret,
+    "the key {} was created, but the response was lost: revoke it",
+)
+WEBHOOKS = Kind(
+    "/webhooks",
+    Webhook,
+    Webhook,
+    WebhookWithSecret,
+    "webhook {} has a new secret, but the response was lost: rotate it",
+)
 
 _pagination: Callable[[Any], Pagination] = reader(Pagination)
 
@@ -183,6 +214,64 @@ def list_events(filters: Mapping[str, Any]) -> Call[EventPage]:
         return page
 
     return Call("GET", "/events" + query(filters), read)
+
+
+def create_key(fields: Mapping[str, Any], idempotency_key: str | None) -> Call[ApiKeyWithSecret]:
+    """Creates an API key."""
+    end = fields.get("expires_at")
+    if isinstance(end, datetime):
+        fields = {**fields, "expires_at": end.astimezone().isoformat()}
+    return KEYS.create(fields, idempotency_key)
+
+
+def rotate_key() -> Call[RotatedKey]:
+    """Replaces the calling API key."""
+
+    def read(response: Response) -> RotatedKey:
+        if is_replayed(response):
+            hint = data_of(response, _Hinted).hint
+            raise SecretLost(f"the key was rotated, but its successor {hint} was lost on the way")
+        rotated: RotatedKey = data_of(response, RotatedKey)
+        return rotated
+
+    return Call("POST", "/api-keys/rotate", read, key_header(None))
+
+
+@dataclass(frozen=True, slots=True)
+class _Hinted:
+    hint: str
+
+
+def list_webhooks() -> Call[tuple[Webhook, ...]]:
+    """Reads all webhooks."""
+
+    def read(response: Response) -> tuple[Webhook, ...]:
+        webhooks: tuple[Webhook, ...] = data_of(response, tuple[Webhook, ...])
+        return webhooks
+
+    return Call("GET", "/webhooks", read)
+
+
+def rotate_secret(webhook_id: int) -> Call[WebhookWithSecret]:
+    """Gives a webhook a new secret."""
+    path = f"{WEBHOOKS.at(webhook_id)}/rotate-secret"
+    return Call("POST", path, WEBHOOKS.read_made, key_header(None))
+
+
+def test_webhook(webhook_id: int) -> Call[None]:
+    """Sends a webhook a `ping`."""
+    return Call("POST", f"{WEBHOOKS.at(webhook_id)}/test", nothing, key_header(None))
+
+
+def deliveries_of(webhook_id: int) -> Pages[Delivery]:
+    """The list of a webhook's deliveries."""
+    return Pages(f"{WEBHOOKS.at(webhook_id)}/deliveries", Delivery)
+
+
+def redeliver(webhook_id: int, delivery_id: int) -> Call[None]:
+    """Sends the event of a delivery again."""
+    path = f"{WEBHOOKS.at(webhook_id)}/deliveries/{operator.index(delivery_id)}/redeliver"
+    return Call("POST", path, nothing, key_header(None))
 
 
 def is_replayed(response: Response) -> bool:

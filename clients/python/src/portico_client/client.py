@@ -5,7 +5,24 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, Protocol, TypeVar, Unpack
 
 from portico_client.access import Access
-from portico_client.calls import ME, PRODUCTS, USERS, Call, Pages, at_once, list_events
+from portico_client.calls import (
+    KEYS,
+    ME,
+    PRODUCTS,
+    USERS,
+    WEBHOOKS,
+    Call,
+    Pages,
+    at_once,
+    create_key,
+    deliveries_of,
+    list_events,
+    list_webhooks,
+    redeliver,
+    rotate_key,
+    rotate_secret,
+    test_webhook,
+)
 from portico_client.connection import addresses, chosen
 from portico_client.credentials import Credential
 from portico_client.drivers import Closing, Driver, Options
@@ -26,7 +43,6 @@ from portico_client.inputs import (
     UserFilters,
     WebhookChanges,
 )
-from portico_client.key_calls import KEYS, create_key, get_key, revoke_key, rotate_key
 from portico_client.models import (
     ApiKey,
     ApiKeyWithSecret,
@@ -42,17 +58,6 @@ from portico_client.models import (
     WebhookWithSecret,
 )
 from portico_client.streams import EventStream
-from portico_client.webhook_calls import (
-    create_webhook,
-    delete_webhook,
-    deliveries_of,
-    get_webhook,
-    list_webhooks,
-    redeliver,
-    rotate_secret,
-    test_webhook,
-    update_webhook,
-)
 
 T = TypeVar("T")
 
@@ -243,7 +248,7 @@ class ApiKeys:
 
     def get(self, key_id: int) -> ApiKey:
         """One key. Raises `NotFound`."""
-        return self._make(get_key(key_id))
+        return self._make(KEYS.get(key_id))
 
     def create(
         self, *, idempotency_key: str | None = None, **key: Unpack[NewApiKey]
@@ -254,7 +259,7 @@ class ApiKeys:
 
     def revoke(self, key_id: int) -> None:
         """Revokes a key for good, from its next request on."""
-        self._make(revoke_key(key_id))
+        self._make(KEYS.delete(key_id, None))
 
     def rotate(self, *, switch: bool = False) -> RotatedKey:
         """Replaces the client's key. The new key is in the `key` of the result; the old one works
@@ -318,7 +323,7 @@ class Webhooks:
 
     def get(self, webhook_id: int) -> Webhook:
         """One webhook. Raises `NotFound`."""
-        return self._make(get_webhook(webhook_id))
+        return self._make(WEBHOOKS.get(webhook_id))
 
     def create(
         self, *, idempotency_key: str | None = None, **webhook: Unpack[NewWebhook]
@@ -326,7 +331,7 @@ class Webhooks:
         """Creates a webhook, which is sent events from then on. `idempotency_key` works as in
         `Products.create`. Raises `Conflict` if there are 20 webhooks already, `SecretLost` if the
         response was lost."""
-        return self._make(create_webhook(webhook, idempotency_key))
+        return self._make(WEBHOOKS.create(webhook, idempotency_key))
 
     def update(
         self,
@@ -337,11 +342,11 @@ class Webhooks:
     ) -> Webhook:
         """Changes the given fields and leaves the others. `if_match` works as in
         `Products.update`."""
-        return self._make(update_webhook(webhook_id, changes, if_match))
+        return self._make(WEBHOOKS.update(webhook_id, changes, if_match))
 
     def delete(self, webhook_id: int, *, if_match: str | None = None) -> None:
         """Deletes a webhook and ends its deliveries. `if_match` as in `Products.update`."""
-        self._make(delete_webhook(webhook_id, if_match))
+        self._make(WEBHOOKS.delete(webhook_id, if_match))
 
     def rotate_secret(self, webhook_id: int) -> WebhookWithSecret:
         """Gives a webhook a new secret; for 24 hours the old one signs too. Raises `SecretLost` if

@@ -1,11 +1,10 @@
-"""Credentials other than API keys. Printing one shows no secret."""
+"""Credentials other than API keys, and the claims of a verified token. Printing one shows no
+secret."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
-
-from portico_client.claims import Claims
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +33,36 @@ class SessionLogin:
     email: str
     password: str = field(repr=False)
     otp: Callable[[], str] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """Who a token is about, and when it expires.
+
+    `subject` is the user's id as text. `name` and `role` are set in login tokens and None in
+    others. `all` has every claim, unchanged.
+    """
+
+    subject: str
+    expires_at: datetime
+    name: str | None
+    role: str | None
+    all: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def amr(self) -> tuple[str, ...]:
+        """How the user signed in (RFC 8176), such as `pwd` and `otp`. Only in ID tokens."""
+        return tuple(self.all.get("amr", ()))
+
+    @property
+    def acr(self) -> str | None:
+        """`2` for two factors, `1` for one. Only in ID tokens, None in others."""
+        return self.all.get("acr")
+
+    @property
+    def user_id(self) -> int:
+        """The user's id."""
+        return int(self.subject)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,11 @@ from urllib.request import getproxies
 
 import httpx
 
-from portico_client.collected import Collected
 from portico_client.connection import Authorities, trusted
 from portico_client.errors import (
     ConnectionFailed,
     PorticoError,
+    UnexpectedAnswer,
     UntrustedCertificate,
 )
 from portico_client.flow import Alone, Flow, Part, Pause, Request, Response, Shut, Tell, Wanted
@@ -46,6 +46,11 @@ minute."""
 SILENCE_SECONDS = 45.0
 """A stream without data for so long counts as broken: the service sends a comment every 15
 seconds."""
+
+
+LARGEST = 2**28
+"""The largest response, in bytes after decompression. With the server's default `body_limit`, any
+page of 100 events is smaller."""
 
 
 class _Options(TypedDict, total=False):
@@ -96,6 +101,28 @@ class Body(Generic[Parts]):
         if connection is not None:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
+
+
+class Collected:
+    """Collects a response body up to the size limit."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def add(self, part: bytes) -> None:
+        """Adds a part. Raises `UnexpectedAnswer` if the body becomes too large."""
+        self._parts.append(part)
+        self._size += len(part)
+        if self._size > LARGEST:
+            where = f"{self._request.method} {self._request.url.partition('?')[0]}"
+            raise UnexpectedAnswer(f"{where}: the response has more than {LARGEST} bytes")
+
+    @property
+    def content(self) -> bytes:
+        """The whole body."""
+        return b"".join(self._parts)
 
 
 class Closed(RuntimeError):

@@ -16,7 +16,7 @@ except ImportError as error:
         "to verify tokens, install the client with its extra [jwt], as its README says"
     ) from error
 
-from portico_client.claims import Claims
+from portico_client.credentials import Claims
 from portico_client.errors import InvalidToken
 
 PublicKey: TypeAlias = RSAKey

@@ -13,7 +13,7 @@ import dataclasses
 import math
 from collections.abc import Callable
 
-from portico_client.claims import Claims
+from portico_client.credentials import Claims
 from portico_client.errors import InvalidToken, PorticoError
 from portico_client.flow import Alone, Flow, Request, Response
 from portico_client.jwt import PublicKey, key_id, public_keys, verified

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from portico_client.access import granted, token_request
-from portico_client.claims import Claims
-from portico_client.credentials import OAuthTokens
+from portico_client.credentials import Claims, OAuthTokens
 from portico_client.errors import CallbackRejected, InvalidToken, OAuthError
 from portico_client.flow import Flow, Response
 from portico_client.reading import decode, error_of

@@ -7,8 +7,8 @@ knows whether it was revoked since. Login tokens are valid for an hour at most.
 
 from typing import Unpack
 
-from portico_client.claims import Claims
 from portico_client.connection import address
+from portico_client.credentials import Claims
 from portico_client.drivers import Closing, Driver, Options
 from portico_client.keys import Keys
 
