@@ -253,6 +253,26 @@ async def test_an_answer_is_believed_once_and_for_a_while(api: Api) -> None:
     assert late.status_code == 422
 
 
+async def test_a_page_that_was_open_for_long_gets_a_new_challenge(api: Api) -> None:
+    device, second = Authenticator(), Authenticator("EdDSA")
+    user, _, _ = await owner(api, device)
+    person = Person(api, DASHBOARD)
+    options = await person.browser.get(f"{DASHBOARD}/sign-in/passkey/options")
+    assert options.headers["cache-control"] == "no-store"
+    assert session_in(await person.post("/sign-in/passkey", credential=device.get(options.json())))
+    page = await person.browser.get(f"{DASHBOARD}/security/passkey")
+    csrf = re.search(r'name="csrf" value="(\w+)"', page.text)
+    assert csrf
+    api.clock.advance(seconds=600)
+    renewed = await person.browser.get(f"{DASHBOARD}/security/passkey/options")
+    for challenge, passkeys in ((options_in(page), 1), (renewed.json(), 2)):
+        form = {"csrf": csrf[1], "name": "Key", "credential": second.create(challenge)}
+        await person.post("/security/passkey", **form)
+        assert len((await api.live.factors.of_user(user.id)).passkeys) == passkeys
+    stranger = await Person(api, DASHBOARD).browser.get(f"{DASHBOARD}/security/passkey/options")
+    assert "/sign-in" in stranger.headers["location"]
+
+
 async def test_an_answer_by_a_clock_a_little_behind_is_believed_once(api: Api) -> None:
     device = Authenticator()
     await owner(api, device)

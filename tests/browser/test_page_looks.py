@@ -133,7 +133,13 @@ SECURED = (
 )
 ELSEWHERE = {"/once", "/sign-in/code"}
 """What no address alone leads to."""
-FILES = {"/products/export", "/audit/export", "/products/import/{id}/faults"}
+FILES = {
+    "/products/export",
+    "/audit/export",
+    "/products/import/{id}/faults",
+    "/sign-in/passkey/options",
+    "/security/passkey/options",
+}
 CROWDED = {
     "name": "Lamp" * 50,
     "category": "c" * 100,

@@ -1,10 +1,12 @@
 """Passkeys in Chromium, with its virtual authenticator."""
 
+import json
+from base64 import urlsafe_b64decode
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
 import pytest
-from playwright.async_api import CDPSession, Page, expect
+from playwright.async_api import CDPSession, Page, Request, expect
 
 from browser.looking import Desk, faults
 from operating import in_database
@@ -86,6 +88,125 @@ SENDS = """(credential) => {
     form.elements.credential.value = credential;
     form.submit();
 }"""
+
+
+PLAIN = """() => {
+    const fields = ["clientDataJSON", "attestationObject", "authenticatorData", "signature"];
+    const plain = ({id, rawId, type, response: real}) => {
+        const response = Object.fromEntries(fields.map((name) => [name, real[name]]));
+        return {id, rawId, type, response, %s};
+    };
+    for (const name of ["create", "get"]) {
+        const real = navigator.credentials[name].bind(navigator.credentials);
+        navigator.credentials[name] = async (wish) => plain(await real(wish));
+    }
+}"""
+THROWS = "toJSON() { throw new TypeError('Illegal invocation'); }"
+
+
+@pytest.mark.parametrize("own", ["", THROWS], ids=["without toJSON", "with one that throws"])
+async def test_a_password_managers_plain_objects_are_taken_as_passkeys(
+    desk: Desk, own: str
+) -> None:
+    async with desk.looking(desk.person()) as page:
+        await with_authenticator(page)
+        await page.add_init_script(f"({PLAIN % own})()")
+        await page.add_init_script(NEVER_OFFERED)
+        await page.goto("security/passkey")
+        await page.get_by_role("button", name="Add passkey").click()
+        await expect(page.get_by_role("heading", name="Your recovery codes")).to_be_visible()
+        await page.context.clear_cookies()
+        await page.goto("sign-in?next=/dashboard/keys")
+        await page.get_by_role("button", name="Use a passkey").click()
+        await expect(page).to_have_url(f"{desk.dashboard}/keys")
+
+
+async def made(page: Page, name: str = "Virtual") -> None:
+    """Makes a passkey for who is signed in, and signs them out."""
+    await page.goto("security/passkey")
+    await page.get_by_label("Name").fill(name)
+    await page.get_by_role("button", name="Add passkey").click()
+    await expect(page.get_by_role("heading", name="Your recovery codes")).to_be_visible()
+    await page.context.clear_cookies()
+
+
+def is_answer(request: Request) -> bool:
+    """Whether a request sends a passkey's answer."""
+    return request.method == "POST" and "/sign-in/passkey" in request.url
+
+
+def challenge_in(request: Request) -> str:
+    """The challenge that a sent passkey has signed."""
+    (sent,) = parse_qs(request.post_data or "")["credential"]
+    data = json.loads(sent)["response"]["clientDataJSON"]
+    return str(json.loads(urlsafe_b64decode(data + "=="))["challenge"])
+
+
+async def offered_in(page: Page) -> str:
+    """The challenge that a page came with."""
+    options = await page.locator("form[data-passkey]").get_attribute("data-options")
+    return str(json.loads(options or "")["challenge"])
+
+
+PASSES = """const now = Date.now, every = setInterval;
+window.passed = 0;
+Date.now = () => now() + window.passed;
+window.setInterval = (does) => every(does, 20);"""
+OPEN_FOR_LONG = "window.passed = 601_000"
+
+
+@pytest.mark.parametrize("offered", [True, False], ids=["autofill", "button"])
+async def test_a_sign_in_page_that_was_open_for_long_uses_a_new_challenge(
+    desk: Desk, *, offered: bool
+) -> None:
+    async with desk.looking(desk.person()) as page:
+        device = await with_authenticator(page)
+        await made(page)
+        await device.send("setAutomaticPresenceSimulation", enabled=False)
+        if not offered:
+            await page.add_init_script(NEVER_OFFERED)
+        await page.add_init_script(PASSES)
+        await page.goto("sign-in?next=/dashboard/keys")
+        old = await offered_in(page)
+        await device.send("setAutomaticPresenceSimulation", enabled=True)
+        async with (
+            page.expect_response("**/sign-in/passkey/options"),
+            page.expect_request(is_answer) as sent,
+        ):
+            await page.evaluate(OPEN_FOR_LONG)
+            if not offered:
+                await page.get_by_role("button", name="Use a passkey").click()
+        assert challenge_in(await sent.value) != old
+        await expect(page).to_have_url(f"{desk.dashboard}/keys")
+
+
+async def test_a_page_that_adds_a_passkey_after_long_uses_a_new_challenge(desk: Desk) -> None:
+    async with desk.looking(desk.person()) as page:
+        await with_authenticator(page)
+        await page.add_init_script(PASSES)
+        await page.goto("security/passkey")
+        await page.evaluate(OPEN_FOR_LONG)
+        async with page.expect_response("**/security/passkey/options"):
+            await page.get_by_role("button", name="Add passkey").click()
+        await expect(page.get_by_role("heading", name="Your recovery codes")).to_be_visible()
+
+
+FAILS = """navigator.credentials.get = () => new Promise((_, reject) => {
+    addEventListener("%s", () => reject(new DOMException("", "NotAllowedError")));
+})"""
+
+
+@pytest.mark.parametrize(("event", "shown"), [("click", True), ("load", False)])
+async def test_an_error_of_autofill_is_shown_unless_the_user_has_done_nothing_yet(
+    desk: Desk, event: str, *, shown: bool
+) -> None:
+    """A browser that distrusts the certificate refuses to offer passkeys at once."""
+    async with desk.looking() as page:
+        await page.add_init_script(FAILS % event)
+        await page.goto("sign-in")
+        if event == "click":
+            await page.get_by_label("E-mail").click()
+        await expect(page.get_by_text("No passkey was used.")).to_be_visible(visible=shown)
 
 
 async def test_a_passkey_that_is_not_used_as_it_should_be_opens_nothing(desk: Desk) -> None:

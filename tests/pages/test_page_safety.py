@@ -199,6 +199,8 @@ async def test_a_browser_without_an_origin_is_held_to_where_it_says_it_comes_fro
 async def test_every_page_forbids_what_it_does_not_need(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     for place in [*chosen("GET"), ("", PageRoute("GET", "/nothing", None))]:  # type: ignore[arg-type]
+        if place[1].path.endswith("/passkey/options"):
+            continue  # JSON
         answer = await admin.get(f"{path_of(place)}?id=1")
         policy = answer.headers["content-security-policy"]
         assert policy.startswith("default-src 'none'; style-src 'self'; script-src 'self';")

@@ -6,7 +6,7 @@ from portico.http.messages import Reply
 from portico.pages.enrolling import enrolment_page, recovery_codes_page
 from portico.pages.providers import linked
 from portico.pages.sent_once import fresh_key, shown_once
-from portico.pages.site import PageRoute, Visit
+from portico.pages.site import PageRoute, Visit, options_reply
 from portico.pages.step_up import fresh
 from portico.services.passkeys import (
     add_passkey,
@@ -65,6 +65,11 @@ async def show_passkey(visit: Visit) -> Reply:
     """GET /security/passkey."""
     options = await creation_options(visit.env, visit.user, visit.session_id)
     return visit.page("passkey.html", "Add a passkey", passkey_options=options)
+
+
+async def show_options(visit: Visit) -> Reply:
+    """GET /security/passkey/options: a new challenge, as JSON."""
+    return options_reply(await creation_options(visit.env, visit.user, visit.session_id))
 
 
 async def keep_passkey(visit: Visit) -> Reply:
@@ -174,6 +179,7 @@ PAGES = (
     PageRoute("POST", "/security/app", fresh(add_app)),
     PageRoute("GET", "/security/passkey", show_passkey),
     PageRoute("POST", "/security/passkey", fresh(keep_passkey)),
+    PageRoute("GET", "/security/passkey/options", show_options),
     PageRoute("GET", "/security/rename", show_rename),
     PageRoute("POST", "/security/rename", fresh(rename)),
     PageRoute("GET", "/security/remove", ask_remove),

@@ -3,6 +3,7 @@
 import re
 from urllib.parse import parse_qsl
 
+from portico.domain.errors import NotFound
 from portico.domain.factors import factor_name
 from portico.domain.proofs import BY_PASSWORD, BY_PROVIDER
 from portico.domain.secrets import mint
@@ -18,6 +19,7 @@ from portico.pages.site import (
     Visit,
     addressed,
     check_token,
+    options_reply,
     see_other,
     sender_of,
 )
@@ -208,6 +210,14 @@ async def send_code(visit: Visit) -> Reply:
     return _signed_in(visit, opened, browser, reply)
 
 
+async def show_options(visit: Visit) -> Reply:
+    """GET /sign-in/passkey/options: a new challenge, as JSON."""
+    options = request_options(visit.site.accounts.environment, visit.site.origin)
+    if not options:
+        raise NotFound("No passkey can be used at this address.")
+    return options_reply(options)
+
+
 async def by_passkey(visit: Visit) -> Reply:
     """POST /sign-in/passkey."""
     env, by, browser = visit.site.accounts.environment, visit.request.by, _browser(visit)
@@ -241,5 +251,6 @@ PAGES = (
     PageRoute("POST", "/sign-in/code", send_code, Access.ANYONE),
     PageRoute("GET", "/sign-in/passkey", show, Access.ANYONE),
     PageRoute("POST", "/sign-in/passkey", by_passkey, Access.ANYONE),
+    PageRoute("GET", "/sign-in/passkey/options", show_options, Access.ANYONE),
     PageRoute("POST", "/sign-out", sign_out, Access.ANYONE, never_refused=True),
 )

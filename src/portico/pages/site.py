@@ -13,7 +13,7 @@ from portico.domain.secrets import mint
 from portico.domain.text import text_fault
 from portico.domain.users import User
 from portico.http.cookies import Origins, SecretCookie
-from portico.http.messages import BodyRequest, Headers, Reply, Request
+from portico.http.messages import JSON, BodyRequest, Headers, Reply, Request
 from portico.http.routing import Access, AnyRoute, FormRoute
 from portico.pages.files import HTML
 from portico.pages.forms import Form
@@ -353,6 +353,12 @@ def addressed(path: str, query: Mapping[str, object]) -> str:
 def see_other(location: str) -> Reply:
     """A redirect (303) to a page that shows the outcome."""
     return Reply(303, b"", [("location", location or "/"), ("cache-control", "no-store")])
+
+
+def options_reply(options: str) -> Reply:
+    """The options of a passkey (see `services.passkeys`), for a page that has been open for
+    long."""
+    return Reply(200, options.encode(), [("content-type", JSON), ("cache-control", "no-store")])
 
 
 def html(
