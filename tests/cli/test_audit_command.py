@@ -83,7 +83,7 @@ def test_the_table_is_for_people_and_safe_for_a_terminal(installation: Installat
     assert "\x1b" not in done.stdout
     assert re.search(r"\d +\d{4}-\d\d-\d\d \d\d:\d\dZ  -    command  -     key\.created", lines[1])
     assert '"name":"First key"' in lines[2]
-    assert installation.run("audit", "--action", "none").stdout == "There are no entries.\n"
+    assert installation.run("audit", "--action", "user.deleted").stdout == "There are no entries.\n"
 
 
 def test_json_is_one_value_and_holds_no_key(installation: Installation) -> None:
@@ -114,3 +114,19 @@ def test_wrong_numbers_are_misuse(installation: Installation, words: list[str]) 
 def test_an_account_that_is_not_there_is_told(installation: Installation) -> None:
     code, line = installation.refused("audit", "--user", "ghost@example.com")
     assert (code, line) == (1, "No user has or had the e-mail ghost@example.com.")
+
+
+@pytest.mark.parametrize(
+    ("action", "told"),
+    [
+        ("key.create", "did you mean key.created or "),
+        ("webhook.x", "did you mean webhook."),
+        ("nonsense", "see docs/operations/audit-log.md"),
+    ],
+)
+def test_an_unknown_action_is_misuse_that_names_those_near_it(
+    installation: Installation, action: str, told: str
+) -> None:
+    code, line = installation.refused("audit", "--action", action)
+    assert code == 2
+    assert line.startswith(f"there is no action {action}: {told}")
