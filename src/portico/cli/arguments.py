@@ -83,6 +83,13 @@ def add_sandbox(command: ArgumentParser) -> None:
     )
 
 
+def add_yes(command: ArgumentParser) -> None:
+    """Adds `--yes` to a command that asks at a terminal before it destroys something."""
+    command.add_argument(
+        "--yes", action="store_true", help="do not ask for confirmation at a terminal"
+    )
+
+
 def add_limit(command: ArgumentParser, what: str, default: int) -> None:
     """Adds `--limit` to a command that lists `what`."""
     command.add_argument(

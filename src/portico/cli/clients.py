@@ -4,6 +4,7 @@ from argparse import Namespace
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, NamedTuple
 
+from portico.cli.asking import asks, confirm
 from portico.cli.listing import Form, print_list
 from portico.cli.output import CommandError, answer, command_line, plain
 from portico.cli.prepared import in_environment
@@ -116,6 +117,10 @@ def run_renew(settings: Settings, chosen: Namespace) -> None:
 
 
 def run_delete(settings: Settings, chosen: Namespace) -> None:
+    if asks(chosen):
+        found = in_environment(settings, chosen, lambda env: _of_id(env, chosen.client_id))
+        confirm(f"Delete {plain(found.name)}, and end its access to users' accounts?")
+
     async def delete(env: Environment) -> Client:
         return await delete_client(env, await _row_of(env, chosen.client_id), by=OPERATOR)
 
@@ -128,7 +133,11 @@ def run_delete(settings: Settings, chosen: Namespace) -> None:
 
 
 async def _row_of(env: Environment, client_id: str) -> int:
+    return (await _of_id(env, client_id)).id
+
+
+async def _of_id(env: Environment, client_id: str) -> Client:
     client = await env.clients.by_client_id(client_id)
     if client is None:
         raise CommandError(f"There is no OAuth client {plain(client_id)}.")
-    return client.id
+    return client

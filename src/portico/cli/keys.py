@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from portico.app import system_clock
+from portico.cli.asking import asks, confirm
 from portico.cli.listing import Form, print_list
 from portico.cli.output import CommandError, answer, command_line, minute, plain
 from portico.cli.prepared import in_environment
@@ -17,7 +18,7 @@ from portico.domain.errors import Invalid
 from portico.domain.oauth import spelled
 from portico.domain.users import Shared
 from portico.services.accounts import account, give_key
-from portico.services.api_keys import revoke_key
+from portico.services.api_keys import read_key, revoke_key
 from portico.services.environment import Environment
 from portico.settings import Settings
 
@@ -141,6 +142,9 @@ def _state(owned: _Owned, now: int) -> str:
 
 
 def run_revoke(settings: Settings, chosen: Namespace) -> None:
+    if asks(chosen):
+        found = in_environment(settings, chosen, lambda env: read_key(env, chosen.id, OPERATOR))
+        confirm(f"Revoke key {found.id} ({plain(found.name)}, {found.hint}) for good?")
     key = in_environment(settings, chosen, lambda env: revoke_key(env, chosen.id, OPERATOR))
     revoked_at = optional_timestamp(key.revoked_at)
     answer(

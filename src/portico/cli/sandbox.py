@@ -4,6 +4,7 @@ import asyncio
 from argparse import Namespace
 
 from portico.app import system_clock
+from portico.cli.asking import asks, confirm
 from portico.cli.lock import holder
 from portico.cli.output import answer
 from portico.cli.prepared import prepared
@@ -17,6 +18,8 @@ from portico.storage.numbers import skip_ids
 
 
 def run_reset(settings: Settings, chosen: Namespace) -> None:
+    if asks(chosen):
+        confirm("Replace all products of the sandbox, and its users but for mirrors, by samples?")
     filled = asyncio.run(_fill(settings))
     stayed = (
         "1 mirror of a live account"

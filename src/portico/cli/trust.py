@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from portico.certificates import inspect
+from portico.cli.asking import confirm
 from portico.cli.output import CommandError, answer
 from portico.files import exists
 from portico.settings import Settings
@@ -48,10 +49,7 @@ def run(settings: Settings, chosen: Namespace) -> None:
             raise CommandError(
                 "No certificate store was found on this machine; `portico trust` lists all kinds."
             )
-        sys.stderr.write(f"{_text(authority, known)}\nRun these commands? [y/N] ")
-        sys.stderr.flush()
-        if sys.stdin.buffer.readline().strip().lower() not in (b"y", b"yes"):
-            raise CommandError("Nothing was changed.")
+        confirm(f"{_text(authority, known)}\nRun these commands?")
         for store in known:
             install(store)
     facts: dict[str, Any] = {

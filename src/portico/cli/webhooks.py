@@ -4,6 +4,7 @@ from argparse import Namespace
 
 from msgspec.structs import asdict
 
+from portico.cli.asking import asks, confirm
 from portico.cli.output import CommandError, answer, command_line, minute, plain, table
 from portico.cli.prepared import in_environment
 from portico.contract.webhooks import DeliveryItem, delivery_item, webhook_item, webhook_with_secret
@@ -155,5 +156,8 @@ def _switched(settings: Settings, chosen: Namespace, *, enabled: bool) -> Webhoo
 
 
 def run_delete(settings: Settings, chosen: Namespace) -> None:
+    if asks(chosen):
+        found = in_environment(settings, chosen, lambda env: webhooks.read_webhook(env, chosen.id))
+        confirm(f"Delete webhook {found.id}, {plain(found.url)}?")
     in_environment(settings, chosen, lambda env: webhooks.delete_webhook(env, chosen.id, OPERATOR))
     answer({"id": chosen.id}, f"Webhook {chosen.id} is deleted.", as_json=chosen.json)

@@ -2,7 +2,7 @@
 
 from argparse import ArgumentParser
 
-from portico.cli.arguments import Commands, add_sandbox, by_rule, text
+from portico.cli.arguments import Commands, add_sandbox, add_yes, by_rule, text
 
 
 def add_to(commands: Commands) -> None:
@@ -42,6 +42,7 @@ def add_to(commands: Commands) -> None:
             help="client ID from portico clients list",
         )
         add_sandbox(verb)
+    add_yes(delete)
 
 
 def _add_registration_options(create: ArgumentParser) -> None:

@@ -2,7 +2,7 @@
 
 from argparse import ArgumentParser
 
-from portico.cli.arguments import Commands, add_sandbox, by_function, by_rule, text
+from portico.cli.arguments import Commands, add_sandbox, add_yes, by_function, by_rule, text
 from portico.domain.words import KEY_TYPES
 
 
@@ -56,6 +56,7 @@ def add_to(commands: Commands) -> None:
         help="key ID from portico keys list",
     )
     add_sandbox(revoke)
+    add_yes(revoke)
 
 
 def _add_restrictions(command: ArgumentParser) -> None:

@@ -1,6 +1,6 @@
 """Declares `portico sandbox`."""
 
-from portico.cli.arguments import Commands
+from portico.cli.arguments import Commands, add_yes
 
 _DETAILS = """\
 All products and all other users are deleted. Mirror users of live accounts stay, with their keys
@@ -11,9 +11,11 @@ touched. Sample users have no password, so nobody can sign in as one; portico ke
 
 def add_to(commands: Commands) -> None:
     """Declares `portico sandbox …`."""
-    commands.noun("sandbox", "fill the sandbox with sample data").verb(
-        "reset",
-        "portico.cli.sandbox:run_reset",
-        "replace the sandbox's contents with sample data",
-        _DETAILS,
+    add_yes(
+        commands.noun("sandbox", "fill the sandbox with sample data").verb(
+            "reset",
+            "portico.cli.sandbox:run_reset",
+            "replace the sandbox's contents with sample data",
+            _DETAILS,
+        )
     )

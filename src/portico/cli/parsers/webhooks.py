@@ -2,7 +2,7 @@
 
 from argparse import ArgumentParser
 
-from portico.cli.arguments import Commands, add_limit, add_sandbox, by_function, by_rule
+from portico.cli.arguments import Commands, add_limit, add_sandbox, add_yes, by_function, by_rule
 
 DEFAULT_LIMIT = 25
 
@@ -48,7 +48,7 @@ def add_to(commands: Commands) -> None:
         "portico.cli.webhooks:run_enable",
         "send a webhook new events again",
     )
-    _of_one(webhooks, "delete", "portico.cli.webhooks:run_delete", "delete a webhook")
+    add_yes(_of_one(webhooks, "delete", "portico.cli.webhooks:run_delete", "delete a webhook"))
 
 
 def _add_deliveries(webhooks: Commands) -> None:
