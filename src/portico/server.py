@@ -12,7 +12,6 @@ from portico.app import Portico
 from portico.contract.audit import rows as audit_rows
 from portico.contract.events import delivered
 from portico.domain.errors import Unavailable
-from portico.http.connections import Connections
 from portico.http.internal_client import Application, InternalClient
 from portico.http.measure import LOG_PERIOD, Measure, RequestLog
 from portico.http.metrics import SharedMetrics
@@ -96,7 +95,6 @@ class Server:
             Pipeline,
             peers=Peers(settings.trusted_proxies, own_certificate=settings.tls_cert is not None),
             measure=measure,
-            connections=Connections(),
             clock=portico.clock,
             random=portico.random,
             read_around=telemetry.read if telemetry else (),

@@ -13,7 +13,6 @@ from portico.domain.limits import DEFAULT_PLANS
 from portico.domain.products import Product
 from portico.http.api_responder import ApiResponder
 from portico.http.authenticate import Authenticators
-from portico.http.connections import Connections
 from portico.http.cookies import Origins, session_cookie
 from portico.http.measure import Measure
 from portico.http.messages import Reply, Request, json_reply
@@ -83,7 +82,7 @@ async def caller(api: Api, measure: Measure) -> Caller:
     hosts = ("localhost:8443", "other.example")
     router = Router([Mount(host, "/v1", api.live, ROUTES, "v1", responder) for host in hosts])
     api.application = Pipeline(
-        *(router, router, Peers(()), measure, Connections()),
+        *(router, router, Peers(()), measure),
         clock=api.clock,
         random=api.portico.random,
     )

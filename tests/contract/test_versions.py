@@ -10,7 +10,6 @@ from driving import UNMETERED, Api, Caller, InProcess, refused
 from portico.contract.envelope import Single
 from portico.http.api_responder import ApiResponder
 from portico.http.authenticate import Authenticators
-from portico.http.connections import Connections
 from portico.http.cookies import Origins, session_cookie
 from portico.http.measure import Measure
 from portico.http.messages import Reply, Request, json_reply
@@ -71,7 +70,6 @@ class BothVersions:
             router,
             Peers(()),
             measure,
-            Connections(),
             clock=api.clock,
             random=api.portico.random,
         )

@@ -7,7 +7,6 @@ import pytest
 
 from driving import Headers
 from portico.domain.errors import Conflict, PermissionDenied, PorticoError
-from portico.http.connections import Connections
 from portico.http.cors import Cors, Sharing
 from portico.http.measure import Measure
 from portico.http.messages import Reply, Request
@@ -77,7 +76,6 @@ async def test_the_boundary_holds_where_an_error_cannot_be_shown(error: Exceptio
         router,
         Peers(()),
         Measure(None),
-        Connections(),
         clock=lambda: 0,
         random=bytes,
     )

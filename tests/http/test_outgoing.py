@@ -2,12 +2,11 @@
 
 import contextlib
 import socket
-from typing import Any
 
 import pytest
 
 from operating import until
-from portico.http.sockets import Outgoing, client_of
+from portico.http.sockets import Outgoing
 
 
 def pair(host: str, port: int = 0) -> tuple[socket.socket, socket.socket]:
@@ -41,7 +40,7 @@ def test_what_a_client_does_not_take_is_seen_until_it_is_gone(host: str) -> None
 
 def test_what_a_window_holds_back_is_seen_by_what_the_client_has_received() -> None:
     client, server = pair("127.0.0.1")
-    outgoing = Outgoing(client_of(client.getsockname()), multiplexed=True)
+    outgoing = Outgoing(f"127.0.0.1:{client.getsockname()[1]}", multiplexed=True)
     with client, server:
         outgoing.count_passed(1000)
         assert outgoing.taken(), "from then on it is known"
@@ -60,7 +59,7 @@ def test_what_another_connection_from_the_same_port_takes_does_not_count(
     """Otherwise a client that reads nothing could have a whole export wait in memory."""
     beside, other = pair("127.0.0.1")
     client, server = pair("127.0.0.1", beside.getsockname()[1])
-    outgoing = Outgoing(client_of(client.getsockname()), multiplexed=multiplexed)
+    outgoing = Outgoing(f"127.0.0.1:{client.getsockname()[1]}", multiplexed=multiplexed)
     with beside, other, client, server:
         assert outgoing.taken(), "from then on both are known"
         server.setblocking(False)  # noqa: FBT003 - its only spelling
@@ -75,18 +74,6 @@ def test_what_another_connection_from_the_same_port_takes_does_not_count(
         client.settimeout(20)
         while client.recv(65536):
             pass
-
-
-@pytest.mark.parametrize(
-    ("peer", "client"),
-    [
-        (("192.0.2.1", 80), "192.0.2.1:80"),
-        (("2001:db8::1", 80, 0, 0), "[2001:db8::1]:80"),
-        (("fe80::1%lo", 80, 0, 3), "[fe80::1%3]:80"),
-    ],
-)
-def test_a_client_is_named_as_the_server_names_it(peer: tuple[Any, ...], client: str) -> None:
-    assert client_of(peer) == client
 
 
 def test_a_connection_that_is_broken_off_ends_after_what_was_sent() -> None:

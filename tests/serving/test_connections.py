@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import fcntl
-import resource
 import socket
 import ssl
 import sys
@@ -11,15 +10,12 @@ import threading
 from collections.abc import Iterator
 from ipaddress import ip_network
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from operating import Installation, Service, eventually, read_answer, until
-from portico.cli.connections import HELD, Patience, Watch, listening_socket
-from portico.http.connections import Connections
-from portico.http.sockets import client_of, tcp_of
+from portico.cli.connections import Patience, Watch, listening_socket
+from portico.http.sockets import tcp_of
 from receiving import OK, received
 
 FILES = 700
@@ -30,8 +26,6 @@ OTHER = "127.0.0.2"
 """Another address of the loopback network."""
 
 PATIENCE = Patience(read=30.0, look=1.0)
-HTTP_1_1: Any = SimpleNamespace(http_version="1.1")
-HTTP_2: Any = SimpleNamespace(http_version="2")
 IMPATIENT = (sys.executable, str(Path(__file__).with_name("impatient.py")))
 
 
@@ -181,40 +175,30 @@ class Loopback:
         self.listener = listening_socket("127.0.0.1", 0, PATIENCE)
         self.listener.listen()
         self.port = self.listener.getsockname()[1]
-        self.ports = [self.port]
         self.stack = contextlib.ExitStack()
         self.stack.enter_context(self.listener)
         self.now = 0.0
-        self.connections = Connections(lambda: self.now)
 
-    def pair(
-        self, listener: socket.socket | None = None, port: int = 0
-    ) -> tuple[socket.socket, socket.socket]:
-        """The client's end and the server's: at this listener, and at this port of the client."""
-        listener = listener or self.listener
+    def pair(self) -> tuple[socket.socket, socket.socket]:
+        """The client's end of a connection and the server's."""
         client = self.stack.enter_context(socket.socket())
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        client.bind(("127.0.0.1", port))
-        client.connect(listener.getsockname())
-        listener.settimeout(20)
-        server = self.stack.enter_context(listener.accept()[0])
+        client.connect(self.listener.getsockname())
+        self.listener.settimeout(20)
+        server = self.stack.enter_context(self.listener.accept()[0])
         server.setblocking(False)  # noqa: FBT003 - its only spelling
         return client, server
 
     def watch(self, most: int, *trusted: str) -> Watch:
         networks = [ip_network(one) for one in trusted]
-        ports = dict.fromkeys(self.ports, most)
-        return Watch(ports, networks, PATIENCE, self.connections, lambda: self.now)
+        return Watch({self.port: most}, networks, PATIENCE, lambda: self.now)
 
 
 @pytest.fixture
 def loopback() -> Iterator[Loopback]:
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     made = Loopback()
     yield made
     made.stack.close()
-    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 LOCK = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+b'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
@@ -260,94 +244,29 @@ def test_those_that_were_silent_longest_are_ended_first(loopback: Loopback) -> N
     assert [ended(server) for _, server in pairs] == [True, False, False, False, True]
 
 
-def test_answers_that_wait_over_http2_count_like_connections(loopback: Loopback) -> None:
-    pairs = [loopback.pair() for _ in range(3)]
-    carried = [
-        loopback.connections.begin(client_of(client.getsockname()), HTTP_2) for client, _ in pairs
-    ]
-    assert carried[1] is not None
-    carried[1].waiting = 2 * HELD
-    watch = loopback.watch(4)
-    asyncio.run(watch.look())
-    assert [ended(server) for _, server in pairs] == [False, True, False]
-    pairs[1][1].close()
-    asyncio.run(watch.look())
-    assert len(loopback.connections.known()) == 2, "what is gone is forgotten"
-
-
-def test_a_port_that_spoke_http_1_1_before_is_watched_over_http2(loopback: Loopback) -> None:
-    """The connection before may be gone: nothing tells the two apart until the next look."""
-    idle, waiting = loopback.pair(), loopback.pair()
-    for client, _ in (idle, waiting):
-        loopback.connections.begin(client_of(client.getsockname()), HTTP_1_1)
-    for (client, _), size in ((idle, 0), (waiting, 2 * HELD)):
-        carried = loopback.connections.begin(client_of(client.getsockname()), HTTP_2)
-        assert carried is not None
-        carried.end()
-        carried.waiting = size
+def test_a_connection_ends_once_it_has_carried_nothing_for_long(loopback: Loopback) -> None:
+    """Nobody else would ever end it, also once its client is gone."""
+    (_, mute), (asking, other) = loopback.pair(), loopback.pair()
     watch = loopback.watch(3)
     asyncio.run(watch.look())
-    assert [ended(server) for _, server in (idle, waiting)] == [False, True]
-    loopback.now = PATIENCE.idle
-    asyncio.run(watch.look())
-    assert ended(idle[1])
-
-
-def test_a_port_that_has_asked_before_keeps_no_connection_without_traffic(
-    loopback: Loopback,
-) -> None:
-    """Nobody would ever end it, also once its client is gone."""
-    (mute, its), (asking, other) = loopback.pair(), loopback.pair()
-    for client in (mute, asking):
-        loopback.connections.begin(client_of(client.getsockname()), HTTP_1_1)
-    watch = loopback.watch(3)
-    asyncio.run(watch.look())
-    loopback.now = PATIENCE.silent / 2
+    loopback.now = PATIENCE.idle / 2
     asking.sendall(b"a")
     other.settimeout(20)
     assert other.recv(1) == b"a"
     asyncio.run(watch.look())
-    loopback.now = PATIENCE.silent - 1
+    loopback.now = PATIENCE.idle - 1
     asyncio.run(watch.look())
-    assert not ended(its), "a request may be under way on it"
-    loopback.now = PATIENCE.silent
+    assert not ended(mute), "a request may be under way on it"
+    loopback.now = PATIENCE.idle
     asyncio.run(watch.look())
-    assert [ended(one) for one in (its, other)] == [True, False]
+    assert [ended(one) for one in (mute, other)] == [True, False]
     other.sendall(b"an answer")
     assert asking.recv(9, socket.MSG_WAITALL) == b"an answer"
     until(lambda: tcp_of(other).received >= len(b"an answer"))
     asyncio.run(watch.look())
-    loopback.now = 2 * PATIENCE.silent - 1
+    loopback.now = 2 * PATIENCE.idle - 1
     asyncio.run(watch.look())
     assert not ended(other)
-
-
-def test_what_a_client_receives_beside_does_not_excuse_what_waits(loopback: Loopback) -> None:
-    """One port of a client may have connections to several of ours."""
-    with listening_socket("127.0.0.1", 0, PATIENCE) as other:
-        other.listen()
-        client, server = loopback.pair()
-        name = client_of(client.getsockname())
-        carried = loopback.connections.begin(name, HTTP_2)
-        assert carried is not None
-        carried.waiting = HELD
-        beside, sending = loopback.pair(other, client.getsockname()[1])
-        assert loopback.connections.begin(name, HTTP_1_1) is carried
-        loopback.ports.append(other.getsockname()[1])
-        watch = loopback.watch(9)
-        for _ in range(20):
-            left = 2 * HELD // 20
-            while left:
-                with contextlib.suppress(BlockingIOError):
-                    left -= sending.send(b"x" * min(left, 4096))
-                beside.recv(4096)
-            asyncio.run(watch.look())
-        assert carried.waiting == HELD
-        beside.close()
-        sending.close()
-        asyncio.run(watch.look())
-        assert carried.waiting == HELD
-        assert not ended(server)
 
 
 def test_trusted_proxies_have_as_many_connections_as_they_like(loopback: Loopback) -> None:

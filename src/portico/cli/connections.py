@@ -6,8 +6,8 @@ client from taking all of them, or from filling the memory with answers that it 
 - Every connection inherits the options of its listening socket: the kernel buffers only a little
   of an answer ahead of the client, and drops a client that receives nothing.
 - `Watch` looks at the process's sockets. It closes connections of an address that has too many,
-  those that read so slowly that the kernel never drops them, and HTTP/2 connections without
-  requests: granian has no timeout for these, nor for connections whose protocol is not known yet.
+  those that read so slowly that the kernel never drops them, and those that carry nothing: granian
+  has no timeout for HTTP/2, nor for connections whose protocol is not known yet.
 """
 
 import asyncio
@@ -25,10 +25,9 @@ from granian._granian import SocketHolder
 from granian.server.embed import Server as Granian
 
 from portico.domain.networks import Network, is_within
-from portico.http.connections import Connections, Http2State
 from portico.http.messages import Scope
 from portico.http.peers import limited_as
-from portico.http.sockets import Tcp, borrowed, client_of, descriptors, tcp_of
+from portico.http.sockets import Tcp, borrowed, descriptors, tcp_of
 
 UNSENT_BYTES = 64 * 1024
 """How much of an answer the kernel buffers beyond what it has sent. Data in flight does not count,
@@ -36,10 +35,6 @@ so this costs no throughput."""
 
 SLOWEST = 1024
 """Bytes per second that a client must read on average while an answer waits for it."""
-
-HELD = 512 * 1024
-"""So many bytes that wait for an HTTP/2 client count as one more connection. Half as many may wait
-forever: a client that cancels requests is sent less than was answered."""
 
 SHARE = 4
 """One address never gets more than a fourth of all connections, whatever the setting."""
@@ -70,10 +65,8 @@ class Patience(NamedTuple):
     renewal: float = 15.0
     """Between two looks at the certificate's files."""
     idle: float = 75.0
-    """For the next request of a connection, and for a request's head. Longer than the minute for
-    which proxies keep idle connections."""
-    silent: float = 600.0
-    """For traffic of a connection on which a request may be under way: longer than one takes."""
+    """For traffic of a connection, and for a request's head. Longer than any answer takes, and than
+    the minute for which proxies keep idle connections."""
 
 
 PATIENCE = Patience()
@@ -225,19 +218,6 @@ class _Connection(NamedTuple):
     port: int
     peer: Any
     tcp: Tcp
-    carried: Http2State | None = None
-
-    @property
-    def client(self) -> str:
-        return client_of(self.peer)
-
-    @property
-    def waiting(self) -> int:
-        return self.carried.waiting if self.carried else 0
-
-    @property
-    def weight(self) -> int:
-        return 1 + self.waiting // HELD
 
 
 class Watch:
@@ -248,19 +228,16 @@ class Watch:
         most: Mapping[int, int],
         trusted_proxies: Sequence[Network],
         patience: Patience,
-        connections: Connections,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`most` is how many connections one address may have, by local port. An IPv6 /64 network
-        counts as one address; trusted proxies are not limited. `connections` are those that have
-        sent a request, by the same clock."""
+        counts as one address; trusted proxies are not limited."""
         self._most = most
         self._trusted_proxies = trusted_proxies
         self._patience = patience
-        self._connections = connections
         self._clock = clock
         self._slow: dict[tuple[int, Any], tuple[float, int]] = {}
-        self._silent: dict[tuple[int, Any], tuple[float, int]] = {}
+        self._quiet: dict[tuple[int, Any], tuple[float, int]] = {}
 
     async def run(self) -> None:
         """Looks at the connections repeatedly until it is cancelled."""
@@ -273,7 +250,6 @@ class Watch:
         seconds that took, without the time of other tasks."""
         spent = 0.0
         found: list[_Connection] = []
-        known = self._connections.known()  # first, so that each of these is among the sockets
         own = descriptors()
         for start in range(0, len(own), _SLICE):
             began = time.perf_counter()
@@ -281,8 +257,7 @@ class Watch:
             spent += time.perf_counter() - began
             await asyncio.sleep(0)
         began = time.perf_counter()
-        found = self._settled(found, known)
-        for connection in (*self._excess(found), *self._slowest(found), *self._idle(found, known)):
+        for connection in (*self._excess(found), *self._slowest(found), *self._idle(found)):
             self._end(connection)
         return spent + time.perf_counter() - began
 
@@ -298,19 +273,16 @@ class Watch:
             return None
 
     def _excess(self, found: Sequence[_Connection]) -> list[_Connection]:
-        """The connections that exceed the limit of their address: the heaviest first, and of those
-        the ones that were silent longest."""
+        """Those beyond the limit of their address that were silent longest."""
         callers: dict[tuple[int, str], list[_Connection]] = defaultdict(list)
         for connection in found:
             callers[connection.port, limited_as(connection.peer[0])].append(connection)
         ended: list[_Connection] = []
         for (port, _), theirs in callers.items():
-            excess = sum(one.weight for one in theirs) - self._most[port]
-            if excess > 0 and not is_within(theirs[0].peer[0], self._trusted_proxies):
-                theirs.sort(key=lambda one: (one.weight, one.tcp.silent))
-                while excess > 0:
-                    ended.append(theirs.pop())
-                    excess -= ended[-1].weight
+            most = self._most[port]
+            if len(theirs) > most and not is_within(theirs[0].peer[0], self._trusted_proxies):
+                theirs.sort(key=lambda one: one.tcp.silent)
+                ended += theirs[most:]
         return ended
 
     def _slowest(self, found: Sequence[_Connection]) -> list[_Connection]:
@@ -319,7 +291,7 @@ class Watch:
         before, self._slow = self._slow, {}
         ended: list[_Connection] = []
         for connection in found:
-            if not connection.tcp.unsent and connection.waiting < HELD // 2:
+            if not connection.tcp.unsent:
                 continue
             key = connection.descriptor, connection.peer
             since, received = before.get(key, (now, connection.tcp.received))
@@ -331,43 +303,18 @@ class Watch:
             self._slow[key] = since, received
         return ended
 
-    def _settled(
-        self, found: Sequence[_Connection], known: Mapping[str, Http2State | None]
-    ) -> list[_Connection]:
-        """The same connections with their HTTP/2 data (`Http2State`), less what the client has
-        received; of several connections from one port, the one that has received least counts."""
-        received: dict[str, int] = {}
-        for connection in found:
-            total = connection.tcp.received
-            received[connection.client] = min(total, received.get(connection.client, total))
-        self._connections.forget(known.keys() - received.keys())
-        for client in received.keys() & known.keys():
-            if (carried := known[client]) is not None:
-                carried.settle(received[client])
-        return [one._replace(carried=known.get(one.client)) for one in found]
-
-    def _idle(
-        self, found: Sequence[_Connection], known: Mapping[str, Http2State | None]
-    ) -> list[_Connection]:
-        """The connections without a request for too long. granian has a timeout for HTTP/1.1, which
-        begins only once it knows which protocol the client speaks. If a request came from the port,
-        it may be under way here, or have come over another connection: some traffic must follow."""
+    def _idle(self, found: Sequence[_Connection]) -> list[_Connection]:
+        """The connections that have carried nothing for too long."""
         now = self._clock()
-        before, self._silent = self._silent, {}
+        before, self._quiet = self._quiet, {}
         ended: list[_Connection] = []
         for connection in found:
-            carried, patience = connection.carried, self._patience.idle
-            if carried is not None:
-                since = now if carried.under_way else carried.idle_since
-            else:
-                key = connection.descriptor, connection.peer
-                traffic = connection.tcp.received + connection.tcp.sent
-                since, earlier = before.get(key, (now, traffic))
-                if connection.client in known:
-                    patience = self._patience.silent
-                    since = since if traffic == earlier else now
-                self._silent[key] = since, traffic
-            if now - since >= patience:
+            key = connection.descriptor, connection.peer
+            traffic = connection.tcp.received + connection.tcp.sent
+            since, earlier = before.get(key, (now, traffic))
+            since = since if traffic == earlier else now
+            self._quiet[key] = since, traffic
+            if now - since >= self._patience.idle:
                 ended.append(connection)
         return ended
 

@@ -163,7 +163,7 @@ async def serve(
         gc.set_threshold(YOUNG)
         try:
             listeners = _listeners(settings, server, listening, patience)
-            watch = _watch(settings, server, listeners, patience)
+            watch = _watch(settings, listeners, patience)
             serving = Serving(listeners)
             renewal = asyncio.ensure_future(
                 _renew(settings, server, serving, listeners[-1], patience)
@@ -284,19 +284,14 @@ def _telemetry() -> "type[Telemetry]":
     return telemetry
 
 
-def _watch(
-    settings: Settings,
-    server: Server,
-    listeners: Sequence[Listener],
-    patience: Patience,
-) -> Watch:
+def _watch(settings: Settings, listeners: Sequence[Listener], patience: Patience) -> Watch:
     most = {
         listener.bind_port: max(
             min(settings.connections_per_address, listener.backpressure // SHARE), 1
         )
         for listener in listeners
     }
-    return Watch(most, settings.trusted_proxies, patience, server.pipeline.connections)
+    return Watch(most, settings.trusted_proxies, patience)
 
 
 def _connections(settings: Settings) -> int:

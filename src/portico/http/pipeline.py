@@ -14,7 +14,6 @@ from typing import Any
 from portico.domain.errors import DatabaseUnusable, Internal, PorticoError, Unavailable
 from portico.domain.secrets import Random
 from portico.domain.times import Clock
-from portico.http.connections import Connections
 from portico.http.cors import is_preflight, without_lookups
 from portico.http.measure import Measure
 from portico.http.messages import Reply, Request, Scope, Stream, TypedRequest
@@ -37,7 +36,6 @@ class Pipeline:
         plain: Router,
         peers: Peers,
         measure: Measure,
-        connections: Connections,
         *,
         clock: Clock,
         random: Random,
@@ -60,7 +58,6 @@ class Pipeline:
         self.under_way = 0
         """How many requests have no answer yet. Open streams are in `streams` and do not count."""
         self.streams = Streams()
-        self.connections = connections
 
     async def answered(self) -> None:
         """Waits until no request is under way."""
@@ -78,11 +75,9 @@ class Pipeline:
         security: Sequence[tuple[str, str]] = UNSECURED
         request.now = self._clock()
         self.under_way += 1
-        client = scope.client  # read once: granian makes a new str each time
-        carried = self.connections.begin(client, scope)
         try:
             try:
-                request.origin = origin = self._peers.origin(client, scope)
+                request.origin = origin = self._peers.origin(scope.client, scope)
                 security = origin.headers
                 request.address = limited_as(origin.address)
                 router = self._secure if origin.secure else self._plain
@@ -114,15 +109,17 @@ class Pipeline:
                     ("x-ratelimit-reset", str(verdict.reset)),
                 )
             if isinstance(reply, Stream):
-                self.streams.begin(request, reply, scope, proto, carried)
+                self.streams.begin(request, reply, scope, proto)
             else:
-                body = reply.body if carried is None else carried.sent(request.method, reply)
+                body = reply.body
+                if body and request.method == "HEAD" and scope.http_version == "2":
+                    # The HTTP server itself omits it only over HTTP/1.1.
+                    headers.append(("content-length", str(len(body))))
+                    body = b""
                 proto.response_bytes(reply.status, headers, body)
             self._measure.record(request, endpoint, reply.status, time.perf_counter() - started)
         finally:
             self.under_way -= 1
-            if carried is not None:
-                carried.end()
             if self._quiet is not None and not self.under_way:
                 self._quiet.set()
         if reply.status >= 300:  # on success the body was read, or there was none

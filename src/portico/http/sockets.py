@@ -6,7 +6,7 @@ import socket
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 _OWN_FILES = "/proc/self/fd"
 
@@ -111,15 +111,6 @@ class Outgoing:
             if isinstance(peer, tuple) and (_bare(peer[0]), peer[1]) == self._peer:
                 return tcp_of(connection)
         return None
-
-
-def client_of(peer: tuple[Any, ...]) -> str:
-    """A socket's peer as the HTTP server spells it (RSGI): with the number of an IPv6 zone, for
-    which the kernel has a name."""
-    if len(peer) == 2:
-        return f"{peer[0]}:{peer[1]}"
-    zone = f"%{peer[3]}" if peer[3] else ""
-    return f"[{_bare(peer[0])}{zone}]:{peer[1]}"
 
 
 def _bare(address: str) -> str:

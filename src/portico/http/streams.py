@@ -7,7 +7,6 @@ from contextlib import aclosing
 from typing import Any
 
 from portico.domain.errors import AuthenticationRequired
-from portico.http.connections import Http2State
 from portico.http.messages import Request, Scope, Stream
 from portico.http.sockets import Outgoing
 
@@ -28,20 +27,18 @@ class Streams:
         self._open: set[asyncio.Task[bool]] = set()
         self._stopped = False
 
-    def begin(
-        self, request: Request, stream: Stream, scope: Scope, proto: Any, carried: Http2State | None
-    ) -> None:
+    def begin(self, request: Request, stream: Stream, scope: Scope, proto: Any) -> None:
         """Sends the headers, and then in the background what `stream` yields; for HEAD only the
-        headers. `carried` is the state of an HTTP/2 connection."""
+        headers."""
         transport = proto.response_stream(stream.status, stream.headers)
-        outgoing = Outgoing(scope.client, multiplexed=carried is not None)
+        outgoing = Outgoing(scope.client, multiplexed=scope.http_version == "2")
         if request.method == "HEAD":
             stream.ended()
             return
         if self._stopped:
             _end(stream, outgoing, transport, whole=False)
             return
-        sending = asyncio.create_task(_send(request.id, stream, outgoing, transport, carried))
+        sending = asyncio.create_task(_send(request.id, stream, outgoing, transport))
         gone = asyncio.ensure_future(proto.client_disconnect())
         gone.add_done_callback(lambda _: sending.cancel())
 
@@ -50,11 +47,7 @@ class Streams:
             whole = gone.done() or (not sending.cancelled() and sending.result())
             gone.cancel()
             _end(stream, outgoing, transport, whole=whole)
-            if carried is not None:
-                carried.end()
 
-        if carried is not None:
-            carried.under_way += 1
         self._open.add(sending)
         sending.add_done_callback(ended)
 
@@ -75,9 +68,7 @@ def _end(stream: Stream, outgoing: Outgoing, _transport: Any, *, whole: bool) ->
     stream.ended()
 
 
-async def _send(
-    request_id: str, stream: Stream, outgoing: Outgoing, transport: Any, carried: Http2State | None
-) -> bool:
+async def _send(request_id: str, stream: Stream, outgoing: Outgoing, transport: Any) -> bool:
     """Sends a stream until it ends or the task is cancelled. Returns whether it was sent to its
     end, or the client has disconnected."""
     ahead = 0
@@ -90,8 +81,6 @@ async def _send(
                         await transport.send_bytes(piece)
                     except RuntimeError:  # how RSGI reports that the client has disconnected
                         return True
-                    if carried is not None:
-                        carried.waiting += len(piece)
                     ahead += len(piece)
                     if ahead >= AHEAD:
                         outgoing.count_passed(ahead)
