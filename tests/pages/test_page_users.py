@@ -189,10 +189,9 @@ async def test_an_admin_changes_name_e_mail_role_and_plan(api: Api) -> None:
     assert {name: getattr(stored, name) for name in fields} == fields
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-async def test_a_name_of_several_lines_stays_as_it_is(api: Api, end: str) -> None:
+async def test_a_name_of_several_lines_stays_as_it_is(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
-    own, visitor = await signed_in(api, name=f"Grace{end}Hopper")
+    own, visitor = await signed_in(api, name="Grace\nHopper")
     sent = {"name": "Grace\r\nHopper"}
     account = {"email": own.email, "role": "editor", "plan": own.plan}
     preferences = {"language": "de", "theme": "dark"}
@@ -202,7 +201,7 @@ async def test_a_name_of_several_lines_stays_as_it_is(api: Api, end: str) -> Non
     ):
         page = await one.get(where)
         assert '<textarea id="name" name="name"' in page.text
-        assert f"Grace{end}Hopper</textarea>" in page.text
+        assert "Grace\nHopper</textarea>" in page.text
         assert (await one.saved(where, **sent, **more)).status_code == 303
     stored = await api.live.users.get(own.id)
     assert stored is not None

@@ -13,7 +13,7 @@ from portico.pages.paging import PER_PAGE, numbered, offset_of, page_of
 from portico.pages.sent_once import fresh_key, sent_once, shown_once
 from portico.pages.site import PageRoute, Visit
 from portico.pages.step_up import fresh
-from portico.pages.versions import Told, beside, outcome, require_version, with_line_ends
+from portico.pages.versions import Told, beside, outcome, require_version
 from portico.services.clients import (
     Registered,
     Registration,
@@ -118,8 +118,6 @@ async def show(visit: Visit) -> Reply:
 async def change(visit: Visit) -> Reply:
     """POST /clients/{id}."""
     row_id, wanted = visit.request.resource_id, _wanted(visit)
-    known = await _client(visit, row_id)
-    wanted = wanted._replace(**with_line_ends({"name": wanted.name}, {"name": [known.name]}))
 
     def check(client: Client) -> None:
         require_version(visit.form, _stored(client))

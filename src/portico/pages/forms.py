@@ -41,13 +41,11 @@ class Form:
         self,
         sent: Mapping[str, Sequence[str]] | None = None,
         file: "SentFile | None" = None,
-        typed: Collection[str] = (),
     ) -> None:
         """`sent` has the values of each field, None if no form was sent. `file` follows the
-        fields. `typed` names the password fields that were filled in but were not kept."""
+        fields."""
         self.file = file
         self._sent = sent
-        self._typed = typed
         self._faults: dict[str, str] = {}
         self.refused = ""
         """Why the form as a whole was refused; empty if it was not."""
@@ -132,7 +130,7 @@ class Form:
     def lost(self, name: str) -> bool:
         """Whether this is a password that the user filled in and has to type again."""
         is_shown_again = bool(self.refused or self.said)
-        return is_shown_again and name in PASSWORDS and bool(name in self._typed or self.text(name))
+        return is_shown_again and name in PASSWORDS and bool(self.text(name))
 
     def fault(self, name: str) -> str:
         """What is wrong with a field, as a sentence; empty if nothing is. A password has to be

@@ -18,8 +18,6 @@ NOTICES = {
     "factors-reset": "The user's second factors were removed.",
     "account-deleted": "Your account was deleted.",
     "account-made": "Your account is ready. Sign in.",
-    "form-kept": "You were signed out, so nothing was sent. Sign in again: what you filled in comes"
-    " back, for an hour.",
     "form-lost": "You were signed out, so nothing was sent. Sign in again, then fill it in again.",
     "import-discarded": "The file was discarded.",
     "invitation-revoked": "The invitation was revoked. Its link no longer works.",
@@ -66,7 +64,6 @@ NOTICES = {
 
 
 _COLOURS = {
-    "form-kept": "warn",
     "form-lost": "warn",
     "link-written": "warn",
     "not-decided": "warn",

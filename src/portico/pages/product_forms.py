@@ -18,7 +18,7 @@ from portico.pages.lists import list_of
 from portico.pages.products import FILTERS, MAX_CATEGORIES, images_of, metadata_of, product_of
 from portico.pages.sent_once import fresh_key, sent_once
 from portico.pages.site import ONCE, PageRoute, Visit
-from portico.pages.versions import VERSION, differences, with_line_ends
+from portico.pages.versions import VERSION, differences
 from portico.services.products import change_product, create_product
 
 _IMAGE, _METADATA = "image", "metadata"
@@ -164,8 +164,6 @@ async def edit(visit: Visit) -> Reply:
         return await show_edit(visit)
     values = _values(form)
     form.check()
-    if known := await visit.env.products.get(product_id):
-        values = with_line_ends(values, _texts(known))
 
     def check(product: Product) -> None:
         require_match(form.text(VERSION), encode(Single(product_body(product))))
@@ -185,17 +183,6 @@ def _stored(product: Product, names: Iterable[str]) -> dict[str, str]:
     images = [{"url": one.url, "alt": one.alt} for one in images_of(product)]
     stored = {name: getattr(product, name) for name in names}
     return _told(stored | {"images": images, "metadata": metadata_of(product)})
-
-
-def _texts(product: Product) -> dict[str, list[str]]:
-    """The texts of a product that may have several lines, by field name."""
-    return {
-        "name": [product.name],
-        "category": [product.category],
-        "description": [product.description],
-        "images": [image.alt for image in images_of(product)],
-        "metadata": [text for pair in metadata_of(product).items() for text in pair],
-    }
 
 
 def _told(values: dict[str, Any]) -> dict[str, str]:

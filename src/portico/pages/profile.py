@@ -9,7 +9,7 @@ from portico.domain.users import User
 from portico.http.messages import Reply
 from portico.pages.site import PageRoute, Visit
 from portico.pages.step_up import question
-from portico.pages.versions import Told, beside, outcome, require_version, with_line_ends
+from portico.pages.versions import Told, beside, outcome, require_version
 from portico.services.chosen_passwords import chosen
 from portico.services.users import Check, change_user, read_user
 
@@ -80,7 +80,6 @@ async def change(visit: Visit) -> Reply:
     # Otherwise whoever has a stolen session could hide what they do next.
     if not set(visit.user.mails) <= set(wanted) and (asked := await question(visit)):
         return asked
-    values = with_line_ends(values, {"name": [visit.user.name]})
 
     def check(user: User) -> None:
         require_version(form, _stored(user))

@@ -29,7 +29,6 @@ from portico.http.messages import BodyRequest, Reply, Request
 from portico.http.problems import problem
 from portico.http.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, PathMatch
 from portico.pages.forms import BODY_LIMIT, Form, read_form
-from portico.pages.kept_forms import come_back, keep, shown_again
 from portico.pages.multipart import AROUND_BYTES, read_file_form
 from portico.pages.multipart import CONTENT_TYPE as MULTIPART
 from portico.pages.site import (
@@ -68,6 +67,8 @@ TITLES = {
 
 _PASSING = {408, 429, 500, 503}
 """Statuses that may be gone when the page is loaded again."""
+
+_BACK = "You are signed in again, and nothing was sent yet. Check what you filled in, then send it."
 
 _REFUSALS = (Invalid, Duplicate, Conflict, Gone, AuthenticationRequired, RateLimited, Unavailable)
 """Errors for which the form is shown again."""
@@ -119,15 +120,13 @@ class PageResponder:
             raise no_endpoint(request, match)
         if not endpoint.public:
             if caller is None:
-                return await self._sign_in_first(request, match, endpoint, cookie)
+                return await self._sign_in_first(request, match, cookie)
             require(caller, endpoint.scope, request.method)
         if id_texts:
             request.identify(id_texts)
         if request.method == "POST":
             return await self._receive(request, match, endpoint, cookie)
         request.body = Form()
-        if caller is not None and not endpoint.public:
-            request.body = await come_back(self._site, request, caller)
         try:
             return await endpoint.handler(request)
         except AuthenticationRequired:
@@ -144,7 +143,7 @@ class PageResponder:
             # The session may have ended or the role changed while the form came in.
             caller = await self._caller(cookie, self._accounts.environment.clock())
             if caller is None:
-                return await self._sign_in_first(request, match, endpoint, cookie, form)
+                return await self._sign_in_first(request, match, cookie)
             require(caller, endpoint.scope, request.method)
             request.caller = caller
             acting_for.set(caller.user_id)
@@ -152,7 +151,7 @@ class PageResponder:
             is_own = sender_of(form, self._accounts) == caller.user_id
             if page is not None and is_own and not is_of_session(form, cookie):
                 # The sender has signed in again in another window.
-                request.body = shown_again(form)
+                request.body = form.say(_BACK)
                 reply = await page.handler(request)
                 reply.status = 409
                 return reply
@@ -216,36 +215,30 @@ class PageResponder:
         self,
         request: Request,
         match: PathMatch,
-        endpoint: Endpoint,
         cookie: str | None,
-        form: Form | None = None,
     ) -> Reply:
-        """Redirect to sign-in, and keep the submitted form until the user is back."""
+        """Redirect to sign-in; a form that was sent is lost, which the page says."""
         if request.method != "POST" or cookie_kept_back(request, cookie):
             return self._to_sign_in(request, match, cookie)
         self._accounts.origins.check(request.headers)
-        kept = await keep(self._site, request, match, endpoint, form)
         lost = "form-lost" if self._site.dashboards else "not-decided"
-        told = "form-kept" if kept else lost
-        return self._to_sign_in(request, match, cookie, kept, told)
+        return self._to_sign_in(request, match, cookie, lost)
 
     def _to_sign_in(
         self,
         request: Request,
         match: PathMatch,
         cookie: str | None,
-        target: str | None = None,
         told: str = "",
     ) -> Reply:
         """Redirect to sign-in, and from there back to the page that was asked for."""
         if cookie_kept_back(request, cookie):
             return html(_AGAIN, 200)  # loaded again by our own page, so with the strict cookie
-        if target is None:
-            target = self._site.beginning
-            if "GET" in match.methods:
-                target = request.path
-                if request.query_string:
-                    target += f"?{request.query_string}"
+        target = self._site.beginning
+        if "GET" in match.methods:
+            target = request.path
+            if request.query_string:
+                target += f"?{request.query_string}"
         query = {"next": target} | ({"done": told} if told else {})
         where = f"{self._site.sign_in}/sign-in?{urlencode(query)}"
         if request.header("hx-request"):

@@ -15,7 +15,7 @@ from portico.http.messages import Reply
 from portico.pages.site import ONCE, ONCE_PATH, Visit
 from portico.pages.step_up import PASSKEY, PASSWORD, TOKEN
 from portico.services.change import AnsweredBefore
-from portico.services.shown_once import await_page, keep_page
+from portico.services.shown_once import keep_page
 
 T = TypeVar("T")
 
@@ -76,8 +76,6 @@ async def shown_once(
     if made:
         text = page(made[0]).body
         await keep_page(accounts, visit.user.id, token, text, visit.request.by)
-    else:
-        await await_page(accounts, token)
     return visit.go(ONCE_PATH, page=token)
 
 

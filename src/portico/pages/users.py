@@ -19,7 +19,7 @@ from portico.pages.paging import PER_PAGE, numbered, offset_of, page_of
 from portico.pages.sent_once import fresh_key, sent_once, shown_once
 from portico.pages.site import PageRoute, Visit, addressed, see_other
 from portico.pages.step_up import fresh
-from portico.pages.versions import Told, beside, outcome, require_version, with_line_ends
+from portico.pages.versions import Told, beside, outcome, require_version
 from portico.services.recovery import HANDED_HOURS, HandedOver, give_reset
 from portico.services.second_factor import reset_factors
 from portico.services.sign_in import must_enrol
@@ -152,7 +152,6 @@ async def change(visit: Visit) -> Reply:
         "plan": form.text("plan"),
     }
     form.check()
-    values = with_line_ends(values, {"name": [(await read_user(visit.env, user_id)).name]})
 
     def check(user: User) -> None:
         require_version(form, _stored(user))

@@ -4,8 +4,7 @@ another user's changes are shown and not overwritten.
 A version is the entity tag of the values that the form shows, by the names of its fields.
 """
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,8 +14,6 @@ from portico.pages.forms import Form
 
 VERSION = "version"
 """The form field with the version."""
-
-_LINE_END = re.compile("\r\n?")
 
 Told = Mapping[str, str]
 
@@ -60,26 +57,3 @@ def outcome(form: Form, stored: Told, changed: str) -> str:
     what it started from."""
     unchanged = form.text(VERSION) == entity_tag(msgspec.json.encode(stored))
     return "nothing-changed" if unchanged else changed
-
-
-def with_line_ends(sent: dict[str, Any], stored: Mapping[str, Iterable[str]]) -> dict[str, Any]:
-    """The values of a form with the line ends of the stored texts: browsers send all line ends
-    alike, and a form that was not edited must change nothing. A text is replaced by a stored text
-    of its field that differs only in line ends; each stored text is used once."""
-    return {name: _spelled(value, _spellings(stored.get(name, ()))) for name, value in sent.items()}
-
-
-def _spellings(texts: Iterable[str]) -> Mapping[str, Iterator[str]]:
-    """The texts in their order, by what a browser sends for them."""
-    found: dict[str, list[str]] = {}
-    for text in texts:
-        found.setdefault(_LINE_END.sub("\n", text), []).append(text)
-    return {text: iter(spellings) for text, spellings in found.items()}
-
-
-def _spelled(value: Any, stored: Mapping[str, Iterator[str]]) -> Any:
-    if isinstance(value, dict):
-        return {_spelled(name, stored): _spelled(item, stored) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_spelled(item, stored) for item in value]
-    return next(stored.get(value, iter(())), value) if isinstance(value, str) else value

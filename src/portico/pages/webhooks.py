@@ -24,7 +24,7 @@ from portico.pages.event_types import by_noun
 from portico.pages.sent_once import fresh_key, shown_once
 from portico.pages.site import ONCE, PageRoute, Visit
 from portico.pages.step_up import fresh
-from portico.pages.versions import Told, beside, outcome, require_version, with_line_ends
+from portico.pages.versions import Told, beside, outcome, require_version
 from portico.services.webhooks import (
     Signing,
     change_webhook,
@@ -202,7 +202,7 @@ async def show_edit(visit: Visit) -> Reply:
 async def edit(visit: Visit) -> Reply:
     """POST /webhooks/{id}/edit."""
     webhook = await read_webhook(visit.env, visit.request.resource_id)
-    wanted = with_line_ends(_wanted(visit, webhook), {"description": [webhook.description]})
+    wanted = _wanted(visit, webhook)
 
     def check(webhook: Webhook) -> None:
         require_version(visit.form, _stored(webhook))

@@ -51,7 +51,7 @@ class Stores:
         self.challenges = Challenges()
         self.invitations = Invitations(db)
         self.providers = ProviderStore(db)
-        self.shown_once = ShownOnce(db)
+        self.shown_once = ShownOnce()
         self.signing_keys = SigningKeys(db)
         self.idempotency_keys = IdempotencyKeys(db)
         self.audit = Audit(db)

@@ -1,0 +1,66 @@
+"""Forms that are sent after their session has ended, or from an earlier one."""
+
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+
+from driving import Api
+from pages.visiting import ORIGIN, PASSWORD, said, signed_in, visitor
+from portico.domain.audit import OPERATOR
+from portico.services.sign_out import sign_out_everywhere
+from signing_in import AUTH, CALLBACK, CHALLENGE, client_of
+
+pytestmark = pytest.mark.one_engine
+
+PRODUCT = {"name": "Lamp <b>", "category": "light", "price": "12.50", "currency": "EUR"}
+PRODUCT |= {"stock_quantity": "3", "status": "draft", "description": "Two\nlines"}
+
+
+def led_to(answer: httpx.Response) -> str:
+    """Where signing in leads to, for an answer that redirects there."""
+    assert answer.status_code == 303, answer.text
+    where = urlsplit(answer.headers["location"])
+    assert where.path.endswith("/sign-in")
+    return parse_qs(where.query)["next"][0]
+
+
+async def test_form_of_an_ended_session_is_not_carried_out_and_sign_in_says_so(api: Api) -> None:
+    user, editor = await signed_in(api, "editor")
+    await editor.get("/products/new?page=2")
+    await sign_out_everywhere(api.live, user.id, OPERATOR)
+    async with api.unchanged():
+        answer = await editor.post("/products/new?page=2", **PRODUCT)
+    assert led_to(answer) == "/dashboard/products/new?page=2"
+    page = await editor.client.get(ORIGIN + answer.headers["location"])
+    assert "You were signed out, so nothing was sent." in said(page, "status")
+
+
+async def test_decision_of_an_ended_session_is_not_carried_out_and_sign_in_says_so(
+    api: Api,
+) -> None:
+    shop = await client_of(api.live)
+    query = {"client_id": shop.client.client_id, "redirect_uri": CALLBACK, "state": "x"}
+    query |= {"response_type": "code", "scope": "read:products", "code_challenge_method": "S256"}
+    address = f"{AUTH['live']}/authorize?{httpx.QueryParams(query | {'code_challenge': CHALLENGE})}"
+    stranger = await visitor(api)
+    async with api.unchanged():
+        answer = await stranger.client.post(
+            address, data={"decision": "allow", "csrf": "x"}, headers={"origin": ORIGIN}
+        )
+    page = await stranger.client.get(ORIGIN + answer.headers["location"])
+    assert "access was neither allowed nor denied" in said(page, "status")
+
+
+async def test_form_of_an_earlier_session_is_shown_again_to_its_sender_alone(api: Api) -> None:
+    user, editor = await signed_in(api, "editor")
+    await editor.get("/products/new")
+    old = editor.csrf
+    await editor.send("/sign-in", {"email": user.email, "password": PASSWORD})
+    async with api.unchanged():
+        page = await editor.send("/products/new", {**PRODUCT, "csrf": old})
+    assert page.status_code == 409
+    assert "You are signed in again, and nothing was sent yet." in said(page, "status")
+    assert "Lamp &lt;b&gt;" in page.text
+    _, other = await signed_in(api, "editor")
+    assert (await other.send("/products/new", {**PRODUCT, "csrf": old})).status_code == 403
