@@ -16,41 +16,35 @@ SOURCES = HERE / "src" / "portico_client"
 TARGET = HERE / "docs" / "reference.md"
 LINE = 90
 
-CHAPTERS: dict[str, tuple[str, list[str]]] = {
-    "Calling the API": (
-        "client",
-        [
-            *("Client", "Products", "Users", "ApiKeys", "Listing"),
-            *("Events", "EventListing", "Webhooks"),
-        ],
-    ),
-    "Events as they happen": ("streams", ["EventStream"]),
-    "Ways to sign in": ("credentials", ["Login", "SessionLogin", "OAuthTokens"]),
-    "Signing users in by OAuth": ("apps", ["OAuthApp"]),
-    "An authorization that has begun": ("oauth", ["Authorization"]),
-    "Verifying deliveries of webhooks": ("webhooks", ["verify_webhook"]),
-    "Verifying tokens": ("verifiers", ["TokenVerifier"]),
-    "The claims of a token": ("credentials", ["Claims"]),
-    "Options": ("drivers", ["Options"]),
-    "Fields and filters": (
-        "inputs",
-        [
-            *("ProductFilters", "NewProduct", "ProductChanges"),
-            *("UserFilters", "NewUser", "UserChanges", "PreferencesChanges"),
-            *("ApiKeyFilters", "NewApiKey"),
-            *("StreamFilters", "EventFilters", "NewWebhook", "WebhookChanges", "DeliveryFilters"),
-        ],
-    ),
-    "Results": (
-        "models",
-        [
-            *("Product", "ProductItem", "Image", "User", "UserItem", "CreatedUser", "Preferences"),
-            *("ApiKey", "ApiKeyWithSecret"),
-            *("RotatedKey", "PreviousKey", "Page", "Pagination"),
-            *("Webhook", "WebhookWithSecret", "Delivery"),
-        ],
-    ),
-    "Events by type": ("events", []),  # all, with the events first
+CHAPTERS = {
+    "Calling the API": [
+        *("Client", "Products", "Users", "ApiKeys", "Listing"),
+        *("Events", "EventListing", "Webhooks"),
+    ],
+    "Events as they happen": ["EventStream"],
+    "Ways to sign in": ["Login", "SessionLogin", "OAuthTokens"],
+    "Signing users in by OAuth": ["OAuthApp"],
+    "An authorization that has begun": ["Authorization"],
+    "Verifying deliveries of webhooks": ["verify_webhook"],
+    "Verifying tokens": ["TokenVerifier"],
+    "The claims of a token": ["Claims"],
+    "Options": ["Options"],
+    "Fields and filters": [
+        *("ProductFilters", "NewProduct", "ProductChanges"),
+        *("UserFilters", "NewUser", "UserChanges", "PreferencesChanges"),
+        *("ApiKeyFilters", "NewApiKey"),
+        *("StreamFilters", "EventFilters", "NewWebhook", "WebhookChanges", "DeliveryFilters"),
+    ],
+    "Results": [
+        *("Product", "ProductItem", "Image", "User", "UserItem", "CreatedUser", "Preferences"),
+        *("ApiKey", "ApiKeyWithSecret"),
+        *("RotatedKey", "PreviousKey", "Page", "Pagination"),
+        *("Webhook", "WebhookWithSecret", "Delivery"),
+    ],
+    "Events by type": [  # behind the events themselves
+        *("PreviousUser", "PreviousProduct", "ProductsImported", "SuccessorKey"),
+        *("SandboxReset", "Ping", "EventPagination", "EventPage"),
+    ],
 }
 MODULES = {
     "Addresses and the environment": "connection",
@@ -77,21 +71,20 @@ def reference() -> str:
 
 
 def _chapters() -> Iterator[str]:
-    for title, (module, names) in CHAPTERS.items():
+    trees = {path.stem: _tree(path.stem) for path in SOURCES.glob("*.py")}
+    body = [one for tree in trees.values() for one in tree.body]
+    classes = {one.name: one for one in body if isinstance(one, ast.ClassDef)}
+    functions = {one.name: one for one in body if isinstance(one, ast.FunctionDef)}
+    for title, names in CHAPTERS.items():
         yield f"## {title}\n"
-        tree = _tree(module)
-        body = tree.body
-        classes = {one.name: one for one in body if isinstance(one, ast.ClassDef)}
-        functions = {one.name: one for one in body if isinstance(one, ast.FunctionDef)}
-        if not names:
-            yield f"{_doc(tree)}\n"
-            public = [name for name in classes if not name.startswith("_")]
-            names = sorted(public, key=lambda name: not name.endswith("Event"))
+        if title == "Events by type":
+            yield f"{_doc(trees['events'])}\n"
+            for one in trees["events"].body:
+                if isinstance(one, ast.ClassDef) and not one.name.startswith("_"):
+                    yield _event(one)
         for name in names:
             if name in functions:
                 yield f"### {name}\n\n{_call(name, functions[name])}"
-            elif name.endswith("Event"):
-                yield _event(classes[name])
             else:
                 yield from _class(classes[name], classes)
 
@@ -118,7 +111,8 @@ def _event(node: ast.ClassDef) -> str:
 
 def _class(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Iterator[str]:
     bases = [classes[name] for base in node.bases if (name := ast.unparse(base)) in classes]
-    shown = "".join(f"({base.name})" for base in bases if not base.name.startswith("_"))
+    described = {name for names in CHAPTERS.values() for name in names}
+    shown = "".join(f"({base.name})" for base in bases if base.name in described)
     yield f"### {node.name}{shown}\n\n{_doc(node)}\n"
     hidden = [one for base in bases if base.name.startswith("_") for one in base.body]
     fields = [one for one in [*hidden, *node.body] if isinstance(one, ast.AnnAssign)]

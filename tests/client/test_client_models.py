@@ -24,19 +24,19 @@ MODELS: dict[str, type] = {
     "ApiKeyItem": models.ApiKey,
     "ApiKeyWithSecret": models.ApiKeyWithSecret,
     "DeliveryItem": models.Delivery,
-    "EventPagination": events.EventPagination,
+    "EventPagination": models.EventPagination,
     "Fault": Fault,
     "WebhookWithSecret": models.WebhookWithSecret,
     "Pagination": models.Pagination,
-    "PingBody": events.Ping,
+    "PingBody": models.Ping,
     "PreferencesBody": models.Preferences,
     "PreviousKey": models.PreviousKey,
     "ProductBody": models.Product,
     "ProductItem": models.ProductItem,
-    "ProductsImportedBody": events.ProductsImported,
+    "ProductsImportedBody": models.ProductsImported,
     "RotatedKey": models.RotatedKey,
-    "SandboxResetBody": events.SandboxReset,
-    "SuccessorKey": events.SuccessorKey,
+    "SandboxResetBody": models.SandboxReset,
+    "SuccessorKey": models.SuccessorKey,
     "UserBody": models.User,
     "UserItem": models.UserItem,
     "WebhookItem": models.Webhook,
@@ -54,7 +54,7 @@ INPUTS = {
 }
 """What is sent."""
 
-PREVIOUS = {"PreviousProduct": events.PreviousProduct, "PreviousUser": events.PreviousUser}
+PREVIOUS = {"PreviousProduct": models.PreviousProduct, "PreviousUser": models.PreviousUser}
 """The old values in events."""
 
 MAY_BE_MISSING = {
@@ -147,7 +147,7 @@ def test_what_is_answered_is_what_is_read(schemas: dict[str, Any], name: str) ->
 def test_every_type_of_event_has_its_class(document: Any) -> None:
     kinds = {name: shape for name, *shape in map(events.shape, typing.get_args(events.Event))}
     assert kinds.pop("unknown")
-    assert document["webhooks"].keys() == kinds.keys() == {*typing.get_args(events.EventType)}
+    assert document["webhooks"].keys() == kinds.keys() == {*typing.get_args(models.EventType)}
     for name, (data, previous) in kinds.items():
         request = document["webhooks"][name]["post"]["requestBody"]
         fields = request["content"]["application/json"]["schema"]["properties"]

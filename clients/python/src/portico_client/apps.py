@@ -1,4 +1,4 @@
-# Generated from async_apps.py by generate.py; run that instead of editing this.
+# Generated from async_apps.py: do not edit it, run clients/python/generate.py.
 """OAuth sign-in for the users of a web application."""
 
 from collections.abc import Callable

@@ -11,6 +11,8 @@ from portico_client.calls import (
     USERS,
     WEBHOOKS,
     Call,
+    EventPage,
+    Page,
     Pages,
     at_once,
     create_key,
@@ -25,7 +27,7 @@ from portico_client.calls import (
 from portico_client.connection import addresses, chosen
 from portico_client.credentials import Credential
 from portico_client.drivers import AsyncClosing, AsyncDriver, AsyncOptions
-from portico_client.events import Event, EventPage
+from portico_client.events import Event
 from portico_client.following import Following
 from portico_client.inputs import (
     ApiKeyFilters,
@@ -47,7 +49,6 @@ from portico_client.models import (
     ApiKeyWithSecret,
     CreatedUser,
     Delivery,
-    Page,
     Product,
     ProductItem,
     RotatedKey,

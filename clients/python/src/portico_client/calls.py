@@ -3,7 +3,7 @@
 import operator
 import re
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -11,14 +11,14 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from urllib.parse import quote, unquote, urlencode
 
 from portico_client.errors import SecretLost
-from portico_client.events import EventPage, EventPagination
+from portico_client.events import Event
 from portico_client.flow import Response
 from portico_client.models import (
     ApiKey,
     ApiKeyWithSecret,
     CreatedUser,
     Delivery,
-    Page,
+    EventPagination,
     Pagination,
     Product,
     ProductItem,
@@ -42,6 +42,34 @@ WHOLE_PAGE = 100
 # Neither matches the same text in two ways: with a long link, backtracking would take for ever.
 _NEXT = re.compile(r'<([^<>]*)>; *rel="next"')
 _CURSOR = re.compile(r"[?&]cursor=([^&]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """One page of a list. Iterating over it yields its items."""
+
+    items: tuple[T, ...]
+    pagination: Pagination
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+
+@dataclass(frozen=True, slots=True)
+class EventPage:
+    """One page of events, oldest first. Iterating over it yields them."""
+
+    items: tuple[Event, ...]
+    pagination: EventPagination
+
+    def __iter__(self) -> Iterator[Event]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-# Generated from async_client.py by generate.py; run that instead of editing this.
+# Generated from async_client.py: do not edit it, run clients/python/generate.py.
 """The synchronous client."""
 
 from collections.abc import Callable, Iterator, Mapping
@@ -12,6 +12,8 @@ from portico_client.calls import (
     USERS,
     WEBHOOKS,
     Call,
+    EventPage,
+    Page,
     Pages,
     at_once,
     create_key,
@@ -26,7 +28,7 @@ from portico_client.calls import (
 from portico_client.connection import addresses, chosen
 from portico_client.credentials import Credential
 from portico_client.drivers import Closing, Driver, Options
-from portico_client.events import Event, EventPage
+from portico_client.events import Event
 from portico_client.following import Following
 from portico_client.inputs import (
     ApiKeyFilters,
@@ -48,7 +50,6 @@ from portico_client.models import (
     ApiKeyWithSecret,
     CreatedUser,
     Delivery,
-    Page,
     Product,
     ProductItem,
     RotatedKey,

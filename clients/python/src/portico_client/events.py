@@ -6,107 +6,26 @@ the fields that changed, and is None unless the event is an update.
 """
 
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
-from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from portico_client.models import (
     ApiKey,
-    Image,
-    Preferences,
-    PreviousKey,
+    Ping,
+    PreviousProduct,
+    PreviousUser,
     Product,
-    Role,
-    Status,
+    ProductsImported,
+    SandboxReset,
+    SuccessorKey,
     User,
 )
 
 Type = TypeVar("Type", bound=str)
 Data = TypeVar("Data")
 Previous = TypeVar("Previous")
-
-EventType: TypeAlias = Literal[
-    "user.created",
-    "user.updated",
-    "user.deleted",
-    "product.created",
-    "product.updated",
-    "product.deleted",
-    "products.imported",
-    "api_key.created",
-    "api_key.rotated",
-    "api_key.revoked",
-    "sandbox.reset",
-    "ping",
-]
-"""The types of events. `ping` is sent only by the test of a webhook."""
-
-
-class PreviousUser(TypedDict, total=False):
-    """The old values of a user's fields that changed. It is empty after a new password."""
-
-    id: int
-    name: str
-    email: str
-    role: Role
-    created_at: datetime
-    avatar_url: str | None
-    last_login_at: datetime | None
-    preferences: Preferences
-
-
-class PreviousProduct(TypedDict, total=False):
-    """The old values of a product's fields that changed."""
-
-    id: int
-    name: str
-    description: str
-    category: str
-    price: Decimal
-    currency: str
-    in_stock: bool
-    stock_quantity: int
-    status: Status
-    created_at: datetime
-    images: tuple[Image, ...]
-    metadata: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class ProductsImported:
-    """How many products an import created and updated, their lowest and highest ids, and the first
-    10,000 ids of each, ascending."""
-
-    inserted: int
-    updated: int
-    first_id: int
-    last_id: int
-    inserted_ids: tuple[int, ...]
-    updated_ids: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SuccessorKey(ApiKey):
-    """The `ApiKey` that succeeds a rotated one, without its secret."""
-
-    previous_key: PreviousKey
-
-
-@dataclass(frozen=True, slots=True)
-class SandboxReset:
-    """How many samples of each kind the sandbox has now."""
-
-    users: int
-    products: int
-
-
-@dataclass(frozen=True, slots=True)
-class Ping:
-    """The webhook that is tested."""
-
-    webhook_id: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,26 +129,3 @@ def shape(kind: type) -> tuple[str, Any, Any]:
     (base,) = kind.__orig_bases__  # type: ignore[attr-defined]  # every class above has one
     literal, data, previous = typing.get_args(base)
     return typing.get_args(literal)[0], data, previous
-
-
-@dataclass(frozen=True, slots=True)
-class EventPagination:
-    """The position of a page of events. `last_id` is the `after` of the next page."""
-
-    limit: int
-    has_more: bool
-    last_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class EventPage:
-    """One page of events, oldest first. Iterating over it yields them."""
-
-    items: tuple[Event, ...]
-    pagination: EventPagination
-
-    def __iter__(self) -> Iterator[Event]:
-        return iter(self.items)
-
-    def __len__(self) -> int:
-        return len(self.items)

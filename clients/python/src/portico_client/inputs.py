@@ -1,3 +1,4 @@
+# Generated from the OpenAPI document: do not edit it, run clients/python/generate.py.
 """The fields of new resources and of changes, and the filters of lists.
 
 A field left out of a change keeps its value; a field left out of a new resource gets the service's
@@ -9,7 +10,15 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Literal, NotRequired, TypedDict
 
-from portico_client.models import Image, KeyType, Role, Scope, Status, Theme, WebhookStatus
+from portico_client.models import (
+    Image,
+    KeyType,
+    Role,
+    Scope,
+    Status,
+    Theme,
+    WebhookStatus,
+)
 
 
 class ProductFilters(TypedDict, total=False):
@@ -109,8 +118,8 @@ class ApiKeyFilters(TypedDict, total=False):
     """Whose keys to list: the caller's unless `user_id` is given. `limit` is the page size, 1 to
     100."""
 
-    user_id: int | None
     limit: int | None
+    user_id: int | None
 
 
 class NewApiKey(TypedDict):

@@ -1,22 +1,36 @@
+# Generated from the OpenAPI document: do not edit it, run clients/python/generate.py.
 """What the service returns. Times are timezone-aware and in UTC; prices are exact."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from typing import Generic, Literal, TypeAlias, TypeVar
-
-T = TypeVar("T")
+from typing import Literal, TypeAlias, TypedDict
 
 Role: TypeAlias = Literal["admin", "editor", "viewer"]
-Status: TypeAlias = Literal["draft", "active", "archived"]
-Theme: TypeAlias = Literal["system", "light", "dark"]
-KeyType: TypeAlias = Literal["live", "test", "read"]
+Status: TypeAlias = Literal["active", "archived", "draft"]
+Theme: TypeAlias = Literal["dark", "light", "system"]
+KeyType: TypeAlias = Literal["live", "read", "test"]
 KeyStatus: TypeAlias = Literal["active", "expired", "revoked"]
-Scope: TypeAlias = Literal["read:users", "write:users", "read:products", "write:products", "admin"]
-WebhookStatus: TypeAlias = Literal["enabled", "disabled"]
-DisabledReason: TypeAlias = Literal["by hand", "gone", "failing"]
-DeliveryStatus: TypeAlias = Literal["pending", "delivered", "failed"]
+Scope: TypeAlias = Literal["admin", "read:products", "read:users", "write:products", "write:users"]
+WebhookStatus: TypeAlias = Literal["disabled", "enabled"]
+DisabledReason: TypeAlias = Literal["by hand", "failing", "gone"]
+DeliveryStatus: TypeAlias = Literal["delivered", "failed", "pending"]
+EventType: TypeAlias = Literal[
+    "user.created",
+    "user.updated",
+    "user.deleted",
+    "product.created",
+    "product.updated",
+    "product.deleted",
+    "products.imported",
+    "api_key.created",
+    "api_key.rotated",
+    "api_key.revoked",
+    "sandbox.reset",
+    "ping",
+]
+"""The types of events. `ping` is sent only by the test of a webhook."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +43,6 @@ class Pagination:
     total_items: int
     total_pages: int
     total_is_exact: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Page(Generic[T]):
-    """One page of a list. Iterating over it yields its items."""
-
-    items: tuple[T, ...]
-    pagination: Pagination
-
-    def __iter__(self) -> Iterator[T]:
-        return iter(self.items)
-
-    def __len__(self) -> int:
-        return len(self.items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +168,13 @@ class RotatedKey:
 
 
 @dataclass(frozen=True, slots=True)
+class SuccessorKey(ApiKey):
+    """The `ApiKey` that succeeds a rotated one, without its secret."""
+
+    previous_key: PreviousKey
+
+
+@dataclass(frozen=True, slots=True)
 class Webhook:
     """A webhook, which sends events to a receiver.
 
@@ -209,3 +216,70 @@ class Delivery:
     last_error: str | None
     last_milliseconds: int | None
     created_at: datetime
+
+
+class PreviousUser(TypedDict, total=False):
+    """The old values of a user's fields that changed. It is empty after a new password."""
+
+    id: int
+    name: str
+    email: str
+    role: Role
+    created_at: datetime
+    avatar_url: str | None
+    last_login_at: datetime | None
+    preferences: Preferences
+
+
+class PreviousProduct(TypedDict, total=False):
+    """The old values of a product's fields that changed."""
+
+    id: int
+    name: str
+    description: str
+    category: str
+    price: Decimal
+    currency: str
+    in_stock: bool
+    stock_quantity: int
+    status: Status
+    created_at: datetime
+    images: tuple[Image, ...]
+    metadata: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ProductsImported:
+    """How many products an import created and updated, their lowest and highest ids, and the first
+    10,000 ids of each, ascending."""
+
+    inserted: int
+    updated: int
+    first_id: int
+    last_id: int
+    inserted_ids: tuple[int, ...]
+    updated_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxReset:
+    """How many samples of each kind the sandbox has now."""
+
+    users: int
+    products: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    """The webhook that is tested."""
+
+    webhook_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class EventPagination:
+    """The position of a page of events. `last_id` is the `after` of the next page."""
+
+    limit: int
+    has_more: bool
+    last_id: int

@@ -1,4 +1,4 @@
-# Generated from async_verifiers.py by generate.py; run that instead of editing this.
+# Generated from async_verifiers.py: do not edit it, run clients/python/generate.py.
 """Verifiers of Portico's tokens for other services.
 
 Needs `portico-client[jwt]`. A verified token was valid when it was issued. Only Portico itself
