@@ -175,6 +175,48 @@ async def test_all_faults_come_at_once_and_a_fault_of_form_makes_it_400(api: Api
         assert found.keys() == {"name", "email", "plan", "password"}
 
 
+INSIDE = "https://127.0.0.1/in"
+LONG = "x" * 201
+LATER_RULES: list[tuple[str, str, dict[str, Any], int, set[str]]] = [
+    ("POST", "/webhooks", {"url": INSIDE, "types": ["nope"], "description": LONG}, 422,
+     {"url", "types.0", "description"}),
+    ("POST", "/webhooks", {"url": INSIDE, "types": "*"}, 400, {"url", "types"}),
+    ("POST", "/webhooks", {"url": "no", "types": ["nope"]}, 422, {"url", "types.0"}),
+    ("PATCH", "/webhooks/{webhook}", {"url": INSIDE, "description": LONG}, 422,
+     {"url", "description"}),
+    ("PATCH", "/products/{product}", {"status": "draft", "price": -1, "currency": "X"}, 422,
+     {"status", "price", "currency"}),
+    ("PATCH", "/products/{product}", {"status": "draft", "price": "1"}, 400, {"status", "price"}),
+    ("PATCH", "/users/me", {"password": "weak", "name": "x"}, 422,
+     {"password", "name", "current_password"}),
+    ("PATCH", "/users/{admin}", {"email": "nobody", "name": 1}, 400,
+     {"email", "name", "current_password"}),
+    ("PATCH", "/users/{other}", {"password": "weak", "name": "x"}, 422, {"password", "name"}),
+    ("POST", "/api-keys", {"name": "", "type": "x", "user_id": 0, "scopes": ["no"]}, 422,
+     {"name", "type", "user_id", "scopes.0"}),
+    ("POST", "/api-keys", {"name": 1, "type": "x", "networks": ["no"], "expires_at": "no"}, 400,
+     {"name", "type", "networks.0", "expires_at"}),
+]  # fmt: skip
+"""Bodies that break rules which depend on settings, on the caller or on what is stored, too."""
+
+
+async def test_a_rule_that_depends_on_more_than_its_value_is_told_beside_the_others(
+    api: Api,
+) -> None:
+    admin, other = await api.caller("admin"), await api.caller("viewer")
+    hook = {"url": "https://hooks.example.com/in", "types": ["*"]}
+    ids = {
+        "webhook": (await admin.post("/webhooks", json=hook)).json()["data"]["id"],
+        "product": (await api.product(status="active")).id,
+        "admin": admin.user.id,
+        "other": other.user.id,
+    }
+    async with api.unchanged():
+        for method, path, body, status, fields in LATER_RULES:
+            answer = await admin.request(method, path.format(**ids), json=body)
+            assert refused(answer, status, "VALIDATION_ERROR").keys() == fields, (path, body)
+
+
 REQUIRED = {
     "/users": ["name", "email", "password"],
     "/products": ["name", "category", "price"],

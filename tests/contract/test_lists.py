@@ -278,6 +278,8 @@ BAD_FOR_PRODUCTS = [
         "page=0&limit=0&status=x&nope=1&min_price=x",
         {"page", "limit", "status", "nope", "min_price"},
     ),
+    ("limit=0&min_price=2&max_price=1", {"limit", "min_price"}),
+    ("min_price=2&max_price=1&page=1&cursor=abc", {"min_price", "cursor"}),
 ]
 
 

@@ -13,7 +13,9 @@ from portico.domain.audit import OPERATOR
 from portico.domain.errors import Unavailable
 from portico.domain.oauth import MAX_URIS
 from portico.services.clients import Registration, register_client
+from portico.services.invitations import invite
 from portico.services.recovery import give_reset
+from portico.services.second_factor import offer_authenticator
 
 
 async def test_every_bad_value_of_a_field_is_named_as_it_was_typed(api: Api) -> None:
@@ -24,6 +26,33 @@ async def test_every_bad_value_of_a_field_is_named_as_it_was_typed(api: Api) -> 
     said = faults(refused)["redirect_uris"]
     assert said.startswith("https://one.test/#x must have no fragment")
     assert "; ftp://three.test/ must begin with https://" in said
+
+
+async def test_every_fault_of_a_form_is_shown_at_once(api: Api) -> None:
+    admin, browser = await signed_in(api, "admin")
+    ada = await api.account()
+    client = {"name": "", "kind": "", "redirect_uris": "ftp://shop.test/", "scopes": "read:users"}
+    person = {"name": "", "email": "nobody", "role": "king", "plan": "gold"}
+    app = {"name": "", "otp": "12", "secret": offer_authenticator(api.live, admin.id).sealed}
+    for path, fields, faulty in (
+        ("/clients/new", client, {"name", "kind", "redirect_uris"}),
+        (f"/users/{ada.id}", person, set(person)),
+        ("/email", {"email": admin.email, "current_password": ""}, {"email", "current_password"}),
+        ("/security/app", app, {"name", "otp"}),
+        ("/security/app", app | {"otp": ""}, {"name", "otp"}),
+    ):
+        async with api.unchanged():
+            refused = await browser.post(path, **fields)
+        assert (refused.status_code, set(faults(refused))) == (422, faulty), path
+    made = await invite(
+        api.live, email="grace@example.com", name="", role="viewer", plan="free",
+        handed_over=True, by=OPERATOR,
+    )  # fmt: skip
+    link = made.link.removeprefix(DASHBOARD)
+    for password in ("Password1", "Grace-1952"):
+        async with api.unchanged():
+            refused = await browser.send(link, {"name": "", "password": password})
+        assert faults(refused).keys() == {"name", "password"}, password
 
 
 async def test_of_too_many_values_of_a_field_some_are_named(api: Api) -> None:

@@ -1,5 +1,8 @@
 """The endpoints of products."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from portico.api.paging import list_reply, start_of
 from portico.contract.envelope import Created, Listed, Single
 from portico.contract.products import (
@@ -12,7 +15,7 @@ from portico.contract.products import (
     product_item,
 )
 from portico.contract.reading import sent
-from portico.domain.errors import Invalid, NotFound, PreconditionFailed
+from portico.domain.errors import Fault, Invalid, NotFound, PreconditionFailed
 from portico.domain.money import bound_units
 from portico.domain.products import Product
 from portico.domain.search import query_words
@@ -85,6 +88,10 @@ async def change_product(request: BodyRequest[ChangeProduct]) -> Reply:
     return json_reply(200, Single(body), etag_header(body))
 
 
+async def _status_faults(request: Request, values: Mapping[str, Any]) -> list[Fault]:
+    return await products.status_faults(request.environment, request.resource_id, values)
+
+
 async def delete_product(request: Request) -> Reply:
     """DELETE /products/{id}."""
     await products.delete_product(
@@ -137,6 +144,7 @@ ROUTES = (
         description="Omitted fields stay as they are; `images` and `metadata` are replaced as a"
         " whole.",
         body=ChangeProduct,
+        further_faults=_status_faults,
         answer=Single[ProductBody],
         errors=(NotFound, PreconditionFailed, Invalid),
         conditional=True,

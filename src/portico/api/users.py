@@ -1,5 +1,8 @@
 """The endpoints of users."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from portico.api.paging import list_reply, start_of
 from portico.contract.envelope import Created, Listed, Single
 from portico.contract.reading import sent
@@ -12,7 +15,7 @@ from portico.contract.users import (
     user_body,
     user_item,
 )
-from portico.domain.errors import Conflict, Duplicate, Invalid, NotFound, PreconditionFailed
+from portico.domain.errors import Conflict, Duplicate, Fault, Invalid, NotFound, PreconditionFailed
 from portico.domain.users import User
 from portico.http.conditions import etag_header, precondition
 from portico.http.messages import BodyRequest, QueryRequest, Reply, Request, json_reply
@@ -99,6 +102,16 @@ async def delete_user(request: Request) -> Reply:
     return Reply(204)
 
 
+async def _proof_faults(request: Request, values: Mapping[str, Any]) -> list[Fault]:
+    env, caller = request.environment, request.caller
+    return await users.proof_faults(env, caller, request.resource_id, values)
+
+
+async def _own_proof_faults(request: Request, values: Mapping[str, Any]) -> list[Fault]:
+    env, caller = request.environment, request.caller
+    return await users.proof_faults(env, caller, caller.user_id, values)
+
+
 ROUTES = (
     QueryRoute(
         method="GET",
@@ -130,6 +143,7 @@ ROUTES = (
         " `current_password`. Users cannot change their own role or plan. Changing an administrator"
         " needs the scope `admin`.",
         body=ChangeUser,
+        further_faults=_own_proof_faults,
         answer=Single[UserBody],
         errors=(Conflict, Duplicate, PreconditionFailed, Invalid),
         conditional=True,
@@ -168,6 +182,7 @@ ROUTES = (
         " fields need `write:users`. Users cannot change their own role or plan. Changing an"
         " administrator needs the scope `admin`.",
         body=ChangeUser,
+        further_faults=_proof_faults,
         answer=Single[UserBody],
         errors=(NotFound, Conflict, Duplicate, PreconditionFailed, Invalid),
         conditional=True,

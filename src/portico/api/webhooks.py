@@ -1,5 +1,6 @@
 """The endpoints of webhooks."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -20,7 +21,7 @@ from portico.contract.webhooks import (
     webhook_item,
     webhook_with_secret,
 )
-from portico.domain.errors import Conflict, Gone, Invalid, NotFound
+from portico.domain.errors import Conflict, Fault, Gone, Invalid, NotFound
 from portico.domain.webhooks import MOST_WEBHOOKS, Webhook
 from portico.http.conditions import etag_header, precondition
 from portico.http.messages import BodyRequest, QueryRequest, Reply, Request, json_reply
@@ -41,6 +42,10 @@ def _values(body: CreateWebhook | ChangeWebhook) -> dict[str, Any]:
     if "status" in values:
         values["enabled"] = values.pop("status") == "enabled"
     return values
+
+
+async def _url_faults(request: Request, values: Mapping[str, Any]) -> list[Fault]:
+    return webhooks.url_faults(request.environment, values)
 
 
 async def list_webhooks(request: Request) -> Reply:
@@ -157,6 +162,7 @@ ROUTES = (
         " only.",
         status=201,
         body=CreateWebhook,
+        further_faults=_url_faults,
         answer=Created[WebhookWithSecret],
         errors=(Conflict, Invalid),
         location=True,
@@ -180,6 +186,7 @@ ROUTES = (
         description="`status` disables the webhook, which drops its pending deliveries, or enables"
         " it again; it then gets later events only.",
         body=ChangeWebhook,
+        further_faults=_url_faults,
         answer=Single[WebhookItem],
         errors=(NotFound, Invalid),
         conditional=True,

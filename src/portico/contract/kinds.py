@@ -129,7 +129,7 @@ class Nullable:
 
 class FormOnly:
     """Checks that a value has the form of another kind and leaves it as it was sent. A use case
-    checks its rules, so that it can report their faults together with its own."""
+    checks its rules, so that it can report their faults together with its own: `Faults.defer`."""
 
     def __init__(self, kind: Kind) -> None:
         self._kind = kind
@@ -140,6 +140,8 @@ class FormOnly:
         self._kind.read(value, path, form)
         for fault in form.unreadable:
             faults.cannot_read(fault.field, fault.message)
+        for fault in form.broken:
+            faults.defer(fault.field, fault.message)
         return value
 
     def schema(self) -> dict[str, Any]:

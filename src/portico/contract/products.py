@@ -208,7 +208,8 @@ class ListProducts(ListQuery, frozen=True):
     @staticmethod
     def across(values: Mapping[str, Any]) -> list[Fault]:
         """Faults that involve several parameters."""
+        faults = ListQuery.across(values)
         low, high = values.get("min_price"), values.get("max_price")
         if low is not None and high is not None and low > high:
-            return [Fault("min_price", "must not be greater than max_price")]
-        return ListQuery.across(values)
+            faults.append(Fault("min_price", "must not be greater than max_price"))
+        return faults

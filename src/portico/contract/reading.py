@@ -44,6 +44,8 @@ class Faults:
     def __init__(self) -> None:
         self.unreadable: list[Fault] = []
         self.broken: list[Fault] = []
+        self.deferred: list[Fault] = []
+        """Broken rules that a use case checks too: reported here only beside other faults."""
 
     def cannot_read(self, field: str, message: str) -> None:
         """Notes a value of the wrong form, which becomes a 400."""
@@ -55,6 +57,10 @@ class Faults:
         if len(self.broken) < MOST_FAULTS:
             self.broken.append(Fault(field, message))
 
+    def defer(self, field: str, message: str) -> None:
+        """Notes a broken rule that alone is left to a use case."""
+        self.deferred.append(Fault(field, message))
+
     @property
     def full(self) -> bool:
         """Whether reading further cannot change the answer."""
@@ -62,11 +68,11 @@ class Faults:
 
     def check(self) -> None:
         """Raises `Unreadable` or `Invalid` if there is any fault."""
+        broken = [*self.broken, *self.deferred]
         if self.unreadable:
-            found = [*self.unreadable, *self.broken]
-            raise unreadable(*found[:MOST_FAULTS])
+            raise unreadable(*[*self.unreadable, *broken][:MOST_FAULTS])
         if self.broken:
-            raise invalid(*self.broken)
+            raise invalid(*broken[:MOST_FAULTS])
 
 
 class Kind(Protocol):
@@ -165,10 +171,16 @@ def _has_too_many_values(text: str) -> bool:
 
 def decode(shape: type[S], body: bytes) -> S:
     """Reads a JSON body into `shape`. Raises `Unreadable` or `Invalid` with every fault."""
-    faults = Faults()
-    value = read_object(shape, read_json(body), "", faults)
+    values, faults = read_body(shape, body)
     faults.check()
-    return shape(**value)
+    return shape(**values)
+
+
+def read_body(shape: type[msgspec.Struct], body: bytes) -> tuple[dict[str, Any], Faults]:
+    """The values of a JSON body's fields, by name, and all faults. Raises `Unreadable` for a body
+    that is not JSON."""
+    faults = Faults()
+    return read_object(shape, read_json(body), "", faults), faults
 
 
 def read_object(shape: type[msgspec.Struct], value: Any, path: str, faults: Faults) -> Any:
@@ -241,7 +253,7 @@ def _decoded(shape: type[S], query: str) -> S:
             faults.cannot_read(name, "must be percent-encoded UTF-8 without NUL")
         else:
             values[name] = kind.read(text, name, faults)
-    if not faults.unreadable and (across := getattr(shape, "across", None)):
+    if across := getattr(shape, "across", None):
         for fault in across(values):
             faults.cannot_read(fault.field, fault.message)
     faults.check()

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from portico.contract.envelope import Single
-from portico.contract.reading import decode, decode_query, sent
+from portico.contract.reading import decode, decode_query, read_body, sent
 from portico.domain.caller import (
     READING_METHODS,
     Principal,
@@ -105,7 +105,7 @@ class ApiResponder:
                 check_content(request)
             most = min(self._body_limit, PUBLIC_BODY_LIMIT) if endpoint.public else self._body_limit
             body = await request.read_body(most)
-            request.body = _decoded(request, endpoint, endpoint.body, body)
+            request.body = await _decoded(request, endpoint, endpoint.body, body)
             if endpoint.route.permit_body is not None:  # also before a kept answer is replayed
                 endpoint.route.permit_body(request.caller, request.body)
         elif endpoint.route.repeatable:
@@ -154,7 +154,7 @@ def _check_network(admits: Admits, origin: Origin) -> None:
         )
 
 
-def _decoded(
+async def _decoded(
     request: Request, endpoint: Endpoint, shape: type[Struct], body: bytes
 ) -> Struct | None:
     """The body in its shape; None if a bearer credential was sent instead."""
@@ -167,7 +167,13 @@ def _decoded(
                 )
             return None
         check_content(request)
-    return decode(shape, body)
+    values, faults = read_body(shape, body)
+    further = endpoint.route.further_faults
+    if further is not None and (faults.unreadable or faults.broken):
+        for fault in await further(request, values):
+            faults.breaks_rule(fault.field, fault.message)
+    faults.check()
+    return shape(**values)
 
 
 def _sent_alone(request: BodyRequest[Any], reply: Reply) -> Reply:

@@ -7,7 +7,7 @@ route and a `PathMatch` for each path.
 
 import itertools
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import Enum
 from functools import cache
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import msgspec
 
 from portico.domain.caller import Principal
-from portico.domain.errors import PorticoError
+from portico.domain.errors import Fault, PorticoError
 from portico.domain.idempotency import HEADER
 from portico.domain.oauth import OPENID_SCOPES
 from portico.domain.resources import SCOPED
@@ -28,6 +28,9 @@ from portico.storage.parts import Part
 Q = TypeVar("Q", bound=msgspec.Struct)
 B = TypeVar("B", bound=msgspec.Struct)
 F = TypeVar("F")
+
+FurtherFaults = Callable[[Request, Mapping[str, Any]], Awaitable[Sequence[Fault]]]
+"""The further faults of a body, by the values of its fields; that of a faulty one is None."""
 
 ID = "{id}"
 
@@ -75,6 +78,9 @@ class AnyRoute(msgspec.Struct, frozen=True, kw_only=True):
     without one), before anything else is read, and raises `PermissionDenied`."""
     permit_body: Callable[[Principal, Any], object] | None = None
     """As `permit`, but called with the caller and the body, once the body is read."""
+    further_faults: FurtherFaults | None = None
+    """The faults of a body that depend on settings or on what is stored. It is called for a body
+    that is refused for others, so that all are reported at once; the handler checks them too."""
     description: str = ""
     status: int = 200
     query: type[msgspec.Struct] | None = None

@@ -18,6 +18,7 @@ from portico.services.clients import (
     Registered,
     Registration,
     change_client,
+    checked,
     delete_client,
     register_client,
     renew_secret,
@@ -90,8 +91,10 @@ async def show_new(visit: Visit) -> Reply:
 async def register(visit: Visit) -> Reply:
     """POST /clients/new."""
     kind = visit.form.read("kind", OneOf(("confidential", "public")))
+    wanted, public = _wanted(visit), kind == "public"
+    checked(wanted)  # its faults are shown together with that of the kind
     visit.form.check()
-    owner, wanted, public = await visit.made_owner(), _wanted(visit), kind == "public"
+    owner = await visit.made_owner()
 
     def make(by: By) -> Awaitable[Registered]:
         return register_client(visit.env, owner, wanted, public=public, by=by)

@@ -1,11 +1,14 @@
 """Getting an account, by an invitation or by signing up."""
 
+from functools import partial
+
 from portico.domain import users
 from portico.domain.errors import BrokenRule, Invalid, NotFound
 from portico.http.messages import Reply
 from portico.http.routing import Access
 from portico.pages.recovery import sent_title
 from portico.pages.site import PageRoute, Visit
+from portico.services.chosen_passwords import chosen
 from portico.services.invitations import accept, find
 from portico.services.sign_up import ask_sign_up
 
@@ -39,12 +42,15 @@ async def show_invitation(visit: Visit) -> Reply:
 
 async def accept_invitation(visit: Visit) -> Reply:
     """POST /invitation."""
-    form = visit.form
-    name, password = form.read("name", users.name), form.read("password", users.password)
+    form, token = visit.form, visit.sent("token")
+    invitation = await find(visit.env, token)
+    name = form.read("name", users.name)
+    rule = partial(chosen, name=form.text("name"), email=invitation.email)
+    password = form.read("password", rule)
     form.check()
     await accept(
         visit.env,
-        visit.sent("token"),
+        token,
         name=name,
         password=password,
         by=visit.request.by,

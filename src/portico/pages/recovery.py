@@ -10,6 +10,7 @@ from portico.services.recovery import (
     RESET,
     VERIFY,
     Link,
+    another_email,
     ask_new_email,
     ask_reset,
     ask_verification,
@@ -116,7 +117,7 @@ async def show_email(visit: Visit) -> Reply:
 async def change_email(visit: Visit) -> Reply:
     """POST /email."""
     form = visit.form
-    address = form.read("email", lambda text: email(text.strip()))
+    address = form.read("email", lambda text: another_email(visit.user, text.strip()))
     current = form.read("current_password", str)
     form.check()
     await ask_new_email(visit.env, visit.user, address, current, visit.request.by)

@@ -47,9 +47,9 @@ async def show_app(visit: Visit) -> Reply:
 async def add_app(visit: Visit) -> Reply:
     """POST /security/app."""
     form, user_id = visit.form, visit.user.id
-    name, code = form.read("name", factor_name), form.read("otp", str.strip)
-    form.check()
+    name, code = form.read("name", factor_name), form.read("otp", str.strip) or ""
     enrolment = read_enrolment(visit.env, user_id, form.text("secret"), code, name)
+    form.check()
     return await shown_once(
         visit,
         lambda by: enrol(visit.env, user_id, enrolment, visit.session_id, by),

@@ -198,9 +198,9 @@ async def send_code(visit: Visit) -> Reply:
             opened = await finish_by_code(env, waits, code, by, browser)
             reply = see_other(target)
         else:
-            name, code = form.read("name", factor_name), form.read("otp", str.strip)
-            form.check()
+            name, code = form.read("name", factor_name), form.read("otp", str.strip) or ""
             enrolment = read_enrolment(env, waits.user.id, form.text("secret"), code, name)
+            form.check()
             opened = await finish_by_enrolling(env, waits, enrolment, by, browser)
             codes = recovery_codes_page(visit, waits.user, enrolment.recovery_codes, target)
             reply = await visit.once(codes, waits.user)

@@ -151,12 +151,17 @@ async def change(visit: Visit) -> Reply:
         "role": form.read("role", users.role),
         "plan": form.text("plan"),
     }
-    form.check()
+
+    def check_plan(user: User) -> None:
+        form.read("plan", OneOf(tuple(_plans(visit, user.plan))))
+        form.check()
+
+    if form.faults:  # a plan that ended meanwhile is no fault, but a change to show
+        check_plan(await read_user(visit.env, user_id))
 
     def check(user: User) -> None:
         require_version(form, _stored(user))
-        form.read("plan", OneOf(tuple(_plans(visit, user.plan))))
-        form.check()
+        check_plan(user)
 
     try:
         caller = msgspec.structs.replace(visit.request.caller, user_id=by.actor.user_id)

@@ -67,7 +67,7 @@ async def register_client(
 ) -> Registered:
     """Registers a client. Raises `Invalid` with every fault, and `NotFound` if the owner was
     deleted."""
-    name, uris, scopes = _checked(wanted)
+    name, uris, scopes = checked(wanted)
     secret = None if public else mint(CLIENT_SECRET, env.random)
     client_id = f"client_{env.random(12).hex()}"
 
@@ -95,7 +95,7 @@ async def change_client(
     env: Environment, row_id: int, wanted: Registration, check: Check, *, by: By
 ) -> Client:
     """Replaces the metadata of a client. Raises `NotFound`, `Invalid` and what `check` raises."""
-    name, uris, scopes = _checked(wanted)
+    name, uris, scopes = checked(wanted)
 
     async def work(change: Change) -> Client:
         before = _found(await change.lock(env.clients, row_id))
@@ -203,7 +203,8 @@ def _found(client: Client | None) -> Client:
     return client
 
 
-def _checked(wanted: Registration) -> tuple[str, tuple[str, ...], frozenset[str]]:
+def checked(wanted: Registration) -> tuple[str, tuple[str, ...], frozenset[str]]:
+    """Name, redirect URIs and scopes as they are stored. Raises `Invalid` with every fault."""
     faults: list[Fault] = []
     name, uris, scopes = "", [], frozenset[str]()
     try:

@@ -1,6 +1,6 @@
 """Use cases of products."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -53,6 +53,19 @@ async def change_product(
         return after
 
     return await env.change(by, work)
+
+
+async def status_faults(
+    env: Environment, product_id: int, values: Mapping[str, Any]
+) -> list[Fault]:
+    """The faults of changes to a product that depend on its status."""
+    status = values.get("status")
+    if status is not None and (product := await env.products.get(product_id)) is not None:
+        try:
+            change_status(product.status, status)
+        except BrokenRule as error:
+            return [Fault("status", str(error))]
+    return []
 
 
 async def delete_product(env: Environment, product_id: int, check: Check, by: By) -> None:

@@ -119,6 +119,14 @@ async def ask_verification(env: Environment, user: User, by: By) -> None:
     await _write(env, user, VERIFY, by)
 
 
+def another_email(user: User, address: str) -> str:
+    """Normalises an e-mail that is not the user's. Raises `BrokenRule`."""
+    address = normalised(address)
+    if address == user.email:
+        raise BrokenRule("is already your e-mail")
+    return address
+
+
 async def ask_new_email(env: Environment, user: User, email: str, current: str, by: By) -> None:
     """Mails a link to `take_new_email` to the e-mail that a user wants. `current` is the user's
     password.
@@ -127,9 +135,10 @@ async def ask_new_email(env: Environment, user: User, email: str, current: str, 
     `Invalid`, `RateLimited` after too many wrong passwords and for more than three links an hour,
     and `Unavailable` if too many mails wait.
     """
-    if email == user.email:
-        message = "is already your e-mail"
-        raise Invalid(f"This {message}.", [Fault("email", message)])
+    try:
+        another_email(user, email)
+    except BrokenRule as broken:
+        raise Invalid(f"This {broken}.", [Fault("email", str(broken))]) from None
     await prove_password(env, user, current, by)
     await _write(env, user, NEW_EMAIL, by, to=email)
 

@@ -1,6 +1,6 @@
 """Use cases of users."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -310,11 +310,34 @@ async def _permit_change(
         raise _mirrored()
 
 
-def _needs_proof(user: User, changes: dict[str, Any]) -> bool:
+def _needs_proof(user: User, changes: Mapping[str, Any]) -> bool:
     """Whether a user needs their current password for these changes to their own account."""
     return bool({"password", "password_hash"} & changes.keys()) or (
         changes.get("email", user.email) != user.email
     )
+
+
+async def proof_faults(
+    env: Environment, caller: Principal, user_id: int, values: Mapping[str, Any]
+) -> list[Fault]:
+    """The faults of changes to the caller's own user that lack `current_password`. Whether it is
+    right is not tried: that would count."""
+    if caller.user_id == user_id:
+        user = await env.users.get(user_id)
+        if user is not None and user.account_id is None and _needs_proof(user, values):
+            return _missing_proof(env, user, values.get("current_password"))
+    return []
+
+
+def _missing_proof(env: Environment, user: User, current: str | None) -> list[Fault]:
+    if user.password_hash is None:
+        page = f"{env.addresses.dashboard}/forgot"
+        message = f"Your account has no password: choose one first, at {page}."
+    elif current is None:
+        message = "Send the current password too: changing the e-mail or password needs it."
+    else:
+        return []
+    return [Fault("current_password", message)]
 
 
 async def prove_password(env: Environment, user: User, current: str | None, by: By) -> str:
@@ -324,13 +347,8 @@ async def prove_password(env: Environment, user: User, current: str | None, by: 
     stored = user.password_hash
     if user.account_id is not None:
         raise _mirrored()
-    if stored is None:
-        page = f"{env.addresses.dashboard}/forgot"
-        raise _wrong_password(f"Your account has no password: choose one first, at {page}.")
-    if current is None:
-        raise _wrong_password(
-            "Send the current password too: changing the e-mail or password needs it."
-        )
+    if stored is None or current is None:
+        raise invalid(*_missing_proof(env, user, current))
     claim = Claim(user.email, user.id, by.address)
 
     note = partial(env.change.note, by, PasswordRefused(user))

@@ -1,6 +1,6 @@
 """Use cases of webhooks."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -280,12 +280,20 @@ def _sealed(env: Environment, secret: str) -> bytes:
     return env.vault.seal(secret.encode(), SEALED_AS)
 
 
-def _check_url(env: Environment, values: dict[str, Any]) -> None:
-    if "url" in values:
+def url_faults(env: Environment, values: Mapping[str, Any]) -> list[Fault]:
+    """The faults of a new or changed webhook that depend on where deliveries may go."""
+    url = values.get("url")
+    if url is not None:
         try:
-            env.destinations.check_url(values["url"])
+            env.destinations.check_url(url)
         except BrokenRule as error:
-            raise invalid(Fault("url", str(error))) from error
+            return [Fault("url", str(error))]
+    return []
+
+
+def _check_url(env: Environment, values: Mapping[str, Any]) -> None:
+    if faults := url_faults(env, values):
+        raise invalid(*faults)
 
 
 async def _locked(env: Environment, change: Change, webhook_id: int) -> Webhook:
