@@ -43,11 +43,10 @@ def test_commands_tell_of_a_file_that_is_damaged_in_the_middle(
     assert not (installation.directory / "backup.tar").exists()
 
 
-@pytest.mark.parametrize("table", ["users", "signing_keys"])
-def test_commands_tell_of_a_table_that_is_missing(installation: Installation, table: str) -> None:
+def test_commands_tell_of_a_table_that_is_missing(installation: Installation) -> None:
     file = installation.data / "live.db"
-    in_database(file, f"DROP TABLE {table}")
-    told = f"{file} is incomplete: no such table: {table}."
+    in_database(file, "DROP TABLE signing_keys")
+    told = f"{file} is incomplete: no such table: signing_keys."
     assert installation.refused("users", "list") == (1, told)
     assert problems(installation) == {"live database": told.rstrip(".")}
 
