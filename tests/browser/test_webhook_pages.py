@@ -80,7 +80,7 @@ async def test_a_webhook_is_made_tried_and_deleted(
         await expect(page.get_by_role("status")).to_have_text("The webhook was changed.")
         await expect(page.get_by_role("main")).to_contain_text("product.* sandbox.reset")
         await confirm(page, "Disable", "Disable webhook")
-        await expect(page.get_by_text("disabled manually")).to_be_visible()
+        await expect(page.get_by_text("disabled by hand")).to_be_visible()
         await confirm(page, "Enable", "Enable webhook")
         await expect(page.get_by_role("status")).to_contain_text("The webhook is enabled")
         await confirm(page, "Create new secret", "Create new secret")

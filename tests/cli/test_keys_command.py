@@ -191,7 +191,8 @@ def test_the_columns_of_a_list_are_aligned_and_safe_for_a_terminal(
     assert len(lines) == 4
     at = [line.index("admin@example.com") for line in lines[1:]]
     assert at == [lines[0].index("OWNER")] * 3
-    assert lines[1].endswith("never      valid")
+    assert lines[0].endswith("LAST USED  STATUS")
+    assert lines[1].endswith("never      active")
     assert "revoked 20" in lines[2]
     assert "\\x1b[31mred" in lines[3]
 

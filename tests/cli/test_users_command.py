@@ -259,7 +259,7 @@ def test_a_user_is_found_in_either_form_of_their_domain(installation: Installati
 
 def test_lists_for_people_are_tables(installation: Installation) -> None:
     lines = installation.run("users", "list").stdout.splitlines()
-    heads = "ID E-MAIL NAME ROLE PLAN CREATED LAST SIGN-IN STATE"
+    heads = "ID E-MAIL NAME ROLE PLAN CREATED LAST SIGN-IN STATUS"
     assert " ".join(lines[0].split()) == heads
     assert "admin@example.com" in lines[1]
     assert lines[1].endswith("active")

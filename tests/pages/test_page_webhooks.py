@@ -217,13 +217,13 @@ async def test_disabling_asks_first_gives_up_what_is_pending_and_says_by_whom(ap
     answer = await admin.post("/webhooks/disable", **row)
     assert answer.headers["location"] == f"/dashboard{path}?done=webhook-disabled"
     page = await admin.get(path)
-    assert "<strong>disabled manually</strong>" in page.text
+    assert "<strong>disabled by hand</strong>" in page.text
     assert "Send test event" not in page.text
     (after,) = rows(page)
     assert "Failed 1 attempt The webhook was disabled." in after
     assert "Send again" not in after
     (listed,) = rows(await admin.get("/webhooks"))
-    assert listed == f"{URL} sandbox.reset Disabled manually None recently"
+    assert listed == f"{URL} sandbox.reset Disabled by hand None recently"
     assert "from now on" in (await admin.get(f"/webhooks/enable?id={row['id']}")).text
     await admin.post("/webhooks/enable", **row)
     page = await admin.get(path)
@@ -234,9 +234,13 @@ async def test_disabling_asks_first_gives_up_what_is_pending_and_says_by_whom(ap
 @pytest.mark.parametrize(
     ("reason", "words", "listed"),
     [
-        ("gone", "answered <strong>410 Gone</strong>", "Disabled its receiver is gone"),
-        ("failing", "5 days without a successful delivery", "Disabled 5 days without a success"),
-        (None, "No delivery has succeeded since", "Failing since 14 Mar 2026, 12:00 UTC"),
+        ("gone", "answered <strong>410 Gone</strong>", "Disabled gone: its receiver answered 410"),
+        (
+            "failing",
+            "5 days without a successful delivery",
+            "Disabled failing: 5 days without a success",
+        ),
+        (None, "No delivery has succeeded since", "Enabled failing since 14 Mar 2026, 12:00 UTC"),
     ],
 )
 async def test_what_ails_a_webhook_is_told_in_words(

@@ -12,7 +12,7 @@ from portico.cli.output import CommandError, answer, command_line, minute, plain
 from portico.cli.prepared import in_environment
 from portico.contract.api_keys import in_order
 from portico.contract.envelope import optional_timestamp, timestamp
-from portico.domain.api_keys import ApiKey
+from portico.domain.api_keys import ApiKey, status
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Invalid
 from portico.domain.oauth import spelled
@@ -80,7 +80,7 @@ async def _give(env: Environment, chosen: Namespace) -> dict[str, Any]:
 def run_list(settings: Settings, chosen: Namespace) -> None:
     headings = (
         *("ID", "TYPE", "NAME", "OWNER", "HINT", "SCOPES", "NETWORKS"),
-        *("CREATED", "LAST USED", "STATE"),
+        *("CREATED", "LAST USED", "STATUS"),
     )
     form = Form(_entry, headings, partial(_cells, system_clock()), "There are no keys.")
     print_list(settings, chosen, form, partial(_found, chosen))
@@ -124,21 +124,20 @@ def _cells(now: int, owned: _Owned) -> Sequence[str]:
         "any" if key.networks is None else " ".join(key.networks),
         minute(key.created_at),
         minute(key.last_used_at) if key.last_used_at else "never",
-        _state(owned, now),
+        _status(owned, now),
     )
 
 
-def _state(owned: _Owned, now: int) -> str:
+def _status(owned: _Owned, now: int) -> str:
+    """The status as the API spells it, and since or until when."""
     key, owner = owned
-    if key.revoked_at is not None:
-        return f"revoked {minute(key.revoked_at)}"
-    if key.expires_at is not None and key.expires_at <= now:
-        return f"expired {minute(key.expires_at)}"
-    if owner.suspended_at is not None:
-        return "owner suspended"
-    if key.expires_at is None:
-        return "valid"
-    return f"valid until {minute(key.expires_at)}"
+    word = status(key, now)
+    if word == "active" and owner.suspended_at is not None:
+        return f"{word}, owner suspended"
+    at = key.expires_at if key.revoked_at is None else key.revoked_at
+    if at is None:
+        return word
+    return f"{word} {'until ' if word == 'active' else ''}{minute(at)}"
 
 
 def run_revoke(settings: Settings, chosen: Namespace) -> None:

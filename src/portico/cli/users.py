@@ -279,7 +279,7 @@ def _cells(user: User) -> Sequence[str]:
 
 _LIST = Form(
     _entry,
-    ("ID", "E-MAIL", "NAME", "ROLE", "PLAN", "CREATED", "LAST SIGN-IN", "STATE"),
+    ("ID", "E-MAIL", "NAME", "ROLE", "PLAN", "CREATED", "LAST SIGN-IN", "STATUS"),
     _cells,
     "There are no users.",
 )

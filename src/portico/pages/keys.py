@@ -62,7 +62,7 @@ def shown(key: ApiKey, now: int) -> Shown:
     elif ended:
         state, colour = "Expired", ""
     elif key.rotated_at is not None:
-        state, colour = "Rotated, expires", "warn"
+        state, colour = "Active (rotated) until", "warn"
     elif until is not None:
         state = "Active until"
     return Shown(

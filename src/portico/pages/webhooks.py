@@ -41,9 +41,9 @@ _SHORT = 18
 """The most characters of a URL's path in the name of a webhook."""
 _SENT = ("webhook-tested", "webhook-resent")
 _WHY = {
-    BY_HAND: "manually",
-    RECEIVER_GONE: "its receiver is gone",
-    FAILING: f"{FAILING_DAYS} days without a success",
+    BY_HAND: BY_HAND,
+    RECEIVER_GONE: f"{RECEIVER_GONE}: its receiver answered 410",
+    FAILING: f"{FAILING}: {FAILING_DAYS} days without a success",
 }
 
 
@@ -61,7 +61,7 @@ def _state(webhook: Webhook) -> State:
     if reason is not None:
         return State("Disabled", "" if reason == BY_HAND else "bad", _WHY[reason])
     if webhook.failing_since is not None:
-        return State("Failing", "warn", since=webhook.failing_since)
+        return State("Enabled", "warn", since=webhook.failing_since)
     return State("Enabled", "good")
 
 
