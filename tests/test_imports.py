@@ -38,6 +38,7 @@ HEAVY = {
     "joserfc",
     "nacl",
     "prometheus_client",
+    "shtab",
     "ssl",
     "tqdm",
     "uvloop",
@@ -49,6 +50,9 @@ WORDS = [
     ["products", "import", "--help"],
     ["serve", "--help"],
     ["nonsense"],
+    ["usrs"],
+    ["users"],
+    ["help", "users", "create"],
     ["users", "create", "--role", "king"],
 ]
 

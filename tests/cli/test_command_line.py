@@ -1,5 +1,6 @@
 """What all commands share: help, the data directory, wrong words."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -46,6 +47,144 @@ def test_every_command_explains_itself(tmp_path: Path, command: str) -> None:
     assert "--json" in done.stdout
     assert "--data DIR" in done.stdout
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "listed"),
+    [("", ("users", "help", "completion")), ("users", ("create", "delete")), ("keys", ("revoke",))],
+)
+def test_without_a_command_its_commands_are_shown(
+    tmp_path: Path, words: str, listed: tuple[str, ...]
+) -> None:
+    done = Installation(tmp_path).run(*words.split())
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(" ".join(f"usage: portico {words}".split()) + " ")
+    for verb in listed:
+        assert f"\n    {verb} " in done.stderr
+
+
+@pytest.mark.parametrize("words", ["", "users", "users delete", "completion"])
+def test_help_shows_the_help_of_a_command(tmp_path: Path, words: str) -> None:
+    installation = Installation(tmp_path)
+    done = installation.run("help", *words.split())
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == installation.run(*words.split(), "--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("usrs", "portico: error: there is no command 'usrs': did you mean users?"),
+        ("help usrs", "portico: error: there is no command 'usrs': did you mean users?"),
+        (
+            "users delte x",
+            "portico users: error: there is no command 'delte': did you mean delete?",
+        ),
+        ("users xyz", "there is no command 'xyz': portico users --help lists the commands"),
+        ("keys list --sandbx", "error: unrecognized arguments: --sandbx: did you mean --sandbox?"),
+        ("keys list --ownr=a", "error: unrecognized arguments: --ownr=a: did you mean --owner?"),
+        ("keys list --x", "error: unrecognized arguments: --x"),
+        ("users list --role admn", "'viewer'): did you mean admin?"),
+    ],
+)
+def test_a_near_miss_is_suggested(tmp_path: Path, words: str, told: str) -> None:
+    done = Installation(tmp_path).run(*words.split())
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.endswith(f"{told}\n")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_completion_script_is_printed_whatever_the_settings_are(
+    tmp_path: Path, shell: str
+) -> None:
+    (tmp_path / "portico.toml").write_text("nonsense = 1")
+    done = Installation(tmp_path).run("completion", shell)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "reset-second-factor" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("us", "users"),
+        ("sandbox ", "reset"),
+        ("users list --ro", "--role"),
+        ("users list --role ", "admin editor viewer"),
+        ("completion ", "bash zsh fish"),
+        ("products import cat", "catalog.csv"),
+    ],
+)
+def test_bash_completes_commands_options_choices_and_files(
+    tmp_path: Path, words: str, offered: str
+) -> None:
+    (tmp_path / "catalog.csv").touch()
+    (tmp_path / "script").write_text(Installation(tmp_path).run("completion", "bash").stdout)
+    *before, last = f"portico {words}".split(" ")
+    typed = " ".join(f"'{word}'" for word in (*before, last))
+    tried = f"""
+        source ./script
+        complete -p portico > /dev/null || exit 1
+        COMP_WORDS=({typed}); COMP_CWORD={len(before)}
+        _shtab_portico
+        echo "${{COMPREPLY[*]}}"
+    """
+    done = subprocess.run(
+        ["bash", "-c", tried], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == offered
+
+
+RED = "\x1b[31m"
+
+
+@pytest.mark.parametrize(
+    ("words", "variables", "coloured"),
+    [
+        ("keys revoke 99", {}, f"{RED}portico:\x1b[0m There is no key"),
+        ("usrs", {}, f"{RED}portico: error:\x1b[0m there is no command"),
+        ("doctor", {}, f"{RED}PROBLEM\x1b[0m  "),
+        ("keys revoke 99", {"NO_COLOR": "1"}, ""),
+        ("keys revoke 99", {"TERM": "dumb"}, ""),
+        ("doctor", {"NO_COLOR": "1"}, ""),
+        ("keys revoke 99 --json", {}, ""),
+        ("keys revoke 99 --jsn --json", {}, ""),
+        ("doctor --json", {}, ""),
+    ],
+)
+def test_problems_have_colours_at_a_terminal_alone(
+    installation: Installation, words: str, variables: dict[str, str], coloured: str
+) -> None:
+    (installation.data / "tls" / "ca.pem").unlink()  # a problem
+    shown = at_terminal(installation, words, {"TERM": "xterm", "NO_COLOR": "", **variables})
+    assert coloured in shown
+    assert ("\x1b" in shown) is bool(coloured)
+    if coloured:
+        done = installation.run(*words.split())
+        assert "\x1b" not in done.stdout + done.stderr
+
+
+def at_terminal(installation: Installation, words: str, variables: dict[str, str]) -> str:
+    """What a command prints on a terminal."""
+    master, slave = os.openpty()
+    process = subprocess.Popen(
+        [*COMMAND, *words.split()],
+        cwd=installation.directory,
+        env=installation.environment | variables,
+        stdin=subprocess.DEVNULL,
+        stdout=slave,
+        stderr=slave,
+    )
+    os.close(slave)
+    shown = b""
+    with contextlib.suppress(OSError):  # the terminal's end, once the command has ended
+        while part := os.read(master, 65_536):
+            shown += part
+    process.wait()
+    os.close(master)
+    return shown.decode()
 
 
 def test_a_noun_lists_its_commands(tmp_path: Path) -> None:

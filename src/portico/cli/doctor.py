@@ -2,11 +2,13 @@
 
 import asyncio
 import logging
+import sys
 from argparse import Namespace
 from collections.abc import AsyncIterator, Iterator
 
 from portico.cli import checks
 from portico.cli.certificate_checks import certificate
+from portico.cli.colours import RED, YELLOW, painted
 from portico.cli.findings import Finding, all_of, ok
 from portico.cli.outlet_checks import collector, mail
 from portico.cli.output import answer
@@ -22,7 +24,8 @@ def run(settings: Settings, chosen: Namespace) -> int:
     findings = asyncio.run(_examine(settings))
     problems = sum(not finding.ok for finding in findings)
     lines = [_line(finding) for finding in findings]
-    lines.append("No problems found." if not problems else f"Problems: {problems}.")
+    told = painted(RED, f"Problems: {problems}.", sys.stdout)
+    lines.append(told if problems else "No problems found.")
     answer({"ok": not problems, "findings": findings}, "\n".join(lines), as_json=chosen.json)
     return 1 if problems else 0
 
@@ -51,6 +54,9 @@ async def _examine(settings: Settings) -> list[Finding]:
 
 
 def _line(finding: Finding) -> str:
-    mark = "PROBLEM" if not finding.ok else "notice " if finding.advice else "ok     "
+    if not finding.ok:
+        mark = painted(RED, "PROBLEM", sys.stdout)
+    else:
+        mark = painted(YELLOW, "notice ", sys.stdout) if finding.advice else "ok     "
     line = f"{mark}  {finding.check}: {finding.message}"
     return f"{line}\n         -> {finding.advice}" if finding.advice else line

@@ -14,6 +14,7 @@ from contextlib import aclosing
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from portico.cli.colours import CYAN, DIM, GREEN, RED, RESET, in_colour
 from portico.cli.events import LONGEST, in_short
 from portico.cli.output import CommandError, mention, plain, say, say_json
 from portico.cli.prepared import environment
@@ -42,7 +43,6 @@ RETRY_SECONDS = 1.0
 AGAIN_SECONDS = (0.5, 1.0, 2.0, 4.0, 8.0)
 """The waits before an event that got no answer is sent again."""
 
-_RESET, _DIM, _CYAN, _GREEN, _RED = "\x1b[0m", "\x1b[2m", "\x1b[36m", "\x1b[32m", "\x1b[31m"
 _ID_WIDTH, _TYPE_WIDTH = 5, max(map(len, EVENT_TYPES))
 
 
@@ -161,7 +161,7 @@ async def _beginning(env: Environment, after: int | None) -> int:
 
 async def _tell(source: _Source, after: int, chosen: Namespace, receiver: Receiver | None) -> None:
     """Prints, and forwards, each event of the chosen types."""
-    colours = not chosen.json and _in_colour()
+    colours = not chosen.json and in_colour(sys.stdout)
     async with aclosing(_events(source, after)) as events:
         async for event in events:
             if chosen.type is not None and event.type not in chosen.type:
@@ -206,17 +206,17 @@ def _line(event: StoredEvent, outcome: Outcome | None, *, colours: bool) -> str:
     """An event as a line of text: time, id, type, description, and the receiver's answer."""
 
     def paint(colour: str, text: str) -> str:
-        return f"{colour}{text}{_RESET}" if colours else text
+        return f"{colour}{text}{RESET}" if colours else text
 
     parts = [
-        paint(_DIM, timestamp(event.at)[:19].replace("T", " ") + "Z"),
+        paint(DIM, timestamp(event.at)[:19].replace("T", " ") + "Z"),
         str(event.id).rjust(_ID_WIDTH),
-        paint(_CYAN, event.type.ljust(_TYPE_WIDTH)),
+        paint(CYAN, event.type.ljust(_TYPE_WIDTH)),
         in_short(event),
     ]
     if outcome is not None:
         well = outcome.status is not None and 200 <= outcome.status < 300
-        parts.append(paint(_GREEN if well else _RED, _answered(outcome, well=well)))
+        parts.append(paint(GREEN if well else RED, _answered(outcome, well=well)))
     return "  ".join(parts)
 
 
@@ -226,9 +226,3 @@ def _answered(outcome: Outcome, *, well: bool) -> str:
     summary = f"{outcome.status} in {outcome.milliseconds} ms"
     body = plain(outcome.answer.strip())[:LONGEST]
     return summary if well or not body else f"{summary}: {body}"
-
-
-def _in_colour() -> bool:
-    """Whether standard output is a terminal that shows colours (https://no-color.org)."""
-    plainly = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    return sys.stdout.isatty() and not plainly

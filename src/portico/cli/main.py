@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from collections.abc import Sequence
 from pkgutil import resolve_name
 
@@ -17,6 +18,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     replace_closed()
     try:
         chosen = parser().parse_args(arguments)
+        if not hasattr(chosen, "run"):
+            chosen.without.print_help(sys.stderr)
+            return 2
         code: int = resolve_name("portico.cli.outcome:carry_out")(chosen)
         return code
     finally:

@@ -10,6 +10,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 
 from portico.certificates import CertificateError
+from portico.cli.colours import RED, painted
 from portico.cli.lock import listening
 from portico.cli.output import CommandError, say_error
 from portico.cli.stopping import interrupted_by
@@ -48,7 +49,7 @@ def outcome(act: Callable[[], int | None], *, as_json: bool = False) -> int:
     try:
         return act() or WELL
     except (SettingError, WrongDatabase) as error:
-        return _complain(str(error), MISUSED)
+        return _complain(str(error), MISUSED, as_json=as_json)
     except CommandError as error:
         if isinstance(error.__cause__, BrokenPipeError):
             discard_output()
@@ -68,14 +69,15 @@ def outcome(act: Callable[[], int | None], *, as_json: bool = False) -> int:
             say_error(message)
         except OSError:  # stderr still gets the message below
             discard_output()
-    return _complain(message, code)
+    return _complain(message, code, as_json=as_json)
 
 
 def _flags(chosen: Namespace) -> dict[str, str | int | None]:
     return {name: getattr(chosen, name, None) for name in ("data", "host", "port", "workers")}
 
 
-def _complain(message: str, code: int) -> int:
+def _complain(message: str, code: int, *, as_json: bool) -> int:
     with suppress(OSError):  # the exit code still reports the failure
-        print(f"portico: {message}", file=sys.stderr)  # noqa: T201 - a command's error output
+        start = painted(RED, "portico:", sys.stderr, as_json=as_json)
+        print(f"{start} {message}", file=sys.stderr)  # noqa: T201 - a command's error output
     return code

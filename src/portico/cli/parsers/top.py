@@ -1,12 +1,12 @@
 """Declares `portico`."""
 
 import sys
-from argparse import SUPPRESS, Action, ArgumentParser
+from argparse import SUPPRESS, Action, ArgumentParser, Namespace
 from functools import cache
 from pkgutil import resolve_name
-from typing import Any
+from typing import Any, NoReturn
 
-from portico.cli.arguments import Commands, by_rule
+from portico.cli.arguments import Commands, Parser, by_rule
 from portico.cli.parsers import (
     audit,
     backup,
@@ -29,13 +29,18 @@ _NOUNS = (
     *(webhooks, sandbox, audit, openapi, trust),
 )
 
+_COMPLETION = """\
+For the shells that you open from now on:
+
+  portico completion bash > ~/.local/share/bash-completion/completions/portico
+  portico completion zsh > "${fpath[1]}/_portico"
+  portico completion fish > ~/.config/fish/completions/portico.fish"""
+
 
 @cache
 def parser() -> ArgumentParser:
     """The one parser of the whole command line; each command's `run` names its action."""
-    top = ArgumentParser(
-        prog="portico", description="A self-hosted API platform.", allow_abbrev=False
-    )
+    top = Parser(prog="portico", description="A self-hosted API platform.", allow_abbrev=False)
     top.add_argument(
         "--version", action=_Version, nargs=0, default=SUPPRESS, help="print the version and exit"
     )
@@ -91,6 +96,12 @@ def parser() -> ArgumentParser:
     backup.add_to(commands)
     for command in _NOUNS:
         command.add_to(commands)
+    commands.word("help", "show the help of a command").add_argument(
+        "command", metavar="COMMAND", nargs="*", action=_Help, help="such as users create"
+    )
+    commands.word(
+        "completion", "print a script that completes command lines", _COMPLETION
+    ).add_argument("shell", choices=("bash", "zsh", "fish"), action=_Completion, help="%(choices)s")
     return top
 
 
@@ -98,11 +109,30 @@ class _Version(Action):
     """Looks the version up only when it is asked for: that takes longer than all else here."""
 
     def __call__(self, parser: ArgumentParser, *_: Any) -> None:
-        try:
-            sys.stdout.write(f"portico {resolve_name('importlib.metadata:version')('portico')}\n")
-            sys.stdout.flush()
-        except BrokenPipeError:
-            parser.exit(1)
-        except OSError as error:
-            parser.exit(1, f"portico: {error.strerror}\n")
-        parser.exit()
+        _print(parser, f"portico {resolve_name('importlib.metadata:version')('portico')}")
+
+
+class _Help(Action):
+    """Prints the help of the named command, or of `portico`."""
+
+    def __call__(self, _parser: ArgumentParser, _found: Namespace, words: Any, *_: Any) -> None:
+        parser().parse_args([*words, "--help"])
+
+
+class _Completion(Action):
+    """Prints the script of the chosen shell."""
+
+    def __call__(self, verb: ArgumentParser, _found: Namespace, shell: Any, *_: Any) -> None:
+        _print(verb, resolve_name("portico.cli.completion:script")(parser(), shell))
+
+
+def _print(parser: ArgumentParser, text: str) -> NoReturn:
+    """Prints a text and ends the process."""
+    try:
+        sys.stdout.write(f"{text}\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        parser.exit(1)
+    except OSError as error:
+        parser.exit(1, f"portico: {error.strerror}\n")
+    parser.exit()
