@@ -388,7 +388,7 @@ class Api:
     async def mailed(self) -> None:
         """Sends mails until none waits."""
         for env in self.portico.environments:
-            while (await env.mails.queue()).length:
+            while await env.mails.count(env.db):
                 await SendMails(env).flush()
                 await asyncio.sleep(0)
 

@@ -99,7 +99,7 @@ async def test_a_secret_is_replaced_and_nothing_that_it_encrypted_is_lost(
     assert row.former_secret is not None
     assert webhooks.decrypted(api.live, row.secret) == second.secret
     assert webhooks.decrypted(api.live, row.former_secret) == first.secret
-    assert (await api.live.mails.queue()).length == 1
+    assert await api.live.mails.count(api.live.db) == 1
 
 
 async def test_what_no_secret_opens_is_counted_and_left(api: Api, given: Given) -> None:

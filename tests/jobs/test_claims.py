@@ -51,7 +51,11 @@ async def test_no_more_mails_are_claimed_than_there_is_room_for(api: Api) -> Non
     await counted(api, "mails")
     await add_mails(api, 5)
     now = api.clock()
-    claims = [await api.live.mails.claim(4, now=now, until=now + 60_000) for _ in range(2)]
+    claims = []
+    for _ in range(2):
+        async with api.live.db.transaction() as tx:
+            until = now + 60_000
+            claims.append(await api.live.mails.queue.claim(tx, [({}, 4)], now=now, until=until))
     assert [len(claimed) for claimed in claims] == [4, 2]
 
 

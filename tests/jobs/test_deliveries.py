@@ -16,8 +16,9 @@ from operating import eventually, free_port, turns
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Unavailable
 from portico.domain.published import Published
+from portico.domain.retries import DELIVERIES as RETRIES
 from portico.domain.times import HOUR
-from portico.domain.webhooks import RETRY_SECONDS, Delivery
+from portico.domain.webhooks import Delivery
 from portico.jobs.deliveries import AT_ONCE, BUSY_REQUESTS, CLAIM_SECONDS
 from portico.jobs.recording import DATABASE_RETRY_SECONDS
 from portico.jobs.tidy import Tidy
@@ -162,7 +163,7 @@ async def test_a_failed_delivery_comes_again_on_schedule_under_the_same_id(
     async with receiving(Receiver(answer)) as receiver:
         made = await hook(admin, receiver)
         await admin.post("/products", json=LAMP)
-        for attempt, wait in enumerate(RETRY_SECONDS, 1):
+        for attempt, wait in enumerate(RETRIES.waits, 1):
             requests = await receiver.got(attempt)
             (delivery,) = await deliveries_after(admin, made, attempt)
             assert delivery["status"] == "pending"
@@ -176,7 +177,7 @@ async def test_a_failed_delivery_comes_again_on_schedule_under_the_same_id(
             assert len(requests) == attempt
             api.clock.advance(milliseconds=1)
             api.live.db.bell.ring()
-        requests = await receiver.got(len(RETRY_SECONDS) + 1)
+        requests = await receiver.got(len(RETRIES.waits) + 1)
         assert len({request.headers["webhook-id"] for request in requests}) == 1
         assert len({request.body for request in requests}) == 1
         (delivery,) = await deliveries(admin, made, "failed")

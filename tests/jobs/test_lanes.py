@@ -17,7 +17,8 @@ from portico.contract.events import delivered
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Unavailable
 from portico.domain.published import Published
-from portico.domain.webhooks import DROPPED, RECEIVER_GONE, RETRY_SECONDS, Webhook
+from portico.domain.retries import DELIVERIES as RETRIES
+from portico.domain.webhooks import DROPPED, RECEIVER_GONE, Webhook
 from portico.jobs.deliveries import AT_ONCE, CLAIM_SECONDS, FRESH_SECONDS, Deliver
 from portico.outbound.sender import Outcome
 from portico.services.webhooks import create_webhook
@@ -143,7 +144,7 @@ async def test_410_of_an_address_that_was_left_disables_nothing_and_loses_nothin
         await admin.post("/products", json=LAMP)
         await new.got(1)
         await deliveries(admin, made, "delivered")
-        api.clock.advance(seconds=RETRY_SECONDS[0] * 2)
+        api.clock.advance(seconds=RETRIES.waits[0] * 2)
         api.live.db.bell.ring()
         _, late = await new.got(2)
         assert late.headers["webhook-id"] == old.requests[0].headers["webhook-id"]

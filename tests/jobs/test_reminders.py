@@ -124,7 +124,7 @@ async def test_where_some_mails_wait_the_other_keys_do_too_and_none_is_lost(
     api.clock.advance(days=24)
     for _ in range(2):
         await remind(api).run()
-        assert (await api.live.mails.queue()).length == BATCH
+        assert await api.live.mails.count(api.live.db) == BATCH
     api.live.outlet = outlet
     api.clock.advance(seconds=120)
     assert len(await post.new()) == BATCH

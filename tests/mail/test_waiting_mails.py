@@ -14,7 +14,7 @@ from mail_server import MailServer, serving
 from operating import eventually
 from portico.domain.audit import OPERATOR, Actor, By
 from portico.domain.errors import Unavailable
-from portico.domain.times import MINUTE
+from portico.domain.times import SECOND
 from portico.domain.users import User
 from portico.jobs.mails import AT_ONCE, CLAIM_SECONDS, SendMails
 from portico.mail.protocol import Letter, Undelivered
@@ -29,6 +29,7 @@ from portico.services.sealing import sealed_in
 from portico.services.sign_up import ask_sign_up
 from portico.services.users import delete_user
 from portico.services.vault import Vault
+from portico.storage.mails import Mail
 from portico.storage.sealed import Column, replace
 from portico.storage.users import Users
 from signing_in import waits
@@ -66,7 +67,20 @@ def by_smtp(api: Api, server: MailServer) -> None:
 
 async def waiting(api: Api) -> int:
     """How many mails wait."""
-    return (await api.live.mails.queue()).length
+    return await api.live.mails.count(api.live.db)
+
+
+async def next_due(api: Api) -> int | None:
+    """When the first mail that waits is due, in epoch milliseconds."""
+    return (await api.live.mails.queue.next_due([({}, 0)])).get(0)
+
+
+async def claimed(api: Api) -> list[Mail]:
+    """A mail that is due, claimed for a minute by a process that does no more."""
+    now = api.clock()
+    until = now + CLAIM_SECONDS * SECOND
+    async with api.live.db.transaction() as tx:
+        return await api.live.mails.queue.claim(tx, [({}, 1)], now=now, until=until)
 
 
 async def somebody(api: Api) -> User:
@@ -106,7 +120,7 @@ async def test_what_cannot_be_sent_for_a_day_is_logged_by_purpose_and_user_alone
     user = await somebody(quiet)
     while await waiting(quiet):
         await sent(quiet)
-        quiet.clock.now = (await quiet.live.mails.queue()).next_attempt_at or quiet.clock.now
+        quiet.clock.now = await next_due(quiet) or quiet.clock.now
     assert 22 * 3600_000 < quiet.clock() - begun < 24 * 3600_000
     warning, error = caplog.records
     assert warning.levelno == logging.WARNING
@@ -174,8 +188,7 @@ async def test_a_mail_that_is_asked_for_is_written_though_the_ask_is_encrypted_a
 ) -> None:
     await quiet.account(email="ada@example.com")
     await ask_reset(quiet.live, "ada@example.com", STRANGER)
-    now = quiet.clock()
-    (place,) = await quiet.live.mails.claim(1, now=now, until=now + MINUTE)
+    (place,) = await claimed(quiet)
     await re_encrypted(quiet)
     asked = decrypted(quiet.live, place.content)
     assert asked is not None
@@ -262,9 +275,7 @@ async def test_asking_is_over_before_anything_depends_on_the_account(quiet: Api)
 async def test_a_mail_whose_sender_died_comes_back(quiet: Api) -> None:
     quiet.live.outlet = outbox = Outbox()
     await somebody(quiet)
-    now = quiet.clock()
-    until = now + CLAIM_SECONDS * 1000
-    assert len(await quiet.live.mails.claim(1, now=now, until=until)) == 1
+    assert len(await claimed(quiet)) == 1
     await sent(quiet)
     assert outbox.tried == [], "another has it"
     quiet.clock.advance(seconds=CLAIM_SECONDS)
@@ -297,7 +308,7 @@ async def test_nobody_takes_a_mail_from_a_process_whose_mail_server_takes_its_ti
         until = quiet.clock() + CLAIM_SECONDS * 1000
 
         async def is_kept(until: int = until) -> bool:
-            return (await quiet.live.mails.queue()).next_attempt_at == until
+            return await next_due(quiet) == until
 
         await eventually(is_kept, "another claim")
         await sent(quiet)
@@ -317,8 +328,7 @@ async def test_a_process_hands_over_no_more_mails_at_once_than_it_may(quiet: Api
     await job.run()
     await eventually(lambda: len(outbox.tried) == AT_ONCE, "as many as may be")
     await job.run()
-    queue = await quiet.live.mails.queue()
-    assert queue.next_attempt_at == quiet.clock(), "nobody has claimed the others"
+    assert await next_due(quiet) == quiet.clock(), "nobody has claimed the others"
     assert len(outbox.tried) == AT_ONCE
     outbox.told.set()
     await job.close()

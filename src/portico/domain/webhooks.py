@@ -20,15 +20,9 @@ FAILING = "failing"
 DROPPED = "The webhook was disabled."
 """Why a delivery failed that was pending when its webhook was disabled."""
 
-RETRY_SECONDS = (5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400)
-"""The waits before the second attempt and each one after it."""
-
 LONGEST_RETRY_AFTER = 7 * 86_400
 """The longest `Retry-After` of a receiver that is respected, in seconds. Events are kept at least
 so long."""
-
-RETRY_SPREAD = 0.2
-"""The fraction by which a wait is randomly longer or shorter, so that retries do not coincide."""
 
 FAILING_DAYS = 5
 """A webhook is disabled after so many days without a success, but not by the first attempt of a
@@ -115,13 +109,3 @@ def covered(types: tuple[str, ...]) -> frozenset[str]:
     if EVERYTHING in types:
         return frozenset(EVENT_TYPES)
     return frozenset(name for one in types for name in event_types(one))
-
-
-def retry_at(now: int, attempts: int, chance: float, retry_after: int | None) -> int | None:
-    """When a delivery is retried after so many failed attempts, in epoch milliseconds; None: never.
-    `chance` is a random number from 0 to 1; `retry_after` is the receiver's, in seconds."""
-    if attempts > len(RETRY_SECONDS):
-        return None
-    spread = 1 - RETRY_SPREAD + 2 * RETRY_SPREAD * chance
-    wait = RETRY_SECONDS[attempts - 1] * spread
-    return now + round(1000 * max(wait, min(retry_after or 0, LONGEST_RETRY_AFTER)))

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from portico.contract.events import EVENT_DATA, EVENT_PREVIOUS, EventBody
-from portico.domain.webhooks import FAILING_DAYS, PING, RETRY_SECONDS
+from portico.domain import retries
+from portico.domain.webhooks import FAILING_DAYS, PING
 from portico.http.messages import JSON
 from portico.http.openapi_responses import Json
 from portico.http.openapi_schemas import SCHEMAS, example
@@ -51,8 +52,8 @@ _RESPONSES = {
     "410": {"description": "The receiver wants no more events: the webhook is disabled at once."},
     "default": {
         "description": "The delivery failed, as it does without a response within 15 seconds."
-        f" It is retried up to {len(RETRY_SECONDS)} times within about three days, and not before"
-        " a `Retry-After`. Redirects are not followed."
+        f" It is retried up to {len(retries.DELIVERIES.waits)} times within about three days, and"
+        " not before a `Retry-After`. Redirects are not followed."
         f" After {FAILING_DAYS} days without a success the webhook is disabled."
     },
 }

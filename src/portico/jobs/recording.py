@@ -5,17 +5,18 @@ import logging
 
 import msgspec
 
+from portico.domain import retries
 from portico.domain.audit import SYSTEM
 from portico.domain.errors import Unavailable
 from portico.domain.times import DAY
 from portico.domain.webhooks import (
     FAILING,
     FAILING_DAYS,
+    LONGEST_RETRY_AFTER,
     PING,
     RECEIVER_GONE,
     Delivery,
     Webhook,
-    retry_at,
 )
 from portico.services.environment import Environment
 from portico.services.webhooks import disable_webhook
@@ -45,7 +46,9 @@ def next_try(env: Environment, delivery: Delivery, retry_after: int | None = Non
     if delivery.type == PING:
         return None
     chance = int.from_bytes(env.random(4)) / 2**32
-    return retry_at(env.clock(), delivery.attempts + 1, chance, retry_after)
+    least = min(retry_after or 0, LONGEST_RETRY_AFTER)
+    attempts = delivery.attempts + 1
+    return retries.DELIVERIES.next(env.clock(), attempts, chance=chance, at_least=least)
 
 
 class Recorder:

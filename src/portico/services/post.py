@@ -17,7 +17,6 @@ from portico.services.allowances import MAILS, take_hourly
 from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.state.callers import Caller
-from portico.storage.database import Transaction
 from portico.storage.mails import Mail
 
 QUEUE = 10_000
@@ -75,32 +74,12 @@ async def post(
     `place`, if given. Raises `TooMany` and `WrittenBefore`."""
     sealed = env.vault.seal(msgspec.json.encode(waiting), SEALED_AS)
     if place is not None:
-        if not await _replace(env, change, place, sealed):
+        if not await env.mails.remove(change.tx, place.id):
             raise WrittenBefore
     elif await env.mails.count(change.tx, QUEUE) >= QUEUE:
         raise TooMany
-    else:
-        await env.mails.add(change.tx, sealed, change.now)
+    await env.mails.add(change.tx, sealed, change.now)
     change.posted = True
-
-
-async def _replace(env: Environment, change: Change, place: Mail, sealed: bytes) -> bool:
-    if await env.mails.replace(change.tx, place, sealed, change.now):
-        return True
-    present = await re_encrypted(env, place, change.tx)
-    return present is not None and await env.mails.replace(change.tx, present, sealed, change.now)
-
-
-async def re_encrypted(env: Environment, mail: Mail, tx: Transaction | None = None) -> Mail | None:
-    """A claimed mail as it is encrypted now, if the installation's secret was replaced since it was
-    claimed; None if it is unchanged, is gone or has other content. With `tx` its row is locked
-    until the transaction ends."""
-    present = await env.mails.get(mail.id, tx)
-    if present is None or present.content == mail.content:
-        return None
-    text = env.vault.open(mail.content, SEALED_AS)
-    is_same = text is not None and text == env.vault.open(present.content, SEALED_AS)
-    return msgspec.structs.replace(mail, content=present.content) if is_same else None
 
 
 async def ask(env: Environment, asked: Ask) -> None:

@@ -1,6 +1,7 @@
 """Webhooks: their rows."""
 
-from portico.domain.webhooks import RETRY_SECONDS, RETRY_SPREAD, Webhook
+from portico.domain.retries import DELIVERIES as RETRIES
+from portico.domain.webhooks import Webhook
 from portico.storage.database import (
     LOCKED,
     AdvisoryLock,
@@ -35,8 +36,8 @@ _ANEW = "UPDATE webhooks SET failing_since = NULL WHERE id = :id AND failing_sin
 _SHORTEST_WAIT = (
     "CASE attempts "
     + " ".join(
-        f"WHEN {attempts} THEN {round(1000 * (1 - RETRY_SPREAD) * seconds)}"
-        for attempts, seconds in enumerate(RETRY_SECONDS, 1)
+        f"WHEN {attempts} THEN {round(1000 * (1 - RETRIES.spread) * seconds)}"
+        for attempts, seconds in enumerate(RETRIES.waits, 1)
     )
     + " END"
 )

@@ -575,7 +575,7 @@ CREATE INDEX deliveries_due ON deliveries (webhook_id, next_attempt_at) WHERE st
 
 -- Mails that wait to be sent, or to be written; what they hold is encrypted.
 CREATE TABLE mails (
-    id INTEGER PRIMARY KEY,
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
     content BLOB NOT NULL,
     attempts INTEGER NOT NULL,
     created_at INTEGER NOT NULL,

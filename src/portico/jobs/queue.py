@@ -1,0 +1,203 @@
+"""One process's share of a queue: what it has claimed, what it works on, and what it releases.
+
+Every process of every host claims due rows before it works on them, so that no other does so
+meanwhile. If it dies, they are due again when the claim ends. So a row may be worked on twice, but
+none is lost.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from portico.domain.errors import Unavailable
+from portico.domain.times import SECOND, Clock
+from portico.storage.bell import Listener
+from portico.storage.database import Contended, Database
+from portico.storage.queue import Queue
+
+POLL_SECONDS = 5.0
+"""How often to check for due rows without a bell, such as those that a killed process left."""
+
+DATABASE_RETRY_SECONDS = 1.0
+"""How long until the next try after the database did not answer."""
+
+CLOSE_SECONDS = 3.0
+"""How long a stop waits for what is being claimed, and then for what is being worked on."""
+
+R = TypeVar("R", bound=msgspec.Struct)
+Work = Callable[[], Coroutine[Any, Any, None]]
+
+log = logging.getLogger(__name__)
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """A row that this process has claimed `until` then (epoch milliseconds), and what to do."""
+
+    id: int
+    until: int
+    work: Work
+
+
+class Lane:
+    """Rows that hold up no others: at most `places` are worked on at the same time.
+
+    Up to `most` are claimed, including those that wait for a place. With a `pause`, in seconds,
+    they are worked on one by one. `params` say which rows they are (`storage.queue.Room`).
+    """
+
+    def __init__(self, places: int) -> None:
+        self.params: dict[str, object] = {}
+        self.places = self.most = places
+        self.pause = 0.0
+        self.waiting: deque[Claim] = deque()
+        self.under_way: dict[asyncio.Task[None], Claim] = {}
+
+    @property
+    def claimed(self) -> int:
+        """How many rows this process has claimed."""
+        return len(self.waiting) + len(self.under_way)
+
+
+class Consumer(Generic[R]):
+    """Claims rows of one queue and works on them."""
+
+    def __init__(
+        self,
+        db: Database,
+        queue: Queue[R],
+        bell: Listener,
+        clock: Clock,
+        begin: Callable[[list[R]], Awaitable[Iterable[tuple[Lane, int, Work]]]],
+        *,
+        claim_seconds: int,
+        attempt_seconds: int = 0,
+        pause: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        """`begin` returns the lane, the id and the work of each claimed row. Work begins only if
+        the claim lasts for `attempt_seconds` more. `pause` is the pause of lanes that have none of
+        their own."""
+        self._db = db
+        self._queue = queue
+        self._bell = bell
+        self._clock = clock
+        self._begin = begin
+        self._claim_milliseconds = claim_seconds * SECOND
+        self._attempt_milliseconds = attempt_seconds * SECOND
+        self._pause = pause
+        self._claiming: asyncio.Task[float] | None = None
+        self._wait = 0.0
+
+    async def wait(self) -> None:
+        """Waits until there may be something to do."""
+        await self._bell.wait(self._wait)
+        self._wait = DATABASE_RETRY_SECONDS  # if the run that begins fails
+
+    async def due(self, lanes: Iterable[Lane]) -> dict[Lane, int]:
+        """The lanes with room and due rows, and since when the first one is due."""
+        free = [lane for lane in lanes if lane.claimed < lane.most]
+        found = await self._queue.next_due([(one.params, 0) for one in free]) if free else {}
+        now = self._clock()
+        next_due = min(found.values(), default=now + round(POLL_SECONDS * SECOND))
+        self._wait = min(POLL_SECONDS, max(next_due - now, 0) / SECOND)
+        return {free[place]: at for place, at in found.items() if at <= now}
+
+    async def claim(self, lanes: Collection[Lane]) -> None:
+        """Claims due rows of these lanes, as far as there is room, and begins to work on them."""
+        if lanes:
+            # Shielded: if this run is cancelled, `close` waits for it.
+            self._claiming = asyncio.create_task(self._claim(lanes))
+            self._wait = DATABASE_RETRY_SECONDS
+            self._wait = await asyncio.shield(self._claiming)
+
+    async def _claim(self, lanes: Collection[Lane]) -> float:
+        """Returns in how many seconds more may be due."""
+        rooms = [(lane.params, lane.most - lane.claimed) for lane in lanes]
+        now = self._clock()
+        until = now + self._claim_milliseconds
+        async with self._db.transaction() as tx:
+            rows = await self._queue.claim(tx, rooms, now=now, until=until)
+        for lane, row_id, work in await self._begin(rows):
+            lane.waiting.append(Claim(row_id, until, work))
+        for lane in lanes:
+            self._fill(lane)
+        # A due row that cannot be claimed is locked by another process, perhaps for long.
+        return 0.0 if rows else DATABASE_RETRY_SECONDS
+
+    def _fill(self, lane: Lane) -> None:
+        """Begins to work on waiting rows, as far as there are places."""
+        places = 1 if lane.pause or self._pause() else lane.places
+        while lane.waiting and len(lane.under_way) < places:
+            claim = lane.waiting.popleft()
+            # Otherwise it is due again when the claim ends.
+            if claim.until >= self._clock() + self._attempt_milliseconds:
+                task = asyncio.create_task(claim.work())
+                lane.under_way[task] = claim
+                task.add_done_callback(partial(self._ended, lane))
+
+    def _ended(self, lane: Lane, task: asyncio.Task[None]) -> None:
+        lane.under_way.pop(task, None)
+        if task.cancelled():
+            return
+        if error := task.exception():
+            log.error("one of the %s ended unexpectedly", self._queue.name, exc_info=error)
+        if pause := lane.pause or self._pause():
+            asyncio.get_running_loop().call_later(pause, self._go_on, lane)
+        else:
+            self._go_on(lane)
+
+    def _go_on(self, lane: Lane) -> None:
+        self._fill(lane)
+        if lane.claimed < min(lane.places, lane.most):
+            self._bell.hear()
+
+    @asynccontextmanager
+    async def kept(self, row_id: int, every: float) -> AsyncIterator[None]:
+        """Renews the claim of a row after each so many seconds, however long that lasts."""
+        async with asyncio.TaskGroup() as meanwhile:
+            keeping = meanwhile.create_task(self._keep(row_id, every))
+            yield
+            keeping.cancel()
+
+    async def _keep(self, row_id: int, every: float) -> None:
+        while True:
+            await asyncio.sleep(every)
+            try:
+                async with self._db.transaction() as tx:
+                    until = self._clock() + self._claim_milliseconds
+                    await self._queue.move(tx, [row_id], until)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the work goes on
+                name, reason = self._queue.name, type(error).__name__
+                log.warning("one of the %s under way may be sent twice: %s", name, reason)
+
+    async def close(self, lanes: Iterable[Lane]) -> None:
+        """Waits a little for what is being claimed or worked on, which would otherwise be done
+        twice; then cancels that, and releases everything else."""
+        if self._claiming is not None:
+            await asyncio.wait([self._claiming], timeout=CLOSE_SECONDS)
+            self._claiming.cancel()
+        left: list[Claim] = []
+        under_way: dict[asyncio.Task[None], Claim] = {}
+        for lane in lanes:
+            left += lane.waiting
+            lane.waiting.clear()
+            under_way |= lane.under_way
+        if under_way:
+            await asyncio.wait(under_way, timeout=CLOSE_SECONDS)
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+        left += [claim for task, claim in under_way.items() if task.cancelled()]
+        if not left:
+            return
+        try:
+            async with self._db.transaction() as tx:
+                await self._queue.move(tx, [claim.id for claim in left], self._clock())
+        except (Unavailable, Contended):
+            name, seconds = self._queue.name, self._claim_milliseconds // SECOND
+            log.warning("%s under way may be sent again in %d s", name, seconds)
