@@ -64,15 +64,14 @@ class PublicAddresses(Group):
     ]
     cookie_domain: Annotated[
         str | None,
-        declared(None, domain, "domain whose hosts share the session cookie; unset: not shared"),
+        declared(None, domain, "domain whose hosts share the session cookie"),
     ]
     cors_origins: Annotated[
         tuple[str, ...],
         declared(
             "",
             origins,
-            "comma-separated origins whose web pages may call the API, such as"
-            " `https://app.example.com`; `*`: all; unset: none",
+            "origins whose web pages may call the API, such as `https://app.example.com`; `*`: all",
             kind=list,
         ),
     ]

@@ -74,7 +74,7 @@ SETTINGS: tuple[Setting, ...] = tuple(one for group in GROUPS for one in _settin
 def markdown_tables() -> str:
     """The settings as Markdown for the documents: for each group a heading and a table, with one
     row for each setting."""
-    head = ("| Key in `portico.toml` | Variable | Default | Meaning |", "|---|---|---|---|")
+    head = ("| Key | Default | Meaning |", "|---|---|---|")
     return "\n".join(
         "\n".join((f"## {group.title}\n", *head, *(one.row for one in _settings_of(group)), ""))
         for group in GROUPS

@@ -30,8 +30,8 @@ class Events(Group):
         declared(
             "",
             networks,
-            "comma-separated addresses or networks to which webhooks may lead although they are not"
-            " public, also over `http`",
+            "addresses or networks to which webhooks may lead although they are not public, also"
+            " over `http`",
             kind=list,
         ),
     ]

@@ -24,8 +24,8 @@ class Limits(Group):
         declared(
             None,
             whole(100, 10**9),
-            "upper bound for counting the matches of a filter or search; if there are more,"
-            " `total_items` is this bound and `total_is_exact` is false; unset: no bound",
+            "most matches of a filter or search that are counted; beyond it `total_is_exact` is"
+            " false; unset: all",
             kind=int,
         ),
     ]
@@ -34,9 +34,8 @@ class Limits(Group):
         declared(
             "33554432",
             whole(0, 2**36),
-            "memory of each worker, in bytes, for pages of products that are kept as sent while"
-            " they are valid; `0`: none are kept, nor on PostgreSQL behind a pooler or with"
-            " `database_read_url`",
+            "memory of each worker, in bytes, for pages of products that are kept while valid;"
+            " `0`: none",
             kind=int,
         ),
     ]

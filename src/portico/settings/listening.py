@@ -39,8 +39,7 @@ class Listening(Group):
         declared(
             "5",
             whole(0, 3600),
-            "seconds for which the server continues after SIGTERM, so that load balancers see by"
-            " `/readyz` that it is stopping",
+            "seconds for which the server serves on after SIGTERM, while `/readyz` is 503",
             kind=int,
         ),
     ]
@@ -49,7 +48,7 @@ class Listening(Group):
         declared(
             "on",
             switch,
-            "`on` or `off`; `off` only if `trusted_proxies` has the proxy that terminates TLS",
+            "`off` only if `trusted_proxies` has the proxy that terminates TLS",
             kind=bool,
         ),
     ]
@@ -70,8 +69,7 @@ class Listening(Group):
         declared(
             "",
             networks,
-            "comma-separated addresses or networks whose `X-Forwarded-For` and `X-Forwarded-Proto`"
-            " are trusted",
+            "addresses or networks whose `X-Forwarded-For` and `X-Forwarded-Proto` are trusted",
             kind=list,
         ),
     ]

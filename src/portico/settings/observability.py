@@ -31,8 +31,7 @@ class Observability(Group):
         declared(
             None,
             Path,
-            "directory to which a day's entries are exported before they are removed; unset: not"
-            " exported",
+            "directory to which a day's entries are exported before they are removed",
         ),
     ]
     metrics_allow: Annotated[
@@ -40,7 +39,7 @@ class Observability(Group):
         declared(
             "127.0.0.0/8,::1",
             networks,
-            "comma-separated addresses or networks that may read `/metrics`",
+            "addresses or networks that may read `/metrics`",
             kind=list,
         ),
     ]
@@ -49,7 +48,7 @@ class Observability(Group):
         declared(
             "info",
             OneOf(("debug", "info", "warning", "error")),
-            "lowest level that is logged: `debug`, `info`, `warning` or `error`",
+            "`debug`, `info`, `warning` or `error`",
         ),
     ]
     log_requests: Annotated[
@@ -57,7 +56,7 @@ class Observability(Group):
         declared(
             "on",
             switch,
-            "`on` or `off`: one log line for each request, of level `info`",
+            "one log line for each request, of level `info`",
             kind=bool,
         ),
     ]
@@ -67,8 +66,7 @@ class Observability(Group):
         declared(
             None,
             collector,
-            "collector for traces and metrics by OTLP over HTTP, such as `http://127.0.0.1:4318`;"
-            " unset: none",
+            "collector for traces and metrics by OTLP over HTTP, such as `http://127.0.0.1:4318`",
         ),
     ]
 

@@ -30,8 +30,8 @@ class SigningIn(Group):
         declared(
             None,
             OneOf(tuple(role for role in ROLES if role != "admin")),
-            "role of those who sign up: `viewer`, who sees every user with name, e-mail and role,"
-            " their events, and every product; or `editor`, who also changes products",
+            "role of those who sign up: `viewer`, who sees every user and every product, or"
+            " `editor`, who also changes products",
         ),
     ]
     sign_up_domains: Annotated[
@@ -39,7 +39,7 @@ class SigningIn(Group):
         declared(
             "",
             domains,
-            "comma-separated domains whose e-mails may sign up; unset: all",
+            "domains whose e-mails may sign up; unset: all",
             kind=list,
         ),
     ]
@@ -68,7 +68,7 @@ class SigningIn(Group):
         declared(
             None,
             whole(1, 3650),
-            "days after which every new API key expires at the latest; unset: no limit",
+            "days after which every new API key expires at the latest",
             kind=int,
         ),
     ]

@@ -24,8 +24,8 @@ class Stores(Group):
         declared(
             None,
             Path,
-            "file with the installation's secret, the same on all hosts, followed by former ones"
-            " that are being replaced; unset: `secret.key` in `data`, created at the first start",
+            "file with the installation's secret, the same on all hosts, followed by former ones;"
+            " unset: `secret.key` in `data`",
         ),
     ]
     secret_key: Annotated[
@@ -33,8 +33,7 @@ class Stores(Group):
         declared(
             None,
             secret_keys,
-            "the secret itself, 64 hexadecimal digits, instead of `secret_key_file`; after a comma"
-            " a former one that is being replaced",
+            "the secret itself, 64 hexadecimal digits; after a comma a former one",
             secret=True,
         ),
     ]
@@ -43,8 +42,8 @@ class Stores(Group):
         declared(
             None,
             store_url("postgresql", "postgres"),
-            "`postgresql://user:password@host/database`; several hosts are a primary and its"
-            " standbys: `@h1:5432,h2:5432/database`; unset: SQLite in `data`",
+            "`postgresql://user:password@host/database`; with standbys"
+            " `@h1:5432,h2:5432/database`; unset: SQLite in `data`",
             secret=True,
         ),
     ]
@@ -53,8 +52,7 @@ class Stores(Group):
         declared(
             None,
             store_url("postgresql", "postgres"),
-            "PostgreSQL itself, if `database_url` is a pooler: for change notifications and"
-            " backups; unset: `database_url`",
+            "PostgreSQL itself, if `database_url` is a pooler",
             secret=True,
         ),
     ]
@@ -63,8 +61,8 @@ class Stores(Group):
         declared(
             None,
             store_url("postgresql", "postgres"),
-            "standbys of `database_url`, each by its own address: `@h2:5432,h3:5432/database`; they"
-            " serve lists, searches, exports and the audit log, at most a second old",
+            "standbys of `database_url`, each by its own address: `@h2:5432,h3:5432/database`;"
+            " they serve lists, searches, exports and the audit log, at most a second old",
             secret=True,
         ),
     ]
@@ -73,7 +71,7 @@ class Stores(Group):
         declared(
             "on",
             switch,
-            "`off` for a pooler without support for them, such as PgBouncer before 1.21",
+            "`off` for PgBouncer before 1.21",
             kind=bool,
         ),
     ]
@@ -93,8 +91,8 @@ class Stores(Group):
         declared(
             "portico",
             key_prefix,
-            "beginning of every key in Valkey or Redis; installations that share one need different"
-            " prefixes",
+            "beginning of every key in Valkey or Redis; installations that share one need"
+            " different prefixes",
         ),
     ]
 
