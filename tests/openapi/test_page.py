@@ -382,4 +382,14 @@ async def test_the_path_of_the_local_authority_is_shown_on_this_machine_alone(
         assert page.status_code == 200
         assert (whole in page.text) is is_local, (client, host)
         assert ("--cacert ca.pem" in page.text) is not is_local
-        assert ("Get <code>ca.pem</code>" in page.text) is not is_local
+        assert ("Examples trust <code>ca.pem</code>" in page.text) is not is_local
+
+
+async def test_a_proxy_that_names_no_client_does_not_pass_for_a_reader_on_this_machine(
+    tmp_path: Path,
+) -> None:
+    trusting = settings_for(tmp_path, {"PORTICO_TRUSTED_PROXIES": "127.0.0.0/8"})
+    async with Api(trusting) as api:
+        page = await api.stranger().get(f"{ADDRESS}/docs", headers={"x-forwarded-proto": "https"})
+        assert page.status_code == 200
+        assert "--cacert ca.pem" in page.text

@@ -239,7 +239,7 @@ async def test_the_lines_to_copy_trust_the_local_authority_where_that_one_serves
     await far.send("/sign-in", {"email": user.email, "password": PASSWORD})
     page = await far.get("")
     assert "curl --cacert ca.pem https://localhost:8443/v1/users/me" in page.text
-    assert "Get <code>ca.pem</code>" in page.text
+    assert "Examples trust <code>ca.pem</code>" in page.text
     assert str(api.settings.data) not in page.text
     assert line in (await somebody.made("/keys", name="One", type="live", expiry="never")).text
     other = replace(api.settings, tls_cert=Path("/etc/portico/server.pem"))

@@ -205,7 +205,9 @@ class TypedRequest(Generic[Q_co, B_co]):
         """Whether the client is on this machine, and calls it by a loopback name. An address alone
         may be that of a proxy that nobody trusts, and a name alone may be made up."""
         host = _PORT.sub("", self._scope.authority or self.header("host") or "")
-        return is_loopback(host.strip("[]").lower()) and is_loopback(self.origin.address)
+        origin = self.origin
+        is_here = origin.known and is_loopback(origin.address)
+        return is_here and is_loopback(host.strip("[]").lower())
 
     def answering(self, reply: Callable[[T], Reply]) -> By:
         """As `by`, for a change that returns a `T`. If the request has an `Idempotency-Key`, the
