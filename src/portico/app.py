@@ -20,12 +20,12 @@ from portico.lost import require_both
 from portico.outbound.fetching import Fetcher
 from portico.outbound.sender import Sender
 from portico.secret_file import Secrets, found_secrets, installation_secrets
+from portico.services.addresses import Addresses
 from portico.services.environment import Environment
 from portico.services.openid import RelyingParty
 from portico.services.passwords import Passwords
 from portico.services.signing import wrong_secret
 from portico.services.vault import Vault
-from portico.services.wiring import Addresses, Engines, Wiring
 from portico.settings import Settings
 from portico.storage.database import Database
 from portico.storage.migrate import Migration, migrate, pending
@@ -88,8 +88,7 @@ class Portico:
         self.random = random
         self.passwords = passwords or Passwords()
         self.vault = Vault(secrets or partial(installation_secrets, settings, random), random)
-        self.destinations = Destinations(settings.webhooks_allow)
-        self.sender = sender or Sender(self.destinations, clock)
+        self.sender = sender or Sender(Destinations(settings.webhooks_allow), clock)
         self.fetcher = fetcher or Fetcher()
         self.relying_party = RelyingParty(self.fetcher, clock)
         addresses = partial(
@@ -123,38 +122,23 @@ class Portico:
         providers: tuple[Provider, ...] = (),
     ) -> Environment:
         settings = self.settings
-        wiring = Wiring(
-            name=name,
-            site_name=settings.site_name,
+        return Environment(
+            name,
+            settings,
             addresses=addresses,
             foreign=foreign,
-            plans=settings.plans,
-            refresh_family_days=settings.refresh_family_days,
-            max_key_days=settings.max_key_days,
-            clock=self.clock,
-            random=self.random,
-            tell=published,
-            destinations=self.destinations,
-            uploads_directory=settings.data / "uploads" / name,
-            count_limit=settings.count_limit,
-            events_days=settings.events_days,
-            audit_days=settings.audit_days,
-            audit_archive=settings.audit_archive,
-            require_second_factor=settings.require_second_factor,
-            has_mail_server=settings.smtp_url is not None,
-            sign_up_role=settings.sign_up_role if settings.sign_up else None,
-            sign_up_domains=settings.sign_up_domains,
-            providers=providers,
-        )
-        engines = Engines(
             db=database(settings, name, create=self._create),
             limiter=limiter(settings, name),
             passwords=self.passwords,
             vault=self.vault,
             outlet=outlet(settings),
             relying_party=self.relying_party,
+            clock=self.clock,
+            random=self.random,
+            tell=published,
+            providers=providers,
+            mirror=mirror,
         )
-        return Environment(wiring, engines, mirror)
 
     async def connect(self) -> None:
         """Connects to both databases as they are, or to neither. Raises `Unavailable`, also if one

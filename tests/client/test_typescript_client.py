@@ -26,7 +26,7 @@ from portico.domain.limits import DEFAULT_PLANS
 from portico.http.openapi import Part, document
 from portico.mounts import AUTH, V1
 from portico.pages.reference import operations
-from portico.services.wiring import Addresses
+from portico.services.addresses import Addresses
 
 HOME = ROOT / "clients/typescript"
 BUILT = ("node_modules", "dist", "*.tgz")

@@ -14,13 +14,11 @@ from hypothesis import strategies as st
 from driving import EXAMPLES, NOON, Api, settings_for
 from portico.contract.events import published
 from portico.domain.errors import Unavailable
-from portico.domain.networks import Destinations
 from portico.domain.requests import EVERYBODY, MOST_FAILED, FailedRequest, Sums
 from portico.domain.times import HOUR
 from portico.jobs.lease import Lease
 from portico.jobs.store_requests import BATCH, StoreRequests
 from portico.services.environment import Environment
-from portico.services.wiring import Engines, Wiring
 from portico.state.memory import MemoryLimiter
 from portico.state.request_counts import MOST_ACCOUNTS, RequestCounts
 from portico.storage.database import Database
@@ -54,38 +52,21 @@ class Faulty(SqliteDatabase):
 
 def environment(api: Api, database: Database) -> Environment:
     """An environment with nobody else's counts."""
-    wiring = Wiring(
-        name="live",
-        site_name="Portico",
+    return Environment(
+        "live",
+        api.settings,
         addresses=api.live.addresses,
         foreign={},
-        plans=api.settings.plans,
-        max_key_days=None,
-        refresh_family_days=api.settings.refresh_family_days,
-        clock=api.clock,
-        random=api.portico.random,
-        tell=published,
-        destinations=Destinations(),
-        require_second_factor="off",
-        uploads_directory=api.live.uploads_directory,
-        count_limit=None,
-        events_days=30,
-        audit_days=None,
-        audit_archive=None,
-        has_mail_server=False,
-        sign_up_role=None,
-        sign_up_domains=(),
-        providers=(),
-    )
-    engines = Engines(
         db=database,
         limiter=MemoryLimiter(),
         passwords=api.portico.passwords,
         vault=api.portico.vault,
         outlet=api.live.outlet,
         relying_party=api.portico.relying_party,
+        clock=api.clock,
+        random=api.portico.random,
+        tell=published,
     )
-    return Environment(wiring, engines)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from portico.mounts import V1
 from portico.pages.files import DOCS_ASSETS, asset_path
 from portico.pages.filters import coloured, prose
 from portico.pages.reference import DELIVERIES, Reference
-from portico.services.wiring import Addresses
+from portico.services.addresses import Addresses
 
 VOID = {"meta", "link", "img", "br", "hr", "input"}
 STATIC = Path(__file__).parents[2] / "src/portico/pages/static"

@@ -15,7 +15,7 @@ import pytest
 from documents import ROOT
 from openapi.conftest import ADDRESS, AUTH_ADDRESS
 from portico.pages.reference import Operation, operations
-from portico.services.wiring import Addresses
+from portico.services.addresses import Addresses
 from portico_client import CallbackRejected, OAuthTokens
 
 ADDRESSES = Addresses(ADDRESS, AUTH_ADDRESS, "https://localhost:8443/dashboard")

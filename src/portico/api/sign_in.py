@@ -27,12 +27,12 @@ from portico.http.authenticate import bearer
 from portico.http.cors import Sharing
 from portico.http.messages import BodyRequest, Handler, Reply, Request, json_reply
 from portico.http.routing import Access, AnyRoute, BodyOrBearerRoute, BodyRoute, Route
+from portico.services.addresses import Addresses
 from portico.services.sign_in import Attempt
 from portico.services.sign_out import log_out
 from portico.services.signing import ALGORITHM, PUBLISHED_SECONDS
 from portico.services.tokens import Pair, log_in, refresh_login
 from portico.services.users import read_user
-from portico.services.wiring import Addresses
 
 
 async def login(request: BodyRequest[SignIn]) -> Reply:

@@ -28,7 +28,7 @@ from portico.pages.files import (
 from portico.pages.reference import DELIVERIES, Edition, Operation, Reference, operations
 from portico.pages.site import Accounts, html
 from portico.pages.trying import PATH, Trying
-from portico.services.wiring import Addresses
+from portico.services.addresses import Addresses
 
 
 def docs_mounts(

@@ -12,7 +12,7 @@ from urllib.parse import urljoin
 
 from portico.http.messages import FORM
 from portico.http.sse import EVENT_STREAM
-from portico.services.wiring import Addresses
+from portico.services.addresses import Addresses
 
 Json = Mapping[str, Any]
 

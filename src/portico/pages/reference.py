@@ -13,7 +13,7 @@ import msgspec
 from portico.http.sse import EVENT_STREAM
 from portico.pages.examples import Example, examples
 from portico.pages.html import template
-from portico.services.wiring import Addresses
+from portico.services.addresses import Addresses
 
 Json = Mapping[str, Any]
 

@@ -21,10 +21,12 @@ from portico.domain.base64url import from_base64url
 from portico.domain.errors import Unavailable
 from portico.domain.events.signing_in import SigningKeyCreated
 from portico.domain.oauth import ACCESS_SECONDS
-from portico.domain.times import SECOND
+from portico.domain.secrets import Random
+from portico.domain.times import SECOND, Clock
+from portico.services.addresses import Addresses
 from portico.services.change import Change, Changes
 from portico.services.vault import Vault
-from portico.services.wiring import Engines, Wiring
+from portico.storage.database import Database
 from portico.storage.grants import Grants
 from portico.storage.signing_keys import SIGNING_KEYS, SigningKey, SigningKeys
 
@@ -51,15 +53,20 @@ class Signer:
 
     def __init__(
         self,
-        wiring: Wiring,
-        engines: Engines,
+        db: Database,
+        vault: Vault,
         keys: SigningKeys,
         grants: Grants,
         change: Changes,
+        addresses: Addresses,
+        clock: Clock,
+        random: Random,
     ) -> None:
-        self._wiring = wiring
-        self._db = engines.db
-        self._vault = engines.vault
+        self._db = db
+        self._vault = vault
+        self._addresses = addresses
+        self._clock = clock
+        self._random = random
         self._keys = keys
         self._grants = grants
         self._change = change
@@ -120,7 +127,7 @@ class Signer:
         if row is None or key is None:
             raise RuntimeError("there is no key to sign with")
         issued = now // SECOND
-        own = {"iss": self._wiring.addresses.auth, "iat": issued, "exp": issued + ACCESS_SECONDS}
+        own = {"iss": self._addresses.auth, "iat": issued, "exp": issued + ACCESS_SECONDS}
         header = {"alg": ALGORITHM, "typ": "JWT", "kid": row.kid}
         return jwt.encode(header, {**own, **claims}, key, algorithms=[ALGORITHM])
 
@@ -154,13 +161,13 @@ class Signer:
             claims = msgspec.json.decode(signed.payload, type=_Claims)
         except (JoseError, ValueError):
             return None
-        own = claims.iss == self._wiring.addresses.auth and claims.aud == audience
+        own = claims.iss == self._addresses.auth and claims.aud == audience
         return claims if own else None
 
     async def published(self) -> list[dict[str, Any]]:
         """The public keys as JWKs (RFC 7517), newest first."""
         await self._refresh()
-        rows = reversed(self._published(self._wiring.clock()))
+        rows = reversed(self._published(self._clock()))
         return [msgspec.json.decode(row.public_key) for row in rows]
 
     async def rotate(self, by: By, *, at_once: bool = False) -> SigningKey:
@@ -191,7 +198,7 @@ class Signer:
 
     def _generate(self) -> _Pair:
         key = RSAKey.generate_key(KEY_BITS, private=True)
-        kid = urlsafe_b64encode(self._wiring.random(12)).decode()
+        kid = urlsafe_b64encode(self._random(12)).decode()
         public = {**key.as_dict(private=False), "kid": kid, "use": "sig", "alg": ALGORITHM}
         sealed = self._vault.seal(key.as_pem(private=True), kid)
         return _Pair(kid, msgspec.json.encode(public).decode(), sealed)
@@ -228,7 +235,7 @@ class Signer:
         long as a token that it signs is valid. If none may sign by now, because this clock is
         behind that of the host that created the first one, the oldest: clients have known it
         longest."""
-        now = self._wiring.clock()
+        now = self._clock()
         stay = self._published(now + ACCESS_SECONDS * SECOND - 1)
         usable = [row for row in stay if self._unsealed(row) is not None]
         due = [row for row in usable if row.signs_at <= now]
