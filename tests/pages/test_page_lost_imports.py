@@ -74,7 +74,8 @@ async def test_a_file_that_waits_on_another_host_for_another_is_not_lost(api: Ap
     api.clock.advance(milliseconds=LOST + 1)
     uploads: list[Upload] = await api.live.uploads.all()
     async with api.live.db.transaction() as tx:
-        await api.live.uploads.claim(tx, uploads[-1].id, api.clock(), api.clock())
+        now, lane = api.clock(), {"id": uploads[-1].id}
+        assert await api.live.uploads.queue.claim(tx, [(lane, 1)], now=now, until=now)
 
     assert "Waiting for another import" in (await editor.get(path)).text
     assert (await editor.post(path, do="discard")).status_code == 409

@@ -5,6 +5,7 @@ other changes hardly wait. The progress is stored in the transaction of each bat
 killed, another continues after the last stored row.
 """
 
+import asyncio
 import os
 from collections.abc import Iterator
 from contextlib import aclosing, suppress
@@ -34,7 +35,7 @@ from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.imports import SMALL, check_in_batches, store_in_batches
 from portico.services.uploads import path_of
-from portico.storage.database import Transaction, acting_for
+from portico.storage.database import Contended, Transaction, acting_for
 
 POLL_SECONDS = 0.5
 """How often to check for work without a bell: files that another process received, or has left."""
@@ -85,15 +86,23 @@ class ProcessUploads:
     async def _take(self, upload: Upload) -> None:
         env, now = self._env, self._env.clock()
         async with env.db.transaction() as tx:
-            mine = await env.uploads.claim(tx, upload.id, now, now - SILENT)
-        if mine is None:
-            return
-        rejected = await env.uploads.rejected(mine.id)
-        work = _Work(env, self._accounts, mine, rejected)
+            lane = {"id": upload.id}
+            claimed = await env.uploads.queue.claim(tx, [(lane, 1)], now=now - SILENT, until=now)
+        for mine in claimed:
+            await self._process(mine)
+
+    async def _process(self, mine: Upload) -> None:
+        env = self._env
+        work = _Work(env, self._accounts, mine, await env.uploads.rejected(mine.id))
         with suppress(_TakenOver, FileNotFoundError):  # another process has it, or it was discarded
             try:
                 await work.do(path_of(env, mine))
             except (_TakenOver, FileNotFoundError, Unavailable):
+                raise
+            except asyncio.CancelledError:  # the server stops: another process need not wait
+                with suppress(Unavailable, Contended):
+                    async with env.db.transaction() as tx:
+                        await env.uploads.queue.move(tx, [mine.id], env.clock() - SILENT)
                 raise
             except PorticoError as error:
                 await work.end("failed", error.message)

@@ -5,6 +5,7 @@ import msgspec
 from portico.domain.audit import Actor
 from portico.domain.uploads import WAITING, Rejected, Upload
 from portico.storage.database import Database, Rank, Transaction
+from portico.storage.queue import Queue
 from portico.storage.table import LOADED_BOOLEAN, Table, json_form
 
 UPLOADS = Table(
@@ -22,10 +23,6 @@ LIMIT :limit"""
 _ALL = f"SELECT {UPLOADS.columns} FROM uploads ORDER BY id"
 _UNDER_WAY = "state IN ('checking', 'storing')"
 _OTHER = f"SELECT 1 FROM uploads WHERE {_UNDER_WAY} AND seen_at > :since AND id <> :id LIMIT 1"
-_CLAIM = f"""
-UPDATE uploads SET seen_at = :now
-WHERE id = :id AND {_UNDER_WAY} AND seen_at <= :silent_since
-RETURNING {UPLOADS.columns}"""
 _MOVE = f"{UPLOADS.update} AND state = :state_before AND line = :line_before RETURNING id"
 _REPORT = "SELECT rejected FROM uploads WHERE id = :id"
 _TELL = "UPDATE uploads SET rejected = :rejected WHERE id = :id"
@@ -40,6 +37,8 @@ class Uploads:
 
     def __init__(self, db: Database) -> None:
         self._db = db
+        self.queue = Queue(db, UPLOADS, due="seen_at", pending=_UNDER_WAY, lane="id = :id_{n}")
+        """Each file is a lane. A claim ends `SILENT` after the time of `seen_at`."""
 
     async def get(self, upload_id: int, tx: Transaction | None = None) -> Upload | None:
         """The file with this id, if any. With `tx` it is locked until the transaction ends."""
@@ -61,14 +60,6 @@ class Uploads:
     async def add(self, tx: Transaction, upload: Upload) -> Upload:
         """Stores a new file, ignoring its `id`; returns it with the assigned id."""
         return await UPLOADS.add(tx, upload)
-
-    async def claim(
-        self, tx: Transaction, upload_id: int, now: int, silent_since: int
-    ) -> Upload | None:
-        """Claims a file on which no process has worked after `silent_since`; None if one has."""
-        values = {"id": upload_id, "now": now, "silent_since": silent_since}
-        row = await tx.one(_CLAIM, values)
-        return UPLOADS.read(row) if row else None
 
     async def move(self, tx: Transaction, before: Upload, after: Upload) -> bool:
         """Stores a file's progress; False if it is no longer as in `before`, since another process

@@ -1,0 +1,215 @@
+"""What holds for every queue: one claim at a time, of no more than there is room for, and what is
+not done is due again."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from driving import Api, at_rest, settings_for
+from portico.domain.audit import OPERATOR, Actor, By
+from portico.domain.times import SECOND
+from portico.domain.uploads import SILENT, Upload
+from portico.domain.webhooks import BY_HAND, Webhook
+from portico.jobs import mails
+from portico.jobs.mails import SendMails
+from portico.jobs.uploads import ProcessUploads
+from portico.services.recovery import ask_verification
+from portico.services.webhooks import create_webhook, disable_webhook
+from portico.storage.expiry import BATCH
+from portico.storage.queue import Queue
+
+Lane = dict[str, object]
+
+
+@pytest.fixture
+async def api(environ: dict[str, str], tmp_path: Path) -> AsyncIterator[Api]:
+    """The stores, without jobs of their own."""
+    async with at_rest(settings_for(tmp_path, environ)) as api:
+        yield api
+
+
+async def counted(api: Api, table: str) -> None:
+    """The database takes note of what the table has."""
+    async with api.live.db.transaction() as tx:
+        await tx.script(f"ANALYZE {table}")
+
+
+async def add_mails(api: Api, count: int) -> Lane:
+    async with api.live.db.transaction() as tx:
+        for _ in range(count):
+            await api.live.mails.add(tx, b"sealed", api.clock())
+    return {}
+
+
+async def add_uploads(api: Api, count: int) -> Lane:
+    """Files that are here, of which each is a lane: that of the last."""
+    env = api.live
+    env.uploads_directory.mkdir(parents=True, exist_ok=True)
+    for _ in range(count):
+        token = env.random(16).hex()
+        (env.uploads_directory / token).write_bytes(b"{}")
+        sent: dict[str, Any] = {
+            "updates": False,
+            "size": 2,
+            "state": "checking",
+            "created_at": api.clock(),
+        }
+        file = Upload(0, token, 1, Actor(), "a.ndjson", **sent)
+        async with env.db.transaction() as tx:
+            upload = await env.uploads.add(tx, file)
+    return {"id": upload.id}
+
+
+async def add_deliveries(api: Api, webhook: Webhook, count: int) -> None:
+    told = [(webhook.id, 1, "product.created")]
+    async with api.live.db.transaction() as tx:
+        await api.live.deliveries.add(tx, api.clock(), told * count)
+
+
+async def hooked(api: Api, path: str) -> Webhook:
+    values = {"url": f"https://example.com/{path}", "types": ("*",), "description": ""}
+    return (await create_webhook(api.live, values, OPERATOR)).webhook
+
+
+async def sending_mails(api: Api) -> tuple[Any, Lane]:
+    await ask_verification(api.live, await api.account(), By(Actor(address="192.0.2.7")))
+    return SendMails(api.live), {}
+
+
+async def processing_uploads(api: Api) -> tuple[Any, Lane]:
+    return ProcessUploads(api.live, api.live), await add_uploads(api, 1)
+
+
+class Hanging:
+    """Stands in for whatever a job sends to or checks with, and never ends."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+
+    async def send(self, *_: Any) -> Any:
+        self.begun.set()
+        await asyncio.Event().wait()
+
+    async def check(self, *_: Any) -> AsyncIterator[Any]:
+        yield await self.send()
+
+
+class Claimable(NamedTuple):
+    """A queue, how rows that are due are added to one lane, a job with something to do, how long a
+    claim lasts, and how many of six rows two claims of four get. A claim ends `after` the time that
+    is stored."""
+
+    name: str
+    add: Callable[[Api, int], Awaitable[Lane]]
+    begin: Callable[[Api], Awaitable[tuple[Any, Lane]]]
+    seconds: int
+    claims: list[int]
+    after: int = 0
+
+    def queue(self, api: Api) -> Queue[Any]:
+        queue: Queue[Any] = getattr(api.live, self.name).queue
+        return queue
+
+    async def claim(self, api: Api, lane: Lane, room: int = 1) -> list[Any]:
+        """Claims due rows as a process does."""
+        now = api.clock() - self.after
+        until = now + self.seconds * SECOND
+        async with api.live.db.transaction() as tx:
+            return await self.queue(api).claim(tx, [(lane, room)], now=now, until=until)
+
+
+MAILS = Claimable("mails", add_mails, sending_mails, mails.CLAIM_SECONDS, [4, 2])
+UPLOADS = Claimable(
+    "uploads", add_uploads, processing_uploads, SILENT // SECOND, [1, 0], after=SILENT
+)
+each_queue = pytest.mark.parametrize("case", [MAILS, UPLOADS], ids=lambda case: case.name)
+
+
+@each_queue
+async def test_no_more_is_claimed_than_there_is_room_for(api: Api, case: Claimable) -> None:
+    # Where the statistics take a table for one of a single row, as after a quiet night, PostgreSQL
+    # would look for what is claimed once for each row of the table.
+    await case.add(api, 1)
+    await counted(api, case.name)
+    lane = await case.add(api, 5)
+    claims = [await case.claim(api, lane, 4) for _ in range(2)]
+    assert [len(claimed) for claimed in claims] == case.claims
+
+
+@each_queue
+async def test_a_claimed_row_is_due_again_when_the_claim_ends(api: Api, case: Claimable) -> None:
+    lane = await case.add(api, 1)
+    (row,) = await case.claim(api, lane)
+    api.clock.advance(seconds=case.seconds, milliseconds=-1)
+    assert await case.claim(api, lane) == []
+    api.clock.advance(milliseconds=1)
+    (again,) = await case.claim(api, lane)
+    assert again.id == row.id
+
+
+@each_queue
+async def test_a_row_is_due_when_it_was_moved_to(api: Api, case: Claimable) -> None:
+    lane = await case.add(api, 1)
+    (row,) = await case.claim(api, lane)
+    soon = api.clock() + 5_000 - case.after
+    async with api.live.db.transaction() as tx:
+        await case.queue(api).move(tx, [row.id], soon)
+    assert await case.queue(api).next_due([(lane, 0)]) == {0: soon}
+    api.clock.advance(seconds=5)
+    assert len(await case.claim(api, lane)) == 1
+
+
+@each_queue
+async def test_what_is_under_way_at_a_stop_is_due_at_once(
+    api: Api, monkeypatch: pytest.MonkeyPatch, case: Claimable
+) -> None:
+    hanging = Hanging()
+    api.live.outlet = hanging
+    monkeypatch.setattr("portico.jobs.uploads.check_in_batches", hanging.check)
+    monkeypatch.setattr("portico.jobs.queue.CLOSE_SECONDS", 0.01)
+    job, lane = await case.begin(api)
+    run = asyncio.create_task(job.run())
+    async with asyncio.timeout(20):
+        await hanging.begun.wait()
+    assert await case.claim(api, lane) == []
+    run.cancel()
+    await asyncio.gather(run, return_exceptions=True)
+    if not isinstance(job, ProcessUploads):
+        await job.close()
+    assert len(await case.claim(api, lane)) == 1
+
+
+async def test_no_more_deliveries_are_claimed_than_there_is_room_for(api: Api) -> None:
+    one, other = await hooked(api, "one"), await hooked(api, "other")
+    await add_deliveries(api, one, 1)
+    await counted(api, "deliveries")
+    await add_deliveries(api, one, 5)
+    await add_deliveries(api, other, 5)
+    now = api.clock()
+    claimed = []
+    for _ in range(2):
+        async with api.live.db.transaction() as tx:
+            due = await api.live.deliveries.claim(
+                tx, [(one, 4), (other, 3)], now=now, until=now + 60_000
+            )
+        ids = [delivery.webhook_id for delivery in due]
+        claimed.append((ids.count(one.id), ids.count(other.id)))
+    assert claimed == [(4, 3), (2, 2)]
+
+
+async def test_no_more_deliveries_are_given_up_at_once_than_in_a_batch(api: Api) -> None:
+    webhook = await hooked(api, "one")
+    await add_deliveries(api, webhook, 1)
+    await counted(api, "deliveries")
+    await add_deliveries(api, webhook, BATCH)
+    assert await disable_webhook(api.live, webhook, BY_HAND, OPERATOR)
+    disabled = await api.live.webhooks.get(webhook.id)
+    assert disabled is not None
+    for more, left in ((True, 1), (False, 0)):
+        async with api.live.db.transaction() as tx:
+            assert await api.live.deliveries.drop(tx, disabled) is more
+        row = await api.live.db.one("SELECT count(*) FROM deliveries WHERE status = 'pending'")
+        assert row == (left,)
