@@ -80,7 +80,7 @@ def test_every_alert_leads_to_its_section_of_the_runbook_and_none_is_without() -
 
 
 def test_every_job_is_in_the_runbook_as_in_the_table_of_metrics() -> None:
-    jobs = re.findall(r"^\| `(\w+)` \|", RUNBOOK.text, re.MULTILINE)
+    jobs = re.findall(r"^- `(\w+)`: ", RUNBOOK.text, re.MULTILINE)
     meanings = {
         row[0]: row[-1] for row in document("docs/operations/monitoring.md").rows("metrics")
     }
