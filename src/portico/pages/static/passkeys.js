@@ -3,6 +3,7 @@
 
 const able = window.PublicKeyCredential?.parseRequestOptionsFromJSON;
 const AGE_CHECKS = 15_000; // milliseconds
+const QUICKEST_CHOICE = 1_000;
 let waiting = new AbortController();
 
 function base64url(value) {
@@ -64,6 +65,7 @@ for (const form of able ? document.querySelectorAll("form[data-passkey]") : []) 
   // If supported, the browser offers passkeys when it fills in the e-mail.
   async function offer() {
     const offered = (waiting = new AbortController());
+    const begun = Date.now();
     // A timer of the whole time would not run while the computer sleeps.
     const check = setInterval(() => {
       if (!isOld()) return;
@@ -73,8 +75,8 @@ for (const form of able ? document.querySelectorAll("form[data-passkey]") : []) 
     try {
       await send({ mediation: "conditional", signal: offered.signal });
     } catch ({ name }) {
-      // Before the user does anything, the browser has only refused to offer passkeys, as with a certificate that it distrusts.
-      if (name !== "AbortError" && navigator.userActivation.hasBeenActive) fault.hidden = false;
+      // At once, the browser has only refused to offer passkeys, as with a certificate that it distrusts.
+      if (name !== "AbortError" && Date.now() - begun > QUICKEST_CHOICE) fault.hidden = false;
     } finally {
       clearInterval(check);
     }
