@@ -54,6 +54,7 @@ document.addEventListener("click", async (event) => {
   const secret = document.querySelector(dataset.copy);
   const tell = (words) => (announced.textContent = button.textContent = words);
   dataset.said ??= button.textContent;
+  button.style.minWidth = `${button.offsetWidth}px`; // no shorter word draws what is beside it under the pointer
   try {
     await navigator.clipboard.writeText(secret.textContent);
     tell("Copied");
