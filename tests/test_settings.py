@@ -635,7 +635,7 @@ def test_the_tables_have_one_row_for_each_setting() -> None:
     assert len(rows) == len(SETTINGS)
     for row, setting in zip(rows, SETTINGS, strict=True):
         cells = [cell.strip() for cell in row.strip("|").split("|")]
-        default = f"`{setting.default}`" if setting.default else "unset"
+        default = f"`{setting.default}`" if setting.default else ""
         assert cells == [f"`{setting.name}`", default, setting.description]
 
 

@@ -67,7 +67,7 @@ def test_the_connections_that_a_process_keeps_are_those_that_it_may_have() -> No
 
 def test_what_one_may_see_when_something_is_wrong_is_what_is_told() -> None:
     text = document("docs/operations/troubleshooting.md").text
-    messages = re.findall(r'^\| (?:\d{3} and )?"(.+?)"', text, re.MULTILINE)
+    messages = re.findall(r'^(?:\| |- \d{3} and )"(.+?)"', text, re.MULTILINE)
     source = "\n".join(path.read_text("utf-8") for path in (ROOT / "src/portico").rglob("*.py"))
     assert {message for message in messages if message not in source} == set()
     assert {"The database's disk is full", "The database's file is gone"} <= set(messages)

@@ -75,8 +75,8 @@ class Setting:
     @property
     def row(self) -> str:
         """The row of the table in the documents."""
-        default = f"`{self.default}`" if self.default else "unset"
-        return f"| `{self.name}` | {default} | {self.description} |"
+        default = f" `{self.default}`" if self.default else ""
+        return f"| `{self.name}` |{default} | {self.description} |"
 
     def read(self, value: object) -> object:
         """The parsed value, from text or from a value in portico.toml. Raises `BrokenRule`."""
