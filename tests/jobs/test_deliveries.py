@@ -20,7 +20,7 @@ from portico.domain.retries import DELIVERIES as RETRIES
 from portico.domain.times import HOUR
 from portico.domain.webhooks import Delivery
 from portico.jobs.deliveries import AT_ONCE, BUSY_REQUESTS, CLAIM_SECONDS
-from portico.jobs.recording import DATABASE_RETRY_SECONDS
+from portico.jobs.queue import DATABASE_RETRY_SECONDS
 from portico.jobs.tidy import Tidy
 from portico.services.accounts import give_key
 from portico.services.sandbox import reset

@@ -60,5 +60,5 @@ async def test_no_attempt_that_was_under_way_brings_back_what_was_given_up(api: 
     attempt = Attempt(last, "pending", soon, 503, "it answered 503", 1, "")
     async with env.db.transaction() as tx:
         await env.deliveries.done(tx, [attempt])
-        await env.deliveries.release(tx, [last], api.clock())
+        await env.deliveries.queue.move(tx, [last], api.clock())
     assert await env.deliveries.get(webhook.id, last) == given_up

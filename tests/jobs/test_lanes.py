@@ -19,7 +19,7 @@ from portico.domain.errors import Unavailable
 from portico.domain.published import Published
 from portico.domain.retries import DELIVERIES as RETRIES
 from portico.domain.webhooks import DROPPED, RECEIVER_GONE, Webhook
-from portico.jobs.deliveries import AT_ONCE, CLAIM_SECONDS, FRESH_SECONDS, Deliver
+from portico.jobs.deliveries import AT_ONCE, ATTEMPT_SECONDS, CLAIM_SECONDS, Deliver
 from portico.outbound.sender import Outcome
 from portico.services.webhooks import create_webhook
 from portico.storage.expiry import BATCH
@@ -74,7 +74,7 @@ async def test_some_that_hang_hold_up_none_behind_them(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("portico.jobs.deliveries.QUICK_MILLISECONDS", 0)
-    monkeypatch.setattr("portico.jobs.deliveries.POLL_SECONDS", 3600.0)
+    monkeypatch.setattr("portico.jobs.queue.POLL_SECONDS", 3600.0)
     monkeypatch.setattr(api.portico.sender, "_seconds", 3600.0)  # so the one that hangs goes on
     admin = await api.caller("admin")
     never, all_but_one = asyncio.Event(), asyncio.Event()
@@ -154,7 +154,7 @@ async def test_410_of_an_address_that_was_left_disables_nothing_and_loses_nothin
 async def test_410_disables_the_webhook_in_the_transaction_that_notes_it(
     quiet: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("portico.jobs.deliveries.DATABASE_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("portico.jobs.recording.DATABASE_RETRY_SECONDS", 0.01)
     env, begin = quiet.live, quiet.live.db.transaction
     gone, refused, is_back = asyncio.Event(), asyncio.Event(), asyncio.Event()
     stored = 0
@@ -229,7 +229,7 @@ async def test_what_waited_for_a_place_too_long_comes_again_when_its_claim_ends(
     await delivers(1)
     await happen(2)
     assert len(slow.sent) == 2
-    quiet.clock.advance(seconds=FRESH_SECONDS + 1)
+    quiet.clock.advance(seconds=CLAIM_SECONDS - ATTEMPT_SECONDS + 1)
     slow.told.set()
     await delivers(2)
     assert len(slow.sent) == 2
@@ -296,7 +296,7 @@ async def test_what_another_host_holds_is_not_asked_for_again_and_again(api: Api
 async def test_a_stop_waits_for_what_is_under_way_which_is_not_sent_twice(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for part in ("deliveries", "recording"):
+    for part in ("queue", "recording"):
         monkeypatch.setattr(f"portico.jobs.{part}.CLOSE_SECONDS", PATIENCE_SECONDS)
     admin = await api.caller("admin")
     answered = asyncio.Event()

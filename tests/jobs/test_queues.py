@@ -9,11 +9,14 @@ from typing import Any, NamedTuple
 import pytest
 
 from driving import Api, at_rest, settings_for
+from portico.contract.events import delivered
 from portico.domain.audit import OPERATOR, Actor, By
+from portico.domain.published import Published
 from portico.domain.times import SECOND
 from portico.domain.uploads import SILENT, Upload
 from portico.domain.webhooks import BY_HAND, Webhook
-from portico.jobs import mails
+from portico.jobs import deliveries, mails
+from portico.jobs.deliveries import Deliver
 from portico.jobs.mails import SendMails
 from portico.jobs.uploads import ProcessUploads
 from portico.services.recovery import ask_verification
@@ -63,15 +66,21 @@ async def add_uploads(api: Api, count: int) -> Lane:
     return {"id": upload.id}
 
 
-async def add_deliveries(api: Api, webhook: Webhook, count: int) -> None:
-    told = [(webhook.id, 1, "product.created")]
-    async with api.live.db.transaction() as tx:
-        await api.live.deliveries.add(tx, api.clock(), told * count)
-
-
-async def hooked(api: Api, path: str) -> Webhook:
+async def hooked(api: Api, path: str = "in") -> Webhook:
     values = {"url": f"https://example.com/{path}", "types": ("*",), "description": ""}
     return (await create_webhook(api.live, values, OPERATOR)).webhook
+
+
+async def add_to(api: Api, webhook: Webhook, count: int) -> Lane:
+    async with api.live.db.transaction() as tx:
+        told = [(webhook.id, 1, "product.created")] * count
+        await api.live.deliveries.add(tx, api.clock(), told)
+    return {"webhook_id": webhook.id, "dropped_up_to": 0}
+
+
+async def add_deliveries(api: Api, count: int) -> Lane:
+    webhooks = await api.live.webhooks.all() or [await hooked(api)]
+    return await add_to(api, webhooks[0], count)
 
 
 async def sending_mails(api: Api) -> tuple[Any, Lane]:
@@ -81,6 +90,16 @@ async def sending_mails(api: Api) -> tuple[Any, Lane]:
 
 async def processing_uploads(api: Api) -> tuple[Any, Lane]:
     return ProcessUploads(api.live, api.live), await add_uploads(api, 1)
+
+
+async def delivering(api: Api) -> tuple[Any, Lane]:
+    webhook = await hooked(api)
+    async with api.live.db.transaction() as tx:
+        told = Published("product.created", "{}")
+        await api.live.events.add(tx, api.clock(), told)
+    sender: Any = api.live.outlet
+    job = Deliver(api.live, sender, delivered, "Portico", lambda: 0)
+    return job, {"webhook_id": webhook.id, "dropped_up_to": 0}
 
 
 class Hanging:
@@ -125,7 +144,10 @@ MAILS = Claimable("mails", add_mails, sending_mails, mails.CLAIM_SECONDS, [4, 2]
 UPLOADS = Claimable(
     "uploads", add_uploads, processing_uploads, SILENT // SECOND, [1, 0], after=SILENT
 )
-each_queue = pytest.mark.parametrize("case", [MAILS, UPLOADS], ids=lambda case: case.name)
+DELIVERIES = Claimable("deliveries", add_deliveries, delivering, deliveries.CLAIM_SECONDS, [4, 2])
+each_queue = pytest.mark.parametrize(
+    "case", [MAILS, UPLOADS, DELIVERIES], ids=lambda case: case.name
+)
 
 
 @each_queue
@@ -182,29 +204,24 @@ async def test_what_is_under_way_at_a_stop_is_due_at_once(
     assert len(await case.claim(api, lane)) == 1
 
 
-async def test_no_more_deliveries_are_claimed_than_there_is_room_for(api: Api) -> None:
+async def test_each_lane_has_room_of_its_own(api: Api) -> None:
     one, other = await hooked(api, "one"), await hooked(api, "other")
-    await add_deliveries(api, one, 1)
-    await counted(api, "deliveries")
-    await add_deliveries(api, one, 5)
-    await add_deliveries(api, other, 5)
+    lanes = [(await add_to(api, one, 6), 4), (await add_to(api, other, 5), 3)]
     now = api.clock()
-    claimed = []
+    claims = []
     for _ in range(2):
         async with api.live.db.transaction() as tx:
-            due = await api.live.deliveries.claim(
-                tx, [(one, 4), (other, 3)], now=now, until=now + 60_000
-            )
-        ids = [delivery.webhook_id for delivery in due]
-        claimed.append((ids.count(one.id), ids.count(other.id)))
-    assert claimed == [(4, 3), (2, 2)]
+            claimed = await api.live.deliveries.queue.claim(tx, lanes, now=now, until=now + 60_000)
+        ids = [delivery.webhook_id for delivery in claimed]
+        claims.append((ids.count(one.id), ids.count(other.id)))
+    assert claims == [(4, 3), (2, 2)]
 
 
 async def test_no_more_deliveries_are_given_up_at_once_than_in_a_batch(api: Api) -> None:
     webhook = await hooked(api, "one")
-    await add_deliveries(api, webhook, 1)
+    await add_to(api, webhook, 1)
     await counted(api, "deliveries")
-    await add_deliveries(api, webhook, BATCH)
+    await add_to(api, webhook, BATCH)
     assert await disable_webhook(api.live, webhook, BY_HAND, OPERATOR)
     disabled = await api.live.webhooks.get(webhook.id)
     assert disabled is not None

@@ -1,46 +1,29 @@
 """Delivers events to webhooks.
 
-Every process of every host does so. A process claims a delivery before sending it, so that no other
-sends it meanwhile; if the process dies, the delivery is due again when the claim ends. Each webhook
-has its own places, so that one that is slow or dead does not hold up the others.
+Each webhook has a lane of its own, so that one that is slow or dead does not hold up the others.
 """
 
 import asyncio
-import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
-from portico.domain.errors import Unavailable
 from portico.domain.published import StoredEvent
 from portico.domain.times import DAY, SECOND
 from portico.domain.webhook_signing import signed_headers
 from portico.domain.webhooks import Delivery, Webhook
-from portico.jobs.lanes import Claimed, Lane
-from portico.jobs.recording import (
-    CLOSE_SECONDS,
-    DATABASE_RETRY_SECONDS,
-    GONE,
-    Ended,
-    Recorder,
-    next_try,
-)
-from portico.jobs.sending import Sends
-from portico.outbound.sender import Outcome
+from portico.jobs.queue import Consumer, Lane, Work
+from portico.jobs.recording import GONE, Ended, Recorder, next_try
+from portico.outbound.sender import Outcome, Sends
 from portico.services.environment import Environment
 from portico.services.fan_out import fan_out
 from portico.services.webhooks import decrypted
-from portico.storage.database import Contended
 from portico.storage.deliveries import Attempt
-
-POLL_SECONDS = 5.0
-"""How often to check for due deliveries without a bell, such as those that a killed process
-left."""
 
 CLAIM_SECONDS = 30
 """How long a claim lasts: then the delivery of a process that died is due again."""
 
-FRESH_SECONDS = 10
-"""How old a claim may be when sending begins, so that the attempt ends before the claim does."""
+ATTEMPT_SECONDS = 20
+"""How long a claim must last when sending begins: the attempt ends before the claim does."""
 
 AT_ONCE = 16
 """The most deliveries to one webhook that one process sends at the same time."""
@@ -48,6 +31,9 @@ AT_ONCE = 16
 QUICK_MILLISECONDS, QUICK_BYTES = 500, 1 << 16
 """A quick delivery takes less time than this, with a body of at most this size. Only webhooks with
 quick deliveries get many claimed ahead, since those wait in memory."""
+
+AHEAD = 64
+"""The most deliveries to claim for a webhook with quick ones, including waiting ones."""
 
 FAILING_PAUSE_SECONDS = 0.05
 """The pause between two attempts for a webhook whose last one failed: when a receiver dies, a
@@ -76,8 +62,6 @@ _EVENT_REMOVED = "The event is no longer kept."
 _NOT_SENT = Outcome(None, "This server cannot decrypt the webhook's secret.", "", 0, None)
 """The outcome if nothing was sent."""
 
-log = logging.getLogger(__name__)
-
 
 class Deliver:
     """Delivers events to the webhooks of one environment in one process."""
@@ -101,19 +85,28 @@ class Deliver:
         self._requests = requests
         self._at_once = at_once
         self._bell = env.db.bell.listener()
-        self._lanes: dict[int, Lane] = {}
-        self._claiming: asyncio.Task[float] | None = None
         self._recorder = Recorder(env, self._bell)
+        self._consumer = Consumer(
+            env.db,
+            env.deliveries.queue,
+            self._bell,
+            env.clock,
+            self._begin,
+            claim_seconds=CLAIM_SECONDS,
+            attempt_seconds=ATTEMPT_SECONDS,
+            pause=lambda: BUSY_PAUSE_SECONDS if self._is_busy() else 0.0,
+        )
+        self._webhooks: dict[int, Webhook] = {}
+        self._lanes: dict[int, Lane] = {}
+        """By the id of the webhook."""
         self._dropped: dict[int, int] = {}
         self._busy_until = 0.0
         """In the event loop's time."""
-        self._wait = 0.0
 
     async def run(self) -> None:
         """Waits until there may be something to do, then claims due deliveries and begins to send
         them. Raises `Unavailable`; then the next run does it."""
-        await self._bell.wait(self._wait)
-        self._wait = DATABASE_RETRY_SECONDS
+        await self._consumer.wait()
         if self._is_busy():
             await asyncio.sleep(BUSY_RUN_SECONDS)
         env = self._env
@@ -128,45 +121,26 @@ class Deliver:
             await self._drop(webhook)
         if self._recorder.is_behind:  # deliveries that were sent would be claimed and sent again
             return
-        self._claiming = asyncio.create_task(self._claim())  # which `close` waits for
-        wait = await asyncio.shield(self._claiming)
-        self._wait = 0.0 if dropping else wait
+        due = await self._consumer.due(self._lanes.values())
+        await self._begin_anew(due)
+        await self._consumer.claim(due)
+        if dropping:
+            self._bell.hear()
 
     async def close(self) -> None:
-        """Waits a little for deliveries that are being sent, which would otherwise be sent twice;
-        then cancels them, and releases all other claimed ones."""
-        if self._claiming is not None:
-            await asyncio.wait([self._claiming], timeout=CLOSE_SECONDS)
-            self._claiming.cancel()
-        lanes, self._lanes = [*self._lanes.values()], {}
-        claimed = [one for lane in lanes for one in lane.clear()]
-        sending = {task: one for lane in lanes for task, one in lane.sending.items()}
-        if sending:
-            await asyncio.wait(sending, timeout=CLOSE_SECONDS)
-        for task in sending:
-            task.cancel()
-        await asyncio.gather(*sending, return_exceptions=True)
-        claimed += [one for task, one in sending.items() if task.cancelled()]
+        """Waits a little for deliveries that are being sent, and releases all other claimed
+        ones."""
+        await self._consumer.close(self._lanes.values())
         await self._recorder.close()
-        if not claimed:
-            return
-        try:
-            async with self._env.db.transaction() as tx:
-                ids = [one.delivery.id for one in claimed]
-                await self._env.deliveries.release(tx, ids, self._env.clock())
-        except (Unavailable, Contended):
-            log.warning("deliveries under way may be sent again in %d s", CLAIM_SECONDS)
 
     def _follow(self, enabled: list[Webhook]) -> None:
         """Keeps a lane for each enabled webhook as it is now; cancels deliveries to all others."""
+        self._webhooks = {webhook.id: webhook for webhook in enabled}
         for webhook in enabled:
-            lane = self._lanes.setdefault(webhook.id, Lane(webhook, self._at_once))
-            lane.webhook = webhook
-        for gone in self._lanes.keys() - {webhook.id for webhook in enabled}:
-            lane = self._lanes.pop(gone)
-            lane.clear()
-            for task in lane.sending:
-                task.cancel()
+            lane = self._lanes.setdefault(webhook.id, Lane(self._at_once))
+            lane.params = {"webhook_id": webhook.id, "dropped_up_to": webhook.dropped_up_to}
+        for gone in self._lanes.keys() - self._webhooks:
+            self._lanes.pop(gone).cancel()
 
     async def _drop(self, webhook: Webhook) -> None:
         """Marks a batch of the deliveries that were given up when a webhook was disabled: there may
@@ -176,62 +150,24 @@ class Deliver:
         if not more:
             self._dropped[webhook.id] = webhook.dropped_up_to
 
-    async def _claim(self) -> float:
-        """Claims due deliveries for which there is room, and begins to send them; returns in how
-        many seconds more may be due."""
-        env, now = self._env, self._env.clock()
-        rooms = [(lane.webhook, lane.room) for lane in self._lanes.values() if lane.room]
-        due = await env.deliveries.next_due(rooms) if rooms else {}
-        next_due = min(due.values(), default=now + round(POLL_SECONDS * SECOND))
-        if next_due > now:
-            return min(POLL_SECONDS, (next_due - now) / SECOND)
-        until = now + CLAIM_SECONDS * SECOND
-        async with env.db.transaction() as tx:
-            for webhook_id in sorted(one for one in due if due[one] <= now - LATE):
-                await env.webhooks.begin_anew_untried(tx, webhook_id, now - LATE)
-            claimed = await env.deliveries.claim(tx, rooms, now=now, until=until)
+    async def _begin_anew(self, due: Mapping[Lane, int]) -> None:
+        """Clears since when a webhook fails if no server was running meanwhile."""
+        late = self._env.clock() - LATE
+        for webhook_id, lane in self._lanes.items():
+            if lane in due and due[lane] <= late:
+                async with self._env.db.transaction() as tx:
+                    await self._env.webhooks.begin_anew_untried(tx, webhook_id, late)
+
+    async def _begin(self, claimed: list[Delivery]) -> list[tuple[Lane, int, Work]]:
+        env = self._env
         bodies: dict[int, tuple[bytes, str | None]] = {}
         async for event in env.events.each({delivery.event_id for delivery in claimed}):
             bodies[event.id] = self._encode(event), event.traceparent
-        for delivery in sorted(claimed, key=lambda one: one.id):
-            if lane := self._lanes.get(delivery.webhook_id):
-                body, traceparent = bodies.get(delivery.event_id, (None, None))
-                lane.waiting.append(Claimed(delivery, body, traceparent, now))
-        for lane in self._lanes.values():
-            self._fill(lane)
-        # A due delivery that cannot be claimed is locked by another host, perhaps for long.
-        return 0.0 if claimed else DATABASE_RETRY_SECONDS
-
-    def _fill(self, lane: Lane) -> None:
-        """Begins to send waiting deliveries, as far as there are places."""
-        oldest = self._env.clock() - FRESH_SECONDS * SECOND
-        places = 1 if self._pause(lane) else lane.places
-        while lane.waiting and len(lane.sending) < places:
-            claimed = lane.waiting.popleft()
-            if claimed.at >= oldest:  # otherwise it is due again when the claim ends
-                task = asyncio.create_task(self._send(lane, claimed))
-                lane.sending[task] = claimed
-                task.add_done_callback(partial(self._sent, lane))
-
-    def _sent(self, lane: Lane, task: asyncio.Task[None]) -> None:
-        """Continues with waiting deliveries after one was sent."""
-        lane.sending.pop(task, None)
-        if task.cancelled():
-            return
-        if error := task.exception():
-            log.error("a delivery ended unexpectedly", exc_info=error)
-        if pause := self._pause(lane):
-            asyncio.get_running_loop().call_later(pause, self._go_on, lane)
-        else:
-            self._go_on(lane)
-
-    def _pause(self, lane: Lane) -> float:
-        """The pause in seconds between two deliveries of a lane, which are then sent one by one; 0
-        if they are sent at the same time."""
-        busy = self._is_busy()
-        if lane.failing:
-            return FAILING_PAUSE_SECONDS
-        return BUSY_PAUSE_SECONDS if busy else 0.0
+        return [
+            (lane, one.id, partial(self._send, lane, one, *bodies.get(one.event_id, (None, None))))
+            for one in sorted(claimed, key=lambda one: one.id)
+            if (lane := self._lanes.get(one.webhook_id))
+        ]
 
     def _is_busy(self) -> bool:
         """Whether requests have priority."""
@@ -240,37 +176,40 @@ class Deliver:
             self._busy_until = now + BUSY_SECONDS
         return now < self._busy_until
 
-    def _go_on(self, lane: Lane) -> None:
-        self._fill(lane)
-        if lane.is_low:
-            self._bell.hear()
-
-    async def _send(self, lane: Lane, claimed: Claimed) -> None:
-        env, webhook, delivery = self._env, lane.webhook, claimed.delivery
+    async def _send(
+        self, lane: Lane, delivery: Delivery, body: bytes | None, traceparent: str | None
+    ) -> None:
+        """Sends a delivery once. `body` is None if the event was removed; `traceparent` is the span
+        of the event's change, if that was traced."""
+        env, webhook = self._env, self._webhooks[delivery.webhook_id]
         now = env.clock()
         secret, *former = (decrypted(env, sealed) for sealed in webhook.secrets(now))
-        if claimed.body is None:
+        if body is None:
             attempt = Attempt(delivery.id, "failed", None, None, _EVENT_REMOVED, 0, None)
         elif secret is None:
             # Another host may be able to read it, or this one once it has the right secret again.
-            lane.failing = True
             attempt = self._attempt(delivery, _NOT_SENT)
+            self._pace(lane, failing=True, quick=False)
         else:
             headers = signed_headers(
                 [secret, *(one for one in former if one is not None)],
                 f"evt_{delivery.event_id}",
                 now // SECOND,
-                claimed.body,
+                body,
             )
             headers |= {"content-type": "application/json", "user-agent": self._user_agent}
-            if claimed.traceparent is not None:
-                headers["traceparent"] = claimed.traceparent
-            outcome = await self._sender.send(webhook.url, headers, claimed.body)
+            if traceparent is not None:
+                headers["traceparent"] = traceparent
+            outcome = await self._sender.send(webhook.url, headers, body)
             attempt = self._attempt(delivery, outcome)
-            lane.failing = attempt.status != "delivered"
-            quick = outcome.milliseconds < QUICK_MILLISECONDS and len(claimed.body) <= QUICK_BYTES
-            lane.quick = quick and not lane.failing
+            quick = outcome.milliseconds < QUICK_MILLISECONDS and len(body) <= QUICK_BYTES
+            self._pace(lane, failing=attempt.status != "delivered", quick=quick)
         self._recorder.note(Ended(webhook, delivery, attempt))
+
+    def _pace(self, lane: Lane, *, failing: bool, quick: bool) -> None:
+        """How many deliveries to claim, and with which pause, after an attempt."""
+        lane.most = 1 if failing else max(AHEAD, lane.places) if quick else lane.places
+        lane.pause = FAILING_PAUSE_SECONDS if failing else 0.0
 
     def _attempt(self, delivery: Delivery, outcome: Outcome) -> Attempt:
         status = outcome.status

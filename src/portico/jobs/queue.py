@@ -63,6 +63,12 @@ class Lane:
         """How many rows this process has claimed."""
         return len(self.waiting) + len(self.under_way)
 
+    def cancel(self) -> None:
+        """Ends the work that is under way, and begins no more."""
+        self.waiting.clear()
+        for task in self.under_way:
+            task.cancel()
+
 
 class Consumer(Generic[R]):
     """Claims rows of one queue and works on them."""
@@ -96,15 +102,15 @@ class Consumer(Generic[R]):
     async def wait(self) -> None:
         """Waits until there may be something to do."""
         await self._bell.wait(self._wait)
-        self._wait = DATABASE_RETRY_SECONDS  # if the run that begins fails
+        self._wait = DATABASE_RETRY_SECONDS  # unless this run knows better
 
     async def due(self, lanes: Iterable[Lane]) -> dict[Lane, int]:
         """The lanes with room and due rows, and since when the first one is due."""
-        free = [lane for lane in lanes if lane.claimed < lane.most]
+        now, free = self._clock(), [lane for lane in lanes if lane.claimed < lane.most]
         found = await self._queue.next_due([(one.params, 0) for one in free]) if free else {}
-        now = self._clock()
         next_due = min(found.values(), default=now + round(POLL_SECONDS * SECOND))
-        self._wait = min(POLL_SECONDS, max(next_due - now, 0) / SECOND)
+        if next_due > now:
+            self._wait = min(POLL_SECONDS, (next_due - now) / SECOND)
         return {free[place]: at for place, at in found.items() if at <= now}
 
     async def claim(self, lanes: Collection[Lane]) -> None:
@@ -112,7 +118,6 @@ class Consumer(Generic[R]):
         if lanes:
             # Shielded: if this run is cancelled, `close` waits for it.
             self._claiming = asyncio.create_task(self._claim(lanes))
-            self._wait = DATABASE_RETRY_SECONDS
             self._wait = await asyncio.shield(self._claiming)
 
     async def _claim(self, lanes: Collection[Lane]) -> float:

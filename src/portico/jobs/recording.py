@@ -18,16 +18,13 @@ from portico.domain.webhooks import (
     Delivery,
     Webhook,
 )
+from portico.jobs.queue import CLOSE_SECONDS, DATABASE_RETRY_SECONDS
 from portico.services.environment import Environment
 from portico.services.webhooks import disable_webhook
 from portico.storage.bell import Listener
 from portico.storage.database import Contended
 from portico.storage.deliveries import Attempt
 
-DATABASE_RETRY_SECONDS = 1.0
-"""How long until the next try after the database did not answer."""
-
-CLOSE_SECONDS = 2.0
 GONE = 410
 
 log = logging.getLogger(__name__)

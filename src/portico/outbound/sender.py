@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -41,6 +41,14 @@ class Outcome(msgspec.Struct, frozen=True):
     answer: str
     milliseconds: int
     retry_after: int | None
+
+
+class Sends(Protocol):
+    """Sends deliveries."""
+
+    async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> Outcome:
+        """POSTs a body once. Raises only when it is cancelled."""
+        ...
 
 
 def look_up(name: str) -> list[str]:

@@ -1,7 +1,6 @@
 """Deliveries of events to webhooks: a queue for each webhook, and a log."""
 
 from collections.abc import Sequence
-from string import ascii_lowercase
 
 import msgspec
 
@@ -9,6 +8,7 @@ from portico.domain.webhooks import DROPPED, Delivery, Webhook
 from portico.storage.database import SKIP_LOCKED, Database, Transaction, integer
 from portico.storage.expiry import BATCH, last_expired
 from portico.storage.listing import NEWEST, Keyset, Page, page_by_id
+from portico.storage.queue import Queue, claiming
 from portico.storage.table import Table
 
 DELIVERIES = Table("deliveries", Delivery)
@@ -33,20 +33,6 @@ SELECT w.id, (
         ORDER BY id DESC LIMIT 200
     ) AS latest WHERE status = 'delivered'
 ) FROM webhooks AS w"""
-# If a host dies while sending, its deliveries are due again when the claim ends. MATERIALIZED:
-# PostgreSQL might otherwise evaluate the CTE once per row, and claim other deliveries each time.
-_CLAIM = f"""
-WITH due AS MATERIALIZED ({{each}})
-UPDATE deliveries SET next_attempt_at = :until WHERE id IN (SELECT id FROM due)
-RETURNING {DELIVERIES.columns}"""
-_DUE = """
-SELECT id FROM (SELECT id FROM deliveries
-WHERE webhook_id = :id_{letter} AND status = 'pending' AND next_attempt_at <= :now
-    AND id > :dropped_{letter} ORDER BY next_attempt_at LIMIT :room_{letter}{lock}
-) AS due_{letter}"""
-_NEXT = """
-SELECT CAST(:id_{letter} AS BIGINT), min(next_attempt_at) FROM deliveries
-WHERE webhook_id = :id_{letter} AND status = 'pending' AND id > :dropped_{letter}"""
 _DONE = """
 UPDATE deliveries SET status = :status, attempts = attempts + 1,
     next_attempt_at = :next_attempt_at, last_status = :last_status, last_error = :last_error,
@@ -54,20 +40,15 @@ UPDATE deliveries SET status = :status, attempts = attempts + 1,
 WHERE id = :id AND status = 'pending'"""
 # By the index of due deliveries, which has only pending ones: by any other, those already marked
 # would be read again each time.
-_DROP = """
-WITH given_up AS MATERIALIZED (
-    SELECT id FROM deliveries
-    WHERE webhook_id = :webhook_id AND status = 'pending' AND next_attempt_at > 0 AND +id <= :up_to
-    ORDER BY next_attempt_at LIMIT :limit{lock})
-UPDATE deliveries SET status = 'failed', next_attempt_at = NULL, last_error = :reason
-WHERE id IN (SELECT id FROM given_up)
-RETURNING 1"""
+_GIVEN_UP = """
+SELECT id FROM deliveries
+WHERE webhook_id = :webhook_id AND status = 'pending' AND next_attempt_at > 0 AND +id <= :up_to
+ORDER BY next_attempt_at LIMIT :limit"""
+_DROPPED = "status = 'failed', next_attempt_at = NULL, last_error = :reason"
 _REMOVE = """
 DELETE FROM deliveries WHERE id IN (
     SELECT id FROM deliveries WHERE id > :after AND id <= :up_to ORDER BY id LIMIT :limit)
 RETURNING id"""
-_RELEASE = "UPDATE deliveries SET next_attempt_at = :now WHERE id = :id AND status = 'pending'"
-
 _TELL = "SELECT pg_notify(current_schema(), 'webhooks')"
 
 
@@ -88,6 +69,13 @@ class Deliveries:
 
     def __init__(self, db: Database) -> None:
         self._db = db
+        self.queue = Queue(
+            db,
+            DELIVERIES,
+            pending="status = 'pending'",
+            lane="webhook_id = :webhook_id_{n} AND id > :dropped_up_to_{n}",
+        )
+        """Each webhook is a lane."""
 
     async def add(self, tx: Transaction, at: int, queued: Sequence[tuple[int, int, str]]) -> None:
         """Queues deliveries that are due at once: webhook id, event id and the event's type."""
@@ -134,25 +122,6 @@ class Deliveries:
         """The id of a webhook's newest delivery, or 0 if it has none."""
         return await integer(tx, _LAST, {"webhook_id": webhook_id})
 
-    async def claim(
-        self, tx: Transaction, rooms: Sequence[tuple[Webhook, int]], *, now: int, until: int
-    ) -> list[Delivery]:
-        """Claims due deliveries, at most as many of each webhook as its room. No other process gets
-        them before `until`, when they are due again."""
-        due = _DUE.replace("{lock}", SKIP_LOCKED[self._db.engine])
-        sql, values = _for_each(due, rooms)
-        each = " UNION ALL ".join(sql)
-        statement = _CLAIM.format(each=each)
-        rows = await tx.all(statement, {**values, "now": now, "until": until})
-        return DELIVERIES.read_all(rows)
-
-    async def next_due(self, rooms: Sequence[tuple[Webhook, int]]) -> dict[int, int]:
-        """When the next pending delivery of each of these webhooks is or was due, in epoch
-        milliseconds. Webhooks without one are left out."""
-        sql, values = _for_each(_NEXT, rooms)
-        rows = await self._db.all(" UNION ALL ".join(sql), values)
-        return {webhook_id: due for webhook_id, due in rows if due is not None}
-
     async def done(self, tx: Transaction, attempts: Sequence[Attempt]) -> None:
         """Stores the outcomes of attempts, unless the delivery was given up meanwhile."""
         await tx.run_many(_DONE, [msgspec.structs.asdict(attempt) for attempt in attempts])
@@ -166,12 +135,9 @@ class Deliveries:
             "reason": DROPPED,
             "limit": BATCH,
         }
-        statement = _DROP.replace("{lock}", SKIP_LOCKED[self._db.engine])
+        given_up = _GIVEN_UP + SKIP_LOCKED[self._db.engine]
+        statement = claiming(DELIVERIES, given_up, _DROPPED)
         return len(await tx.all(statement, values)) == BATCH
-
-    async def release(self, tx: Transaction, ids: Sequence[int], now: int) -> None:
-        """Makes pending deliveries due at this time."""
-        await tx.run_many(_RELEASE, [{"id": one, "now": now} for one in ids])
 
     async def is_due(self, before: int) -> bool:
         """Whether the oldest delivery is old."""
@@ -185,19 +151,3 @@ class Deliveries:
             return None
         removed = await tx.all(_REMOVE, {"after": after, "up_to": up_to, "limit": BATCH})
         return max((row[0] for row in removed), default=up_to)
-
-
-def _for_each(
-    sql: str, rooms: Sequence[tuple[Webhook, int]]
-) -> tuple[list[str], dict[str, object]]:
-    """A statement for each webhook, and all their parameters."""
-    values: dict[str, object] = {}
-    statements = []
-    for letter, (webhook, room) in zip(ascii_lowercase, rooms, strict=False):
-        statements.append(sql.format(letter=letter))
-        values |= {
-            f"id_{letter}": webhook.id,
-            f"dropped_{letter}": webhook.dropped_up_to,
-            f"room_{letter}": room,
-        }
-    return statements, values

@@ -20,7 +20,7 @@ from prometheus_client.core import Metric
 
 from portico.domain.errors import Unavailable
 from portico.http.internal_client import Application
-from portico.jobs.sending import Sends
+from portico.outbound.sender import Sends
 from portico.settings import SettingError
 from portico.telemetry.exporting import METRICS, TRACES, brief_session, in_daemon_thread
 from portico.telemetry.metrics import metrics_data

@@ -27,8 +27,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from portico.http.internal_client import Application
 from portico.http.messages import Request, Scope
 from portico.http.routing import Endpoint
-from portico.jobs.sending import Sends
-from portico.outbound.sender import Outcome
+from portico.outbound.sender import Outcome, Sends
 from portico.storage.database import traceparent
 
 METHODS = frozenset(
