@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from audit.conftest import Noted
-from auth.test_passkeys import Authenticator, owner, register, sign_in_by
-from auth.test_second_factor import CODES, Way, code_of, factored, session_in
 from driving import Api, Caller
 from operating import bytes_in
+from passkey_device import Authenticator, owner, register, sign_in_by
 from portico.domain.api_keys import KEY_TYPES
 from portico.domain.audit import OPERATOR, Actor, By
 from portico.domain.imports import FileRow
@@ -21,6 +20,7 @@ from portico.services.imports import Spool, store_at_once, store_in_batches
 from portico.services.passkeys import remove_passkey, rename_passkey
 from portico.services.sandbox import reset
 from portico.services.second_factor import rename_authenticator
+from second_factor import CODES, Way, code_of, factored, session_in
 
 PERSON = {
     "name": "Grace Hopper",

@@ -5,7 +5,6 @@ import re
 from collections.abc import Awaitable
 
 from audit.conftest import last
-from auth.test_second_factor import CODES, KEY, code_of, factored
 from driving import Api
 from mail.conftest import Post, words
 from owned import sessions_of
@@ -15,6 +14,7 @@ from portico.services.environment import Environment
 from portico.services.invitations import invite
 from portico.services.recovery import ask_new_email, ask_reset, ask_verification
 from portico.services.users import read_user
+from second_factor import CODES, KEY, code_of, factored
 
 NOBODY = (None, None)
 CHOSEN = "Zanzibar-77x"

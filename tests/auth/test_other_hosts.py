@@ -13,8 +13,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from auth.test_endings import EVENTS, Event, Held, rotate_the_signing_key
 from driving import Api, Caller, settings_for
+from endings import EVENTS, Event, Held, rotate_the_signing_key
 from operating import eventually
 from portico.domain.audit import OPERATOR
 from portico.domain.caller import Principal

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from auth.test_fresh_sign_in import shown
-from auth.test_second_factor import HERE, ORIGIN, session_in
 from driving import Api, settings_for
 from portico.outbound.fetching import Fetched, Fetcher
 from portico.services.clients import Registered
+from second_factor import HERE, ORIGIN, session_in
 from signing_in import AUTH, PASSWORD, client_of
 
 APP = "https://app.example.com"

@@ -14,15 +14,6 @@ import msgspec
 import pytest
 from joserfc import jwk
 
-from auth.test_second_factor import (
-    CODES,
-    HERE,
-    KEY,
-    ORIGIN,
-    code_of,
-    factored,
-    session_in,
-)
 from driving import Api, settings_for
 from mail.conftest import Post
 from openid_provider import (
@@ -49,6 +40,15 @@ from portico.services.providers import link, unlink
 from portico.services.second_factor import Enrolment, enrol
 from portico.services.sign_up import ask_sign_up
 from portico.services.suspension import suspend
+from second_factor import (
+    CODES,
+    HERE,
+    KEY,
+    ORIGIN,
+    code_of,
+    factored,
+    session_in,
+)
 from signing_in import AUTH, PASSWORD
 
 DASHBOARD = f"{HERE}/dashboard"

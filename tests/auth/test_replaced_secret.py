@@ -8,10 +8,9 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from auth.test_passkeys import Authenticator, owner
-from auth.test_second_factor import HERE, Way, code_of, factored
 from auth.test_signing_keys import forget_keys, published
 from driving import Api
+from passkey_device import Authenticator, owner
 from portico.app import Portico
 from portico.domain.audit import OPERATOR
 from portico.domain.times import HOUR
@@ -23,6 +22,7 @@ from portico.services.environment import Environment
 from portico.services.sealing import reencrypt
 from portico.storage import sealed
 from portico.storage.sealed import COLUMNS, Column
+from second_factor import HERE, Way, code_of, factored
 from signing_in import Visitor, login_of
 
 NEW = "5e" * 32

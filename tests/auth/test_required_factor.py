@@ -5,19 +5,6 @@ import re
 import httpx
 import pytest
 
-from auth.test_second_factor import (
-    CODES,
-    DASHBOARD,
-    HERE,
-    KEY,
-    SITES,
-    Person,
-    Way,
-    code_of,
-    enrolled,
-    factored,
-    session_in,
-)
 from driving import Api
 from owned import sessions_of
 from portico.domain.audit import OPERATOR
@@ -32,6 +19,19 @@ from portico.services.second_factor import (
 from portico.services.second_step import begin_second_step, finish_by_enrolling, waiting
 from portico.services.sessions import Browser
 from portico.services.sign_in import StepGone
+from second_factor import (
+    CODES,
+    DASHBOARD,
+    HERE,
+    KEY,
+    SITES,
+    Person,
+    Way,
+    code_of,
+    enrolled,
+    factored,
+    session_in,
+)
 from signing_in import PASSWORD
 
 pytestmark = pytest.mark.one_engine

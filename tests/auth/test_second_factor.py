@@ -2,13 +2,10 @@
 
 import asyncio
 import re
-from collections.abc import Callable
 from html import unescape
-from typing import Any
 from urllib.parse import urlencode
 
 import httpx
-import pyotp
 import pytest
 
 from driving import NOON, Api
@@ -19,7 +16,6 @@ from portico.domain.factors import MOST_WRONG_CODES, Authenticator, step_of
 from portico.domain.proofs import BY_CODE
 from portico.domain.secrets import digest
 from portico.domain.users import User
-from portico.services.environment import Environment
 from portico.services.guard import forgive
 from portico.services.recovery import give_reset, reset_password
 from portico.services.second_factor import (
@@ -33,56 +29,22 @@ from portico.services.second_factor import (
 from portico.services.sessions import Browser, open_session
 from portico.services.shown_once import AGAIN
 from portico.services.sign_in import Attempt, prove
+from second_factor import (
+    CODES,
+    DASHBOARD,
+    HERE,
+    KEY,
+    ORIGIN,
+    SITES,
+    Person,
+    Way,
+    code_of,
+    enrolled,
+    factored,
+    refused_for_otp,
+    session_in,
+)
 from signing_in import AUTH, CALLBACK, PASSWORD, Visitor, client_of, cookie_of, read
-
-HERE = "https://localhost:8443"
-DASHBOARD = f"{HERE}/dashboard"
-ORIGIN = {"origin": HERE}
-SITES = {
-    "dashboard": ("live", DASHBOARD),
-    "auth": ("live", AUTH["live"]),
-    "sandbox auth": ("sandbox", AUTH["sandbox"]),
-}
-KEY = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
-CODES = tuple(f"aaaa-bbbb-cccc-{letter * 4}" for letter in "abcdefghij")
-
-
-def code_of(api: Api, steps: int = 0, key: str = KEY) -> str:
-    """What the app shows now, or so many steps from now."""
-    return pyotp.TOTP(key).generate_otp(step_of(api.clock()) + steps)
-
-
-async def factored(api: Api, env: Environment | None = None, **values: Any) -> User:
-    """Somebody with an app and recovery codes, whose codes of now are not used."""
-    env = env or api.live
-    user = await api.account(env=env, **({"password": PASSWORD} | values))
-    enrolment = Enrolment(KEY, step_of(api.clock()) - 2, "Phone", CODES)
-    await env.change(OPERATOR, lambda change: add_authenticator(env, change, user, enrolment))
-    return user
-
-
-def refused_for_otp(answer: httpx.Response) -> str:
-    """Sees that an answer is 401 for the second factor alone; returns what it says."""
-    assert answer.status_code == 401, answer.text
-    error = answer.json()["error"]
-    assert error["code"] == "AUTHENTICATION_REQUIRED"
-    (detail,) = error["details"]
-    assert detail["field"] == "otp"
-    return str(detail["message"])
-
-
-class Way:
-    """One of the two ways in of the API."""
-
-    def __init__(self, api: Api, path: str) -> None:
-        self.visitor = Visitor(api, "192.0.2.7")
-        self.url = HERE + path
-
-    async def send(self, user: User, otp: str | None = None, password: str = PASSWORD) -> Any:
-        """One attempt."""
-        more = {} if otp is None else {"otp": otp}
-        body = {"email": user.email, "password": password, **more}
-        return await self.visitor.send("POST", self.url, body)
 
 
 @pytest.fixture(params=["/auth/login", "/v1/sessions"])
@@ -312,27 +274,6 @@ async def test_a_right_password_is_noted_where_pages_ask_for_the_code(api: Api, 
     assert (entry.credential, entry.user_id) == ("password", None)
 
 
-class Person:
-    """Somebody with a browser, at one site."""
-
-    def __init__(self, api: Api, at: str) -> None:
-        self.browser = api.stranger()
-        self.at = at
-
-    async def post(self, path: str, **form: str) -> httpx.Response:
-        """A form of that site."""
-        return await self.browser.post(self.at + path, data=form, headers=ORIGIN)
-
-    async def password(self, user: User, **more: str) -> httpx.Response:
-        """The first step."""
-        return await self.post("/sign-in", email=user.email, password=PASSWORD, **more)
-
-
-def session_in(answer: httpx.Response) -> bool:
-    """Whether an answer opens a session."""
-    return any(one.startswith("__Host-session=") for one in answer.headers.get_list("set-cookie"))
-
-
 @pytest.mark.parametrize("site", SITES)
 async def test_pages_ask_for_the_code_after_the_password(api: Api, site: str) -> None:
     name, at = SITES[site]
@@ -425,21 +366,6 @@ async def test_signing_in_goes_on_to_where_one_wanted(api: Api) -> None:
     assert second.headers["location"] == "/dashboard/keys?a=b"
     third = await Person(api, DASHBOARD).post("/sign-in/code", next="https://evil.test/")
     assert third.headers["location"].endswith("next=%2Fdashboard"), "and nowhere else"
-
-
-async def enrolled(
-    api: Api, person: Person, path: str, steps: int = 0, spelled: Callable[[str], str] = str
-) -> httpx.Response:
-    """What comes of the form that sets up an app."""
-    page = await person.browser.get(person.at + path)
-    assert page.status_code == 200, page.text
-    hidden = dict(re.findall(r'name="(csrf|secret|next)" value="(.*?)"', page.text))
-    key = re.search(r"secret=([A-Z2-7]{32})&", page.text)
-    assert key
-    assert "<svg" in page.text
-    person.key = key[1]  # type: ignore[attr-defined]
-    otp = spelled(code_of(api, steps, person.key))  # type: ignore[attr-defined]
-    return await person.post(path, **hidden, name="Phone", otp=otp)
 
 
 @pytest.mark.parametrize("steps", [0, -1])

@@ -14,7 +14,6 @@ from urllib.parse import parse_qsl
 import httpx
 import pytest
 
-from auth.test_second_factor import CODES, code_of, factored
 from client.scripted import PLACE, Scripted, answer, refusal
 from driving import Api, InProcess
 from oauth.authority import Authority
@@ -37,6 +36,7 @@ from portico_client import (
     SessionLogin,
     UnexpectedAnswer,
 )
+from second_factor import CODES, code_of, factored
 
 PASSWORD = "Analytical1"
 HOUR = 3600

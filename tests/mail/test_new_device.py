@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from auth.test_second_factor import code_of, factored
 from driving import Api
 from mail.conftest import Post, link, words
 from pages.visiting import Visitor as Browser
 from portico.domain.users import User
+from second_factor import code_of, factored
 from signing_in import PASSWORD, Visitor
 
 pytestmark = pytest.mark.one_engine

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from auth.test_second_factor import factored
 from driving import Api
 from mail.conftest import Post, link, words
 from pages.visiting import PASSWORD, signed_in
@@ -16,6 +15,7 @@ from portico.domain.users import MAILS
 from portico.services.accounts import give_key, set_role
 from portico.services.recovery import ask_reset, reset_password
 from portico.services.sign_in import Attempt, prove
+from second_factor import factored
 
 pytestmark = pytest.mark.one_engine
 

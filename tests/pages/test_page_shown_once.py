@@ -7,7 +7,6 @@ from os import urandom
 import httpx
 import pytest
 
-from auth.test_second_factor import code_of
 from driving import Api
 from pages.visiting import PASSWORD, Visitor, signed_in, visitor
 from portico.domain.audit import OPERATOR
@@ -18,6 +17,7 @@ from portico.services.shown_once import AGAIN, WAITS
 from portico.services.sign_out import sign_out_everywhere
 from portico.services.step_up import FRESH
 from portico.services.vault import Vault
+from second_factor import code_of
 
 SECRET = re.compile(r'<code id="secret">(\S+?)</code>')
 KEY = {"name": "One", "type": "live", "expiry": "never"}

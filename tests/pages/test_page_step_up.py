@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from auth.test_passkeys import Authenticator, options_in
 from driving import Api
 from pages.visiting import PASSWORD, Visitor, faults, said, signed_in, version_in
+from passkey_device import Authenticator, options_in
 from portico.domain.users import MAILS
 from portico.pages.dashboard import ACCOUNT, LIVE, SHOWING
 from portico.services.step_up import FRESH, WAITS
