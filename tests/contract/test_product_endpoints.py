@@ -1,6 +1,5 @@
 """GET, POST, PATCH and DELETE of products (specification §2.2, §4.2; decisions §7)."""
 
-import asyncio
 import json
 from decimal import Decimal
 from typing import Any
@@ -208,39 +207,3 @@ async def test_ids_are_never_used_twice(api: Api) -> None:
     first = (await editor.post("/products", json=LAMP)).json()["data"]["id"]
     await editor.delete(f"/products/{first}")
     assert (await editor.post("/products", json=LAMP)).json()["data"]["id"] > first
-
-
-async def test_concurrent_changes_of_one_product_lose_nothing(api: Api) -> None:
-    editor = await api.caller("editor")
-    product = await api.product()
-    where = f"/products/{product.id}"
-    changes: list[dict[str, Any]] = [
-        {"name": "Changed"},
-        {"description": "Changed"},
-        {"category": "changed"},
-        {"price": 7},
-        {"currency": "EUR"},
-        {"stock_quantity": 7},
-        {"status": "archived"},
-        {"metadata": {"a": "b"}},
-    ]
-    answers = await asyncio.gather(*(editor.patch(where, json=change) for change in changes))
-    assert [answer.status_code for answer in answers] == [200] * len(changes)
-    data = (await editor.get(where)).json()["data"]
-    for change in changes:
-        assert change.items() <= data.items()
-
-
-async def test_changes_and_a_deletion_at_once_end_in_one_or_the_other(api: Api) -> None:
-    editor = await api.caller("editor")
-    for _ in range(10):
-        product = await api.product()
-        where = f"/products/{product.id}"
-        answers = await asyncio.gather(
-            *(editor.patch(where, json={"price": price}) for price in range(5)),
-            editor.delete(where),
-            *(editor.patch(where, json={"price": price}) for price in range(5)),
-        )
-        assert {answer.status_code for answer in answers} <= {200, 204, 404}
-        refused(await editor.get(where), 404)
-    assert (await editor.get("/products")).json()["pagination"]["total_items"] == 0

@@ -362,28 +362,3 @@ async def test_admins_who_remove_one_another_at_once_leave_one(api: Api) -> None
         assert await api.live.users.first_admin() is not None
         async with api.live.db.transaction() as tx:
             await tx.run("DELETE FROM users")
-
-
-async def test_concurrent_changes_of_one_user_lose_nothing(api: Api) -> None:
-    admin = await api.caller("admin")
-    other = await api.account("viewer")
-    where = f"/users/{other.id}"
-    changes: list[dict[str, Any]] = [
-        {"name": "Changed"},
-        {"email": "changed@example.com"},
-        {"role": "editor"},
-        {"avatar_url": "https://example.com/a.png"},
-        {"preferences": {"theme": "dark"}},
-        {"preferences": {"language": "de"}},
-        {"preferences": {"notifications": False}},
-    ]
-    answers = await asyncio.gather(*(admin.patch(where, json=change) for change in changes))
-    assert [answer.status_code for answer in answers] == [200] * len(changes)
-    data = (await admin.get(where)).json()["data"]
-    assert (data["name"], data["email"], data["role"]) == (
-        "Changed",
-        "changed@example.com",
-        "editor",
-    )
-    assert data["avatar_url"] == "https://example.com/a.png"
-    assert data["preferences"] == {"theme": "dark", "language": "de", "notifications": False}
