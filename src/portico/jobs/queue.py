@@ -36,7 +36,7 @@ Work = Callable[[], Coroutine[Any, Any, None]]
 log = logging.getLogger(__name__)
 
 
-class Claim(msgspec.Struct, frozen=True):
+class Claimed(msgspec.Struct, frozen=True):
     """A row that this process has claimed `until` then (epoch milliseconds), and what to do."""
 
     id: int
@@ -55,8 +55,8 @@ class Lane:
         self.params: dict[str, object] = {}
         self.places = self.most = places
         self.pause = 0.0
-        self.waiting: deque[Claim] = deque()
-        self.under_way: dict[asyncio.Task[None], Claim] = {}
+        self.waiting: deque[Claimed] = deque()
+        self.under_way: dict[asyncio.Task[None], Claimed] = {}
 
     @property
     def claimed(self) -> int:
@@ -128,7 +128,7 @@ class Consumer(Generic[R]):
         async with self._db.transaction() as tx:
             rows = await self._queue.claim(tx, rooms, now=now, until=until)
         for lane, row_id, work in await self._begin(rows):
-            lane.waiting.append(Claim(row_id, until, work))
+            lane.waiting.append(Claimed(row_id, until, work))
         for lane in lanes:
             self._fill(lane)
         # A due row that cannot be claimed is locked by another process, perhaps for long.
@@ -186,8 +186,8 @@ class Consumer(Generic[R]):
         if self._claiming is not None:
             await asyncio.wait([self._claiming], timeout=CLOSE_SECONDS)
             self._claiming.cancel()
-        left: list[Claim] = []
-        under_way: dict[asyncio.Task[None], Claim] = {}
+        left: list[Claimed] = []
+        under_way: dict[asyncio.Task[None], Claimed] = {}
         for lane in lanes:
             left += lane.waiting
             lane.waiting.clear()
