@@ -154,7 +154,7 @@ class Server:
             yield Job(env.name, "audit_ranges", TIDY_PERIOD, making.run)
             if env is self._portico.live:
                 yield Job(env.name, "backups", LOOK_PERIOD, partial(look_for_backup, env))
-            yield Job(env.name, "reminders", REMIND_PERIOD, Remind(env, self._process).run)
+            yield Job(env.name, "reminders", REMIND_PERIOD, Remind(env).run)
             yield Job(env.name, "imports", IDLE_PERIOD, partial(tell_of_idle, env))
             yield Job(env.name, "uploads", 0, ProcessUploads(env, self._portico.live).run)
             yield Job(env.name, "feed", 0, env.feed.run)

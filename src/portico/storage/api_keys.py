@@ -6,8 +6,9 @@ from portico.domain.api_keys import REMINDED_AHEAD, ApiKey
 from portico.domain.oauth import spelled
 from portico.domain.users import Owner
 from portico.storage.counted_pages import counted_page, page_of_matches
-from portico.storage.database import Database, Rank, Row, Transaction, integer
+from portico.storage.database import SKIP_LOCKED, Database, Rank, Row, Transaction, integer
 from portico.storage.listing import Keyset, Page, page_by_id
+from portico.storage.queue import claiming
 from portico.storage.table import Form, Table, cuts, move_forward
 from portico.storage.users import OWNERS, anywhere, lower_for, pattern
 
@@ -68,12 +69,9 @@ _TO_REMIND = f"""
 reminded_at IS NULL AND revoked_at IS NULL AND rotated_at IS NULL
     AND expires_at - created_at > {REMINDED_AHEAD}"""
 _ENDING = f"""
-SELECT {API_KEYS.columns} FROM api_keys
+SELECT id FROM api_keys
 WHERE expires_at > :now AND expires_at <= :before AND {_TO_REMIND}
 ORDER BY expires_at LIMIT :limit"""
-# Of concurrent reminders of one key exactly one finds `reminded_at` empty.
-_REMIND = f"""
-UPDATE api_keys SET reminded_at = :now WHERE id = :id AND {_TO_REMIND} RETURNING id"""
 _EARLIER = "(last_used_at IS NULL OR last_used_at < :at)"
 _USED = move_forward("api_keys", "last_used_at", _EARLIER)
 
@@ -183,16 +181,19 @@ class ApiKeys:
         tx.touch(API_KEYS.part(key_id))
         await tx.run(_REVOKE, {"id": key_id, "now": now})
 
-    async def ending(self, now: int, before: int, limit: int) -> list[ApiKey]:
-        """The next keys that expire after `now` and up to `before`, were created to last longer
-        than seven days, and whose owner was not reminded."""
-        values = {"now": now, "before": before, "limit": limit}
-        return API_KEYS.read_all(await self._db.all(_ENDING, values))
+    async def are_ending(self, now: int) -> bool:
+        """Whether there are keys for `remind`."""
+        values = {"now": now, "before": now + REMINDED_AHEAD, "limit": 1}
+        return await self._db.one(_ENDING, values) is not None
 
-    async def remind(self, tx: Transaction, key_id: int, now: int) -> bool:
-        """Records that a key's owner is reminded of its expiry; False if that was done before or is
-        no longer needed."""
-        return await tx.one(_REMIND, {"id": key_id, "now": now}) is not None
+    async def remind(self, tx: Transaction, now: int, limit: int) -> list[ApiKey]:
+        """Records that the owners of the next keys that expire are reminded of it, and returns
+        these keys. No other transaction gets them."""
+        values = {"now": now, "before": now + REMINDED_AHEAD, "limit": limit}
+        ending = _ENDING + SKIP_LOCKED[self._db.engine]
+        return API_KEYS.read_all(
+            await tx.all(claiming(API_KEYS, ending, "reminded_at = :now"), values)
+        )
 
     async def record_use(self, tx: Transaction, used: dict[int, int]) -> None:
         """Moves the last-used times of keys forward: key id to milliseconds."""
