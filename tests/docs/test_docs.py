@@ -80,7 +80,7 @@ def test_the_table_of_exit_codes_is_complete() -> None:
 
 def test_the_table_of_decisions_has_each_with_its_title() -> None:
     rows = []
-    for path in sorted((ROOT / "docs/decisions").glob("*.md")):
+    for path in sorted((ROOT / "docs/decisions").glob("[0-9]*.md")):
         number, title = path.read_text("utf-8").splitlines()[0].removeprefix("# ").split(" ", 1)
         rows.append(f"| [{number}](decisions/{path.name}) | {title} |")
     text = (ROOT / "docs/architecture.md").read_text("utf-8")
