@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import httpx
 
-from driving import BASE, Api, Caller
+from driving import BASE, Api, Caller, refused
 from owned import grants_of, sessions_of
 from portico.domain.audit import OPERATOR
 from portico.domain.users import User
@@ -15,20 +15,24 @@ from portico.services.sign_out import end_grant, end_session, sign_out_everywher
 from portico.services.suspension import resume, suspend
 from portico.services.tokens import Pair
 from signing_in import (
+    AUTH,
     PASSWORD,
     Visitor,
     client_of,
     code_of,
     login_of,
+    named,
+    oauth_refused,
     session_of,
     tokens_of,
 )
 
 NEW = "An0therword"
+ME = f"{BASE['live']}/users/me"
 
 
 @dataclass
-class Held:
+class Credentials:
     """One user, and one of each credential that a user can have."""
 
     api: Api
@@ -42,11 +46,11 @@ class Held:
     code: str
 
     @classmethod
-    async def by_new_user(cls, api: Api) -> "Held":
-        """A new editor's."""
+    async def of_new_user(cls, api: Api) -> "Credentials":
+        """A new editor's. Each is used once, so that whatever is kept of it in memory is there."""
         user = await api.account("editor", password=PASSWORD)
         shop = await client_of(api.live)
-        held = cls(
+        made = cls(
             api=api,
             user=user,
             caller=await api.caller(user=user),
@@ -57,12 +61,12 @@ class Held:
             grant=await tokens_of(api.live, shop.client, user, "read:products write:products"),
             code=await code_of(api.live, shop.client, user),
         )
-        for answer in await held.calls():
+        for answer in await made.calls():
             assert answer.status_code == 200, answer.text
-        return held
+        return made
 
     async def calls(self) -> list[httpx.Response]:
-        """What each credential that opens the API is answered."""
+        """The answers of the API to each credential that opens it."""
         visitor = Visitor(self.api)
         return [
             await self.caller.get("/users/me"),
@@ -72,152 +76,247 @@ class Held:
             await visitor.me(self.grant.access_token),
         ]
 
-    async def living(self) -> set[str]:
-        """The names of those credentials that still hold; those of one use are used by this."""
+    async def valid(self) -> set[str]:
+        """The names of the valid credentials, which every entrance must agree on. This uses those
+        of one use."""
         answers = await self.calls()
-        key, session, other, jwt, access = [one.status_code == 200 for one in answers]
-        assert all(one.status_code in (200, 401) for one in answers)
+        assert all(answer.status_code in (200, 401) for answer in answers)
+        valid = {name for name, one in zip(OPENING, answers, strict=True) if one.status_code == 200}
         visitor = Visitor(self.api)
-        refreshed = await visitor.refresh(self.login.refresh_token)
-        renewed = await visitor.renew(self.shop, self.grant.refresh_token)
-        exchanged = await visitor.exchange(self.shop, self.code)
+        for name, cookie in (("session", self.session), ("other session", self.other_session)):
+            page = await visitor.send("GET", "/dashboard/profile", cookie=cookie)
+            assert page.status_code == (200 if name in valid else 303)
         known = await self.api.live.clients.by_client_id(self.shop.client.client_id)
-        refusal = 400 if known else 401
-        for answer, status in ((refreshed, 401), (renewed, refusal), (exchanged, refusal)):
-            assert answer.status_code in (200, status), answer.text
-        facts = {
-            "key": key,
-            "session": session,
-            "other session": other,
-            "jwt": jwt,
-            "refresh": refreshed.status_code == 200,
-            "oauth": access,
-            "oauth refresh": renewed.status_code == 200,
-            "code": exchanged.status_code == 200,
+        if known:
+            access = await self.introspect(self.grant.access_token)
+            assert access == ("oauth" in valid)
+            refresh = await self.introspect(self.grant.refresh_token)
+        uses = {
+            "refresh": (await visitor.refresh(self.login.refresh_token), 401),
+            "oauth refresh": (
+                await visitor.renew(self.shop, self.grant.refresh_token),
+                400 if known else 401,
+            ),
+            "code": (await visitor.exchange(self.shop, self.code), 400 if known else 401),
         }
-        return {name for name, holds in facts.items() if holds}
+        for name, (answer, refusal) in uses.items():
+            assert answer.status_code in (200, refusal), answer.text
+            if answer.status_code == 200:
+                valid.add(name)
+        assert not known or refresh == ("oauth refresh" in valid)
+        return valid
+
+    async def introspect(self, token: str) -> bool:
+        """Whether the client is told that a token is active."""
+        answer = await Visitor(self.api).form("introspect", {"token": token, **named(self.shop)})
+        return bool(answer.json()["active"])
 
 
+OPENING = ("key", "session", "other session", "jwt", "oauth")
+"""The credentials that open the API, in the order of `Credentials.calls`."""
 KEYS = {"key"}
 SESSIONS = {"session", "other session"}
 LOGIN = {"jwt", "refresh"}
 GRANT = {"oauth", "oauth refresh"}
 EVERYTHING = KEYS | SESSIONS | LOGIN | GRANT | {"code"}
-Event = Callable[[Held], Awaitable[object]]
+
+Ending = Callable[[Credentials], Awaitable[object]]
 
 
-async def sign_out(held: Held) -> None:
+async def sign_out(held: Credentials) -> None:
     answer = await Visitor(held.api).send("DELETE", f"{BASE['live']}/sessions", cookie=held.session)
     assert answer.status_code == 204
 
 
-async def replace_the_session(held: Held) -> None:
+async def replace_session(held: Credentials) -> None:
     answer = await Visitor(held.api).open_session(held.user.email, cookie=held.session)
     assert answer.status_code == 201
 
 
-async def end_one_session(held: Held) -> None:
+async def end_newest_session(held: Credentials) -> None:
     newest, _ = await sessions_of(held.api.live, held.user.id, held.api.clock())
     await end_session(held.api.live, newest.id, OPERATOR)
 
 
-async def end_the_login(held: Held) -> None:
+async def end_login(held: Credentials) -> None:
     grants = await grants_of(held.api.live, held.user.id, held.api.clock())
     (login,) = [grant for grant in grants if grant.client_row_id is None]
     await end_grant(held.api.live, login.id, OPERATOR)
 
 
-async def end_the_consent(held: Held) -> None:
+def log_out(*tokens: str) -> Ending:
+    """Ends the login by these of its tokens, after a refresh: the older access token ends too."""
+
+    async def work(held: Credentials) -> None:
+        visitor, first = Visitor(held.api), held.login
+        held.login = pair((await visitor.refresh(first.refresh_token)).json())
+        assert (await visitor.me(held.login.access_token)).status_code == 200
+        body = {"refresh_token": held.login.refresh_token} if "refresh" in tokens else None
+        bearer = held.login.access_token if "access" in tokens else None
+        answer = await visitor.send("POST", f"{AUTH['live']}/logout", body, bearer=bearer)
+        assert (answer.status_code, answer.content) == (204, b"")
+        refused(await visitor.me(first.access_token), 401)
+
+    return work
+
+
+async def end_consent(held: Credentials) -> None:
     grants = await grants_of(held.api.live, held.user.id, held.api.clock())
     (consent,) = [grant for grant in grants if grant.client_row_id is not None]
     await end_grant(held.api.live, consent.id, OPERATOR)
 
 
-async def revoke_the_access_token(held: Held) -> None:
-    await _revoke(held, held.grant.access_token)
+def pair(body: dict[str, str]) -> Pair:
+    """The tokens of an answer."""
+    return Pair(body["access_token"], body["refresh_token"], frozenset())
 
 
-async def revoke_the_refresh_token(held: Held) -> None:
-    await _revoke(held, held.grant.refresh_token)
+async def reuse_login_refresh_token(held: Credentials) -> None:
+    visitor, first = Visitor(held.api), held.login
+    held.login = pair((await visitor.refresh(first.refresh_token)).json())
+    assert (await visitor.me(held.login.access_token)).status_code == 200
+    refused(await visitor.refresh(first.refresh_token), 401, "AUTHENTICATION_REQUIRED")
+    refused(await visitor.me(first.access_token), 401)
 
 
-async def _revoke(held: Held, token: str) -> None:
-    client = held.shop.client.client_id, held.shop.secret or ""
-    answer = await Visitor(held.api).form("revoke", {"token": token}, basic=client)
-    assert answer.status_code == 200
+def reuse_refresh_token(**parameters: str) -> Ending:
+    """Refreshes twice by the first of three tokens, the second time with these parameters."""
+
+    async def work(held: Credentials) -> None:
+        visitor, first = Visitor(held.api), held.grant
+        second = pair((await visitor.renew(held.shop, first.refresh_token)).json())
+        held.grant = pair((await visitor.renew(held.shop, second.refresh_token)).json())
+        for tokens in (first, second, held.grant):
+            assert (await visitor.me(tokens.access_token)).status_code == 200
+        answer = await visitor.renew(held.shop, first.refresh_token, **parameters)
+        oauth_refused(answer, 400, "invalid_grant")
+        for tokens in (first, second):
+            refused(await visitor.me(tokens.access_token), 401)
+
+    return work
 
 
-async def everywhere(held: Held) -> None:
+def reuse_code(seconds: int) -> Ending:
+    """Exchanges the code for tokens, and so many seconds later once more."""
+
+    async def work(held: Credentials) -> None:
+        visitor = Visitor(held.api)
+        await end_consent(held)
+        first = pair((await visitor.exchange(held.shop, held.code)).json())
+        held.grant = pair((await visitor.renew(held.shop, first.refresh_token)).json())
+        held.api.clock.advance(seconds=seconds)
+        for tokens in (first, held.grant):
+            assert (await visitor.me(tokens.access_token)).status_code == 200
+        oauth_refused(await visitor.exchange(held.shop, held.code), 400, "invalid_grant")
+        refused(await visitor.me(first.access_token), 401)
+        held.api.clock.advance(seconds=-seconds)
+
+    return work
+
+
+def revoke(token: str, hint: str = "") -> Ending:
+    """Has the client revoke its access token, its refresh token, or one that it has used."""
+
+    async def work(held: Credentials) -> None:
+        visitor, first = Visitor(held.api), held.grant
+        if token == "used":
+            held.grant = pair((await visitor.renew(held.shop, first.refresh_token)).json())
+        text = first.access_token if token == "access" else first.refresh_token
+        form = {"token": text, "token_type_hint": hint, **named(held.shop)}
+        for _ in range(2):
+            answer = await visitor.form("revoke", form)
+            assert (answer.status_code, answer.content) == (200, b"{}")
+            assert answer.headers["cache-control"] == "no-store"
+
+    return work
+
+
+async def end_everything(held: Credentials) -> None:
     await sign_out_everywhere(held.api.live, held.user.id, OPERATOR)
 
 
-async def change_the_password_by_session(held: Held) -> None:
+async def change_password_by_session(held: Credentials) -> None:
     body = {"password": NEW, "current_password": PASSWORD}
-    url = f"{BASE['live']}/users/me"
-    answer = await Visitor(held.api).send("PATCH", url, body, cookie=held.session)
+    answer = await Visitor(held.api).send("PATCH", ME, body, cookie=held.session)
     assert answer.status_code == 200
 
 
-async def change_the_password_by_jwt(held: Held) -> None:
+async def change_password_by_jwt(held: Credentials) -> None:
     body = {"password": NEW, "current_password": PASSWORD}
-    url = f"{BASE['live']}/users/me"
-    answer = await Visitor(held.api).send("PATCH", url, body, bearer=held.login.access_token)
+    answer = await Visitor(held.api).send("PATCH", ME, body, bearer=held.login.access_token)
     assert answer.status_code == 200
 
 
-async def have_an_admin_change_the_password(held: Held) -> None:
+async def change_password_by_admin(held: Credentials) -> None:
     admin = await held.api.caller("admin")
     answer = await admin.patch(f"/users/{held.user.id}", json={"password": NEW})
     assert answer.status_code == 200
 
 
-async def delete_the_user(held: Held) -> None:
+async def delete_user(held: Credentials) -> None:
     admin = await held.api.caller("admin")
     assert (await admin.delete(f"/users/{held.user.id}")).status_code == 204
 
 
-async def suspend_the_user(held: Held) -> None:
+async def suspend_user(held: Credentials) -> None:
     await suspend(held.api.live, held.user.id, OPERATOR)
 
 
-async def suspend_and_resume_the_user(held: Held) -> None:
-    await suspend_the_user(held)
+async def suspend_and_resume_user(held: Credentials) -> None:
+    await suspend_user(held)
     await resume(held.api.live, held.user.id, OPERATOR)
 
 
-async def delete_the_client(held: Held) -> None:
+async def delete_registered_client(held: Credentials) -> None:
     await delete_client(held.api.live, held.shop.client.id, by=OPERATOR)
 
 
-async def revoke_the_key(held: Held) -> None:
+async def revoke_api_key(held: Credentials) -> None:
     await revoke_key(held.api.live, held.caller.record.id, OPERATOR)
 
 
-async def rotate_the_signing_key(held: Held) -> None:
+async def rotate_signing_key(held: Credentials) -> None:
     await held.api.live.signer.rotate(OPERATOR, at_once=True)
 
 
-async def do_nothing(_: Held) -> None:
+async def do_nothing(_: Credentials) -> None:
     pass
 
 
-EVENTS: list[tuple[Event, set[str]]] = [
-    (do_nothing, set()),
-    (sign_out, {"session"}),
-    (replace_the_session, {"session"}),
-    (end_one_session, {"other session"}),
-    (end_the_login, LOGIN),
-    (end_the_consent, GRANT),
-    (revoke_the_access_token, {"oauth"}),
-    (revoke_the_refresh_token, GRANT),
-    (everywhere, EVERYTHING - KEYS),
-    (change_the_password_by_session, EVERYTHING - KEYS - {"session"}),
-    (change_the_password_by_jwt, EVERYTHING - KEYS),
-    (have_an_admin_change_the_password, EVERYTHING - KEYS),
-    (delete_the_user, EVERYTHING),
-    (suspend_the_user, EVERYTHING),
-    (suspend_and_resume_the_user, EVERYTHING - KEYS),
-    (delete_the_client, {*GRANT, "code"}),
-    (revoke_the_key, KEYS),
-    (rotate_the_signing_key, {"jwt"}),
-]
+ENDINGS: dict[str, tuple[Ending, set[str]]] = {
+    "nothing": (do_nothing, set()),
+    "sign-out": (sign_out, {"session"}),
+    "new session instead of the old": (replace_session, {"session"}),
+    "end of the newest session": (end_newest_session, {"other session"}),
+    "end of the login": (end_login, LOGIN),
+    "logout by access token": (log_out("access"), LOGIN),
+    "logout by refresh token": (log_out("refresh"), LOGIN),
+    "logout by both tokens": (log_out("access", "refresh"), LOGIN),
+    "reuse of the login's refresh token": (reuse_login_refresh_token, LOGIN),
+    "end of the consent": (end_consent, GRANT),
+    "reuse of a refresh token": (reuse_refresh_token(), GRANT),
+    "reuse of a refresh token for more": (reuse_refresh_token(scope="write:users"), GRANT),
+    "reuse of a code": (reuse_code(0), {*GRANT, "code"}),
+    "reuse of an expired code": (reuse_code(61), {*GRANT, "code"}),
+    "reuse of a code after an hour": (reuse_code(3_599), {*GRANT, "code"}),
+    "revocation of the access token": (revoke("access"), {"oauth"}),
+    "revocation of the access token as another": (revoke("access", "refresh_token"), {"oauth"}),
+    "revocation of the access token as nonsense": (revoke("access", "nonsense"), {"oauth"}),
+    "revocation of the refresh token": (revoke("refresh"), GRANT),
+    "revocation of the refresh token as another": (revoke("refresh", "access_token"), GRANT),
+    "revocation of a used refresh token": (revoke("used"), GRANT),
+    "sign-out everywhere": (end_everything, EVERYTHING - KEYS),
+    "change of the password by session": (
+        change_password_by_session,
+        EVERYTHING - KEYS - {"session"},
+    ),
+    "change of the password by JWT": (change_password_by_jwt, EVERYTHING - KEYS),
+    "change of the password by an admin": (change_password_by_admin, EVERYTHING - KEYS),
+    "deletion of the user": (delete_user, EVERYTHING),
+    "suspension": (suspend_user, EVERYTHING),
+    "suspension and resumption": (suspend_and_resume_user, EVERYTHING - KEYS),
+    "deletion of the client": (delete_registered_client, {*GRANT, "code"}),
+    "revocation of the key": (revoke_api_key, KEYS),
+    "rotation of the signing key at once": (rotate_signing_key, {"jwt"}),
+}
+"""Which credentials each of them ends."""

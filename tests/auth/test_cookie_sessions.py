@@ -8,8 +8,6 @@ import pytest
 
 from driving import BASE, NOON, Api, InProcess, refused, settings_for
 from owned import sessions_of
-from portico.domain.audit import OPERATOR
-from portico.services.sign_out import end_session
 from signing_in import AUTH, COOKIE, PASSWORD, Visitor, cookie_of, login_of, session_of
 
 pytestmark = pytest.mark.one_engine
@@ -103,6 +101,7 @@ async def test_it_ends_after_thirty_minutes_without_a_request_to_the_millisecond
 ) -> None:
     ada = await api.account()
     used, unused = [await session_of(api.live, ada) for _ in range(2)]
+    assert [one.user_id for one in await sessions_of(api.live, ada.id, NOON)] == [ada.id] * 2
     api.clock.now = NOON + IDLE * 1000 - 1
     assert (await visitor.me(cookie=used)).status_code == 200
     api.clock.now = NOON + IDLE * 1000
@@ -113,6 +112,7 @@ async def test_it_ends_after_thirty_minutes_without_a_request_to_the_millisecond
     api.clock.advance(seconds=IDLE)
     for _ in range(2):
         refused(await visitor.me(cookie=used), 401)
+    assert await sessions_of(api.live, ada.id, api.clock()) == []
 
 
 async def test_any_request_counts_even_one_that_is_refused(api: Api, visitor: Visitor) -> None:
@@ -325,20 +325,6 @@ async def test_beside_a_cookie_that_is_not_ascii_it_is_said_what_to_remove(
     refused(answer, 401, "AUTHENTICATION_REQUIRED")
     assert "is not ASCII" in answer.json()["error"]["message"]
     assert "is not ASCII" not in (await visitor.me(cookie="none")).text
-
-
-async def test_a_user_lists_and_ends_their_sessions(api: Api, visitor: Visitor) -> None:
-    ada = await api.account()
-    kept, gone = [await session_of(api.live, ada) for _ in range(2)]
-    await session_of(api.live, await api.account())
-    listed = await sessions_of(api.live, ada.id, api.clock())
-    assert len(listed) == 2
-    assert listed[0].id > listed[1].id
-    await end_session(api.live, listed[0].id, OPERATOR, of_user=ada.id)
-    refused(await visitor.me(cookie=gone), 401)
-    assert (await visitor.me(cookie=kept)).status_code == 200
-    api.clock.advance(seconds=IDLE)
-    assert await sessions_of(api.live, ada.id, api.clock()) == []
 
 
 async def test_the_secret_is_not_stored_as_it_is(api: Api, visitor: Visitor) -> None:

@@ -1,7 +1,4 @@
-"""What ends a credential ends it for the very next request: which event which kinds (decisions §5).
-
-Every credential is used before, so that whatever is kept of it in memory is there.
-"""
+"""Endings of credentials: at once, at every entrance, and of no other (decisions §5)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,16 +9,16 @@ import pytest
 
 from driving import BASE, Api, refused
 from endings import (
-    EVENTS,
+    ENDINGS,
     EVERYTHING,
     NEW,
-    Event,
-    Held,
-    change_the_password_by_session,
-    delete_the_user,
-    have_an_admin_change_the_password,
-    rotate_the_signing_key,
-    suspend_the_user,
+    Credentials,
+    Ending,
+    change_password_by_admin,
+    change_password_by_session,
+    delete_user,
+    rotate_signing_key,
+    suspend_user,
 )
 from operating import eventually
 from owned import sessions_of
@@ -47,23 +44,44 @@ from signing_in import (
 )
 
 
-@pytest.mark.parametrize(
-    ("event", "ended"), EVENTS, ids=lambda value: value.__name__ if callable(value) else ""
-)
-async def test_an_event_ends_exactly_what_it_should(
-    api: Api, event: Event, ended: set[str]
+@pytest.mark.parametrize("ending", ENDINGS)
+async def test_ending_ends_its_credentials_at_once_and_no_other(api: Api, ending: str) -> None:
+    bystander = await Credentials.of_new_user(api)
+    held = await Credentials.of_new_user(api)
+    end, ended = ENDINGS[ending]
+    await end(held)
+    assert await held.valid() == EVERYTHING - ended
+    if end is not rotate_signing_key:
+        assert await bystander.valid() == EVERYTHING
+
+
+LIFETIMES = {
+    "jwt": 3_600_000,
+    "oauth": 3_600_000,
+    "refresh": 30 * 86_400_000,
+    "oauth refresh": 30 * 86_400_000,
+    "code": 60_000,
+    "session": 1_800_000,
+}
+"""Milliseconds."""
+
+
+@pytest.mark.parametrize("name", LIFETIMES)
+async def test_credential_is_valid_until_the_last_millisecond_of_its_lifetime(
+    api: Api, name: str
 ) -> None:
-    bystander = await Held.by_new_user(api)
-    held = await Held.by_new_user(api)
-    await event(held)
-    assert await held.living() == EVERYTHING - ended
-    if event is not rotate_the_signing_key:
-        assert await bystander.living() == EVERYTHING
+    api.clock.advance(milliseconds=700)
+    in_time, late = [await Credentials.of_new_user(api) for _ in range(2)]
+    # Clients are told an access token's end in whole seconds.
+    api.clock.advance(milliseconds=LIFETIMES[name] - 1 - (700 if name in ("jwt", "oauth") else 0))
+    assert name in await in_time.valid()
+    api.clock.advance(milliseconds=1)
+    assert name not in await late.valid()
 
 
-async def test_a_demotion_narrows_every_kind_at_once(api: Api) -> None:
+async def test_role_change_reaches_every_credential_at_once(api: Api) -> None:
     admin = await api.caller("admin")
-    held = await Held.by_new_user(api)
+    held = await Credentials.of_new_user(api)
     visitor = Visitor(api)
     lamp = {"name": "Lamp", "category": "light", "price": 1}
 
@@ -84,16 +102,16 @@ async def test_a_demotion_narrows_every_kind_at_once(api: Api) -> None:
     assert await writes() == [201] * 4
 
 
-async def test_a_change_of_plan_reaches_every_kind_at_once(api: Api) -> None:
-    held = await Held.by_new_user(api)
+async def test_plan_change_reaches_every_credential_at_once(api: Api) -> None:
+    held = await Credentials.of_new_user(api)
     async with api.live.db.transaction() as tx:
         await api.live.users.update(tx, msgspec.structs.replace(held.user, plan="pro"))
     assert {one.headers["x-ratelimit-limit"] for one in await held.calls()} == {"100"}
 
 
-async def test_the_old_password_opens_nothing_any_more(api: Api) -> None:
-    held = await Held.by_new_user(api)
-    await change_the_password_by_session(held)
+async def test_old_password_signs_nobody_in_after_a_change(api: Api) -> None:
+    held = await Credentials.of_new_user(api)
+    await change_password_by_session(held)
     for password, status in ((PASSWORD, 401), (NEW, 200)):
         assert (await Visitor(api).log_in(held.user.email, password)).status_code == status
 
@@ -112,7 +130,7 @@ class Late:
 
 
 @pytest.mark.parametrize("kind", ["key", "session", "jwt", "oauth"])
-async def test_what_ends_while_it_is_looked_up_is_not_kept(api: Api, kind: str) -> None:
+async def test_credential_that_ends_during_its_look_up_is_not_cached(api: Api, kind: str) -> None:
     """And so ends at the next request, with nothing else that would end what is kept."""
     env, visitor = api.live, Visitor(api)
     user = await api.account("editor")
@@ -155,14 +173,12 @@ class Interrupted(Passwords):
         return right
 
 
-@pytest.mark.parametrize(
-    "change", [have_an_admin_change_the_password, delete_the_user, suspend_the_user]
-)
+@pytest.mark.parametrize("change", [change_password_by_admin, delete_user, suspend_user])
 @pytest.mark.parametrize("url", [f"{AUTH['live']}/login", f"{BASE['live']}/sessions"])
-async def test_a_sign_in_under_way_does_not_outlive_the_password(
-    api: Api, change: Event, url: str
+async def test_sign_in_under_way_fails_after_the_account_changes(
+    api: Api, change: Ending, url: str
 ) -> None:
-    held = await Held.by_new_user(api)
+    held = await Credentials.of_new_user(api)
     api.live.passwords = interrupted = Interrupted()
     body = {"email": held.user.email, "password": PASSWORD}
     under_way = asyncio.create_task(Visitor(api).send("POST", url, body))
@@ -176,13 +192,11 @@ async def test_a_sign_in_under_way_does_not_outlive_the_password(
     await interrupted.close()
 
 
-@pytest.mark.parametrize(
-    "change", [change_the_password_by_session, have_an_admin_change_the_password]
-)
-async def test_a_change_of_the_password_under_way_does_not_outlive_the_one_it_proved(
-    api: Api, change: Event
+@pytest.mark.parametrize("change", [change_password_by_session, change_password_by_admin])
+async def test_password_change_under_way_fails_after_another_change(
+    api: Api, change: Ending
 ) -> None:
-    held = await Held.by_new_user(api)
+    held = await Credentials.of_new_user(api)
     api.live.passwords = interrupted = Interrupted()
     body = {"password": "Th1rd-password", "current_password": PASSWORD}
     under_way = asyncio.create_task(held.caller.patch("/users/me", json=body))
@@ -196,7 +210,7 @@ async def test_a_change_of_the_password_under_way_does_not_outlive_the_one_it_pr
     await interrupted.close()
 
 
-async def test_of_sign_ins_that_replace_one_session_all_succeed_and_it_ends(api: Api) -> None:
+async def test_concurrent_sign_ins_replace_one_session_and_all_succeed(api: Api) -> None:
     ada = await api.account("editor", password=PASSWORD)
     planted = await session_of(api.live, ada)
     visitor = Visitor(api)
@@ -210,7 +224,7 @@ async def test_of_sign_ins_that_replace_one_session_all_succeed_and_it_ends(api:
     assert len(await sessions_of(api.live, ada.id, api.clock())) == 10
 
 
-async def test_an_exchange_and_a_password_change_wait_for_each_other_in_one_order(api: Api) -> None:
+async def test_exchange_waits_for_a_password_change_and_then_fails(api: Api) -> None:
     ada = await api.account("editor")
     shop = await client_of(api.live)
     code = await code_of(api.live, shop.client, ada)
@@ -224,10 +238,10 @@ async def test_an_exchange_and_a_password_change_wait_for_each_other_in_one_orde
     assert (await api.state())["live grants"] == []
 
 
-async def test_whatever_comes_with_a_password_change_nothing_outlives_it(api: Api) -> None:
+async def test_tokens_issued_beside_a_password_change_are_invalid_after_it(api: Api) -> None:
     admin = await api.caller("admin")
     for _ in range(4):
-        held = await Held.by_new_user(api)
+        held = await Credentials.of_new_user(api)
         visitor = Visitor(api)
         codes = [await code_of(api.live, held.shop.client, held.user) for _ in range(8)]
         logins = [await login_of(api.live, held.user) for _ in range(8)]

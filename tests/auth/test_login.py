@@ -8,10 +8,7 @@ from joserfc import jwt
 from joserfc.jwk import KeySet
 
 from driving import BASE, NOON, Api, refused
-from owned import grants_of
-from portico.domain.audit import OPERATOR
 from portico.domain.users import mailbox
-from portico.services.sign_out import end_grant
 from signing_in import AUTH, PASSWORD, Visitor, client_of, decoded, read, tokens_of
 
 HOUR = 3_600
@@ -104,33 +101,6 @@ async def test_the_published_keys_verify_it(api: Api, visitor: Visitor) -> None:
     public.verify(decoded(signature), signed.encode(), PKCS1v15(), SHA256())
 
 
-async def test_it_holds_to_the_end_of_its_hour_and_no_longer(api: Api, visitor: Visitor) -> None:
-    ada = await api.account(password=PASSWORD)
-    api.clock.advance(milliseconds=700)
-    token = (await visitor.log_in(ada.email)).json()["access_token"]
-    for _ in range(2):  # looked up, and known
-        api.clock.now = NOON + HOUR * 1000 - 1
-        assert (await visitor.me(token)).status_code == 200
-    api.clock.now = NOON + HOUR * 1000
-    refused(await visitor.me(token), 401, "AUTHENTICATION_REQUIRED")
-
-
-async def test_it_carries_the_scopes_of_the_role_that_the_user_has_now(
-    api: Api, visitor: Visitor
-) -> None:
-    admin = await api.caller("admin")
-    ada = await api.account("editor", password=PASSWORD)
-    token = (await visitor.log_in(ada.email)).json()["access_token"]
-    lamp = {"name": "Lamp", "category": "light", "price": 1}
-    made = await visitor.send("POST", f"{BASE['live']}/products", lamp, bearer=token)
-    assert made.status_code == 201
-    await admin.patch(f"/users/{ada.id}", json={"role": "viewer"})
-    refused(await visitor.send("POST", f"{BASE['live']}/products", lamp, bearer=token), 403)
-    await admin.patch(f"/users/{ada.id}", json={"role": "admin"})
-    made = await visitor.send("POST", f"{BASE['live']}/products", lamp, bearer=token)
-    assert made.status_code == 201
-
-
 async def test_a_refresh_answers_like_a_login_and_rotates(api: Api, visitor: Visitor) -> None:
     ada = await api.account("editor", password=PASSWORD)
     first = (await visitor.log_in(ada.email)).json()
@@ -152,36 +122,6 @@ async def test_a_refresh_answers_like_a_login_and_rotates(api: Api, visitor: Vis
         assert (await visitor.me(token["access_token"])).status_code == 200
 
 
-async def test_a_refresh_token_that_comes_again_ends_the_whole_login(
-    api: Api, visitor: Visitor
-) -> None:
-    ada = await api.account(password=PASSWORD)
-    other = (await visitor.log_in(ada.email)).json()
-    first = (await visitor.log_in(ada.email)).json()
-    second = (await visitor.refresh(first["refresh_token"])).json()
-    assert (await visitor.me(second["access_token"])).status_code == 200
-    refused(await visitor.refresh(first["refresh_token"]), 401, "AUTHENTICATION_REQUIRED")
-    for token in (first["access_token"], second["access_token"]):
-        refused(await visitor.me(token), 401)
-    refused(await visitor.refresh(second["refresh_token"]), 401)
-    assert (await visitor.me(other["access_token"])).status_code == 200
-    assert (await visitor.refresh(other["refresh_token"])).status_code == 200
-
-
-async def test_a_refresh_token_holds_thirty_days_from_its_own_issue(
-    api: Api, visitor: Visitor
-) -> None:
-    ada = await api.account(password=PASSWORD)
-    token = (await visitor.log_in(ada.email)).json()["refresh_token"]
-    late = (await visitor.log_in(ada.email)).json()["refresh_token"]
-    api.clock.now = NOON + MONTH * 1000 - 1
-    token = (await visitor.refresh(token)).json()["refresh_token"]
-    api.clock.now = NOON + MONTH * 1000
-    refused(await visitor.refresh(late), 401)
-    api.clock.now = NOON + 2 * MONTH * 1000 - 2
-    assert (await visitor.refresh(token)).status_code == 200
-
-
 @pytest.mark.parametrize("env", ["live", "sandbox"])
 async def test_what_is_no_refresh_token_of_a_login_is_refused(
     api: Api, visitor: Visitor, env: str
@@ -199,15 +139,6 @@ async def test_what_is_no_refresh_token_of_a_login_is_refused(
             refused(answer, 401, "AUTHENTICATION_REQUIRED")
             assert answer.headers["www-authenticate"] == "Bearer"
     assert (await visitor.refresh(login["refresh_token"])).status_code == 200
-
-
-async def test_a_login_that_was_ended_cannot_be_refreshed(api: Api, visitor: Visitor) -> None:
-    ada = await api.account(password=PASSWORD)
-    login = (await visitor.log_in(ada.email)).json()
-    (grant,) = await grants_of(api.live, ada.id, api.clock())
-    await end_grant(api.live, grant.id, OPERATOR)
-    refused(await visitor.me(login["access_token"]), 401)
-    refused(await visitor.refresh(login["refresh_token"]), 401)
 
 
 async def test_neither_token_is_stored_as_it_is(api: Api, visitor: Visitor) -> None:

@@ -14,21 +14,18 @@ import asyncpg
 import pytest
 
 from driving import Api, Caller, settings_for
-from endings import EVENTS, Event, Held, rotate_the_signing_key
+from endings import ENDINGS, OPENING, Credentials, rotate_signing_key
 from operating import eventually
 from portico.domain.audit import OPERATOR
 from portico.domain.caller import Principal
 from portico.engines import database_schema
 from portico.services.clients import PageOrigins, Registration, register_client
-from portico.services.credentials import Credentials
+from portico.services.credentials import Credentials as Cache
 from portico.settings import Settings
 from portico.storage.notices import TRUST_SECONDS
 from portico.storage.postgres import PostgresDatabase
 from shared_database import SharedDatabase
 from signing_in import PASSWORD, Visitor
-
-OPENING = ("key", "session", "other session", "jwt", "oauth")
-"""The credentials that open the API, as `Held.calls` has them."""
 
 END_LISTENERS = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -53,7 +50,7 @@ class Hosts:
     here: Api
     there: Api
     seconds: Seconds
-    credentials: Credentials
+    credentials: Cache
     """Those of the other host."""
     administrator: asyncpg.Connection
 
@@ -119,27 +116,27 @@ async def hosts(
         for host in (here, there):
             await host.start()
             await eventually(host.live.db.listening)
-    yield Hosts(here, there, seconds, Credentials(there.live), administrator)
+    yield Hosts(here, there, seconds, Cache(there.live), administrator)
     await administrator.close()
     for host in (here, there):
         await host.aclose()
         await host.stop()
 
 
-def on(api: Api, held: Held) -> Held:
+def on(api: Api, held: Credentials) -> Credentials:
     """The same user's credentials, used at another host."""
     record, key = held.caller.record, held.caller.key
     return replace(held, api=api, caller=Caller(api, held.user, record, key, "live"))
 
 
-async def opening(held: Held) -> set[str]:
+async def opening(held: Credentials) -> set[str]:
     """Which credentials open the API."""
     answers = await held.calls()
     assert {answer.status_code for answer in answers} <= {200, 401}
     return {name for name, one in zip(OPENING, answers, strict=True) if one.status_code == 200}
 
 
-async def reads(host: Api, held: Held) -> float:
+async def reads(host: Api, held: Credentials) -> float:
     """How many credentials are read while all of a user's are used."""
     before = await misses(host)
     assert await opening(held) == {*OPENING}
@@ -152,19 +149,18 @@ async def misses(host: Api) -> float:
     return float(text.partition(line)[2].partition("\n")[0])
 
 
-@pytest.mark.parametrize(
-    ("event", "ended"), EVENTS, ids=lambda value: value.__name__ if callable(value) else ""
-)
-async def test_what_ends_a_credential_ends_it_on_every_host_and_no_other(
-    hosts: Hosts, event: Event, ended: set[str]
+@pytest.mark.parametrize("ending", ENDINGS)
+async def test_ending_ends_its_credentials_on_every_host_and_no_other(
+    hosts: Hosts, ending: str
 ) -> None:
+    end, ended = ENDINGS[ending]
     here, there = hosts.here, hosts.there
     # Two: one of many parts may share its place with one that moves, and then is read once more.
-    bystanders = [on(there, await Held.by_new_user(here)) for _ in "12"]
-    held = await Held.by_new_user(here)
+    bystanders = [on(there, await Credentials.of_new_user(here)) for _ in "12"]
+    held = await Credentials.of_new_user(here)
     for each in (*bystanders, on(there, held)):
         assert await opening(each) == {*OPENING}
-    await event(held)
+    await end(held)
     assert await opening(held) == {*OPENING} - ended, "at once where it was done"
 
     async def is_ended_there() -> bool:
@@ -173,7 +169,7 @@ async def test_what_ends_a_credential_ends_it_on_every_host_and_no_other(
     await eventually(is_ended_there, "the end on the other host")
     await hosts.told()
     assert await opening(on(there, held)) == {*OPENING} - ended
-    if event is not rotate_the_signing_key:
+    if end is not rotate_signing_key:
         assert 0 in [await reads(there, each) for each in bystanders]
 
 
@@ -238,13 +234,13 @@ CHANGES_OF_SESSIONS = [
 async def test_what_tokens_and_sessions_are_judged_by_is_told_too(hosts: Hosts) -> None:
     now = hosts.there.clock()
     for sql in CHANGES_OF_TOKENS:
-        held = await Held.by_new_user(hosts.here)
+        held = await Credentials.of_new_user(hosts.here)
         token = held.grant.access_token
         await hosts.principal(token)
         await hosts.administrator.execute(sql, held.user.id)
         await hosts.forgets(token)
     for sql in CHANGES_OF_SESSIONS:
-        held = await Held.by_new_user(hosts.here)
+        held = await Credentials.of_new_user(hosts.here)
         session = held.session
         await hosts.credentials.look_up_session(session, now)
         await hosts.administrator.execute(sql, held.user.id)
@@ -322,7 +318,7 @@ async def miss_one(hosts: Hosts, key_id: int) -> None:
 async def test_what_ends_while_it_is_read_is_not_kept(
     hosts: Hosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held = await Held.by_new_user(hosts.here)
+    held = await Credentials.of_new_user(hosts.here)
 
     def ends_after(store: Any, sql: str) -> None:
         read = store.by_hash

@@ -335,17 +335,6 @@ async def test_a_verifier_without_a_challenge_is_refused(
     assert (await visitor.exchange(shop, code)).status_code == 200
 
 
-async def test_a_code_holds_sixty_seconds_to_the_millisecond(
-    api: Api, visitor: Visitor, shop: Registered
-) -> None:
-    ada = await api.account()
-    in_time, late = [await code_of(api.live, shop.client, ada) for _ in range(2)]
-    api.clock.now = NOON + 60_000 - 1
-    assert (await visitor.exchange(shop, in_time)).status_code == 200
-    api.clock.now = NOON + 60_000
-    oauth_refused(await visitor.exchange(shop, late), 400, "invalid_grant")
-
-
 async def test_a_code_is_for_its_own_client_and_redirect_uri(api: Api, visitor: Visitor) -> None:
     ada = await api.account()
     uris = (CALLBACK, "https://shop.example/other")
@@ -370,24 +359,6 @@ async def test_the_loopback_port_of_a_code_is_the_one_that_was_asked_with(
     other = await visitor.exchange(till, code, "http://127.0.0.1:51005/cb", **verifier)
     oauth_refused(other, 400, "invalid_grant")
     assert (await visitor.exchange(till, code, uri, **verifier)).status_code == 200
-
-
-@pytest.mark.parametrize("later", [0, 61, 3_599])
-async def test_a_code_that_comes_again_ends_what_it_bought(
-    api: Api, visitor: Visitor, shop: Registered, later: int
-) -> None:
-    code = await code_of(api.live, shop.client, await api.account())
-    first = (await visitor.exchange(shop, code)).json()
-    second = (await visitor.renew(shop, first["refresh_token"])).json()
-    api.clock.advance(seconds=later)
-    for token in (first, second):
-        assert (await visitor.me(token["access_token"])).status_code == 200
-    oauth_refused(await visitor.exchange(shop, code), 400, "invalid_grant")
-    for token in (first, second):
-        assert (await visitor.me(token["access_token"])).status_code == 401
-    answer = await visitor.renew(shop, second["refresh_token"])
-    oauth_refused(answer, 400, "invalid_grant")
-    oauth_refused(await visitor.exchange(shop, code), 400, "invalid_grant")
 
 
 async def test_another_client_cannot_end_what_a_code_bought(
