@@ -130,7 +130,7 @@ def _serve(connection: socket.socket) -> None:
     for module in pkgutil.walk_packages(portico.__path__, "portico."):
         if module.name != "portico.__main__":
             importlib.import_module(module.name)
-    importlib.import_module("portico.cli.parsers.top").parser()  # created once for all commands
+    importlib.import_module("portico.cli.commands").parser()  # created once for all commands
     gc.freeze()  # so that garbage collection in a fork copies no memory
     with selectors.DefaultSelector() as running:
         running.register(connection, selectors.EVENT_READ)

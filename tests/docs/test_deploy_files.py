@@ -22,7 +22,7 @@ import yaml  # type: ignore[import-untyped] # it ships none
 
 from documents import ROOT
 from operating import free_port, until
-from portico.cli.parsers.top import parser
+from portico.cli.commands import parser
 from portico.cli.supervise import STOP_SECONDS
 from portico.domain.errors import Unavailable
 from portico.domain.uploads import MAX_BYTES

@@ -9,8 +9,8 @@ import pytest
 
 from documents import ROOT, Document, document, every_document
 from portico.cli.checks import CONNECTIONS
+from portico.cli.commands import parser
 from portico.cli.outcome import MISUSED, WELL, WRONG
-from portico.cli.parsers.top import parser
 from portico.domain.limits import DEFAULT_PLANS
 from portico.domain.scopes import ROLE_SCOPES, SCOPES
 from portico.http.problems import STATUS

@@ -16,8 +16,7 @@ from typing import Annotated, Literal
 import msgspec
 from tqdm.utils import CallbackIOWrapper
 
-from portico.cli.output import CommandError
-from portico.cli.progress import progress
+from portico.cli.output import CommandError, progress
 from portico.durable import sync_directory
 
 MANIFEST = "manifest.json"

@@ -1,8 +1,6 @@
-"""How commands are declared, and the options that many of them share.
+"""How commands are declared, the options that many of them share, and the values of arguments."""
 
-Printing help or rejecting a command line loads only this module and `parsers`. Anything that takes
-time to load is therefore named here as "module:function".
-"""
+from __future__ import annotations
 
 import sys
 from argparse import (
@@ -11,13 +9,29 @@ from argparse import (
     Action,
     ArgumentError,
     ArgumentParser,
+    ArgumentTypeError,
+    Namespace,
     RawDescriptionHelpFormatter,
 )
 from collections.abc import Callable, Iterable
-from pkgutil import resolve_name
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from portico.cli.colours import RED, painted
+from portico.cli.lazy import lazy_imports
+from portico.cli.output import RED, painted
+
+if TYPE_CHECKING:
+    from portico.settings import Settings
+
+with lazy_imports():
+    from portico.domain import errors, ids, networks
+    from portico.domain import text as domain_text
+
+SESSION, LOGIN = "session", "login"
+MAX_LIMIT = 1_000_000_000
+"""The largest `--limit`: databases can still count to one more."""
+
+Run: TypeAlias = "Callable[[Settings, Namespace], int | None]"
+"""A command's action. Returns the exit code; None means 0."""
 
 
 class Parser(ArgumentParser):
@@ -53,7 +67,9 @@ class Parser(ArgumentParser):
 
 def _meant(text: str, known: Iterable[str]) -> str:
     """The end of a message about a word that is not known: the one that may have been meant."""
-    close = resolve_name("difflib:get_close_matches")(text, known, 1)
+    from difflib import get_close_matches  # after a mistake only
+
+    close = get_close_matches(text, known, 1)
     return f": did you mean {close[0]}?" if close else ""
 
 
@@ -71,7 +87,7 @@ class Commands:
         parser.set_defaults(without=parser)
         self._verbs = parser.add_subparsers(title="commands", metavar="COMMAND")
 
-    def noun(self, name: str, summary: str) -> "Commands":
+    def noun(self, name: str, summary: str) -> Commands:
         """Adds a noun and returns its commands."""
         return Commands(self._verbs.add_parser(name, help=summary, description=_sentence(summary)))
 
@@ -87,11 +103,10 @@ class Commands:
         )
 
     def verb(
-        self, name: str, run: str, summary: str, details: str = "", *, json: bool = True
+        self, name: str, run: Run, summary: str, details: str = "", *, json: bool = True
     ) -> ArgumentParser:
         """Adds a command and returns its parser, to which the caller adds the arguments.
 
-        `run` names the action as "module:function": a `Run`, loaded only when the command runs.
         Lists of commands show `summary`; the command's own help adds `details`. With `json`, the
         command takes `--json`.
         """
@@ -105,17 +120,21 @@ class Commands:
         return command
 
 
-def by_function(reference: str) -> Callable[[str], Any]:
-    """An argument type that calls the function "module:function"."""
-    return lambda text: resolve_name(reference)(text)
+def by_rule(rule: Callable[[str], Any]) -> Callable[[str], Any]:
+    """An argument type that applies a rule of the domain to a text that can be stored."""
+
+    def read(given: str) -> Any:
+        if fault := domain_text.text_fault(given):
+            raise ArgumentTypeError(fault)
+        try:
+            return rule(given)
+        except errors.BrokenRule as error:
+            raise ArgumentTypeError(str(error)) from None
+
+    return read
 
 
-def by_rule(rule: str) -> Callable[[str], Any]:
-    """An argument type that applies the domain's rule "module:function"."""
-    return lambda text: resolve_name("portico.cli.values:apply_rule")(resolve_name(rule), text)
-
-
-text = by_rule("builtins:str")
+text = by_rule(str)
 """An argument type for any text, such as an e-mail to look up. Rejects bytes that are not UTF-8."""
 
 
@@ -149,7 +168,52 @@ def add_limit(command: ArgumentParser, what: str, default: int) -> None:
     command.add_argument(
         "--limit",
         metavar="N",
-        type=by_function("portico.cli.values:limit"),
+        type=_limit,
         default=default,
         help=f"number of {what} (default %(default)s)",
     )
+
+
+def _limit(text: str) -> int:
+    """The maximum number of list entries to show."""
+    message = f"must be a number from 1 to {MAX_LIMIT}"
+    number = _number(text, message)
+    if number > MAX_LIMIT:
+        raise ArgumentTypeError(message)
+    return number
+
+
+def key_id(text: str) -> int:
+    """The id of an API key."""
+    return _number(text, "must be the number of a key")
+
+
+def row_id(text: str) -> int:
+    """The id of a row in a list."""
+    return _number(text, "must be a number from the list")
+
+
+def event_id(text: str) -> int:
+    """The id of an event, or 0, which is before the first one."""
+    return 0 if text == "0" else _number(text, "must be the id of an event, or 0")
+
+
+def forward_url(text: str) -> str:
+    """The URL to forward events to: any address, since this runs on the user's own machine."""
+    return str(by_rule(networks.ANYWHERE.check_url)(text))
+
+
+def session_id(text: str) -> tuple[str, int]:
+    """The kind and id of a session or login, from `session-N` or `login-N`."""
+    message = f"must be {SESSION}-N or {LOGIN}-N"
+    kind, _, row_id = text.partition("-")
+    if kind not in (SESSION, LOGIN):
+        raise ArgumentTypeError(message)
+    return kind, _number(row_id, message)
+
+
+def _number(text: str, message: str) -> int:
+    try:
+        return ids.parse_id(text)
+    except errors.NotFound:
+        raise ArgumentTypeError(message) from None

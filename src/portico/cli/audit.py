@@ -1,42 +1,81 @@
 """`portico audit`: who did what."""
 
+from __future__ import annotations
+
 from argparse import Namespace
 from collections.abc import AsyncIterator, Sequence
-from difflib import get_close_matches
 from functools import partial
+from typing import TYPE_CHECKING
 
+from portico.cli.arguments import Commands, add_limit, add_sandbox, row_id, text
+from portico.cli.lazy import lazy_imports
 from portico.cli.listing import Form, print_list
 from portico.cli.output import CommandError, minute, plain
-from portico.contract.audit import entry_out
-from portico.domain.audit import Entry
-from portico.domain.errors import NotFound
-from portico.domain.events import actions
-from portico.services.environment import Environment
-from portico.services.named_accounts import accounts_named
-from portico.settings import Settings
-from portico.storage.audit import AuditFilter
+
+if TYPE_CHECKING:
+    from portico.domain.audit import Entry
+    from portico.services.environment import Environment
+    from portico.settings import Settings
+
+with lazy_imports():
+    from portico.contract import audit as contract_audit
+    from portico.domain import errors, events
+    from portico.services import named_accounts
+    from portico.storage import audit as storage_audit
+
+DEFAULT_LIMIT = 50
+
+_DETAILS = """\
+Entries are never changed. An entry of the server names the account, credential and address; one of
+the command line says so. --json prints every detail."""
+
+
+def add_to(commands: Commands) -> None:
+    """Declares `portico audit`."""
+    audit = commands.verb("audit", run, "show the audit log, newest first", _DETAILS)
+    add_limit(audit, "entries", DEFAULT_LIMIT)
+    audit.add_argument(
+        "--user",
+        metavar="EMAIL|ID",
+        type=text,
+        help="only entries by or about this account; an e-mail: every account that ever had it",
+    )
+    audit.add_argument(
+        "--action", metavar="NAME", type=text, help="only this action, such as key.created"
+    )
+    audit.add_argument(
+        "--before",
+        metavar="ID",
+        type=row_id,
+        help="only entries older than this one",
+    )
+    add_sandbox(audit)
 
 
 def run(settings: Settings, chosen: Namespace) -> None:
-    print_list(settings, chosen, _LIST, partial(_found, chosen))
+    headings = ("ID", "AT", "WHO", "WITH", "FROM", "ACTION", "TARGET", "DETAILS")
+    form = Form(contract_audit.entry_out, headings, _cells, "There are no entries.")
+    print_list(settings, chosen, form, partial(_found, chosen))
 
 
 async def _found(chosen: Namespace, env: Environment) -> AsyncIterator[list[Entry]]:
-    users = None if chosen.user is None else await accounts_named(env, chosen.user)
+    users = None if chosen.user is None else await named_accounts.accounts_named(env, chosen.user)
     if users is not None and not users:
-        raise NotFound(f"No user has or had the e-mail {chosen.user}.")
+        raise errors.NotFound(f"No user has or had the e-mail {chosen.user}.")
     if chosen.action is not None:
         await _check_action(env, chosen.action)
-    wanted = AuditFilter(users=users, action=chosen.action)
+    wanted = storage_audit.AuditFilter(users=users, action=chosen.action)
     async for batch in env.audit.batches(wanted, before=chosen.before, limit=chosen.limit):
         yield batch
 
 
 async def _check_action(env: Environment, action: str) -> None:
     """Raises `CommandError` for an action that is neither one of this version nor in the log."""
-    known = actions()
+    known = events.actions()
     if action in known or action in (known := known.union(await env.audit.actions())):
         return
+    from difflib import get_close_matches  # after a mistake only
+
     noun = action.partition(".")[0]
     of_noun = sorted(name for name in known if name.startswith(f"{noun}."))
     near = get_close_matches(action, known, 3) or of_noun
@@ -59,11 +98,3 @@ def _cells(entry: Entry) -> Sequence[str]:
 
 def _named(kind: str, row_id: int | str | None) -> str:
     return kind if row_id is None else f"{kind} {plain(str(row_id))}"
-
-
-_LIST = Form(
-    entry_out,
-    ("ID", "AT", "WHO", "WITH", "FROM", "ACTION", "TARGET", "DETAILS"),
-    _cells,
-    "There are no entries.",
-)

@@ -5,8 +5,8 @@ import shlex
 import shutil
 import tempfile
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,10 @@ from portico.app import Portico, system_clock
 from portico.certificates import NAMES, CertificateError, check_pair
 from portico.cli import postgres_tools
 from portico.cli.archive import Manifest, digests, pack, unpack
-from portico.cli.claim import claimed
 from portico.cli.initialise import LOCK, UNFINISHED, locked, require_no_restore
 from portico.cli.lock import NAME as SERVER_LOCK
-from portico.cli.output import CommandError, answer, mention, needing_room, plain
+from portico.cli.output import CommandError, answer, mention, needing_room, plain, progress
 from portico.cli.prepared import prepared, unprepared
-from portico.cli.progress import progress
 from portico.cli.stopping import removed_at_end
 from portico.contract.envelope import timestamp
 from portico.domain.audit import OPERATOR
@@ -34,6 +32,7 @@ from portico.secret_file import SecretError, Secrets, found_secrets, is_given, r
 from portico.services.backups import note_backup
 from portico.services.signing import opens, wrong_secret
 from portico.settings import Settings
+from portico.storage.claim import Empty, claim
 from portico.storage.database import Engine
 from portico.storage.migrate import MigrationError, advance, due, make, rename, shipped
 from portico.storage.moving import move, size
@@ -395,3 +394,30 @@ async def _server(settings: Settings) -> tuple[int, bool, bool]:
     finally:
         await db.close()
     return int(version_number), any(found), bool(may_make)
+
+
+@contextmanager
+def claimed(settings: Settings, schemas: Sequence[str]) -> Iterator[Callable[[], None]]:
+    """`claim` through the direct address, which PostgreSQL's own programs also use. The block may
+    run synchronous code and event loops of its own."""
+    with asyncio.Runner() as runner:
+        claiming = _claim(settings, schemas)
+        empty = runner.run(claiming.__aenter__())
+        try:
+            yield lambda: runner.run(empty())
+        finally:
+            with suppress(PorticoError):  # the claim was lost, so there is nothing to release
+                runner.run(claiming.__aexit__(None, None, None))
+
+
+@asynccontextmanager
+async def _claim(settings: Settings, schemas: Sequence[str]) -> AsyncIterator[Empty]:
+    direct = settings.database_listen_url or settings.database_url
+    alone = replace(settings, database_url=direct, database_listen_url=None, database_read_url=None)
+    db = database(alone, LIVE)
+    await db.open()
+    try:
+        async with claim(db, schemas) as empty:
+            yield empty
+    finally:
+        await db.close()

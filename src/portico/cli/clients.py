@@ -1,26 +1,107 @@
 """`portico clients`: manages OAuth clients."""
 
-from argparse import Namespace
-from collections.abc import AsyncIterator, Sequence
-from typing import Any, NamedTuple
+from __future__ import annotations
 
-from portico.cli.asking import asks, confirm
+from argparse import ArgumentParser, Namespace
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from portico.cli.arguments import Commands, add_sandbox, add_yes, by_rule, text
+from portico.cli.lazy import lazy_imports
 from portico.cli.listing import Form, print_list
-from portico.cli.output import CommandError, answer, command_line, plain
-from portico.cli.prepared import in_environment
-from portico.contract.envelope import timestamp
-from portico.domain.audit import OPERATOR
-from portico.domain.oauth import Client, spelled
-from portico.services.accounts import account
-from portico.services.clients import (
-    Registered,
-    Registration,
-    delete_client,
-    register_client,
-    renew_secret,
-)
-from portico.services.environment import Environment
-from portico.settings import Settings
+from portico.cli.output import CommandError, answer, asks, command_line, confirm, plain
+
+if TYPE_CHECKING:
+    from portico.domain.oauth import Client
+    from portico.services.clients import Registered
+    from portico.services.environment import Environment
+    from portico.settings import Settings
+
+with lazy_imports():
+    from portico.cli import prepared
+    from portico.contract import envelope
+    from portico.domain import audit, oauth
+    from portico.services import accounts
+    from portico.services import clients as services_clients
+
+
+def add_to(commands: Commands) -> None:
+    """Declares `portico clients …`."""
+    clients = commands.noun(
+        "clients", "create, list and delete OAuth clients, and renew their secrets"
+    )
+    create = clients.verb(
+        "create",
+        run_create,
+        "register an OAuth client and print its secret once",
+        "Codes are sent only to the redirect URIs: https://…, http:// on a loopback address (any"
+        "\nport), or a native application's own scheme such as com.example.app:/callback.",
+    )
+    _add_registration_options(create)
+    listing = clients.verb("list", run_list, "list OAuth clients, oldest first")
+    add_sandbox(listing)
+    renew = clients.verb(
+        "renew-secret",
+        run_renew,
+        "replace the secret of an OAuth client",
+        "The old secret stops working immediately. Access that users granted stays.",
+    )
+    delete = clients.verb(
+        "delete",
+        run_delete,
+        "delete an OAuth client",
+        "Its access to users' accounts ends immediately.",
+    )
+    for verb in (renew, delete):
+        verb.add_argument(
+            "client_id",
+            metavar="CLIENT_ID",
+            type=text,
+            help="client ID from portico clients list",
+        )
+        add_sandbox(verb)
+    add_yes(delete)
+
+
+def _add_registration_options(create: ArgumentParser) -> None:
+    """Adds the options that describe a new client."""
+    create.add_argument(
+        "--name",
+        metavar="N",
+        type=by_rule(lambda given: oauth.client_name(given)),
+        required=True,
+        help="name that users see",
+    )
+    create.add_argument(
+        "--redirect-uri",
+        metavar="URI",
+        type=by_rule(lambda given: oauth.redirect_uri(given)),
+        nargs="+",
+        action="extend",
+        required=True,
+        help="where codes may be sent; can be repeated",
+    )
+    create.add_argument(
+        "--scope",
+        metavar='"…"',
+        type=by_rule(lambda given: oauth.client_scopes(given)),
+        action="extend",
+        required=True,
+        help='what it can ask for, such as "read:products write:products"; can be repeated; every'
+        " client can also ask for openid, profile and email",
+    )
+    create.add_argument(
+        "--public",
+        action="store_true",
+        help="for a native or single-page application, which cannot keep a secret",
+    )
+    create.add_argument(
+        "--owner",
+        metavar="EMAIL",
+        type=text,
+        help="account whose plan limits its requests (default: the first admin)",
+    )
+    add_sandbox(create)
 
 
 class _Owned(NamedTuple):
@@ -31,7 +112,7 @@ class _Owned(NamedTuple):
 
 
 def run_create(settings: Settings, chosen: Namespace) -> None:
-    made = in_environment(settings, chosen, lambda env: _register(env, chosen))
+    made = prepared.in_environment(settings, chosen, lambda env: _register(env, chosen))
     client = made.client
     facts = {"client_id": client.client_id}
     if made.secret is not None:
@@ -48,9 +129,13 @@ def run_create(settings: Settings, chosen: Namespace) -> None:
 
 
 async def _register(env: Environment, chosen: Namespace) -> Registered:
-    owner = await (account(env, chosen.owner) if chosen.owner else env.users.first_admin())
-    wanted = Registration(chosen.name, chosen.redirect_uri, spelled(frozenset(chosen.scope)))
-    return await register_client(env, owner, wanted, public=chosen.public, by=OPERATOR)
+    owner = await (accounts.account(env, chosen.owner) if chosen.owner else env.users.first_admin())
+    wanted = services_clients.Registration(
+        chosen.name, chosen.redirect_uri, oauth.spelled(frozenset(chosen.scope))
+    )
+    return await services_clients.register_client(
+        env, owner, wanted, public=chosen.public, by=audit.OPERATOR
+    )
 
 
 def run_list(settings: Settings, chosen: Namespace) -> None:
@@ -67,7 +152,7 @@ def _registration(client: Client) -> dict[str, Any]:
     return {
         "name": client.name,
         "redirect_uris": list(client.redirect_uris),
-        "scopes": spelled(client.scopes).split(),
+        "scopes": oauth.spelled(client.scopes).split(),
     }
 
 
@@ -78,7 +163,7 @@ def _entry(owned: _Owned) -> dict[str, Any]:
         **_registration(client),
         "public": client.public,
         "owner": owned.email,
-        "created_at": timestamp(client.created_at),
+        "created_at": envelope.timestamp(client.created_at),
     }
 
 
@@ -89,7 +174,7 @@ def _cells(owned: _Owned) -> Sequence[str]:
         plain(client.name),
         "public" if client.public else "confidential",
         plain(owned.email or "nobody"),
-        spelled(client.scopes) or "none",
+        oauth.spelled(client.scopes) or "none",
         plain(" ".join(client.redirect_uris)),
     )
 
@@ -104,9 +189,11 @@ _LIST = Form(
 
 def run_renew(settings: Settings, chosen: Namespace) -> None:
     async def renew(env: Environment) -> Registered:
-        return await renew_secret(env, await _row_of(env, chosen.client_id), by=OPERATOR)
+        return await services_clients.renew_secret(
+            env, await _row_of(env, chosen.client_id), by=audit.OPERATOR
+        )
 
-    made = in_environment(settings, chosen, renew)
+    made = prepared.in_environment(settings, chosen, renew)
     answer(
         {"client_id": made.client.client_id, "client_secret": made.secret},
         f"{plain(made.client.name)} has a new secret:\n\n  {made.secret}\n\n"
@@ -118,13 +205,15 @@ def run_renew(settings: Settings, chosen: Namespace) -> None:
 
 def run_delete(settings: Settings, chosen: Namespace) -> None:
     if asks(chosen):
-        found = in_environment(settings, chosen, lambda env: _of_id(env, chosen.client_id))
+        found = prepared.in_environment(settings, chosen, lambda env: _of_id(env, chosen.client_id))
         confirm(f"Delete {plain(found.name)}, and end its access to users' accounts?")
 
     async def delete(env: Environment) -> Client:
-        return await delete_client(env, await _row_of(env, chosen.client_id), by=OPERATOR)
+        return await services_clients.delete_client(
+            env, await _row_of(env, chosen.client_id), by=audit.OPERATOR
+        )
 
-    client = in_environment(settings, chosen, delete)
+    client = prepared.in_environment(settings, chosen, delete)
     answer(
         {"client_id": client.client_id, "name": client.name},
         f"{plain(client.name)} is deleted and has lost its access to users' accounts.",

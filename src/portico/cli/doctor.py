@@ -8,10 +8,9 @@ from collections.abc import AsyncIterator, Iterator
 
 from portico.cli import checks
 from portico.cli.certificate_checks import certificate
-from portico.cli.colours import RED, YELLOW, painted
 from portico.cli.findings import Finding, all_of, ok
 from portico.cli.outlet_checks import collector, mail
-from portico.cli.output import answer
+from portico.cli.output import RED, YELLOW, answer, painted
 from portico.cli.replica_checks import replicas
 from portico.cli.server_checks import server
 from portico.cli.store_tls_checks import store_tls

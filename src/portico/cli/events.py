@@ -1,36 +1,106 @@
 """`portico events list`, and the one-line description of an event."""
 
-from argparse import Namespace
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser, Namespace
 from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING
 
-import msgspec
-
+from portico.cli.arguments import Commands, add_limit, add_sandbox, by_rule, event_id, forward_url
+from portico.cli.lazy import lazy_imports
 from portico.cli.listing import Form, print_list
 from portico.cli.output import mention, minute, plain
-from portico.contract.events import event_body
-from portico.domain.published import StoredEvent
-from portico.services.environment import Environment
-from portico.services.events import read_events
-from portico.settings import Settings
-from portico.storage.events import EventPage
+
+if TYPE_CHECKING:
+    from portico.domain.published import StoredEvent
+    from portico.services.environment import Environment
+    from portico.settings import Settings
+
+with lazy_imports():
+    from portico.cli import listen
+    from portico.contract import events as contract_events
+    from portico.domain import published
+    from portico.services import events as services_events
+    from portico.storage import events as storage_events
+
+DEFAULT_LIMIT = 25
+
+_LISTEN = """\
+For developing receivers of events. Reads events from the database, whether or not a server runs,
+and prints one line for each until Ctrl-C; with --json, one JSON object.
+
+With --forward-to, each event is also sent to a URL, in order, like the deliveries of a webhook.
+Any address is allowed, http too. Deliveries are signed with a new secret, which is printed at the
+start, or with the one in WEBHOOK_SECRET. Responses are shown. An event is sent again only if there
+is no response, for about 15 seconds."""
+
+
+def add_to(commands: Commands) -> None:
+    """Declares `portico events …`."""
+    events = commands.noun("events", "list and follow events")
+    listing = events.verb("list", run_list, "list events, oldest first")
+    listing.add_argument(
+        "--after",
+        metavar="ID",
+        type=event_id,
+        default=0,
+        help="only events after this one (default: from the oldest that is stored)",
+    )
+    add_limit(listing, "events", DEFAULT_LIMIT)
+    _add_types(listing)
+    listening = events.verb(
+        "listen",
+        lambda *given: listen.run(*given),
+        "follow events, and forward them to a URL",
+        _LISTEN,
+    )
+    listening.add_argument(
+        "--forward-to",
+        metavar="URL",
+        type=forward_url,
+        help="URL to send each event to, such as http://localhost:3000/hook",
+    )
+    listening.add_argument(
+        "--after",
+        metavar="ID",
+        type=event_id,
+        help="begin after this event; 0: with the oldest stored (default: new events only)",
+    )
+    _add_types(listening)
+
+
+def _add_types(command: ArgumentParser) -> None:
+    command.add_argument(
+        "--type",
+        metavar="T",
+        type=by_rule(lambda given: published.event_types(given)),
+        action="extend",
+        help="only these types, comma-separated, such as product.updated or 'user.*'; 'product.*'"
+        " does not include products.imported; can be repeated",
+    )
+    add_sandbox(command)
+
 
 LONGEST = 60
 """How many characters of a name or of a receiver's answer a line shows."""
 
 
 def run_list(settings: Settings, chosen: Namespace) -> None:
-    page = EventPage([], has_more=True)
+    page = storage_events.EventPage([], has_more=True)
 
     async def found(env: Environment) -> AsyncIterator[list[StoredEvent]]:
         nonlocal page
         left, after = chosen.limit, chosen.after
         while left and page.has_more:  # large events come in smaller pages
-            page = await read_events(env, after, chosen.type, left)
+            page = await services_events.read_events(env, after, chosen.type, left)
             yield page.rows
             if page.rows:
                 left, after = left - len(page.rows), page.rows[-1].id
 
-    print_list(settings, chosen, _LIST, found)
+    headings = ("ID", "AT", "TYPE", "OF")
+    form = Form(contract_events.event_body, headings, _cells, "There are no events.")
+    print_list(settings, chosen, form, found)
     if page.has_more and not chosen.json:
         mention(f"There are more: --after {page.rows[-1].id}")
 
@@ -42,14 +112,11 @@ def _cells(row: StoredEvent) -> Sequence[str]:
 def in_short(event: StoredEvent) -> str:
     """What an event is about: the id and name of the resource and the fields that changed, or the
     counts of bulk work."""
-    data = msgspec.json.decode(event.data)
+    data = json.loads(event.data)
     if "id" in data:
         name = plain(data.get("email") or data["name"])
         subject = f"{data['id']} {name[:LONGEST]}"
     else:
         subject = ", ".join(f"{name} {value}" for name, value in data.items())
-    changed = msgspec.json.decode(event.previous or "{}")
+    changed = json.loads(event.previous or "{}")
     return f"{subject} ({', '.join(changed)})" if changed else subject
-
-
-_LIST = Form(event_body, ("ID", "AT", "TYPE", "OF"), _cells, "There are no events.")

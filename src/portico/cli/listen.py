@@ -14,9 +14,20 @@ from contextlib import aclosing
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from portico.cli.colours import CYAN, DIM, GREEN, RED, RESET, in_colour
 from portico.cli.events import LONGEST, in_short
-from portico.cli.output import CommandError, mention, plain, say, say_json
+from portico.cli.output import (
+    CYAN,
+    DIM,
+    GREEN,
+    RED,
+    RESET,
+    CommandError,
+    in_colour,
+    mention,
+    plain,
+    say,
+    say_json,
+)
 from portico.cli.prepared import environment
 from portico.contract.envelope import encode, timestamp
 from portico.contract.events import EventBody, delivered, event_body

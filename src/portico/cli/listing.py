@@ -1,20 +1,25 @@
 """Prints lists of any length: as one JSON array, or as a table."""
 
-import asyncio
+from __future__ import annotations
+
+import json
 import shutil
 import sys
 import tempfile
 from argparse import Namespace
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from typing import IO, Generic, TypeVar
+from typing import IO, TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-import msgspec
+from portico.cli.lazy import lazy_imports
+from portico.cli.output import line, needing_room, printing, printing_json, progress, say
 
-from portico.cli.output import line, needing_room, printing, printing_json, say
-from portico.cli.prepared import environment
-from portico.cli.progress import progress
-from portico.services.environment import Environment
-from portico.settings import Settings
+if TYPE_CHECKING:
+    from portico.services.environment import Environment
+    from portico.settings import Settings
+
+with lazy_imports():
+    from portico.cli import prepared
+    from portico.contract import envelope
 
 T = TypeVar("T")
 
@@ -22,7 +27,7 @@ IN_MEMORY = 1024 * 1024
 """About how many bytes of a list need no file, and so no room on the disk."""
 
 
-class Form(msgspec.Struct, Generic[T], frozen=True):
+class Form(NamedTuple, Generic[T]):
     """How items are printed: `entry` as JSON, or `cells` under `headings`. `none` is printed in
     place of an empty table."""
 
@@ -43,24 +48,18 @@ def print_list(
     place = "a temporary file (TMPDIR)"
     with needing_room(place), tempfile.SpooledTemporaryFile(IN_MEMORY) as file:
         spool = _Spool(file, form, as_json=chosen.json)
-        asyncio.run(_read(settings, chosen, found, spool))
+
+        async def read(env: Environment) -> None:
+            with progress("Reading", None, " rows") as bar:
+                async for batch in found(env):
+                    for item in batch:
+                        spool.add(item)
+                    bar.update(len(batch))
+
+        prepared.interruptible(settings, chosen, read)
         spool.complete()
         with printing():
             spool.print()
-
-
-async def _read(
-    settings: Settings,
-    chosen: Namespace,
-    found: Callable[[Environment], AsyncIterator[Sequence[T]]],
-    spool: "_Spool[T]",
-) -> None:
-    async with environment(settings, chosen) as env:
-        with progress("Reading", None, " rows") as bar:
-            async for batch in found(env):
-                for item in batch:
-                    spool.add(item)
-                bar.update(len(batch))
 
 
 class _Spool(Generic[T]):
@@ -77,11 +76,11 @@ class _Spool(Generic[T]):
         """Appends an item."""
         if self._as_json:
             self._file.write(b"," if self._count else b"[")
-            self._file.write(msgspec.json.encode(self._form.entry(item)))
+            self._file.write(envelope.encode(self._form.entry(item)))
         else:
             cells = self._form.cells(item)
             self._widths = [max(pair) for pair in zip(self._widths, map(len, cells), strict=True)]
-            self._file.write(msgspec.json.encode(cells) + b"\n")
+            self._file.write(envelope.encode(cells) + b"\n")
         self._count += 1
 
     def complete(self) -> None:
@@ -104,4 +103,4 @@ class _Spool(Generic[T]):
     def _lines(self) -> Iterator[str]:
         yield line(self._form.headings, self._widths) + "\n"
         for cells in self._file:
-            yield line(msgspec.json.decode(cells), self._widths) + "\n"
+            yield line(json.loads(cells), self._widths) + "\n"

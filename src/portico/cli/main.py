@@ -4,10 +4,13 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from pkgutil import resolve_name
 
-from portico.cli.parsers.top import parser
-from portico.cli.streams import flush_output, replace_closed
+from portico.cli.commands import parser
+from portico.cli.lazy import lazy_imports
+from portico.cli.output import flush_output, replace_closed
+
+with lazy_imports():
+    from portico.cli import outcome
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -21,7 +24,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not hasattr(chosen, "run"):
             chosen.without.print_help(sys.stderr)
             return 2
-        code: int = resolve_name("portico.cli.outcome:carry_out")(chosen)
-        return code
+        return outcome.carry_out(chosen)
     finally:
         flush_output()

@@ -9,9 +9,8 @@ import msgspec
 
 from portico.app import Portico
 from portico.cli.initialise import require_place
-from portico.cli.output import answer
+from portico.cli.output import answer, progress
 from portico.cli.prepared import prepared
-from portico.cli.progress import progress
 from portico.domain.audit import OPERATOR
 from portico.domain.events.operators import TimesCorrected
 from portico.engines import LIVE, SANDBOX

@@ -7,23 +7,18 @@ from argparse import Namespace
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from pkgutil import resolve_name
 
 from portico.certificates import CertificateError
-from portico.cli.colours import RED, painted
+from portico.cli.arguments import Run
 from portico.cli.lock import listening
-from portico.cli.output import CommandError, say_error
+from portico.cli.output import RED, CommandError, discard_output, painted, say_error
 from portico.cli.stopping import interrupted_by
-from portico.cli.streams import discard_output
 from portico.domain.errors import PorticoError, WrongDatabase
 from portico.secret_file import SecretError
-from portico.settings import SettingError, Settings, load, nothing_runs
+from portico.settings import SettingError, load, nothing_runs
 from portico.storage.migrate import MigrationError
 
 WELL, WRONG, MISUSED, INTERRUPTED = 0, 1, 2, 130
-
-Run = Callable[[Settings, Namespace], int | None]
-"""A command's action. Returns the exit code; None means 0."""
 
 
 def carry_out(chosen: Namespace) -> int:
@@ -35,7 +30,7 @@ def carry_out(chosen: Namespace) -> int:
         # A command with `--port` is a server itself; all others refer to the running server.
         running = nothing_runs if hasattr(chosen, "port") else listening
         settings = load(_flags(chosen), os.environ, Path.cwd(), running)
-        run: Run = resolve_name(chosen.run)
+        run: Run = chosen.run
         return run(settings, chosen)
 
     signalled = interrupted_by()

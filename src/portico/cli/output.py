@@ -1,16 +1,28 @@
-"""The output of commands: one JSON value with --json, else plain text; errors go to stderr."""
+"""The standard streams of commands. Output is one JSON value with --json, else plain text; errors,
+remarks and questions go to stderr."""
+
+from __future__ import annotations
 
 import errno
 import json
+import os
+import shutil
 import sys
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TextIO
 
-import msgspec
+from portico.cli.lazy import lazy_imports
 
-from portico.contract.envelope import timestamp
+with lazy_imports():
+    from portico.contract import envelope
+
+RESET, DIM, CYAN, GREEN, YELLOW, RED = (
+    f"\x1b[{code}m" for code in ("0", "2", "36", "32", "33", "31")
+)
 
 INSTALL_OTEL = (
     "install the wheel with its extra [otel], or in a checkout requirements/otel.txt"
@@ -21,6 +33,11 @@ have another package of that name."""
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """The errors of a full disk, a full quota, and a file as large as its file system permits."""
+
+
+# stdout is replaced by a read-only file, so that writing fails as it does on a closed descriptor:
+# losing the output silently could lose a secret.
+_CLOSED = (("stdin", "r", os.O_RDONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY))
 
 
 class CommandError(Exception):
@@ -78,7 +95,7 @@ def printing(lost: str | None = None) -> Iterator[None]:
 
 def _say_value(value: Any) -> None:
     try:
-        say_json(msgspec.json.encode(value))
+        say_json(envelope.encode(value))
     except UnicodeEncodeError:  # a file name that is not UTF-8; `json` writes it with escapes
         say_json(json.dumps(value).encode())
 
@@ -131,7 +148,7 @@ def plain(text: str) -> str:
 
 def minute(milliseconds: int) -> str:
     """A time in milliseconds as tables show it: `2026-01-31 09:05Z`."""
-    return timestamp(milliseconds)[:16].replace("T", " ") + "Z"
+    return envelope.timestamp(milliseconds)[:16].replace("T", " ") + "Z"
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
@@ -144,3 +161,76 @@ def line(cells: Sequence[str], widths: Sequence[int]) -> str:
     """A line of a table whose columns have these widths."""
     padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
     return "  ".join(padded).rstrip()
+
+
+def in_colour(stream: TextIO) -> bool:
+    """Whether a stream is a terminal that shows colours (https://no-color.org)."""
+    plainly = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return stream.isatty() and not plainly
+
+
+def painted(colour: str, text: str, stream: TextIO, *, as_json: bool = False) -> str:
+    """A text in a colour if `stream` shows colours and the command prints no JSON."""
+    return f"{colour}{text}{RESET}" if not as_json and in_colour(stream) else text
+
+
+def confirm(question: str) -> None:
+    """Asks on standard error. Raises `CommandError` unless the answer is yes."""
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.buffer.readline().strip().lower() not in (b"y", b"yes"):
+        raise CommandError("Nothing was changed.")
+
+
+def asks(chosen: Namespace) -> bool:
+    """Whether a command with `--yes` asks first: only a person at a terminal can answer."""
+    return not chosen.yes and sys.stdin.isatty()
+
+
+def replace_closed() -> None:
+    """Replaces closed standard streams, so that no file opened later gets their descriptors, and
+    makes stdout and stderr write escapes for characters that their encoding lacks."""
+    for name, mode, flags in _CLOSED:
+        if getattr(sys, name) is None:
+            closed = os.open(os.devnull, flags)
+            # Workers inherit it, so that their files do not get these descriptors either.
+            os.set_inheritable(closed, True)  # noqa: FBT003 - it has no names
+            setattr(sys, name, os.fdopen(closed, mode))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def discard_output(stream: TextIO | None = None) -> None:
+    """Redirects a stream (default stdout) to nowhere, so that unread output is not written again at
+    exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), (stream or sys.stdout).fileno())
+
+
+def flush_output() -> None:
+    """Flushes stdout and stderr at the end, and drops what can no longer be written. Otherwise
+    Python would try again, fail and exit with 120: with stdout, and from 3.14 on with stderr."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            discard_output(stream)
+
+
+def progress(what: str, total: int | None, unit: str) -> Any:
+    """A progress bar on standard error, if that is a terminal. A bar without a `total` is cleared
+    when it closes: the command then prints the result itself."""
+    from tqdm import tqdm  # for commands that have one
+
+    size = shutil.get_terminal_size()  # 80 by 24 if the terminal says 0 by 0, where tqdm is blank
+    return tqdm(
+        desc=what,
+        total=total,
+        unit=unit,
+        unit_scale=True,
+        leave=total is not None,
+        file=sys.stderr,
+        disable=not sys.stderr.isatty(),
+        ncols=size.columns,
+        nrows=size.lines,
+    )

@@ -10,8 +10,7 @@ from tempfile import NamedTemporaryFile
 from typing import BinaryIO
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
-from portico.cli.output import CommandError, plain
-from portico.cli.progress import progress
+from portico.cli.output import CommandError, plain, progress
 from portico.domain.store_urls import read_store_url
 
 SEVERAL_HOSTS = {"PGCONNECT_TIMEOUT": "3", "PGTARGETSESSIONATTRS": "read-write"}

@@ -94,6 +94,33 @@ def in_environment(
     return made[0]
 
 
+def interruptible(
+    settings: Settings, chosen: Namespace, work: Callable[[Environment], Coroutine[Any, Any, T]]
+) -> T:
+    """As `in_environment`, but a signal ends `work` at once."""
+
+    async def act() -> T:
+        async with environment(settings, chosen) as env:
+            return await work(env)
+
+    return asyncio.run(act())
+
+
+def in_both(
+    settings: Settings,
+    work: Callable[[Portico], Coroutine[Any, Any, T]],
+    *,
+    any_secret: bool = False,
+) -> T:
+    """Runs `work` on both environments and returns its result; `any_secret` as in `prepared`."""
+
+    async def act() -> T:
+        async with prepared(settings, any_secret=any_secret) as portico:
+            return await work(portico)
+
+    return asyncio.run(act())
+
+
 def _secrets(settings: Settings, keys: list[SigningKey]) -> Secrets:
     """The installation's secrets. Raises `Unavailable` if none of them decrypts the private keys:
     no server could read what a command encrypts with another secret. Raises `CommandError` if this

@@ -1,6 +1,7 @@
 """`portico products`: imports products from files and exports them to files."""
 
-import asyncio
+from __future__ import annotations
+
 import os
 import signal
 import stat
@@ -12,29 +13,70 @@ from io import BufferedReader
 from operator import itemgetter
 from pathlib import Path
 from tempfile import gettempdir, mkstemp
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from tqdm import tqdm
+from portico.cli.arguments import Commands, add_sandbox
+from portico.cli.lazy import lazy_imports
+from portico.cli.output import CommandError, answer, mention, needing_room, plain, progress
+from portico.domain.words import FORMATS, Format
 
-from portico.cli.output import CommandError, answer, mention, needing_room, plain
-from portico.cli.prepared import environment
-from portico.cli.progress import progress
-from portico.contract.product_files import (
-    ROW,
-    form_of,
-    format_of,
-    header,
-    read_products,
-    rows,
-)
-from portico.domain.audit import OPERATOR
-from portico.domain.imports import FileRow, Outcome
-from portico.domain.words import Format
-from portico.durable import replace_durably
-from portico.files import exists, resolved
-from portico.services.environment import Environment
-from portico.services.imports import Spool, check_in_batches, store_at_once, store_in_batches
-from portico.settings import Settings
+if TYPE_CHECKING:
+    from portico.domain.imports import FileRow, Outcome
+    from portico.services.environment import Environment
+    from portico.settings import Settings
+
+with lazy_imports():
+    from portico import durable, files
+    from portico.cli import prepared
+    from portico.contract import product_files
+    from portico.domain import audit
+    from portico.services import imports
+
+_IMPORT = """\
+FILE is CSV (a header and one product a record) or NDJSON (one JSON object a line), with the fields
+of POST /products and by its rules: name, category, price, description, currency, stock_quantity,
+status, images, metadata. In CSV an empty cell leaves its field out, and cells of images and
+metadata hold JSON; an apostrophe that an export puts before a text is taken off. The name's ending
+tells the format, else the first character does.
+
+With --update, a row with an id changes the product with that id, so that an exported file can be
+edited and imported again. Fields that a row or the header leaves out stay as they are; an empty CSV
+cell clears description, images and metadata. A row is faulty if no product has its id, or if it
+makes a change of status that is not allowed. Rows without an id become new products. Without
+--update, a row with an id is faulty: remove that column to create copies of exported products.
+
+Faulty rows are reported on standard error, with their line and every fault. The other rows are
+imported, and the exit code is 1. Rows are stored in small batches: a server keeps running as usual,
+and rows that were stored stay if the import is interrupted.
+
+With --strict, either all rows are imported or none, even if the import is killed. The whole file is
+first checked, which takes room in the data directory, and then stored in one transaction. Other
+changes wait for it and are refused (503) after 5 seconds, so keep strict files below about 50,000
+rows, or import them while nobody makes changes. Reading works as usual."""
+
+_EXPORT = """\
+Writes every product with its id and without times, as portico products import --update reads it:
+one JSON object per line, or CSV if the name ends in .csv. In CSV, a text that a spreadsheet would
+run (one that begins with = + - @, a tab or a carriage return, or with apostrophes before one of
+these) gets an apostrophe in front."""
+
+
+def add_to(commands: Commands) -> None:
+    """Declares `portico products …`."""
+    products = commands.noun("products", "import and export products")
+    importing = products.verb("import", run_import, "import products from a file", _IMPORT)
+    importing.add_argument("file", metavar="FILE", help="the file, or - for standard input")
+    importing.add_argument("--strict", action="store_true", help="import all rows or none")
+    importing.add_argument(
+        "--update", action="store_true", help="update existing products by the id of their rows"
+    )
+    add_sandbox(importing)
+    exporting = products.verb("export", run_export, "export all products to a file", _EXPORT)
+    exporting.add_argument("file", metavar="FILE", help="the file, or - for standard output")
+    add_sandbox(exporting)
+    for command in (importing, exporting):
+        command.add_argument("--format", choices=FORMATS, help="file format (default: by the name)")
+
 
 STANDARD = "-"
 SHOWN_ROWS = 100
@@ -61,7 +103,7 @@ class _Import:
         status = os.fstat(self._source.fileno())
         size = status.st_size if stat.S_ISREG(status.st_mode) else None
         with progress("Reading", size, "B") as bar:
-            rows = read_products(self._source, self._form, update=self._update)
+            rows = product_files.read_products(self._source, self._form, update=self._update)
             while (row := self._next(rows)) is not None:
                 yield row
                 bar.update(row.end - bar.n)
@@ -85,11 +127,13 @@ class _Import:
             raise KeyboardInterrupt
 
     def _refuse(self, row: FileRow) -> None:
+        from tqdm import tqdm  # writes above the bars
+
         self.faulty += 1
         if len(self.shown) < SHOWN_ROWS:
             self.shown.append({"line": row.line, "faults": row.faults})
         text = (
-            fault.message if fault.field == ROW else f"{fault.field} {fault.message}"
+            fault.message if fault.field == product_files.ROW else f"{fault.field} {fault.message}"
             for fault in row.faults
         )
         tqdm.write(f"line {row.line}: {plain('; '.join(text))}", file=sys.stderr)
@@ -99,7 +143,7 @@ class _Import:
         if strict:
             await self._all_or_nothing(env, directory)
             return
-        async with aclosing(store_in_batches(env, self.rows(), OPERATOR)) as batches:
+        async with aclosing(imports.store_in_batches(env, self.rows(), audit.OPERATOR)) as batches:
             async for outcome in batches:
                 self._count(outcome)
                 self.stored_to_line = outcome.line
@@ -111,14 +155,14 @@ class _Import:
             self._refuse(row)
 
     async def _all_or_nothing(self, env: Environment, directory: Path | None) -> None:
-        with Spool(directory) as spool:
+        with imports.Spool(directory) as spool:
             for row in self.rows():
                 if row.faults:
                     self._refuse(row)
                 else:
                     spool.add(row)
             if self._update:
-                async for outcome in check_in_batches(env, spool):
+                async for outcome in imports.check_in_batches(env, spool):
                     self._check()
                     for row in outcome.refused:
                         self._refuse(row)
@@ -130,7 +174,7 @@ class _Import:
                     bar.update(count)
                     self._check()
 
-                self._count(await store_at_once(env, spool, OPERATOR, stored))
+                self._count(await imports.store_at_once(env, spool, audit.OPERATOR, stored))
 
     def facts(self) -> dict[str, Any]:
         """The result as JSON."""
@@ -154,24 +198,24 @@ class _Import:
 
 def run_import(settings: Settings, chosen: Namespace) -> int:
     with _source(chosen.file) as source:
-        implied = form_of(source, chosen.file)  # also where another is chosen: refuses arrays
+        # Also where another is chosen: refuses arrays.
+        implied = product_files.form_of(source, chosen.file)
         job = _Import(source, chosen.format or implied, update=chosen.update)
+
+        async def store(env: Environment) -> None:
+            spool = settings.data if settings.data.is_dir() else None
+            with needing_room(spool or gettempdir()):
+                await job.run(env, spool, strict=chosen.strict)
+
         signal.signal(signal.SIGINT, job.stop)
         try:
-            asyncio.run(_store(settings, job, chosen))
+            prepared.interruptible(settings, chosen, store)
         except (Exception, KeyboardInterrupt):
             if job.inserted or job.updated:
                 mention(f"{job.stored()}, up to line {job.stored_to_line:,}, before it ended.")
             raise
     answer(job.facts(), job.text(), as_json=chosen.json)
     return 1 if job.faulty else 0
-
-
-async def _store(settings: Settings, job: _Import, chosen: Namespace) -> None:
-    spool = settings.data if settings.data.is_dir() else None
-    async with environment(settings, chosen) as env:
-        with needing_room(spool or gettempdir()):
-            await job.run(env, spool, strict=chosen.strict)
 
 
 @contextmanager
@@ -190,9 +234,9 @@ def _source(name: str) -> Iterator[BufferedReader]:
 def run_export(settings: Settings, chosen: Namespace) -> None:
     if chosen.file == STANDARD and chosen.json:
         raise CommandError("--json and - both use standard output: name a file", 2)
-    form = chosen.format or format_of(chosen.file) or "ndjson"
+    form = chosen.format or product_files.format_of(chosen.file) or "ndjson"
     with _destination(chosen.file) as destination:
-        count = asyncio.run(_write(settings, chosen, form, destination))
+        count = prepared.interruptible(settings, chosen, lambda env: _write(env, form, destination))
     text = f"Exported {_products(count)}."
     if chosen.file == STANDARD:
         mention(text)
@@ -200,15 +244,14 @@ def run_export(settings: Settings, chosen: Namespace) -> None:
         answer({"exported": count}, text, as_json=chosen.json)
 
 
-async def _write(settings: Settings, chosen: Namespace, form: Format, destination: BinaryIO) -> int:
+async def _write(env: Environment, form: Format, destination: BinaryIO) -> int:
     count = 0
-    async with environment(settings, chosen) as env:
-        destination.write(header(form))
-        with progress("Exporting", None, " products") as bar:
-            async for batch in env.products.batches():
-                destination.write(rows(form, batch))
-                count += len(batch)
-                bar.update(len(batch))
+    destination.write(product_files.header(form))
+    with progress("Exporting", None, " products") as bar:
+        async for batch in env.products.batches():
+            destination.write(product_files.rows(form, batch))
+            count += len(batch)
+            bar.update(len(batch))
     return count
 
 
@@ -222,14 +265,14 @@ def _destination(name: str) -> Iterator[BinaryIO]:
         return
     path = Path(name)
     with _writing(name):
-        is_device = exists(path) and not path.is_file()  # /dev/null, or a pipe
+        is_device = files.exists(path) and not path.is_file()  # /dev/null, or a pipe
     if is_device:
         with _writing(name):
             device = path.open("wb")
         with needing_room(name), device:
             yield device
         return
-    path = resolved(path)
+    path = files.resolved(path)
     with _writing(name):  # a unique name: others may write to the same file meanwhile
         descriptor, made = mkstemp(prefix=".portico-", suffix=".partial", dir=path.parent)
     partial = Path(made)
@@ -237,7 +280,7 @@ def _destination(name: str) -> Iterator[BinaryIO]:
         with needing_room(name):
             with os.fdopen(descriptor, "wb") as file:
                 yield file
-            replace_durably(partial, path)
+            durable.replace_durably(partial, path)
     except BaseException:
         partial.unlink(missing_ok=True)
         raise

@@ -1,25 +1,49 @@
 """`portico sandbox`: fills the sandbox with sample data."""
 
-import asyncio
-from argparse import Namespace
+from __future__ import annotations
 
-from portico.app import system_clock
-from portico.cli.asking import asks, confirm
-from portico.cli.lock import holder
-from portico.cli.output import answer
-from portico.cli.prepared import prepared
-from portico.domain.audit import OPERATOR
-from portico.engines import LIVE, SANDBOX, database
-from portico.lost import is_prepared, is_used
-from portico.services.sandbox import Filled, reset
-from portico.settings import Settings
-from portico.storage.migrate import migrate
-from portico.storage.numbers import skip_ids
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+from portico.cli.arguments import Commands, add_yes
+from portico.cli.lazy import lazy_imports
+from portico.cli.output import answer, asks, confirm
+
+if TYPE_CHECKING:
+    from portico.services.sandbox import Filled
+    from portico.settings import Settings
+
+with lazy_imports():
+    from portico import app, engines, lost
+    from portico.cli import lock, prepared
+    from portico.domain import audit
+    from portico.services import sandbox as services_sandbox
+    from portico.storage import migrate, numbers
+
+_DETAILS = """\
+All products and all other users are deleted. Mirror users of live accounts stay, with their keys
+and sessions, and so do events, webhooks, OAuth clients and the audit log. Live data is never
+touched. Sample users have no password, so nobody can sign in as one; portico keys create --sandbox
+--type test creates keys for them."""
+
+
+def add_to(commands: Commands) -> None:
+    """Declares `portico sandbox …`."""
+    add_yes(
+        commands.noun("sandbox", "fill the sandbox with sample data").verb(
+            "reset",
+            run_reset,
+            "replace the sandbox's contents with sample data",
+            _DETAILS,
+        )
+    )
 
 
 def run_reset(settings: Settings, chosen: Namespace) -> None:
     if asks(chosen):
         confirm("Replace all products of the sandbox, and its users but for mirrors, by samples?")
+    import asyncio  # which takes longer to load than all declarations of commands
+
     filled = asyncio.run(_fill(settings))
     stayed = (
         "1 mirror of a live account"
@@ -36,28 +60,28 @@ def run_reset(settings: Settings, chosen: Namespace) -> None:
 
 async def _fill(settings: Settings) -> Filled:
     await _make_lost(settings)
-    async with prepared(settings) as portico:
-        return await reset(portico.sandbox, OPERATOR)
+    async with prepared.prepared(settings) as portico:
+        return await services_sandbox.reset(portico.sandbox, audit.OPERATOR)
 
 
 async def _make_lost(settings: Settings) -> None:
     """Creates a sandbox database if it is lost. Its ids begin far above those that the old one may
     have given out."""
-    if not is_prepared(settings):
+    if not lost.is_prepared(settings):
         return
-    live = database(settings, LIVE)
+    live = engines.database(settings, engines.LIVE)
     # While a server runs, the file may only have been moved, and may come back.
-    sandbox = database(settings, SANDBOX, create=holder(settings.data) is None)
+    sandbox = engines.database(settings, engines.SANDBOX, create=lock.holder(settings.data) is None)
     await live.open()
     try:
-        if not await is_used(live):
+        if not await lost.is_used(live):
             return
         await sandbox.open()
         try:
             # One with tables but without accounts was made here by a run that was interrupted.
-            if not await is_used(sandbox):
-                await migrate(sandbox, system_clock)
-                await skip_ids(sandbox, system_clock(), unmarked=True)
+            if not await lost.is_used(sandbox):
+                await migrate.migrate(sandbox, app.system_clock)
+                await numbers.skip_ids(sandbox, app.system_clock(), unmarked=True)
         finally:
             await sandbox.close()
     finally:

@@ -1,20 +1,63 @@
 """`portico secret`: replaces the installation's secret, or starts over without the old one."""
 
-import asyncio
-from argparse import Namespace
+from __future__ import annotations
 
-from portico.cli.lock import holder
-from portico.cli.output import CommandError, answer, table
-from portico.cli.prepared import prepared
-from portico.cli.progress import progress
-from portico.domain.audit import OPERATOR
-from portico.secret_file import found_secrets
-from portico.services.sealing import reencrypt
-from portico.settings import Settings
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+from portico.cli.arguments import Commands
+from portico.cli.lazy import lazy_imports
+from portico.cli.output import CommandError, answer, progress, table
+
+if TYPE_CHECKING:
+    from portico.app import Portico
+    from portico.settings import Settings
+
+with lazy_imports():
+    from portico import secret_file
+    from portico.cli import lock, prepared
+    from portico.domain import audit
+    from portico.services import sealing
+
+_REENCRYPT = """\
+To replace the secret while servers keep running:
+
+1. Give every server the new secret after the current one, and restart it.
+2. Put the new secret first everywhere, and restart again.
+3. Run this command.
+4. Remove the old secret everywhere, and restart.
+
+This command can be interrupted and repeated. It exits with 1 if a value cannot be decrypted with
+any of the secrets."""
+
+_RESET = """\
+Use this only if no host, old data directory or backup has a copy of the secret. Stop all servers
+first, and give every host the new secret; on SQLite this command makes one.
+
+It makes new signing keys. Accounts, passwords, API keys, sessions, tokens and passkeys stay valid.
+What was encrypted under the lost secret stays unreadable: webhooks need new secrets, and accounts
+with an authenticator app need portico users reset-second-factor. portico doctor says which."""
+
+
+def add_to(commands: Commands) -> None:
+    """Declares `portico secret …`."""
+    noun = commands.noun("secret", "replace the installation's secret")
+    noun.verb(
+        "reencrypt",
+        run_reencrypt,
+        "re-encrypt with the first secret what later ones have encrypted",
+        _REENCRYPT,
+    )
+    noun.verb(
+        "reset",
+        run_reset,
+        "start over with a new secret because the old one is lost",
+        _RESET,
+    )
 
 
 def run_reencrypt(settings: Settings, chosen: Namespace) -> int:
-    done = asyncio.run(_reencrypt(settings))
+    done = prepared.in_both(settings, _reencrypt)
     closed = sum(counts["unreadable"] for counts in done.values())
     headings = ["", *(name.replace("_", " ").upper() for name in done["live"])]
     rows = [[name, *map(str, counts.values())] for name, counts in done.items()]
@@ -24,23 +67,22 @@ def run_reencrypt(settings: Settings, chosen: Namespace) -> int:
     return 1 if closed else 0
 
 
-async def _reencrypt(settings: Settings) -> dict[str, dict[str, int]]:
+async def _reencrypt(portico: Portico) -> dict[str, dict[str, int]]:
     done = {}
-    async with prepared(settings) as portico:
-        for env in portico.environments:
-            with progress("Re-encrypting", None, " values") as bar:
-                counts, closed = await reencrypt(env, OPERATOR, bar.update)
-            done[env.name] = {**counts, "unreadable": closed}
+    for env in portico.environments:
+        with progress("Re-encrypting", None, " values") as bar:
+            counts, closed = await sealing.reencrypt(env, audit.OPERATOR, bar.update)
+        done[env.name] = {**counts, "unreadable": closed}
     return done
 
 
 def run_reset(settings: Settings, chosen: Namespace) -> None:
-    if settings.database_url is not None and found_secrets(settings) is None:
+    if settings.database_url is not None and secret_file.found_secrets(settings) is None:
         raise CommandError("Give this host the new secret first, by secret_key_file.")
-    server = holder(settings.data)
+    server = lock.holder(settings.data)
     if server is not None:
         raise CommandError(f"Stop the server first: it is process {server.process}.")
-    made = asyncio.run(_reset(settings))
+    made = prepared.in_both(settings, _reset, any_secret=True)
     if not any(made.values()):
         raise CommandError(
             "This host's secret decrypts the signing keys of both databases, so it is not lost;"
@@ -51,16 +93,15 @@ def run_reset(settings: Settings, chosen: Namespace) -> None:
     answer({"signing_keys": made}, "\n".join(lines), as_json=chosen.json)
 
 
-async def _reset(settings: Settings) -> dict[str, str | None]:
+async def _reset(portico: Portico) -> dict[str, str | None]:
     """The `kid` of the signing key that each environment got, or None if it needed none."""
-    async with prepared(settings, any_secret=True) as portico:
-        return {env.name: await env.signer.start_over(OPERATOR) for env in portico.environments}
+    return {env.name: await env.signer.start_over(audit.OPERATOR) for env in portico.environments}
 
 
 def _next(settings: Settings, closed: int, *, changed: bool) -> str:
     if closed:
         return "Unreadable values need a secret that is not given here: see portico doctor."
-    if len(found_secrets(settings) or ()) == 1:
+    if len(secret_file.found_secrets(settings) or ()) == 1:
         return "There is only one secret, and everything is encrypted under it."
     if not changed:
         return (

@@ -1,30 +1,64 @@
 """`portico sessions`: lists and ends sessions and logins."""
 
+from __future__ import annotations
+
 from argparse import Namespace
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-import msgspec
-
+from portico.cli.arguments import LOGIN, SESSION, Commands, add_sandbox, session_id, text
+from portico.cli.lazy import lazy_imports
 from portico.cli.listing import Form, print_list
 from portico.cli.output import CommandError, answer, minute, plain
-from portico.cli.prepared import in_environment
-from portico.cli.values import LOGIN, SESSION
-from portico.contract.envelope import timestamp
-from portico.domain.audit import OPERATOR
-from portico.domain.errors import NotFound
-from portico.domain.sessions import Session, idle_end
-from portico.services.accounts import account
-from portico.services.environment import Environment
-from portico.services.sign_out import end_grant, end_session, sign_out_everywhere
-from portico.settings import Settings
-from portico.storage.grants import Grant
 
-R = TypeVar("R", Session, Grant)
+if TYPE_CHECKING:
+    from portico.domain.sessions import Session
+    from portico.services.environment import Environment
+    from portico.settings import Settings
+    from portico.storage.grants import Grant
+
+with lazy_imports():
+    from portico.cli import prepared
+    from portico.contract import envelope
+    from portico.domain import audit, errors
+    from portico.domain import sessions as domain_sessions
+    from portico.services import accounts, sign_out
+
+_DETAILS = """\
+A session belongs to a browser (a cookie), a login to a program that signed in with a password (an
+access token and a refresh token)."""
+
+_REVOKE = """\
+It ends immediately. This cannot be undone. With --all, the account is signed out everywhere:
+sessions and logins end, and OAuth clients lose access. API keys keep working."""
 
 
-class _SignedIn(msgspec.Struct):
+def add_to(commands: Commands) -> None:
+    """Declares `portico sessions …`."""
+    sessions = commands.noun("sessions", "list and end sessions and logins")
+    listing = sessions.verb("list", run_list, "list who is signed in, newest first", _DETAILS)
+    listing.add_argument("--owner", metavar="EMAIL", type=text, help="only this user's")
+    add_sandbox(listing)
+    revoke = sessions.verb("revoke", run_revoke, "end a session or a login", _REVOKE)
+    revoke.add_argument(
+        "id",
+        metavar="ID",
+        nargs="?",
+        type=session_id,
+        help="session-N or login-N from portico sessions list",
+    )
+    revoke.add_argument("--all", action="store_true", help="end all sessions and logins of --owner")
+    revoke.add_argument(
+        "--owner", metavar="EMAIL", type=text, help="user whose access ends, with --all"
+    )
+    add_sandbox(revoke)
+
+
+R = TypeVar("R", "Session", "Grant")
+
+
+class _SignedIn(NamedTuple):
     """An active session or login. `id` says which of the two."""
 
     id: str
@@ -42,7 +76,7 @@ def run_list(settings: Settings, chosen: Namespace) -> None:
 
 async def _found(chosen: Namespace, env: Environment) -> AsyncIterator[list[_SignedIn]]:
     now = env.clock()
-    user_id = None if chosen.owner is None else (await account(env, chosen.owner)).id
+    user_id = None if chosen.owner is None else (await accounts.account(env, chosen.owner)).id
     sessions = _owned(env, env.sessions.batches(now, user_id), _session)
     logins = _owned(env, env.grants.logins(now, user_id), _login)
     async for each in _newest_first(sessions, logins):
@@ -78,7 +112,7 @@ def _session(row: Session, owner: str) -> _SignedIn:
         row.user_agent,
         row.created_at,
         row.last_seen_at,
-        min(row.expires_at, idle_end(row.last_seen_at)),
+        min(row.expires_at, domain_sessions.idle_end(row.last_seen_at)),
     )
 
 
@@ -96,7 +130,7 @@ def _login(row: Grant, owner: str) -> _SignedIn:
 
 def _fact(each: _SignedIn) -> dict[str, Any]:
     times = ("created_at", "last_used_at", "expires_at")
-    return msgspec.structs.asdict(each) | {name: timestamp(getattr(each, name)) for name in times}
+    return each._asdict() | {name: envelope.timestamp(getattr(each, name)) for name in times}
 
 
 def _cells(each: _SignedIn) -> Sequence[str]:
@@ -123,7 +157,9 @@ def run_revoke(settings: Settings, chosen: Namespace) -> None:
     if chosen.all:
         if chosen.owner is None or chosen.id is not None:
             raise CommandError("--all takes --owner EMAIL and no ID", 2)
-        sessions, grants = in_environment(settings, chosen, lambda env: _end_all(env, chosen))
+        sessions, grants = prepared.in_environment(
+            settings, chosen, lambda env: _end_all(env, chosen)
+        )
         answer(
             {"owner": chosen.owner, "sessions": sessions, "grants": grants},
             f"{plain(chosen.owner)} is signed out everywhere.",
@@ -133,21 +169,21 @@ def run_revoke(settings: Settings, chosen: Namespace) -> None:
     if chosen.id is None or chosen.owner is not None:
         raise CommandError("name one ID, or an account with --all --owner EMAIL", 2)
     kind, row_id = chosen.id
-    in_environment(settings, chosen, lambda env: _end(env, kind, row_id))
+    prepared.in_environment(settings, chosen, lambda env: _end(env, kind, row_id))
     name = f"{kind}-{row_id}"
     answer({"id": name}, f"{name} is ended.", as_json=chosen.json)
 
 
 async def _end(env: Environment, kind: str, row_id: int) -> None:
     if kind == SESSION:
-        await end_session(env, row_id, OPERATOR)
+        await sign_out.end_session(env, row_id, audit.OPERATOR)
         return
     try:
-        await end_grant(env, row_id, OPERATOR)
-    except NotFound:
-        raise NotFound(f"There is no login {row_id}.") from None
+        await sign_out.end_grant(env, row_id, audit.OPERATOR)
+    except errors.NotFound:
+        raise errors.NotFound(f"There is no login {row_id}.") from None
 
 
 async def _end_all(env: Environment, chosen: Namespace) -> tuple[int, int]:
-    owner = await account(env, chosen.owner)
-    return await sign_out_everywhere(env, owner.id, OPERATOR)
+    owner = await accounts.account(env, chosen.owner)
+    return await sign_out.sign_out_everywhere(env, owner.id, audit.OPERATOR)

@@ -1,5 +1,7 @@
 """`portico trust`: makes this machine and its browsers trust the local authority."""
 
+from __future__ import annotations
+
 import os
 import shlex
 import shutil
@@ -9,13 +11,30 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from portico.certificates import inspect
-from portico.cli.asking import confirm
-from portico.cli.output import CommandError, answer
-from portico.files import exists
-from portico.settings import Settings
+from portico.cli.arguments import Commands
+from portico.cli.lazy import lazy_imports
+from portico.cli.output import CommandError, answer, confirm
+
+if TYPE_CHECKING:
+    from portico.settings import Settings
+
+with lazy_imports():
+    from portico import certificates, files
+
+
+def add_to(commands: Commands) -> None:
+    """Declares `portico trust`."""
+    parser = commands.verb(
+        "trust",
+        run,
+        "show how to trust the local certificate authority, or do it",
+    )
+    parser.add_argument(
+        "--install", action="store_true", help="trust it on this machine, after asking"
+    )
+
 
 Find = Callable[[str], str | None]
 """Returns the path of a program, or None."""
@@ -38,7 +57,7 @@ def run(settings: Settings, chosen: Namespace) -> None:
             "The local authority is not used: the settings name another certificate, or a proxy"
             " terminates TLS."
         )
-    if not exists(authority):
+    if not files.exists(authority):
         raise CommandError(
             f"{authority} does not exist yet: portico init or portico serve creates it."
         )
@@ -67,7 +86,7 @@ def stores(authority: Path, home: Path, find: Find) -> Iterator[Store]:
     """All known stores. Programs and browser profiles tell which ones this machine has."""
     file = str(authority)
     # The authority's own name: an NSS store takes no two authorities of one name.
-    added = partial(_added, file, inspect(authority).common_name)
+    added = partial(_added, file, certificates.inspect(authority).common_name)
     root = () if os.geteuid() == 0 else ("sudo",)
     placed = "/usr/local/share/ca-certificates/portico.crt"
     debian, fedora = find("update-ca-certificates"), find("trust")

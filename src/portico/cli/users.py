@@ -1,56 +1,190 @@
 """`portico users`: manages accounts."""
 
+from __future__ import annotations
+
 import os
 import sys
 from argparse import Namespace
 from collections.abc import Awaitable, Callable, Sequence
 from getpass import getpass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from portico.cli.arguments import Commands, add_sandbox, by_rule, text
+from portico.cli.lazy import lazy_imports
 from portico.cli.listing import Form, print_list
-from portico.cli.output import (
-    CommandError,
-    answer,
-    command_line,
-    mention,
-    minute,
-    plain,
-    table,
+from portico.cli.output import CommandError, answer, command_line, mention, minute, plain, table
+from portico.domain.words import ROLES
+
+if TYPE_CHECKING:
+    from portico.domain.audit import By
+    from portico.domain.users import User
+    from portico.services.api_keys import MadeKey
+    from portico.services.environment import Environment
+    from portico.settings import Settings
+
+with lazy_imports():
+    from portico.cli import prepared
+    from portico.contract import envelope, reading
+    from portico.contract import users as contract_users
+    from portico.domain import audit
+    from portico.domain import users as domain_users
+    from portico.services import (
+        accounts,
+        api_keys,
+        invitations,
+        recovery,
+        second_factor,
+        suspension,
+    )
+    from portico.services import users as services_users
+
+_SUSPEND = """\
+The account loses all access immediately: its sessions, logins and grants end for good, and its API
+keys stop working until it is resumed. Nothing of it is deleted. The same applies to its mirror in
+the sandbox. Of an admin, invitations and reset links that nobody has used end too, and the keys are
+named that they created for others: these still work. The last admin cannot be suspended."""
+
+_RESUME = """\
+The user can sign in again, and their API keys work again immediately. The same applies to the
+account's mirror in the sandbox."""
+
+_RESET = (
+    "For users who lost them. Their app, passkeys and recovery codes stop working, and they are"
+    "\nnotified by e-mail. Where a second factor is required, they set one up at the next sign-in."
 )
-from portico.cli.prepared import in_environment
-from portico.contract.envelope import optional_timestamp, timestamp
-from portico.contract.reading import Faults, read_object
-from portico.contract.users import CreateUser
-from portico.domain.audit import OPERATOR, By
-from portico.domain.users import User
-from portico.services.accounts import account, random_password, set_plan, set_role
-from portico.services.api_keys import MadeKey, keys_for_others
-from portico.services.environment import Environment
-from portico.services.invitations import invite
-from portico.services.recovery import give_reset
-from portico.services.second_factor import reset_factors
-from portico.services.suspension import resume, suspend
-from portico.services.users import create_user, delete_user, read_user
-from portico.settings import Settings
+
+
+def add_to(commands: Commands) -> None:
+    """Declares `portico users …`."""
+    users = commands.noun("users", "create, invite, list, change, suspend and delete users")
+    create = users.verb(
+        "create",
+        run_create,
+        "create a user",
+        "A random password is created and printed once, unless --password-stdin gives one.",
+    )
+    create.add_argument("--email", metavar="E", required=True, help="e-mail, to sign in with")
+    create.add_argument("--name", metavar="N", required=True, help="name, 2 to 100 characters")
+    create.add_argument(
+        "--role", metavar="R", choices=ROLES, default="viewer", help="%(choices)s (default viewer)"
+    )
+    create.add_argument("--plan", metavar="P", default="free", help="plan (default free)")
+    create.add_argument(
+        "--password-stdin", action="store_true", help="read the password from standard input"
+    )
+    add_sandbox(create)
+    _add_invite(users)
+    listing = users.verb("list", run_list, "list users, oldest first")
+    listing.add_argument("--role", metavar="R", choices=ROLES, help="only this role: %(choices)s")
+    add_sandbox(listing)
+    show = users.verb("show", run_show, "show one user")
+    show.add_argument("email", metavar="EMAIL", type=text, help="the account's e-mail")
+    add_sandbox(show)
+    plan = users.verb(
+        "set-plan",
+        run_set_plan,
+        "move an account to another plan",
+        "It takes effect immediately; used requests stay counted. The same applies to the account's"
+        "\nmirror in the sandbox.",
+    )
+    plan.add_argument("email", metavar="EMAIL", type=text, help="the account's e-mail")
+    plan.add_argument(
+        "plan", metavar="PLAN", help="free, pro, enterprise, or one from the settings"
+    )
+    add_sandbox(plan)
+    role = users.verb(
+        "set-role",
+        run_set_role,
+        "give an account another role",
+        "It takes effect immediately, in the sandbox too. The last admin cannot get another role.",
+    )
+    role.add_argument("email", metavar="EMAIL", type=text, help="the account's e-mail")
+    role.add_argument("role", metavar="ROLE", choices=ROLES, help="%(choices)s")
+    add_sandbox(role)
+    _add_access(users)
+
+
+def _add_invite(users: Commands) -> None:
+    """Declares `portico users invite`."""
+    invite = users.verb(
+        "invite",
+        run_invite,
+        "invite someone, who chooses their own password",
+        "Prints a link for you to pass on. With a mail server, it is also sent by e-mail. It works"
+        "\nonce, within seven days, and replaces an earlier link to the same address.",
+    )
+    invite.add_argument(
+        "email",
+        metavar="EMAIL",
+        type=by_rule(lambda given: domain_users.email(given)),
+        help="e-mail to invite",
+    )
+    invite.add_argument(
+        "--name",
+        metavar="N",
+        type=by_rule(lambda given: domain_users.name(given)),
+        help="name, which they can change",
+    )
+    invite.add_argument(
+        "--role", metavar="R", choices=ROLES, default="viewer", help="%(choices)s (default viewer)"
+    )
+    invite.add_argument("--plan", metavar="P", default="free", help="plan (default free)")
+
+
+def _add_access(users: Commands) -> None:
+    """Declares the commands that remove or restore access to an account."""
+    for verb, run, summary, details in (
+        ("suspend", run_suspend, "suspend an account", _SUSPEND),
+        ("resume", run_resume, "end the suspension of an account", _RESUME),
+        (
+            "reset-second-factor",
+            run_reset_second_factor,
+            "remove an account's second factors",
+            _RESET,
+        ),
+    ):
+        change = users.verb(verb, run, summary, details)
+        change.add_argument("email", metavar="EMAIL", type=text, help="the account's e-mail")
+        add_sandbox(change)
+    reset = users.verb(
+        "reset-password",
+        run_reset_password,
+        "print a link for a user to choose a new password",
+        "Pass it on so that only the user can read it. It works once, within 24 hours. Until it is"
+        "\nused, the old password keeps working.",
+    )
+    reset.add_argument("email", metavar="EMAIL", type=text, help="the account's e-mail")
+    delete = users.verb(
+        "delete",
+        run_delete,
+        "delete an account for good",
+        "Its keys, sessions, grants and mirror are deleted too. Of an admin, invitations and reset"
+        "\nlinks that nobody has used end, and the keys are named that they created for others:"
+        "\nthese still work. The last admin cannot be deleted.",
+    )
+    delete.add_argument("email", metavar="EMAIL", type=text, help="the account's e-mail")
+    delete.add_argument("--yes", action="store_true", help="required, because it cannot be undone")
+    add_sandbox(delete)
+
 
 MAX_PASSWORD_BYTES = 4096
 
 T = TypeVar("T")
-Act = Callable[[Environment, int, By], Awaitable[T]]
+Act: TypeAlias = "Callable[[Environment, int, By], Awaitable[T]]"
 """What to do with the account of this id."""
 
 
 def run_create(settings: Settings, chosen: Namespace) -> None:
     _check_plan(settings, chosen.plan)
     given = _given_password() if chosen.password_stdin else None
-    password = random_password(os.urandom) if given is None else given
+    password = accounts.random_password(os.urandom) if given is None else given
     values = _checked(
         {"email": chosen.email, "name": chosen.name, "role": chosen.role, "password": password}
     )
-    user = in_environment(
+    user = prepared.in_environment(
         settings,
         chosen,
-        lambda env: create_user(env, **values, plan=chosen.plan, by=OPERATOR),
+        lambda env: services_users.create_user(env, **values, plan=chosen.plan, by=audit.OPERATOR),
     )
     facts: dict[str, Any] = {"id": user.id, "email": user.email}
     lost = None
@@ -83,8 +217,8 @@ def _typed_password() -> str:
 
 def _checked(values: dict[str, str]) -> dict[str, str]:
     """The values, read as POST /users reads them. Raises `CommandError` with every fault."""
-    faults = Faults()
-    read: dict[str, str] = read_object(CreateUser, values, "", faults)
+    faults = reading.Faults()
+    read: dict[str, str] = reading.read_object(contract_users.CreateUser, values, "", faults)
     if found := [*faults.unreadable, *faults.broken]:
         faults_text = (
             f"{'the password' if fault.field == 'password' else f'--{fault.field}'} {fault.message}"
@@ -96,8 +230,10 @@ def _checked(values: dict[str, str]) -> dict[str, str]:
 
 def run_set_plan(settings: Settings, chosen: Namespace) -> None:
     _check_plan(settings, chosen.plan)
-    user = in_environment(
-        settings, chosen, lambda env: set_plan(env, chosen.email, chosen.plan, OPERATOR)
+    user = prepared.in_environment(
+        settings,
+        chosen,
+        lambda env: accounts.set_plan(env, chosen.email, chosen.plan, audit.OPERATOR),
     )
     answer(
         {"id": user.id, "email": user.email, "plan": user.plan},
@@ -107,20 +243,20 @@ def run_set_plan(settings: Settings, chosen: Namespace) -> None:
 
 
 def run_suspend(settings: Settings, chosen: Namespace) -> None:
-    user, keys = _on_account(settings, chosen, _naming_keys(suspend))
+    user, keys = _on_account(settings, chosen, _naming_keys(suspension.suspend))
     text = f"{plain(user.email)} is suspended and has lost all access.{_naming(keys)}"
     facts = {"id": user.id, "email": user.email, "suspended": True, **_keys_for_others(keys)}
     answer(facts, text, as_json=chosen.json)
 
 
 def run_resume(settings: Settings, chosen: Namespace) -> None:
-    user = _on_account(settings, chosen, resume)
+    user = _on_account(settings, chosen, suspension.resume)
     text = f"{plain(user.email)} is no longer suspended. Its API keys work again."
     answer({"id": user.id, "email": user.email, "suspended": False}, text, as_json=chosen.json)
 
 
 def run_reset_second_factor(settings: Settings, chosen: Namespace) -> None:
-    user = _on_account(settings, chosen, reset_factors)
+    user = _on_account(settings, chosen, second_factor.reset_factors)
     text = f"{plain(user.email)} no longer has a second factor."
     if user.password_hash is None:
         text += " It has no password either."
@@ -129,17 +265,17 @@ def run_reset_second_factor(settings: Settings, chosen: Namespace) -> None:
 
 def run_invite(settings: Settings, chosen: Namespace) -> None:
     _check_plan(settings, chosen.plan)
-    made = in_environment(
+    made = prepared.in_environment(
         settings,
         chosen,
-        lambda env: invite(
+        lambda env: invitations.invite(
             env,
             email=chosen.email,
             name=chosen.name or "",
             role=chosen.role,
             plan=chosen.plan,
             handed_over=True,
-            by=OPERATOR,
+            by=audit.OPERATOR,
         ),
     )
     its = made.invitation
@@ -148,7 +284,7 @@ def run_invite(settings: Settings, chosen: Namespace) -> None:
         "email": its.email,
         "role": its.role,
         "link": made.link,
-        "expires_at": timestamp(its.expires_at),
+        "expires_at": envelope.timestamp(its.expires_at),
     }
     text = (
         f"{plain(its.email)} is invited, with the role {its.role}:\n\n  {made.link}\n\n"
@@ -159,8 +295,10 @@ def run_invite(settings: Settings, chosen: Namespace) -> None:
 
 
 def run_set_role(settings: Settings, chosen: Namespace) -> None:
-    user = in_environment(
-        settings, chosen, lambda env: set_role(env, chosen.email, chosen.role, OPERATOR)
+    user = prepared.in_environment(
+        settings,
+        chosen,
+        lambda env: accounts.set_role(env, chosen.email, chosen.role, audit.OPERATOR),
     )
     answer(
         {"id": user.id, "email": user.email, "role": user.role},
@@ -170,11 +308,11 @@ def run_set_role(settings: Settings, chosen: Namespace) -> None:
 
 
 def run_reset_password(settings: Settings, chosen: Namespace) -> None:
-    given = _on_account(settings, chosen, give_reset)
+    given = _on_account(settings, chosen, recovery.give_reset)
     facts = {
         "email": given.user.email,
         "link": given.link,
-        "expires_at": timestamp(given.expires_at),
+        "expires_at": envelope.timestamp(given.expires_at),
     }
     text = (
         f"{plain(given.user.email)} can choose a new password with this link:\n\n"
@@ -194,8 +332,8 @@ def run_delete(settings: Settings, chosen: Namespace) -> None:
 
 
 async def _delete(env: Environment, user_id: int, by: By) -> User:
-    user = await read_user(env, user_id)
-    await delete_user(env, user_id, lambda _user: None, by)
+    user = await services_users.read_user(env, user_id)
+    await services_users.delete_user(env, user_id, lambda _user: None, by)
     return user
 
 
@@ -205,7 +343,9 @@ def _naming_keys(act: Act[User]) -> Act[tuple[User, list[MadeKey]]]:
     async def work(env: Environment, user_id: int, by: By) -> tuple[User, list[MadeKey]]:
         mirror = None if env.mirror is None else await env.mirror.users.by_account(user_id)
         user = await act(env, user_id, by)
-        return user, await keys_for_others(env, user_id, None if mirror is None else mirror.id)
+        return user, await api_keys.keys_for_others(
+            env, user_id, None if mirror is None else mirror.id
+        )
 
     return work
 
@@ -259,8 +399,8 @@ def _entry(user: User) -> dict[str, Any]:
         "role": user.role,
         "plan": user.plan,
         "suspended": user.suspended_at is not None,
-        "created_at": timestamp(user.created_at),
-        "last_login_at": optional_timestamp(user.last_login_at),
+        "created_at": envelope.timestamp(user.created_at),
+        "last_login_at": envelope.optional_timestamp(user.last_login_at),
     }
 
 
@@ -286,7 +426,7 @@ _LIST = Form(
 
 
 def run_show(settings: Settings, chosen: Namespace) -> None:
-    facts = in_environment(settings, chosen, lambda env: _shown(env, chosen.email))
+    facts = prepared.in_environment(settings, chosen, lambda env: _shown(env, chosen.email))
     width = max(map(len, facts))
     lines = (f"{name.ljust(width)}  {_words(value)}" for name, value in facts.items())
     answer(facts, "\n".join(lines), as_json=chosen.json)
@@ -301,7 +441,7 @@ def _words(value: object) -> str:
 
 
 async def _shown(env: Environment, email: str) -> dict[str, Any]:
-    user, now = await account(env, email), env.clock()
+    user, now = await accounts.account(env, email), env.clock()
     return {
         **_entry(user),
         "email_verified": user.email_verified_at is not None,
@@ -313,10 +453,10 @@ async def _shown(env: Environment, email: str) -> dict[str, Any]:
 
 def _on_account(settings: Settings, chosen: Namespace, act: Act[T]) -> T:
     async def work(env: Environment) -> T:
-        user = await account(env, chosen.email)
-        return await act(env, user.id, OPERATOR)
+        user = await accounts.account(env, chosen.email)
+        return await act(env, user.id, audit.OPERATOR)
 
-    return in_environment(settings, chosen, work)
+    return prepared.in_environment(settings, chosen, work)
 
 
 def _check_plan(settings: Settings, plan: str) -> None:

@@ -1,15 +1,15 @@
-"""Declares `portico`."""
+"""The command line of `portico`."""
+
+from __future__ import annotations
 
 import sys
 from argparse import SUPPRESS, Action, ArgumentParser, Namespace
+from collections.abc import Iterator
 from functools import cache
-from pkgutil import resolve_name
 from typing import Any, NoReturn
 
-from portico.cli.arguments import Commands, Parser, by_rule
-from portico.cli.parsers import (
+from portico.cli import (
     audit,
-    backup,
     clients,
     events,
     keys,
@@ -23,6 +23,13 @@ from portico.cli.parsers import (
     users,
     webhooks,
 )
+from portico.cli.arguments import Commands, Parser, by_rule
+from portico.cli.lazy import lazy_imports
+
+with lazy_imports():
+    from portico import version
+    from portico.cli import backup, doctor, initialise, maintenance, serve
+    from portico.domain import users as domain_users
 
 _NOUNS = (
     *(users, keys, sessions, clients, signing_keys, secret, products, events),
@@ -48,17 +55,19 @@ def parser() -> ArgumentParser:
 
     init = commands.verb(
         "init",
-        "portico.cli.initialise:run",
+        lambda *given: initialise.run(*given),
         "prepare the data directory and create the first admin",
     )
     init.add_argument(
         "--admin-email",
         metavar="E",
-        type=by_rule("portico.domain.users:email"),
+        type=by_rule(lambda given: domain_users.email(given)),
         help="e-mail of the first admin",
     )
 
-    serving = commands.verb("serve", "portico.cli.serve:run", "start the server", json=False)
+    serving = commands.verb(
+        "serve", lambda *given: serve.run(*given), "start the server", json=False
+    )
     serving.add_argument("--host", metavar="H", help="address to listen on (default 127.0.0.1)")
     serving.add_argument("--port", metavar="P", help="port to listen on (default 8443)")
     serving.add_argument("--workers", metavar="N", help="number of server processes (default 1)")
@@ -70,7 +79,7 @@ def parser() -> ArgumentParser:
 
     migrating = commands.verb(
         "migrate",
-        "portico.cli.maintenance:run",
+        lambda *given: maintenance.run(*given),
         "update the databases to this version",
         "A server does the same when it starts. Only restoring a backup undoes it.",
     )
@@ -81,19 +90,35 @@ def parser() -> ArgumentParser:
     )
     commands.verb(
         "correct-times",
-        "portico.cli.maintenance:run_correct_times",
+        lambda *given: maintenance.run_correct_times(*given),
         "correct what a clock that was far ahead has stored",
         "Set this machine's time and stop every server first. Moments in the future become the"
         " present one; entries of the audit log stay as they are.",
     )
     commands.verb(
         "doctor",
-        "portico.cli.doctor:run",
+        lambda *given: doctor.run(*given),
         "find problems, and say how to fix them",
         "Changes nothing. Can run beside a server. Exits with 1 if there is a problem.",
     )
 
-    backup.add_to(commands)
+    backing = commands.verb(
+        "backup",
+        lambda *given: backup.run_backup(*given),
+        "back up both databases, keys and certificates to one file",
+        "Can run beside a server, which keeps accepting changes.",
+    )
+    backing.add_argument(
+        "file", metavar="FILE", help="the file to create; compressed if its name ends in .gz"
+    )
+    restoring = commands.verb(
+        "restore",
+        lambda *given: backup.run_restore(*given),
+        "restore a backup to a new data directory",
+        "To restore a PostgreSQL backup, or move one of SQLite there, set PORTICO_DATABASE_URL to"
+        "\na database without Portico. Settings are not part of a backup.",
+    )
+    restoring.add_argument("file", metavar="FILE", help="the file that portico backup created")
     for command in _NOUNS:
         command.add_to(commands)
     commands.word("help", "show the help of a command").add_argument(
@@ -109,7 +134,7 @@ class _Version(Action):
     """Looks the version up only when it is asked for: that takes longer than all else here."""
 
     def __call__(self, parser: ArgumentParser, *_: Any) -> None:
-        _print(parser, f"portico {resolve_name('importlib.metadata:version')('portico')}")
+        _print(parser, f"portico {version.version()}")
 
 
 class _Help(Action):
@@ -123,7 +148,22 @@ class _Completion(Action):
     """Prints the script of the chosen shell."""
 
     def __call__(self, verb: ArgumentParser, _found: Namespace, shell: Any, *_: Any) -> None:
-        _print(verb, resolve_name("portico.cli.completion:script")(parser(), shell))
+        import shtab  # for this command only
+
+        files = {"FILE": shtab.FILE, "DIR": shtab.DIRECTORY}
+        for action in _actions(parser()):
+            if action.metavar in files:
+                action.complete = files[action.metavar]  # type: ignore[attr-defined]
+        _print(verb, shtab.complete(parser(), shell))
+
+
+def _actions(parser: ArgumentParser) -> Iterator[Action]:
+    """The arguments of a parser and of all its commands."""
+    for action in parser._actions:  # noqa: SLF001 - shtab reads the same
+        yield action
+        if isinstance(action.choices, dict):
+            for command in action.choices.values():
+                yield from _actions(command)
 
 
 def _print(parser: ArgumentParser, text: str) -> NoReturn:
