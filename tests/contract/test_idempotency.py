@@ -10,339 +10,289 @@ import httpx
 import pytest
 
 from driving import Api, Caller, InProcess, json_bytes, refused
-from owned import sessions_of
+from kinds import KINDS, create
+from owned import keys_of, sessions_of
 from portico.domain.audit import OPERATOR
 from portico.services.api_keys import revoke_key
-from signing_in import COOKIE, client_of, session_of, tokens_of
+from signing_in import COOKIE, PASSWORD, client_of, session_of, tokens_of
 
-EVE = {"name": "Eve", "email": "eve@example.com", "password": "Analytical1"}
-PRODUCT = {"name": "Lamp", "category": "light", "price": 12.5}
+one_engine = pytest.mark.one_engine
+
+LAMP = KINDS["/products"].new(0)
+EVE = KINDS["/users"].new(0)
+ONCE = {"idempotency-key": "order-17"}
+
+ROTATE = "/api-keys/rotate"
+CREATIONS: dict[str, dict[str, Any] | None] = {
+    **{path: kind.new(0) for path, kind in KINDS.items()},
+    ROTATE: None,
+    "/webhooks/{webhook}/rotate-secret": None,
+    "/webhooks/{webhook}/test": None,
+}
+"""Every POST that is repeated safely, with its body."""
+SECRETS = ("key", "secret")
 
 
-def keyed(key: str = "order-17") -> dict[str, str]:
-    return {"idempotency-key": key}
+async def filled(admin: Caller, path: str) -> str:
+    """The path with a new webhook."""
+    if "{webhook}" not in path:
+        return path
+    return path.replace("/webhooks/{webhook}", await create(admin, "/webhooks"))
 
 
-async def total(client: httpx.AsyncClient) -> int:
+def replayed(answer: httpx.Response) -> bool:
+    return bool(answer.headers.get("idempotent-replayed") == "true")
+
+
+async def count_products(client: httpx.AsyncClient) -> int:
     answer = await client.get("/products?status=draft")
     return int(answer.json()["pagination"]["total_items"])
 
 
-async def test_a_repeated_post_is_answered_as_before_and_has_no_second_effect(api: Api) -> None:
-    editor = await api.caller("editor")
-    first = await editor.post("/products", json=PRODUCT, headers=keyed())
-    again = await editor.post("/products", json=PRODUCT, headers=keyed())
-    assert (first.status_code, again.status_code) == (201, 201)
-    assert again.content == first.content
-    assert again.headers["location"] == first.headers["location"]
-    assert again.headers["idempotent-replayed"] == "true"
-    assert "idempotent-replayed" not in first.headers
-    assert again.headers["x-request-id"] != first.headers["x-request-id"]
-    assert await total(editor) == 1
-
-
-async def test_another_body_with_the_same_key_is_refused(api: Api) -> None:
-    editor = await api.caller("editor")
-    await editor.post("/products", json=PRODUCT, headers=keyed())
-    other = await editor.post("/products", json={**PRODUCT, "price": 13}, headers=keyed())
-    assert "Idempotency-Key" in refused(other, 422, "VALIDATION_ERROR")
-    assert await total(editor) == 1
-
-
-async def test_an_empty_object_is_the_same_as_no_body(api: Api) -> None:
-    caller = await api.caller("viewer")
-    rotated = await caller.post("/api-keys/rotate", headers=keyed())
-    assert rotated.status_code == 201
+@pytest.mark.parametrize("path", CREATIONS)
+async def test_a_repeated_post_has_one_effect_and_one_answer_without_its_secret(
+    api: Api, path: str
+) -> None:
+    admin = await api.caller("admin")
+    same_account = await api.caller("admin", user=admin.user)
+    where, body = await filled(admin, path), CREATIONS[path]
+    first = await admin.post(where, json=body, headers=ONCE)
+    assert first.status_code in (201, 202), first.text
+    assert not replayed(first)
+    shown = first.json()
+    secrets = [
+        data.pop(name) for data in [shown.get("data", {})] for name in SECRETS if name in data
+    ]
     async with api.unchanged():
-        again = await caller.post("/api-keys/rotate", json={}, headers=keyed())
-        assert again.status_code == 201
-        assert again.json()["data"]["id"] == rotated.json()["data"]["id"]
-        assert again.headers["idempotent-replayed"] == "true"
-        typo = await caller.post("/api-keys/rotate", json={"typo": 1}, headers=keyed())
-        assert "typo" in refused(typo, 400, "VALIDATION_ERROR")
+        for caller in (admin,) if path == ROTATE else (admin, same_account):
+            again = await caller.post(where, json=body, headers=ONCE)
+            assert replayed(again)
+            assert again.status_code == first.status_code
+            assert again.headers.get("location") == first.headers.get("location")
+            assert again.headers["x-request-id"] != first.headers["x-request-id"]
+            assert again.json() == shown
+            assert again.content == first.content or secrets
+        other = {"typo": 1} if body is None else KINDS[path].new(1)
+        status, field = (400, "typo") if body is None else (422, "Idempotency-Key")
+        answer = await admin.post(where, json=other, headers=ONCE)
+        assert refused(answer, status, "VALIDATION_ERROR").keys() == {field}
+    assert not [secret for secret in secrets if secret in str(await api.state())]
 
 
-async def test_a_key_belongs_to_its_account_its_environment_and_its_route(api: Api) -> None:
-    ada = await api.caller("admin")
-    bob = await api.caller("editor")
-    sandbox = await api.caller("admin", "test", user=ada.user)
-    user = {"name": "Eve", "email": "eve@example.com", "password": "Analytical1"}
-    for caller in (ada, bob, sandbox):
-        answer = await caller.post("/products", json=PRODUCT, headers=keyed())
-        assert answer.status_code == 201
-        assert "idempotent-replayed" not in answer.headers
-    assert (await ada.post("/users", json=user, headers=keyed())).status_code == 201
-    assert await total(ada) == 2
-    assert await total(sandbox) == 1
-
-
-async def test_a_key_that_was_used_for_one_resource_is_new_to_another(api: Api) -> None:
+@pytest.mark.parametrize("path", [*KINDS, ROTATE])
+async def test_one_of_twenty_processes_with_one_key_has_an_effect(api: Api, path: str) -> None:
     admin = await api.caller("admin")
-    webhook = {"url": "https://hooks.example.com/in", "types": ["*"]}
-    made = [(await admin.post("/webhooks", json=webhook)).json()["data"]["id"] for _ in range(2)]
-    for webhook_id in made:
-        rotated = await admin.post(f"/webhooks/{webhook_id}/rotate-secret", headers=keyed())
-        assert "idempotent-replayed" not in rotated.headers
-        assert rotated.json()["data"]["id"] == webhook_id
+    places = [api.beside() for _ in range(20)]
+    answers = await asyncio.gather(
+        *(
+            Caller(place, admin.user, admin.record, admin.key, "live").post(
+                path, json=CREATIONS[path], headers=ONCE
+            )
+            for place in places
+        )
+    )
+    assert [answer.status_code for answer in answers] == [201] * 20
+    assert len({answer.json()["data"]["id"] for answer in answers}) == 1
+    assert sorted(map(replayed, answers)) == [False] + [True] * 19
+    shown = [name for answer in answers for name in SECRETS if name in answer.json()["data"]]
+    assert len(shown) == (0 if path in ("/users", "/products") else 1)
 
 
-async def test_any_credential_of_the_account_may_repeat_a_request(api: Api) -> None:
-    first = await api.caller("editor")
-    second = await api.caller("editor", user=first.user)
-    await first.post("/products", json=PRODUCT, headers=keyed())
-    again = await second.post("/products", json=PRODUCT, headers=keyed())
-    assert again.headers["idempotent-replayed"] == "true"
-
-
-async def test_a_key_is_forgotten_after_24_hours_exactly(api: Api) -> None:
-    editor = await api.caller("editor")
-    await editor.post("/products", json=PRODUCT, headers=keyed())
-    api.clock.advance(days=1, milliseconds=-1)
-    again = await editor.post("/products", json=PRODUCT, headers=keyed())
-    assert again.headers["idempotent-replayed"] == "true"
-    api.clock.advance(milliseconds=1)
-    other = {**PRODUCT, "price": 13}
-    anew = await editor.post("/products", json=other, headers=keyed())
-    assert "idempotent-replayed" not in anew.headers
-    again = await editor.post("/products", json=other, headers=keyed())
-    assert again.headers["idempotent-replayed"] == "true"
-    assert again.content == anew.content
-    assert await total(editor) == 2
-
-
-async def test_what_fails_validation_is_not_kept(api: Api) -> None:
-    editor = await api.caller("editor")
-    refused(await editor.post("/products", json={"name": "x"}, headers=keyed()), 400)
-    refused(await editor.post("/products", json={**PRODUCT, "price": -1}, headers=keyed()), 422)
-    mended = await editor.post("/products", json=PRODUCT, headers=keyed())
-    assert mended.status_code == 201
-    assert "idempotent-replayed" not in mended.headers
-
-
-async def test_nor_is_what_is_only_found_wrong_as_it_is_carried_out(api: Api) -> None:
-    admin = await api.caller("admin")
-    past = {"name": "Shop", "type": "live", "expires_at": "2001-01-01T00:00:00Z"}
-    refused(await admin.post("/api-keys", json=past, headers=keyed()), 422, "VALIDATION_ERROR")
-    mended = past | {"expires_at": "2101-01-01T00:00:00Z"}
-    assert (await admin.post("/api-keys", json=mended, headers=keyed())).status_code == 201
-
-
-async def test_a_refusal_after_validation_is_kept(api: Api) -> None:
-    admin = await api.caller("admin")
-    user = {"name": "Eve", "email": admin.user.email, "password": "Analytical1"}
-    first = await admin.post("/users", json=user, headers=keyed())
-    refused(first, 409, "DUPLICATE_RESOURCE")
-    again = await admin.post("/users", json=user, headers=keyed())
-    assert again.content == first.content
-    assert again.status_code == 409
-    assert again.headers["idempotent-replayed"] == "true"
-
-
-async def test_a_refusal_of_the_credential_binds_no_other(api: Api) -> None:
-    admin = await api.caller("admin")
-    shop = await client_of(api.live, admin.user)
-    pair = await tokens_of(api.live, shop.client, admin.user, "write:users")
-    boss = {**EVE, "role": "admin"}
-    headers = {"authorization": f"Bearer {pair.access_token}", **keyed()}
-    refused(await api.stranger().post("/users", json=boss, headers=headers), 403)
-    assert (await admin.post("/users", json=boss, headers=keyed())).status_code == 201
-
-
-async def test_an_answer_is_replayed_to_nobody_who_could_not_have_asked_for_it(api: Api) -> None:
-    admin = await api.caller("admin")
-    shop = await client_of(api.live, admin.user)
-    pair = await tokens_of(api.live, shop.client, admin.user, "write:users")
-    narrow = {"authorization": f"Bearer {pair.access_token}", **keyed()}
-    boss = {**EVE, "role": "admin"}
-    assert (await admin.post("/users", json=boss, headers=keyed())).status_code == 201
-    refused(await api.stranger().post("/users", json=boss, headers=narrow), 403)
-    changed = {**boss, "name": "Zoe"}
-    refused(await api.stranger().post("/users", json=changed, headers=narrow), 403)
-
-
-async def test_a_key_that_is_revoked_as_it_is_rotated_is_told_so(api: Api) -> None:
-    caller = await api.caller("viewer")
-    sent = [("authorization", f"Bearer {caller.key}"), ("content-type", "application/json")]
-
-    async def revoked() -> None:
-        await revoke_key(api.live, caller.record.id, OPERATOR)
-
-    answer = await InProcess(api).exchange("POST", "/v1/api-keys/rotate", sent, revoked, b"{}")
-    refused(answer, 401)
-
-
-async def test_a_request_whose_credential_ended_may_come_again_with_another(api: Api) -> None:
-    first = await api.caller("editor")
-    second = await api.caller(user=first.user)
-    body = json_bytes(PRODUCT)
-    sent = [("content-type", "application/json"), *keyed().items()]
-
-    async def revoked() -> None:
-        await revoke_key(api.live, first.record.id, OPERATOR)
-
-    headers = [("authorization", f"Bearer {first.key}"), *sent]
-    answer = await InProcess(api).exchange("POST", "/v1/products", headers, revoked, body)
-    refused(answer, 401)
-    again = await second.post("/products", content=body, headers=dict(sent))
-    assert (again.status_code, await total(second)) == (201, 1)
-
-
-async def test_a_session_has_no_part_in_the_rotation_of_a_key_with_the_same_id(api: Api) -> None:
-    caller = await api.caller("viewer")
-    secret = await session_of(api.live, caller.user)
-    (session,) = await sessions_of(api.live, caller.user.id, api.clock())
-    assert session.id == caller.record.id
-    by_session = {"cookie": f"{COOKIE}={secret}", **keyed()}
-    refused(await api.stranger().post("/api-keys/rotate", headers=by_session), 403)
-    rotated = await caller.post("/api-keys/rotate", headers=keyed())
-    assert "key" in rotated.json()["data"]
-    refused(await api.stranger().post("/api-keys/rotate", headers=by_session), 403)
-
-
-async def test_a_replayed_rotation_leaves_the_secret_out_and_keeps_none(api: Api) -> None:
-    caller = await api.caller("viewer")
-    first = await caller.post("/api-keys/rotate", headers=keyed())
-    secret = first.json()["data"]["key"]
-    again = await caller.post("/api-keys/rotate", headers=keyed())
-    assert again.status_code == 201
-    assert again.headers["idempotent-replayed"] == "true"
-    shown = again.json()["data"]
-    assert again.headers["location"] == first.headers["location"]
-    assert "key" not in shown
-    assert shown == {name: v for name, v in first.json()["data"].items() if name != "key"}
-    rows = await api.live.db.all("SELECT body FROM idempotency_keys")
-    assert len(rows) == 1
-    assert secret.encode() not in bytes(rows[0][0])
-
-
-@pytest.mark.parametrize("kept_before", [(), (("cache-control", "no-store"),)])
-async def test_a_replay_has_one_cache_control_also_where_its_answer_was_kept_with_one(
-    api: Api, kept_before: tuple[tuple[str, str], ...]
-) -> None:
-    caller = await api.caller("viewer")
-    await caller.post("/api-keys/rotate", headers=keyed())
-    (row,) = await api.live.db.all("SELECT headers FROM idempotency_keys")
-    headers = json.dumps([*json.loads(row[0]), *kept_before])
-    async with api.live.db.transaction() as tx:
-        await tx.run("UPDATE idempotency_keys SET headers = :headers", {"headers": headers})
-    again = await caller.post("/api-keys/rotate", headers=keyed())
-    assert again.headers["idempotent-replayed"] == "true"
-    assert again.headers.get_list("cache-control") == ["no-store"]
-
-
-async def test_of_requests_at_the_same_time_one_has_an_effect_and_others_wait_or_replay(
-    api: Api,
-) -> None:
+async def test_requests_at_the_same_time_have_one_effect_and_wait_or_conflict(api: Api) -> None:
     admin = await api.caller("admin")
     answers = await asyncio.gather(
-        *(admin.post("/users", json=EVE, headers=keyed()) for _ in range(20))
+        *(admin.post("/users", json=EVE, headers=ONCE) for _ in range(20))
     )
-    again = await admin.post("/users", json=EVE, headers=keyed())
+    again = await admin.post("/users", json=EVE, headers=ONCE)
     made = [answer for answer in answers if answer.status_code == 201]
-    assert sum("idempotent-replayed" not in answer.headers for answer in made) == 1
+    assert [replayed(answer) for answer in made].count(False) == 1
     assert {answer.content for answer in made} == {again.content}
     for answer in answers:
         if answer.status_code != 201:
             refused(answer, 409, "CONFLICT")
 
 
-async def test_two_processes_with_one_key_have_one_effect(api: Api) -> None:
-    editor = await api.caller("editor")
-    answers = await everywhere(api, editor, "/products", PRODUCT)
-    assert [answer.status_code for answer in answers] == [201] * 20
-    assert len({answer.content for answer in answers}) == 1
-    assert await total(editor) == 1
+# What a key belongs to
 
 
-async def test_two_processes_with_one_key_make_one_user_though_the_e_mail_is_unique(
-    api: Api,
-) -> None:
+async def test_a_key_belongs_to_its_account_environment_and_route(api: Api) -> None:
+    ada, bob = await api.caller("admin"), await api.caller("editor")
+    sandbox = await api.caller("admin", "test", user=ada.user)
+    for caller in (ada, bob, sandbox):
+        answer = await caller.post("/products", json=LAMP, headers=ONCE)
+        assert (answer.status_code, replayed(answer)) == (201, False)
+    assert (await ada.post("/users", json=EVE, headers=ONCE)).status_code == 201
+    assert (await count_products(ada), await count_products(sandbox)) == (2, 1)
+
+
+async def test_a_key_belongs_to_the_resource_of_the_path(api: Api) -> None:
     admin = await api.caller("admin")
-    answers = await everywhere(api, admin, "/users", EVE)
-    assert [answer.status_code for answer in answers] == [201] * 20
-    assert len({answer.content for answer in answers}) == 1
-    replayed = ["idempotent-replayed" in answer.headers for answer in answers]
-    assert sorted(replayed) == [False] + [True] * 19
+    for where in [await create(admin, "/webhooks", number) for number in range(2)]:
+        rotated = await admin.post(f"{where}/rotate-secret", headers=ONCE)
+        assert not replayed(rotated)
+        assert where == f"/webhooks/{rotated.json()['data']['id']}"
 
 
-async def test_two_processes_with_one_key_rotate_once(api: Api) -> None:
-    caller = await api.caller("viewer")
-    answers = await everywhere(api, caller, "/api-keys/rotate", None)
-    assert [answer.status_code for answer in answers] == [201] * 20
-    assert len({answer.json()["data"]["id"] for answer in answers}) == 1
-    assert sum("key" in answer.json()["data"] for answer in answers) == 1
-
-
-async def test_another_api_key_of_the_account_is_rotated_for_itself(api: Api) -> None:
+async def test_a_rotation_belongs_to_the_api_key_that_is_rotated(api: Api) -> None:
     first = await api.caller("viewer")
     second = await api.caller(user=first.user)
-    rotated = [await one.post("/api-keys/rotate", headers=keyed()) for one in (first, second)]
-    assert [answer.status_code for answer in rotated] == [201, 201]
-    assert ["key" in answer.json()["data"] for answer in rotated] == [True, True]
-    previous = [answer.json()["data"]["previous_key"]["id"] for answer in rotated]
-    assert previous == [first.record.id, second.record.id]
+    for caller in (first, second):
+        rotated = await caller.post(ROTATE, headers=ONCE)
+        assert (rotated.status_code, replayed(rotated)) == (201, False)
+        assert rotated.json()["data"]["previous_key"]["id"] == caller.record.id
 
 
-async def test_what_is_kept_does_not_tell_the_body_to_who_has_the_database(api: Api) -> None:
+async def test_a_session_cannot_replay_the_rotation_of_a_key_with_its_id(api: Api) -> None:
+    caller = await api.caller("viewer")
+    secret = await session_of(api.live, caller.user)
+    (session,) = await sessions_of(api.live, caller.user.id, api.clock())
+    assert session.id == caller.record.id
+    by_session = {"cookie": f"{COOKIE}={secret}", **ONCE}
+    refused(await api.stranger().post(ROTATE, headers=by_session), 403)
+    assert "key" in (await caller.post(ROTATE, headers=ONCE)).json()["data"]
+    refused(await api.stranger().post(ROTATE, headers=by_session), 403)
+
+
+async def test_a_narrow_credential_neither_binds_nor_replays_what_it_may_not_do(api: Api) -> None:
+    admin = await api.caller("admin")
+    shop = await client_of(api.live, admin.user)
+    pair = await tokens_of(api.live, shop.client, admin.user, "write:users")
+    narrow = api.stranger(authorization=f"Bearer {pair.access_token}")
+    boss = {**EVE, "role": "admin"}
+    refused(await narrow.post("/users", json=boss, headers=ONCE), 403)
+    assert (await admin.post("/users", json=boss, headers=ONCE)).status_code == 201
+    for body in (boss, {**boss, "name": "Zoe"}):
+        refused(await narrow.post("/users", json=body, headers=ONCE), 403)
+
+
+# What is kept
+
+
+async def test_a_key_is_forgotten_after_exactly_24_hours(api: Api) -> None:
+    editor = await api.caller("editor")
+    await editor.post("/products", json=LAMP, headers=ONCE)
+    api.clock.advance(days=1, milliseconds=-1)
+    assert replayed(await editor.post("/products", json=LAMP, headers=ONCE))
+    api.clock.advance(milliseconds=1)
+    other = {**LAMP, "price": 13}
+    anew = await editor.post("/products", json=other, headers=ONCE)
+    assert not replayed(anew)
+    again = await editor.post("/products", json=other, headers=ONCE)
+    assert replayed(again)
+    assert again.content == anew.content
+    assert await count_products(editor) == 2
+
+
+EXPIRED = {**KINDS["/api-keys"].new(0), "expires_at": "2001-01-01T00:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("path", "wrong", "status"),
+    [
+        ("/products", {"name": "x"}, 400),
+        ("/products", {**LAMP, "price": -1}, 422),
+        ("/api-keys", EXPIRED, 422),
+    ],
+)
+async def test_a_refusal_by_validation_is_not_kept(
+    api: Api, path: str, wrong: dict[str, Any], status: int
+) -> None:
+    admin = await api.caller("admin")
+    async with api.unchanged():
+        refused(await admin.post(path, json=wrong, headers=ONCE), status, "VALIDATION_ERROR")
+    mended = await admin.post(path, json=KINDS[path].new(0), headers=ONCE)
+    assert (mended.status_code, replayed(mended)) == (201, False)
+
+
+async def test_a_refusal_after_validation_is_kept(api: Api) -> None:
+    admin = await api.caller("admin")
+    taken = {**EVE, "email": admin.user.email}
+    first = await admin.post("/users", json=taken, headers=ONCE)
+    refused(first, 409, "DUPLICATE_RESOURCE")
+    again = await admin.post("/users", json=taken, headers=ONCE)
+    assert (again.status_code, again.content, replayed(again)) == (409, first.content, True)
+
+
+@pytest.mark.parametrize("path", ["/products", ROTATE])
+async def test_a_refusal_of_a_key_revoked_meanwhile_is_not_kept(api: Api, path: str) -> None:
+    first = await api.caller("editor")
+    second = await api.caller(user=first.user)
+
+    async def revoke() -> None:
+        await revoke_key(api.live, first.record.id, OPERATOR)
+
+    body = json_bytes(CREATIONS[path] or {})
+    sent = [("content-type", "application/json"), *ONCE.items()]
+    headers = [("authorization", f"Bearer {first.key}"), *sent]
+    answer = await InProcess(api).exchange("POST", f"/v1{path}", headers, revoke, body)
+    refused(answer, 401, "AUTHENTICATION_REQUIRED")
+    keys = await keys_of(api.live, first.user.id)
+    assert (len(keys), await count_products(second)) == (2, 0)
+    again = await second.post(path, content=body, headers=dict(sent))
+    assert (again.status_code, replayed(again)) == (201, False)
+
+
+@one_engine
+@pytest.mark.parametrize("kept_before", [(), (("cache-control", "no-store"),)])
+async def test_a_replay_has_one_cache_control_whatever_was_kept(
+    api: Api, kept_before: tuple[tuple[str, str], ...]
+) -> None:
+    caller = await api.caller("viewer")
+    await caller.post(ROTATE, headers=ONCE)
+    (row,) = await api.live.db.all("SELECT headers FROM idempotency_keys")
+    headers = json.dumps([*json.loads(row[0]), *kept_before])
+    async with api.live.db.transaction() as tx:
+        await tx.run("UPDATE idempotency_keys SET headers = :headers", {"headers": headers})
+    again = await caller.post(ROTATE, headers=ONCE)
+    assert replayed(again)
+    assert again.headers.get_list("cache-control") == ["no-store"]
+
+
+@one_engine
+async def test_the_kept_digest_of_a_body_needs_the_key_which_is_not_kept(api: Api) -> None:
     admin = await api.caller("admin")
     body = json_bytes(EVE)
-    headers = {**keyed(), "content-type": "application/json"}
+    headers = {**ONCE, "content-type": "application/json"}
     assert (await admin.post("/users", content=body, headers=headers)).status_code == 201
     held = str(await api.live.db.all("SELECT * FROM idempotency_keys"))
-    for stored in (body, sha256(body).digest(), sha256(b"Analytical1").digest()):
+    for stored in (body, sha256(body).digest(), sha256(PASSWORD.encode()).digest()):
         assert repr(stored)[2:-1] not in held
-    assert repr(hmac.digest(b"order-17", body, "sha256")) in held, "under what is not stored"
+    assert repr(hmac.digest(b"order-17", body, "sha256")) in held
 
 
-async def everywhere(
-    api: Api, caller: Caller, path: str, body: dict[str, Any] | None
-) -> list[httpx.Response]:
-    """The same request to each of twenty processes at once."""
-    places = [api.beside() for _ in range(20)]
-    return await asyncio.gather(
-        *(
-            Caller(place, caller.user, caller.record, caller.key, "live").post(
-                path, json=body, headers=keyed()
-            )
-            for place in places
-        )
-    )
+# Requests
 
 
-@pytest.mark.parametrize("key", ["", "with space", "x" * 256, "ä"])
-async def test_a_malformed_key_is_refused_and_nothing_happens(api: Api, key: str) -> None:
+@one_engine
+@pytest.mark.parametrize("keys", [[""], ["with space"], ["x" * 256], ["ä"], ["one", "two"]])
+async def test_a_malformed_or_repeated_header_is_refused(api: Api, keys: list[str]) -> None:
     editor = await api.caller("editor")
+    headers = [(b"idempotency-key", key.encode("latin-1")) for key in keys]
     async with api.unchanged():
-        headers = {b"idempotency-key": key.encode("latin-1")}
-        answer = await editor.post("/products", json=PRODUCT, headers=headers)
+        answer = await editor.post("/products", json=LAMP, headers=headers)
         assert "Idempotency-Key" in refused(answer, 400, "VALIDATION_ERROR")
 
 
-async def test_a_key_sent_twice_is_refused(api: Api) -> None:
-    editor = await api.caller("editor")
-    headers = httpx.Headers([("idempotency-key", "one"), ("idempotency-key", "two")])
-    answer = await editor.post("/products", json=PRODUCT, headers=headers)
-    refused(answer, 400, "VALIDATION_ERROR")
+@one_engine
+async def test_an_empty_object_is_the_same_as_no_body(api: Api) -> None:
+    caller = await api.caller("viewer")
+    assert (await caller.post(ROTATE, headers=ONCE)).status_code == 201
+    async with api.unchanged():
+        assert replayed(await caller.post(ROTATE, json={}, headers=ONCE))
 
 
+@one_engine
 async def test_sign_in_ignores_the_key(api: Api) -> None:
-    user = await api.account(password="Analytical1")
-    stranger = api.stranger()
-    body = {"email": user.email, "password": "Analytical1"}
-    cookies = set()
-    for _ in range(2):
-        answer = await stranger.post("/sessions", json=body, headers=keyed())
-        assert answer.status_code == 201
-        assert "idempotent-replayed" not in answer.headers
-        cookies.add(answer.headers["set-cookie"])
-    assert len(cookies) == 2
+    user = await api.account(password=PASSWORD)
+    body = {"email": user.email, "password": PASSWORD}
+    answers = [await api.stranger().post("/sessions", json=body, headers=ONCE) for _ in range(2)]
+    assert [(answer.status_code, replayed(answer)) for answer in answers] == [(201, False)] * 2
+    assert len({answer.headers["set-cookie"] for answer in answers}) == 2
 
 
+@one_engine
 async def test_a_replay_counts_against_the_limit(api: Api) -> None:
     poor = await api.caller("editor", plan="tiny")
-    left = []
-    for _ in range(3):
-        answer = await poor.post("/products", json=PRODUCT, headers=keyed())
-        left.append(answer.headers["x-ratelimit-remaining"])
-    assert left == ["2", "1", "0"]
-    refused(await poor.post("/products", json=PRODUCT, headers=keyed()), 429)
+    answers = [await poor.post("/products", json=LAMP, headers=ONCE) for _ in range(3)]
+    assert [answer.headers["x-ratelimit-remaining"] for answer in answers] == ["2", "1", "0"]
+    refused(await poor.post("/products", json=LAMP, headers=ONCE), 429)
