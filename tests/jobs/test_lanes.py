@@ -318,34 +318,5 @@ async def test_a_stop_waits_for_what_is_under_way_which_is_not_sent_twice(
         assert len(receiver.requests) == 1
 
 
-async def test_what_a_process_was_claiming_as_it_stopped_waits_for_no_claim_to_end(
-    quiet: Api,
-) -> None:
-    is_seen = asyncio.Event()
-
-    async def answer(writer: asyncio.StreamWriter) -> None:
-        await is_seen.wait()  # so that the claim ends by no answer before it was seen
-        writer.write(OK)
-
-    async with receiving(Receiver(answer)) as receiver:
-        await hooked(quiet, f"http://127.0.0.1:{receiver.port}/in")
-        async with quiet.live.db.transaction() as tx:
-            told = Published("product.created", "{}")
-            await quiet.live.events.add(tx, quiet.clock(), told)
-        deliver = Deliver(quiet.live, _sender(quiet.portico), delivered, "Portico", lambda: 0)
-        run = asyncio.create_task(deliver.run())
-        held = "SELECT 1 FROM deliveries WHERE next_attempt_at > :now"
-        now = {"now": quiet.clock()}
-        has_ended = False
-        while await quiet.live.db.one(held, now) is None:
-            assert not has_ended
-            has_ended = run.done()  # which it may be before the claim was seen
-            await asyncio.sleep(0)
-        is_seen.set()
-        run.cancel()
-        await deliver.close()
-        assert await quiet.live.db.one(held, now) is None
-
-
 def _sender(portico: Portico) -> Any:
     return portico.sender

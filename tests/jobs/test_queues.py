@@ -108,9 +108,12 @@ class Hanging:
     def __init__(self) -> None:
         self.begun = asyncio.Event()
 
-    async def send(self, *_: Any) -> Any:
+    async def until(self, event: asyncio.Event) -> None:
         self.begun.set()
-        await asyncio.Event().wait()
+        await event.wait()
+
+    async def send(self, *_: Any) -> Any:
+        await self.until(asyncio.Event())
 
     async def check(self, *_: Any) -> AsyncIterator[Any]:
         yield await self.send()
@@ -185,19 +188,32 @@ async def test_a_row_is_due_when_it_was_moved_to(api: Api, case: Claimable) -> N
 
 
 @each_queue
-async def test_what_is_under_way_at_a_stop_is_due_at_once(
-    api: Api, monkeypatch: pytest.MonkeyPatch, case: Claimable
+@pytest.mark.parametrize("stage", ["claiming", "working"])
+async def test_what_is_claimed_at_a_stop_is_due_at_once(
+    api: Api, monkeypatch: pytest.MonkeyPatch, case: Claimable, stage: str
 ) -> None:
-    hanging = Hanging()
+    queue, hanging, go_on = case.queue(api), Hanging(), asyncio.Event()
+    claim = queue.claim
+
+    async def slowly(*args: Any, **values: Any) -> list[Any]:
+        rows = await claim(*args, **values)
+        await hanging.until(go_on)
+        return rows
+
     api.live.outlet = hanging
     monkeypatch.setattr("portico.jobs.uploads.check_in_batches", hanging.check)
-    monkeypatch.setattr("portico.jobs.queue.CLOSE_SECONDS", 0.01)
+    monkeypatch.setattr("portico.jobs.queue.CLOSE_SECONDS", 0.5)
     job, lane = await case.begin(api)
-    run = asyncio.create_task(job.run())
-    async with asyncio.timeout(20):
-        await hanging.begun.wait()
-    assert await case.claim(api, lane) == []
+    with monkeypatch.context() as patch:
+        if stage == "claiming":
+            patch.setattr(queue, "claim", slowly)
+        run = asyncio.create_task(job.run())
+        async with asyncio.timeout(20):
+            await hanging.begun.wait()
+    if stage == "working":
+        assert await case.claim(api, lane) == []
     run.cancel()
+    go_on.set()
     await asyncio.gather(run, return_exceptions=True)
     if not isinstance(job, ProcessUploads):
         await job.close()

@@ -32,7 +32,6 @@ from portico.services.vault import Vault
 from portico.storage.mails import Mail
 from portico.storage.sealed import Column, replace
 from portico.storage.users import Users
-from signing_in import waits
 
 BUSY = "451 4.3.0 ada@example.com must wait"
 AWAY = Undelivered("it is away", lasting=False)
@@ -153,18 +152,6 @@ async def test_a_mail_that_waited_for_a_day_is_not_sent_any_more(
     assert "was not sent: it has waited too long" in caplog.text
 
 
-class Replacing(Outbox):
-    """Has the installation's secret replaced while a letter is on its way."""
-
-    def __init__(self, api: Api) -> None:
-        super().__init__()
-        self._api = api
-
-    async def send(self, letter: Letter) -> None:
-        await re_encrypted(self._api)
-        await super().send(letter)
-
-
 async def re_encrypted(api: Api) -> None:
     """The mail that waits comes under another secret, as by `portico secret reencrypt`."""
     old = read_secrets(api.settings.data / NAME)
@@ -174,13 +161,6 @@ async def re_encrypted(api: Api) -> None:
     assert one.is_behind
     async with api.live.db.transaction() as tx:
         await replace(tx, where, [one._asdict()])
-
-
-async def test_a_mail_that_is_encrypted_anew_while_it_is_sent_is_sent_once(quiet: Api) -> None:
-    quiet.live.outlet = outbox = Replacing(quiet)
-    await somebody(quiet)
-    await sent(quiet)
-    assert (len(outbox.tried), await waiting(quiet)) == (1, 0)
 
 
 async def test_a_mail_that_is_asked_for_is_written_though_the_ask_is_encrypted_anew(
@@ -272,17 +252,6 @@ async def test_asking_is_over_before_anything_depends_on_the_account(quiet: Api)
     assert len(one[0]) == len(other[0])
 
 
-async def test_a_mail_whose_sender_died_comes_back(quiet: Api) -> None:
-    quiet.live.outlet = outbox = Outbox()
-    await somebody(quiet)
-    assert len(await claimed(quiet)) == 1
-    await sent(quiet)
-    assert outbox.tried == [], "another has it"
-    quiet.clock.advance(seconds=CLAIM_SECONDS)
-    await sent(quiet)
-    assert (len(outbox.tried), await waiting(quiet)) == (1, 0)
-
-
 class Held(Outbox):
     """Takes a letter only when told to."""
 
@@ -334,23 +303,6 @@ async def test_a_process_hands_over_no_more_mails_at_once_than_it_may(quiet: Api
     await job.close()
     await sent(quiet)
     assert (len(outbox.tried), await waiting(quiet)) == (AT_ONCE + 2, 0)
-
-
-async def test_what_a_process_was_taking_as_it_stopped_does_not_wait_for_another(
-    quiet: Api,
-) -> None:
-    quiet.live.outlet = outbox = Outbox()
-    await somebody(quiet)
-    job = SendMails(quiet.live)
-    async with quiet.live.db.transaction() as tx:
-        if quiet.live.db.engine == "postgres":
-            await tx.run("LOCK TABLE mails IN SHARE MODE")  # nobody writes to it meanwhile
-        run = asyncio.create_task(job.run())
-        await eventually(lambda: waits(quiet.live), "the claim")
-        run.cancel()
-        await asyncio.gather(run, return_exceptions=True)
-    await job.close()
-    assert (len(outbox.tried), await waiting(quiet)) == (1, 0)
 
 
 async def test_of_several_processes_one_sends_each_mail(quiet: Api) -> None:

@@ -87,10 +87,9 @@ class Deliver:
         self._bell = env.db.bell.listener()
         self._recorder = Recorder(env, self._bell)
         self._consumer = Consumer(
-            env.db,
+            env,
             env.deliveries.queue,
             self._bell,
-            env.clock,
             self._begin,
             claim_seconds=CLAIM_SECONDS,
             attempt_seconds=ATTEMPT_SECONDS,

@@ -49,10 +49,9 @@ class SendMails:
         self._env = env
         self._lane = Lane(AT_ONCE)
         self._consumer = Consumer(
-            env.db,
+            env,
             env.mails.queue,
             env.mails_bell.listener(),
-            env.clock,
             self._begin,
             claim_seconds=CLAIM_SECONDS,
         )

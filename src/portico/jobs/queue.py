@@ -16,9 +16,10 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from portico.domain.errors import Unavailable
-from portico.domain.times import SECOND, Clock
+from portico.domain.times import SECOND
+from portico.services.environment import Environment
 from portico.storage.bell import Listener
-from portico.storage.database import Contended, Database
+from portico.storage.database import Contended
 from portico.storage.queue import Queue
 
 POLL_SECONDS = 5.0
@@ -75,10 +76,9 @@ class Consumer(Generic[R]):
 
     def __init__(
         self,
-        db: Database,
+        env: Environment,
         queue: Queue[R],
         bell: Listener,
-        clock: Clock,
         begin: Callable[[list[R]], Awaitable[Iterable[tuple[Lane, int, Work]]]],
         *,
         claim_seconds: int,
@@ -88,10 +88,9 @@ class Consumer(Generic[R]):
         """`begin` returns the lane, the id and the work of each claimed row. Work begins only if
         the claim lasts for `attempt_seconds` more. `pause` is the pause of lanes that have none of
         their own."""
-        self._db = db
+        self._env = env
         self._queue = queue
         self._bell = bell
-        self._clock = clock
         self._begin = begin
         self._claim_milliseconds = claim_seconds * SECOND
         self._attempt_milliseconds = attempt_seconds * SECOND
@@ -106,7 +105,7 @@ class Consumer(Generic[R]):
 
     async def due(self, lanes: Iterable[Lane]) -> dict[Lane, int]:
         """The lanes with room and due rows, and since when the first one is due."""
-        now, free = self._clock(), [lane for lane in lanes if lane.claimed < lane.most]
+        now, free = self._env.clock(), [lane for lane in lanes if lane.claimed < lane.most]
         found = await self._queue.next_due([(one.params, 0) for one in free]) if free else {}
         next_due = min(found.values(), default=now + round(POLL_SECONDS * SECOND))
         if next_due > now:
@@ -123,9 +122,9 @@ class Consumer(Generic[R]):
     async def _claim(self, lanes: Collection[Lane]) -> float:
         """Returns in how many seconds more may be due."""
         rooms = [(lane.params, lane.most - lane.claimed) for lane in lanes]
-        now = self._clock()
+        now = self._env.clock()
         until = now + self._claim_milliseconds
-        async with self._db.transaction() as tx:
+        async with self._env.db.transaction() as tx:
             rows = await self._queue.claim(tx, rooms, now=now, until=until)
         for lane, row_id, work in await self._begin(rows):
             lane.waiting.append(Claimed(row_id, until, work))
@@ -140,7 +139,7 @@ class Consumer(Generic[R]):
         while lane.waiting and len(lane.under_way) < places:
             claim = lane.waiting.popleft()
             # Otherwise it is due again when the claim ends.
-            if claim.until >= self._clock() + self._attempt_milliseconds:
+            if claim.until >= self._env.clock() + self._attempt_milliseconds:
                 task = asyncio.create_task(claim.work())
                 lane.under_way[task] = claim
                 task.add_done_callback(partial(self._ended, lane))
@@ -173,8 +172,8 @@ class Consumer(Generic[R]):
         while True:
             await asyncio.sleep(every)
             try:
-                async with self._db.transaction() as tx:
-                    until = self._clock() + self._claim_milliseconds
+                async with self._env.db.transaction() as tx:
+                    until = self._env.clock() + self._claim_milliseconds
                     await self._queue.move(tx, [row_id], until)
             except Exception as error:  # noqa: BLE001 - whatever it is, the work goes on
                 name, reason = self._queue.name, type(error).__name__
@@ -201,8 +200,8 @@ class Consumer(Generic[R]):
         if not left:
             return
         try:
-            async with self._db.transaction() as tx:
-                await self._queue.move(tx, [claim.id for claim in left], self._clock())
+            async with self._env.db.transaction() as tx:
+                await self._queue.move(tx, [claim.id for claim in left], self._env.clock())
         except (Unavailable, Contended):
             name, seconds = self._queue.name, self._claim_milliseconds // SECOND
             log.warning("%s under way may be sent again in %d s", name, seconds)

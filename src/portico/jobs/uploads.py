@@ -88,11 +88,9 @@ class ProcessUploads:
         async with env.db.transaction() as tx:
             lane = {"id": upload.id}
             claimed = await env.uploads.queue.claim(tx, [(lane, 1)], now=now - SILENT, until=now)
-        for mine in claimed:
-            await self._process(mine)
-
-    async def _process(self, mine: Upload) -> None:
-        env = self._env
+        if not claimed:
+            return
+        (mine,) = claimed
         work = _Work(env, self._accounts, mine, await env.uploads.rejected(mine.id))
         with suppress(_TakenOver, FileNotFoundError):  # another process has it, or it was discarded
             try:
