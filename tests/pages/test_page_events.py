@@ -8,7 +8,7 @@ import pytest
 
 from driving import Api
 from owned import keys_of
-from pages.visiting import faults, rows, signed_in
+from pages.visiting import signed_in
 from portico.domain.published import EVENT_TYPES, Published
 from portico.services.environment import Environment
 
@@ -70,16 +70,6 @@ async def test_a_change_shows_as_an_event_at_once_with_what_was_before(api: Api)
     assert "&lt;b&gt;Lamp" in overview.text
 
 
-async def test_events_are_told_to_the_second(api: Api) -> None:
-    _, admin = await signed_in(api, "admin")
-    for _ in range(2):
-        api.clock.advance(seconds=7)
-        await tell(api, "product.created")
-    newest, before, *_ = rows(await admin.get("/events"))
-    assert "15 Mar 2026, 12:00:14 UTC" in newest
-    assert "15 Mar 2026, 12:00:07 UTC" in before
-
-
 async def test_events_are_walked_from_the_newest_to_the_oldest(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     await tell(api, "user.created")
@@ -117,34 +107,6 @@ async def test_one_steps_back_page_by_page_to_the_newest(api: Api) -> None:
     assert listed(walked[-1].text) == ["product.deleted"] + ["product.created"] * 14
     assert ids(walked[-1])[1:] == ids(pages[0])[:-1]
     assert "Newest" not in walked[-1].text
-
-
-@pytest.mark.parametrize(
-    ("role", "chosen"),
-    [
-        ("admin", "nothing.of.ours"),
-        ("admin", "<b>"),
-        ("viewer", "api_key.created"),
-        ("editor", "sandbox.reset"),
-    ],
-)
-async def test_nothing_is_searched_for_a_type_that_is_not_offered(
-    api: Api, role: str, chosen: str
-) -> None:
-    _, somebody = await signed_in(api, role)
-    await tell(api, *EVENT_TYPES)
-    page = await somebody.get(f"/events?type={chosen}&before=99")
-    assert page.status_code == 200
-    assert faults(page) == {"type": "This type does not exist, or you have no access to it."}
-    assert listed(page.text) == []
-    assert "<title>Error: " in page.text
-    assert "Check your filters" in page.text
-    assert re.search(r'id="count"[^>]*></p>', page.text)
-    shown = re.findall(r'<option value="([^"]*)" selected>', page.text)
-    assert [unescape(text) for text in shown] == [chosen]
-    page = await somebody.get("/events")
-    assert faults(page) == {"type": ""}
-    assert listed(page.text)
 
 
 async def test_the_filter_holds_for_one_type_and_for_all_of_a_noun(api: Api) -> None:

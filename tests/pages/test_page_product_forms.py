@@ -1,6 +1,5 @@
 """Creating and changing products on pages: what is typed, and what happens meanwhile."""
 
-import asyncio
 import re
 from html import unescape
 from typing import Any
@@ -88,73 +87,6 @@ async def test_an_editor_creates_a_product_as_people_write_it(api: Api) -> None:
     assert (entry.action, entry.credential) == ("product.created", "session")
 
 
-async def test_a_form_sent_twice_makes_one_product_and_leads_to_it_both_times(api: Api) -> None:
-    _, editor = await signed_in(api, "editor")
-    form = await new_form(editor)
-    first, *others = await asyncio.gather(*(editor.post("/products/new", **form) for _ in range(4)))
-    others.append(await editor.post("/products/new", **form))
-    (product,) = await all_products(api)
-    assert first.headers["location"].startswith(f"/dashboard/products/{product.id}?")
-    for answer in others:
-        assert (answer.status_code, answer.headers["location"]) == (303, first.headers["location"])
-    await editor.post("/products/new", **form | {"name": "Another lamp"})
-    await editor.post("/products/new", **await new_form(editor))
-    assert len(await all_products(api)) == 3
-
-
-async def test_a_product_of_the_sandbox_is_made_once_and_there_alone(api: Api) -> None:
-    user, editor = await signed_in(api, "editor")
-    assert await api.sandbox.users.by_account(user.id) is None
-    before = await api.sandbox.products.categories(1_000)
-    page = await editor.get("/sandbox/products/new")
-    form = {**FIELDS, "category": "of mine", "status": "draft", "once": held(page, "once")}
-    first, *others = await asyncio.gather(
-        *(editor.post("/sandbox/products/new", **form) for _ in range(4))
-    )
-    others.append(await editor.post("/sandbox/products/new", **form))
-    assert first.headers["location"].startswith("/dashboard/sandbox/products/")
-    for made in others:
-        assert (made.status_code, made.headers["location"]) == (303, first.headers["location"])
-    assert await all_products(api) == []
-    assert await api.sandbox.products.categories(1_000) == sorted([*before, "of mine"])
-    mirror = await api.sandbox.users.by_account(user.id)
-    assert mirror is not None
-    assert (mirror.email, mirror.role) == (user.email, "editor")
-    entry, *_ = await api.sandbox.audit.page(limit=9)
-    assert (entry.action, entry.user_id) == ("product.created", mirror.id)
-
-
-async def test_what_is_wrong_is_told_beside_its_field_and_nothing_is_lost(api: Api) -> None:
-    _, editor = await signed_in(api, "editor")
-    form = await new_form(
-        editor,
-        name=" ",
-        price="1,234",
-        currency="XXQ",
-        stock_quantity="-1",
-        status="gone",
-        image_1_url="javascript:alert(1)",
-        image_2_alt="Without an address",
-        metadata_2_value="Without a name",
-        metadata_3_name="colour",
-    )
-    form["category"] = ""
-    async with api.unchanged():
-        answer = await editor.post("/products/new", **form)
-    assert answer.status_code == 422
-    told = faults(answer)
-    assert told.keys() == {
-        "name", "category", "price", "currency", "stock_quantity", "status", "image_1_url",
-        "image_2_url", "metadata_2_name", "metadata_3_name",
-    }  # fmt: skip
-    assert "1234 or 1.2340" in told["price"]
-    assert told["stock_quantity"] == "Must be from 0 to 2147483647."
-    assert "Is used twice" in told["metadata_3_name"]
-    for name in ("price", "image_1_url", "image_2_alt", "metadata_2_value", "once"):
-        assert held(answer, name) == form[name]
-    assert "Warm light.\nOn an arm.</textarea>" in answer.text
-
-
 async def test_rows_are_added_without_saving_and_without_a_script(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     form = await new_form(editor)
@@ -194,69 +126,40 @@ async def test_a_product_with_all_that_it_may_have_is_changed_on_a_page(api: Api
     assert stored.name == "Desk lamp"
 
 
-async def test_a_form_that_changes_nothing_changes_nothing(api: Api) -> None:
+async def test_product_form_keeps_the_lines_of_metadata(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
-    product = await api.product(**{**STORED, "name": "Desk\nlamp", "metadata": '{"a\\nb":"c\\nd"}'})
+    product = await api.product(**{**STORED, "metadata": '{"a\\nb":"c\\nd"}'})
     page = await editor.get(f"/products/{product.id}/edit")
-    for field in ("name", "metadata_1_name", "metadata_1_value"):
-        assert re.search(rf'<textarea id="{field}"', page.text), "its lines are kept"
-    form = await edit_form(
-        editor,
-        product,
-        name="Desk\r\nlamp",
-        price=held(page, "price"),
-        metadata_1_name="a\r\nb",
-        metadata_1_value="c\r\nd",
-        metadata_3_name="",
-    )
+    for field in ("metadata_1_name", "metadata_1_value"):
+        assert f'<textarea id="{field}"' in page.text
+    lines = {"metadata_1_name": "a\r\nb", "metadata_1_value": "c\r\nd", "metadata_3_name": ""}
+    form = await edit_form(editor, product, price=held(page, "price"), **lines)
     async with api.unchanged():
         answer = await editor.post(f"/products/{product.id}/edit", **form)
-    assert answer.status_code == 303
     assert "done=nothing-changed" in answer.headers["location"]
     other = {**form, "metadata_1_value": "c\r\ne"}
     answer = await editor.post(f"/products/{product.id}/edit", **other)
     assert "done=product-changed" in answer.headers["location"]
 
 
-async def test_a_change_made_meanwhile_is_shown_beside_ones_own_and_saved_on_top(api: Api) -> None:
+async def test_product_archived_while_it_is_edited_stays_archived(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     product = await api.product(**STORED)
     form = await edit_form(editor, product, name="Floor lamp", price="20")
     caller = await api.caller("editor")
-    changed = {"name": "Wall lamp", "stock_quantity": 3, "status": "archived"}
+    changed = {"name": "Wall lamp", "status": "archived"}
     assert (await caller.patch(f"/products/{product.id}", json=changed)).status_code == 200
     async with api.unchanged():
         answer = await editor.post(f"/products/{product.id}/edit", **form)
+        added = await editor.post(f"/products/{product.id}/edit", **form, add="image")
+    assert held(added, "version") == form["version"]
     assert answer.status_code == 412
-    assert "changed while you were editing it" in answer.text
-    rows = re.findall(
-        r'<tr><th scope="row">(.*?)</th>.*?<span class="written">(.*?)</span>'
-        r'.*?<span class="written">(.*?)</span>',
-        answer.text,
-    )
-    assert rows == [
-        ("Name", "Wall lamp", "Floor lamp"),
-        ("Price", "1,234.50 EUR", "20.00 EUR"),
-        ("Stock", "3", "12"),
-    ]
     assert "It is archived now" in answer.text
-    assert held(answer, "name") == "Floor lamp"
     on_top = {**form, "version": held(answer, "version")}
     assert (await editor.post(f"/products/{product.id}/edit", **on_top)).status_code == 303
     stored = await api.live.products.get(product.id)
     assert stored is not None
-    assert (stored.name, stored.stock_quantity, stored.status) == ("Floor lamp", 12, "archived")
-
-
-async def test_a_refused_form_keeps_the_version_that_it_began_with(api: Api) -> None:
-    _, editor = await signed_in(api, "editor")
-    product = await api.product(**STORED)
-    form = await edit_form(editor, product)
-    caller = await api.caller("editor")
-    await caller.patch(f"/products/{product.id}", json={"stock_quantity": 3})
-    for fields in ({"price": "cheap"}, {"add": "image"}):
-        answer = await editor.post(f"/products/{product.id}/edit", **form | fields)
-        assert held(answer, "version") == form["version"]
+    assert (stored.name, stored.status) == ("Floor lamp", "archived")
 
 
 @pytest.mark.parametrize(

@@ -98,47 +98,6 @@ async def test_a_list_shows_what_its_filters_ask_for(
     assert counted(page).startswith(f"{len(names)} product")
 
 
-async def test_a_price_that_is_none_is_told_and_nothing_is_listed(api: Api) -> None:
-    await shop(api)
-    _, viewer = await signed_in(api)
-    page = await viewer.get("/products?min_price=cheap&max_price=1,234")
-    assert listed(page) == []
-    assert "<title>Error: " in page.text
-    assert "Check your filters" in page.text
-    assert counted(page) == ""
-    assert page.text.count('aria-invalid="true"') == 2
-    assert 'id="min_price-fault">Must be a number, such as 24.50.<' in page.text
-    assert 'id="max_price-fault">Can be read in two ways' in page.text
-    assert 'value="cheap"' in page.text
-
-
-async def test_bounds_of_a_price_that_leave_nothing_between_them_are_told(api: Api) -> None:
-    _, viewer = await signed_in(api, "viewer")
-    page = await viewer.get("/products?min_price=30&max_price=20")
-    assert 'id="max_price-fault">Must not be below the other price.<' in page.text
-    assert 'value="30"' in page.text
-    page = await viewer.get("/products?min_price=20&max_price=20")
-    assert "Must not be below" not in page.text
-
-
-async def test_pages_of_a_list_keep_what_it_was_asked_for(api: Api) -> None:
-    for number in range(53):
-        await api.product(name=f"Lamp {number}", category="light & warm")
-    _, viewer = await signed_in(api)
-    page = await viewer.get("/products?category=light+%26+warm&status=active")
-    assert counted(page) == "53 products, page 1 of 3"
-    assert listed(page) == [f"Lamp {number}" for number in range(52, 27, -1)]
-    (following,) = re.findall(r'rel="next" href="/dashboard([^"]*)"', page.text)
-    assert "page=2" in following
-    page = await viewer.get(unescape(following))
-    assert listed(page) == [f"Lamp {number}" for number in range(27, 2, -1)]
-    assert "Previous" in page.text
-    last = await viewer.get("/products?category=light+%26+warm&page=3000")
-    assert listed(last) == ["Lamp 2", "Lamp 1", "Lamp 0"]
-    assert counted(last) == "53 products, page 3 of 3"
-    assert 'rel="next"' not in last.text
-
-
 async def test_the_field_of_a_category_offers_those_that_there_are(api: Api) -> None:
     await shop(api)
     await api.product(category='<b>"odd"', status="draft")
@@ -185,16 +144,6 @@ async def test_a_product_that_is_not_there_is_told(api: Api) -> None:
     _, viewer = await signed_in(api)
     for path in ("/products/9", "/products/0", "/products/x", "/products/99999999999999999999"):
         assert (await viewer.get(path)).status_code == 404
-
-
-async def test_each_environment_shows_its_own_products(api: Api) -> None:
-    await api.product(name="For sale")
-    await api.product(api.sandbox, name="To try")
-    _, viewer = await signed_in(api)
-    assert listed(await viewer.get("/products")) == ["For sale"]
-    assert "To try" in listed(await viewer.get("/sandbox/products"))
-    assert "For sale" not in listed(await viewer.get("/sandbox/products"))
-    assert 'href="/dashboard/sandbox/products"' in (await viewer.get("/sandbox")).text
 
 
 async def test_what_is_found_while_one_types_is_counted_a_moment_later(api: Api) -> None:

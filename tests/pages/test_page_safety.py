@@ -446,14 +446,3 @@ def test_pages_ask_behind_themselves_for_what_can_be_visited_as_well() -> None:
     for template in resources.files("portico.pages").joinpath("templates").iterdir():
         verbs = set(re.findall(r"\bhx-(get|post|put|patch|delete|boost)\b", template.read_text()))
         assert verbs <= {"get"}, template.name
-
-
-async def test_what_is_missing_to_sign_in_is_told_at_its_field(api: Api) -> None:
-    stranger = await visitor(api)
-    for fields, missing in (
-        ({"email": "", "password": ""}, {"email", "password"}),
-        ({"email": "ada@example.com"}, {"password"}),
-    ):
-        answer = await stranger.send("/sign-in", fields)
-        assert answer.status_code == 422
-        assert faults(answer) == dict.fromkeys(missing, "Must not be empty.")

@@ -93,26 +93,6 @@ async def one_secret(somebody: Visitor, answers: list[httpx.Response]) -> str:
     return str(secret)
 
 
-@pytest.mark.parametrize(("path", "fields", "renewal"), MADE)
-async def test_a_form_that_is_sent_twice_makes_one_secret_and_leads_to_it_both_times(
-    api: Api, path: str, fields: dict[str, str], renewal: str
-) -> None:
-    _, admin = await signed_in(api, "admin")
-    secrets = set()
-    for form, action, values in (
-        (path, path, fields),
-        (f"{renewal}?id=1", renewal, {"id": "1"}),
-    ):
-        sent = {**values, "once": once_of(await admin.get(form), action)}
-        answers = await asyncio.gather(*(admin.post(action, **sent) for _ in range(3)))
-        answers.append(await admin.post(action, **sent))
-        secrets.add(await one_secret(admin, answers))
-    assert len(secrets) == 2
-    env = api.sandbox if path.startswith("/sandbox") else api.live
-    for row in await env.db.all("SELECT headers, body FROM idempotency_keys"):
-        assert "page=" not in f"{row[0]}{bytes(row[1])!r}", "a copy of the database opens nothing"
-
-
 async def test_a_form_that_waited_for_a_proof_leads_to_its_page_however_often_it_is_sent(
     api: Api,
 ) -> None:
