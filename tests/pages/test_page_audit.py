@@ -1,24 +1,19 @@
 """The audit log on pages: what filters find, where its ids lead, and the file that it gives."""
 
-import csv
-import io
-import json
 import re
 from html import unescape
 from typing import get_args
 
 import httpx
-import msgspec
 import pytest
 
 from driving import NOON, Api
 from owned import keys_of
-from pages.visiting import Visitor, signed_in
+from pages.visiting import signed_in
 from portico.domain.audit import OPERATOR, Credential
-from portico.domain.events.signing_in import SignedOut, SignInRefused
+from portico.domain.events.signing_in import SignInRefused
 from portico.domain.times import DAY
 from portico.pages.filters import code_words, credential_words
-from portico.storage.audit import EXPORT_BATCH
 
 
 @pytest.fixture
@@ -60,11 +55,11 @@ async def noted_at(api: Api, *times: int) -> None:
         ("of_another_release.made", "Of another release made"),
     ],
 )
-def test_an_action_is_told_in_words_beside_its_code(code: str, words: str) -> None:
+def test_audit_action_has_words(code: str, words: str) -> None:
     assert code_words(code) == words
 
 
-async def test_filters_find_what_somebody_did_and_what_was_done_to_them(api: Api) -> None:
+async def test_audit_filters_find_deeds_of_an_account_and_those_done_to_it(api: Api) -> None:
     boss, admin = await signed_in(api, "admin")
     other, _ = await signed_in(api)
     made = await api.product(name="Lamp")
@@ -85,7 +80,7 @@ async def test_filters_find_what_somebody_did_and_what_was_done_to_them(api: Api
     assert told(await admin.get("/audit?user=nobody@example.com")) == []
 
 
-async def test_an_e_mail_finds_every_account_that_ever_had_it(api: Api) -> None:
+async def test_audit_filter_by_e_mail_finds_every_account_that_ever_had_it(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     maker = await api.caller("admin")
     old, new = "two_@example.com", "three@example.com"
@@ -112,7 +107,7 @@ async def test_an_e_mail_finds_every_account_that_ever_had_it(api: Api) -> None:
         ("ada@straße.example", "Ada@STRAße.example"),
     ],
 )
-async def test_an_e_mail_beyond_ascii_finds_whose_it_was(
+async def test_audit_filter_by_e_mail_ignores_case_beyond_ascii(
     api: Api, email: str, likewise: str
 ) -> None:
     _, admin = await signed_in(api, "admin")
@@ -124,7 +119,7 @@ async def test_an_e_mail_beyond_ascii_finds_whose_it_was(
         assert told(await admin.get(f"/audit?user={typed}")) == ["user.deleted", "user.changed"]
 
 
-async def test_what_is_no_e_mail_finds_nobody(api: Api) -> None:
+async def test_audit_filter_by_a_word_other_than_an_e_mail_finds_nothing(api: Api) -> None:
     """Entries have it elsewhere: an account is made with a role and a plan."""
     _, admin = await signed_in(api, "admin")
     maker = await api.caller("admin")
@@ -136,7 +131,7 @@ async def test_what_is_no_e_mail_finds_nobody(api: Api) -> None:
         assert told(await admin.get(f"/audit?user={words}")) == [], words
 
 
-async def test_an_e_mail_that_hundreds_of_accounts_had_finds_the_latest(api: Api) -> None:
+async def test_audit_filter_by_e_mail_of_hundreds_of_accounts_finds_the_latest(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     made = """
 INSERT INTO audit (at, action, credential, target, target_id, details)
@@ -148,14 +143,14 @@ VALUES (:at, 'user.created', 'command', 'user', :id, '{"email":"again@example.co
     assert "user 9299" in page.text
 
 
-async def test_an_e_mail_finds_whose_it_is_in_either_form_of_its_domain(api: Api) -> None:
+async def test_audit_filter_by_e_mail_takes_either_form_of_a_domain(api: Api) -> None:
     await signed_in(api, email="ada@münchen.de")
     _, admin = await signed_in(api, "admin")
     for typed in ("Ada@MÜNCHEN.de", "ada@xn--mnchen-3ya.de"):
         assert told(await admin.get(f"/audit?user={typed}")) == ["sign_in"]
 
 
-async def test_days_bound_what_is_shown_and_both_are_among_it(api: Api) -> None:
+async def test_audit_filter_by_days_includes_the_first_and_the_last(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     begins = NOON - NOON % DAY
     await noted_at(api, begins - 2 * DAY - 1, begins - 2 * DAY, begins - DAY - 1, begins - DAY)
@@ -167,7 +162,7 @@ async def test_days_bound_what_is_shown_and_both_are_among_it(api: Api) -> None:
     assert len(told(await admin.get("/audit?action=sign_in.refused&to=2026-03-13"))) == 3
 
 
-async def test_the_actions_that_entries_tell_of_are_offered(api: Api) -> None:
+async def test_audit_filter_offers_the_actions_that_entries_have(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     await noted_at(api, NOON)
     page = await admin.get("/audit?action=sign_in.refused")
@@ -178,7 +173,8 @@ async def test_the_actions_that_entries_tell_of_are_offered(api: Api) -> None:
     assert '<option value="&lt;b&gt;" selected>' in page.text
 
 
-async def test_ids_lead_to_the_pages_of_what_is_still_there(api: Api) -> None:
+@pytest.mark.one_engine
+async def test_audit_ids_lead_to_pages_of_existing_resources_alone(api: Api) -> None:
     boss, admin = await signed_in(api, "admin")
     other, _ = await signed_in(api)
     lamp, gone = await api.product(name="Lamp"), await api.product(name="Gone")
@@ -222,7 +218,8 @@ async def test_ids_lead_to_the_pages_of_what_is_still_there(api: Api) -> None:
     assert key.hint in shown.text
 
 
-async def test_the_sandboxs_log_leads_to_its_own_users(api: Api) -> None:
+@pytest.mark.one_engine
+async def test_sandbox_audit_leads_to_users_of_the_sandbox(api: Api) -> None:
     user, admin = await signed_in(api, "admin")
     await admin.post("/sandbox/keys", name="Till", type="test", expiry="90d")
     mirror = await api.sandbox.users.by_account(user.id)
@@ -238,77 +235,3 @@ async def test_the_sandboxs_log_leads_to_its_own_users(api: Api) -> None:
 def test_every_kind_of_credential_has_words() -> None:
     for kind in (kind for kinds in get_args(Credential) for kind in get_args(kinds)):
         assert credential_words(kind) != kind
-
-
-async def exported(visitor: Visitor, query: str) -> tuple[list[dict[str, str]], list[object]]:
-    """The rows of both files."""
-    table = await visitor.get(f"/audit/export?format=csv&{query}")
-    lines = await visitor.get(f"/audit/export?format=ndjson&{query}")
-    assert table.status_code == lines.status_code == 200, table.text
-    rows = list(csv.DictReader(io.StringIO(table.text, newline="")))
-    return rows, [json.loads(line) for line in lines.text.splitlines()]
-
-
-async def test_an_export_gives_what_the_filters_show(api: Api) -> None:
-    boss, admin = await signed_in(api, "admin")
-    lamp = await api.product(name="Lamp")
-    await admin.post("/products/delete", id=lamp.id)
-
-    rows, values = await exported(admin, f"user={boss.email}&from=2026-03-15&to=2026-03-15")
-
-    assert [row["action"] for row in rows] == ["product.deleted", "sign_in"]
-    (entry, _) = await api.live.audit.page(limit=2)
-    assert rows[0] == {
-        "id": str(entry.id),
-        "at": "2026-03-15T12:00:00.000Z",
-        "action": "product.deleted",
-        "user_id": str(boss.id),
-        "email": boss.email,
-        "credential": "session",
-        "credential_id": str(entry.credential_id),
-        "address": entry.address,
-        "target": "product",
-        "target_id": str(lamp.id),
-        "details": '{"name":"Lamp"}',
-        "request_id": entry.request_id,
-    }
-    assert values[0] == {
-        "id": entry.id,
-        "at": "2026-03-15T12:00:00.000Z",
-        "action": "product.deleted",
-        "user": {"id": boss.id, "email": boss.email},
-        "credential": "session",
-        "credential_id": entry.credential_id,
-        "address": entry.address,
-        "target": "product",
-        "target_id": str(lamp.id),
-        "details": {"name": "Lamp"},
-        "request_id": entry.request_id,
-    }
-    none, nothing = await exported(admin, "action=sign_in&to=2026-03-14")
-    assert none == nothing == []
-
-
-async def test_an_export_goes_on_over_many_batches_and_runs_in_no_spreadsheet(api: Api) -> None:
-    _, admin = await signed_in(api, "admin")
-    actor = msgspec.structs.replace(OPERATOR.actor, email="=1+1@example.com")
-    async with api.live.db.transaction() as tx:
-        for number in range(2 * EXPORT_BATCH + 1):
-            await api.live.audit.record(tx, actor, NOON - number // 3, SignedOut(number))
-    rows, values = await exported(admin, "action=sign_out")
-    assert len({row["id"] for row in rows}) == len(rows) == len(values) == 2 * EXPORT_BATCH + 1
-    assert {row["email"] for row in rows} == {"'=1+1@example.com"}
-
-
-async def test_an_export_is_a_file_with_a_name_for_admins_alone(api: Api) -> None:
-    _, admin = await signed_in(api, "admin")
-    _, editor = await signed_in(api, "editor")
-    answer = await admin.get("/sandbox/audit/export?format=csv")
-    named = 'attachment; filename="audit-sandbox-2026-03-15.csv"'
-    assert answer.headers["content-disposition"] == named
-    assert answer.headers["cache-control"] == "no-store"
-    assert (await editor.get("/audit/export?format=csv")).status_code == 403
-    assert (await admin.get("/audit/export?format=xml")).status_code == 400
-    page = await admin.get("/audit?action=sign_in&to=2026-03-15")
-    assert 'action="/dashboard/audit/export"' in page.text
-    assert '<input type="hidden" name="to" value="2026-03-15">' in page.text

@@ -1,5 +1,8 @@
 """The catalogue on pages, as who may look at it sees it."""
 
+import csv
+import io
+import json
 import re
 from html import unescape
 from typing import Any
@@ -47,7 +50,7 @@ async def shop(api: Api, **values: Any) -> None:
         await api.product(**{**facts, "stock_quantity": stock, **values})
 
 
-async def test_a_list_shows_products_of_every_status_the_newest_first(api: Api) -> None:
+async def test_product_list_shows_every_status_newest_first(api: Api) -> None:
     await shop(api)
     _, viewer = await signed_in(api)
     page = await viewer.get("/products")
@@ -57,7 +60,8 @@ async def test_a_list_shows_products_of_every_status_the_newest_first(api: Api) 
         assert text in page.text
 
 
-async def test_who_may_make_the_first_product_is_led_to_that(api: Api) -> None:
+@pytest.mark.one_engine
+async def test_empty_product_list_offers_creation_to_editors(api: Api) -> None:
     for role, links in (("viewer", []), ("editor", ["New product", "Import"])):
         _, somebody = await signed_in(api, role)
         empty = (await somebody.get("/products")).text.partition('class="card empty"')[2]
@@ -88,17 +92,23 @@ async def test_who_may_make_the_first_product_is_led_to_that(api: Api) -> None:
         ("page=0&search=", ["Scarf", "Table & lamp", "Chair", "Lamp shade", "Desk lamp"]),
     ],
 )
-async def test_a_list_shows_what_its_filters_ask_for(
+async def test_product_list_and_exports_show_what_the_filters_ask_for(
     api: Api, query: str, names: list[str]
 ) -> None:
     await shop(api)
     _, viewer = await signed_in(api)
+    table = (await viewer.get(f"/products/export?{query}&format=csv")).text
+    lines = (await viewer.get(f"/products/export?{query}&format=ndjson")).text
+    oldest_first = names[::-1]
+    rows = csv.DictReader(io.StringIO(table, newline=""))
+    assert [row["name"] for row in rows] == oldest_first
+    assert [json.loads(line)["name"] for line in lines.splitlines()] == oldest_first
     page = await viewer.get(f"/products?{query}")
     assert listed(page) == names
     assert counted(page).startswith(f"{len(names)} product")
 
 
-async def test_the_field_of_a_category_offers_those_that_there_are(api: Api) -> None:
+async def test_category_filter_offers_existing_categories(api: Api) -> None:
     await shop(api)
     await api.product(category='<b>"odd"', status="draft")
     _, viewer = await signed_in(api)
@@ -110,14 +120,15 @@ async def test_the_field_of_a_category_offers_those_that_there_are(api: Api) -> 
     assert await api.live.products.categories(2) == ['<b>"odd"', "clothes"]
 
 
-async def test_categories_have_one_order_on_both_databases_whatever_their_case(api: Api) -> None:
+async def test_categories_are_sorted_alike_on_both_engines(api: Api) -> None:
     names = ["apple", "Apricot", "b-d", "b_c", "Zebra", "Äpfel", "éclair"]
     for name in reversed(names):
         await api.product(category=name)
     assert await api.live.products.categories(99) == names
 
 
-async def test_a_product_shows_all_that_it_has(api: Api) -> None:
+@pytest.mark.one_engine
+async def test_product_page_shows_every_field_escaped(api: Api) -> None:
     product = await api.product(
         name="<i>Lamp</i>",
         description="First line.\nSecond <line>.",
@@ -140,13 +151,14 @@ async def test_a_product_shows_all_that_it_has(api: Api) -> None:
     assert "<img" not in page.text.partition("<main")[2], "nothing is loaded from another host"
 
 
-async def test_a_product_that_is_not_there_is_told(api: Api) -> None:
+@pytest.mark.one_engine
+async def test_missing_product_is_not_found(api: Api) -> None:
     _, viewer = await signed_in(api)
     for path in ("/products/9", "/products/0", "/products/x", "/products/99999999999999999999"):
         assert (await viewer.get(path)).status_code == 404
 
 
-async def test_what_is_found_while_one_types_is_counted_a_moment_later(api: Api) -> None:
+async def test_search_while_typing_defers_its_total(api: Api) -> None:
     for number in range(PER_PAGE + 1):
         await api.product(name=f"Lamp {number}", status="draft" if number else "active")
     _, viewer = await signed_in(api)

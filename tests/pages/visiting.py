@@ -75,6 +75,21 @@ def version_in(page: httpx.Response) -> str:
     return unescape(found[1])
 
 
+def held(page: httpx.Response, name: str) -> str:
+    """What a field of a page holds."""
+    found = re.search(rf'name="{name}"[^>]* value="([^"]*)"', page.text)
+    assert found, f"{name} in {page.text}"
+    return unescape(found[1])
+
+
+def once_of(page: httpx.Response, action: str) -> str:
+    """The key of the form on a page that leads to this path."""
+    form = page.text.partition(f'action="/dashboard{action}"')[2].partition("</form>")[0]
+    found = re.search(r'name="once" value="([^"]+)"', form)
+    assert found, page.text
+    return found[1]
+
+
 def faults(answer: httpx.Response) -> dict[str, str]:
     """What a refused form says, by field."""
     return {

@@ -1,0 +1,301 @@
+"""The files that lists of products and of the audit log give, and what ends them."""
+
+import csv
+import io
+import json
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from driving import NOON, Api, InProcess
+from pages.visiting import Visitor, signed_in
+from portico.domain.audit import OPERATOR
+from portico.domain.events.signing_in import SignedOut, SignInRefused
+from portico.domain.users import User
+from portico.storage.audit import EXPORT_BATCH
+from portico.storage.products import EXPORT_BATCH as PRODUCTS_BATCH
+
+PRODUCTS = "products/export?format=ndjson"
+ENTRIES = "audit/export?format=ndjson&action=sign_in.refused"
+COUNT = 3 * EXPORT_BATCH
+"""What a file is to hold: several batches, of which the first is more than is handed on unread."""
+
+
+@pytest.fixture
+def environ(each_database: dict[str, str]) -> dict[str, str]:
+    return each_database
+
+
+class SlowReader:
+    """The connection of a browser that takes nothing of a file until it reads on."""
+
+    def __init__(self, ours: socket.socket, theirs: socket.socket) -> None:
+        self._theirs = theirs
+        self.address = "{}:{}".format(*theirs.getsockname())
+        for side in (ours, theirs):
+            side.settimeout(0)
+        with suppress(BlockingIOError):
+            while True:
+                ours.send(bytes(1 << 16))
+
+    def read_on(self) -> bool:
+        """Takes all that waits; tells whether the connection still stands."""
+        try:
+            while self._theirs.recv(1 << 16):
+                pass
+        except BlockingIOError:
+            return True
+        return False
+
+
+@contextmanager
+def slow_reader() -> Iterator[SlowReader]:
+    """One that has as much to read as the kernel takes."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        theirs = socket.create_connection(listener.getsockname())
+        ours = listener.accept()[0]
+    with ours, theirs:
+        yield SlowReader(ours, theirs)
+
+
+async def fill(api: Api, path: str) -> None:
+    """`COUNT` of what the file has."""
+    env = api.sandbox if "sandbox" in path else api.live
+    made = await api.product(env, description="d" * 300)
+    async with env.db.transaction() as tx:
+        if "products" in path:
+            await env.products.insert_many(tx, [made] * (COUNT - 1))
+            return
+        for _ in range(COUNT):
+            await env.audit.record(tx, OPERATOR.actor, NOON, SignInRefused(None))
+
+
+Happens = Callable[[], Awaitable[object]]
+
+
+async def sent(api: Api, visitor: Visitor, path: str, happens: Happens) -> tuple[list[Any], bool]:
+    """The rows that come of a file while whose reader was slow something happened, and whether the
+    connection still stands."""
+    cookies = "; ".join(f"{one.name}={one.value}" for one in visitor.client.cookies.jar)
+    headers = [("host", "localhost:8443"), ("cookie", cookies)]
+    with slow_reader() as reader:
+        here = InProcess(api, reader.address)
+        answer = await here.exchange("GET", f"/dashboard/{path}", headers)
+        assert answer.status_code == 200
+        pieces = aiter(answer.stream)  # type: ignore[arg-type]  # an asynchronous one
+        text = await anext(pieces)
+        await happens()
+        assert reader.read_on(), "so long it waits for its reader"
+        text += b"".join([piece async for piece in pieces])
+        return [json.loads(line) for line in text.splitlines()], reader.read_on()
+
+
+async def suspended(admin: Visitor, user: User, _: Visitor) -> None:
+    await admin.post("/users/suspend", id=user.id)
+
+
+async def deleted(admin: Visitor, user: User, _: Visitor) -> None:
+    await admin.post("/users/delete", id=user.id)
+
+
+async def signed_out(_admin: Visitor, _user: User, theirs: Visitor) -> None:
+    await theirs.post("/sign-out")
+
+
+async def made_a_viewer(admin: Visitor, user: User, _: Visitor) -> None:
+    fields = {"name": user.name, "email": user.email, "plan": user.plan}
+    await admin.saved(f"/users/{user.id}", **fields, role="viewer")
+
+
+@pytest.mark.parametrize(
+    ("end", "path"),
+    [
+        *((end, PRODUCTS) for end in (suspended, deleted, signed_out, made_a_viewer)),
+        *((suspended, path) for path in (ENTRIES, f"sandbox/{PRODUCTS}", f"sandbox/{ENTRIES}")),
+    ],
+)
+async def test_export_is_broken_off_when_its_reader_loses_access(
+    api: Api,
+    path: str,
+    end: Callable[[Visitor, User, Visitor], Awaitable[None]],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    await fill(api, path)
+    _, admin = await signed_in(api, "admin")
+    user, theirs = await signed_in(api, "admin")
+
+    rows, stands = await sent(api, theirs, path, lambda: end(admin, user, theirs))
+
+    assert 0 < len(rows) <= EXPORT_BATCH, "what was read before"
+    assert not stands, "nobody takes it for the whole"
+    assert [one for one in caplog.records if one.levelno > logging.INFO] == []
+
+
+async def test_export_ends_with_its_session_but_not_by_idleness(api: Api) -> None:
+    await fill(api, PRODUCTS)
+    _, admin = await signed_in(api, "admin")
+
+    async def passes(seconds: int) -> None:
+        api.clock.advance(seconds=seconds)
+
+    rows, stands = await sent(api, admin, PRODUCTS, lambda: passes(86_399))
+    assert (len(rows), stands) == (COUNT, True)
+    _, admin = await signed_in(api, "admin")
+    rows, stands = await sent(api, admin, PRODUCTS, lambda: passes(86_400))
+    assert 0 < len(rows) <= EXPORT_BATCH
+    assert not stands
+
+
+@pytest.mark.parametrize("path", [PRODUCTS, ENTRIES, f"sandbox/{PRODUCTS}"])
+async def test_export_is_whole_when_its_reader_changes_otherwise(api: Api, path: str) -> None:
+    await fill(api, path)
+    _, admin = await signed_in(api, "admin")
+    user, theirs = await signed_in(api, "admin")
+    fields = {"name": "Somebody else", "email": user.email, "role": "admin", "plan": "pro"}
+
+    rows, stands = await sent(api, theirs, path, lambda: admin.saved(f"/users/{user.id}", **fields))
+
+    assert (len(rows), stands) == (COUNT, True)
+
+
+async def exported(visitor: Visitor, path: str) -> tuple[list[dict[str, str]], list[Any]]:
+    """The rows of both files of a list."""
+    joined = path + ("&" if "?" in path else "?")
+    table = await visitor.get(f"{joined}format=csv")
+    lines = await visitor.get(f"{joined}format=ndjson")
+    assert table.status_code == lines.status_code == 200, table.text
+    rows = list(csv.DictReader(io.StringIO(table.text, newline="")))
+    return rows, [json.loads(line) for line in lines.text.splitlines()]
+
+
+@pytest.mark.one_engine
+@pytest.mark.parametrize("form", ["csv", "ndjson"])
+@pytest.mark.parametrize("base", ["", "/sandbox"])
+@pytest.mark.parametrize(("name", "role"), [("products", "viewer"), ("audit", "admin")])
+async def test_export_is_an_attachment_named_by_list_environment_and_day(
+    api: Api, name: str, role: str, base: str, form: str
+) -> None:
+    _, somebody = await signed_in(api, role)
+    answer = await somebody.get(f"{base}/{name}/export?format={form}")
+    environment = base[1:] or "live"
+    named = f'attachment; filename="{name}-{environment}-2026-03-15.{form}"'
+    types = {"csv": "text/csv", "ndjson": "application/x-ndjson"}
+    assert answer.headers["content-disposition"] == named
+    assert answer.headers["content-type"].startswith(types[form])
+    assert answer.headers["cache-control"] == "no-store"
+    for query in ("format=xml", ""):
+        assert (await somebody.get(f"{base}/{name}/export?{query}")).status_code == 400
+
+
+@pytest.mark.parametrize("query", ["status=active", "search=lamp", "stock=yes&max_price=99"])
+async def test_product_export_has_every_row_of_many_batches_in_order(api: Api, query: str) -> None:
+    made = [
+        await api.product(name=f"Lamp {n}", status="active", stock_quantity=1) for n in range(3)
+    ]
+    async with api.live.db.transaction() as tx:
+        await api.live.products.insert_many(tx, made * (PRODUCTS_BATCH - 1))
+    _, viewer = await signed_in(api)
+    rows, values = await exported(viewer, f"/products/export?{query}")
+    ids = [value["id"] for value in values]
+    assert len(ids) == 3 * PRODUCTS_BATCH
+    assert ids == sorted(set(ids)) == [int(row["id"]) for row in rows]
+
+
+async def test_audit_export_has_every_row_of_many_batches_and_no_formula(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    actor = msgspec.structs.replace(OPERATOR.actor, email="=1+1@example.com")
+    async with api.live.db.transaction() as tx:
+        for number in range(2 * EXPORT_BATCH + 1):
+            await api.live.audit.record(tx, actor, NOON - number // 3, SignedOut(number))
+    rows, values = await exported(admin, "/audit/export?action=sign_out")
+    assert len({row["id"] for row in rows}) == len(rows) == len(values) == 2 * EXPORT_BATCH + 1
+    assert {row["email"] for row in rows} == {"'=1+1@example.com"}
+
+
+async def test_audit_export_has_every_field_of_the_filtered_entries(api: Api) -> None:
+    boss, admin = await signed_in(api, "admin")
+    lamp = await api.product(name="Lamp")
+    await admin.post("/products/delete", id=lamp.id)
+    query = f"user={boss.email}&from=2026-03-15&to=2026-03-15"
+    rows, values = await exported(admin, f"/audit/export?{query}")
+    assert [row["action"] for row in rows] == ["product.deleted", "sign_in"]
+    (entry, _) = await api.live.audit.page(limit=2)
+    shared = {
+        "at": "2026-03-15T12:00:00.000Z",
+        "action": "product.deleted",
+        "credential": "session",
+        "address": entry.address,
+        "target": "product",
+        "target_id": str(lamp.id),
+        "request_id": entry.request_id,
+    }
+    assert rows[0] == shared | {
+        "id": str(entry.id),
+        "user_id": str(boss.id),
+        "email": boss.email,
+        "credential_id": str(entry.credential_id),
+        "details": '{"name":"Lamp"}',
+    }
+    assert values[0] == shared | {
+        "id": entry.id,
+        "user": {"id": boss.id, "email": boss.email},
+        "credential_id": entry.credential_id,
+        "details": {"name": "Lamp"},
+    }
+    assert await exported(admin, "/audit/export?action=sign_in&to=2026-03-14") == ([], [])
+
+
+@pytest.mark.one_engine
+@pytest.mark.parametrize(
+    ("path", "query"),
+    [("/products", "search=lamp&status=active"), ("/audit", "action=sign_in&to=2026-03-15")],
+)
+async def test_list_offers_an_export_of_its_filters(api: Api, path: str, query: str) -> None:
+    _, admin = await signed_in(api, "admin")
+    page = await admin.get(f"{path}?{query}")
+    assert f'action="/dashboard{path}/export"' in page.text
+    for pair in query.split("&"):
+        name, _, value = pair.partition("=")
+        assert f'<input type="hidden" name="{name}" value="{value}">' in page.text
+    assert "<button>Export</button>" in page.text
+
+
+@pytest.mark.one_engine
+async def test_export_is_compressed_on_request_and_a_page_with_a_csrf_token_never(
+    api: Api,
+) -> None:
+    """The length of a page would tell of the token, a guess at a time (BREACH)."""
+    _, viewer = await signed_in(api)
+    await api.product(description="Warm light. " * 100)
+
+    async def fetch(path: str, accepted: str) -> httpx.Response:
+        return await viewer.get(path, **{"accept-encoding": accepted})
+
+    plain = await fetch("/products/export?format=csv", "identity")
+    coded = await fetch("/products/export?format=csv", "gzip")
+    assert coded.headers["content-encoding"] == "gzip"
+    assert "content-encoding" not in plain.headers
+    assert plain.headers["vary"] == coded.headers["vary"] == "Accept-Encoding"
+    assert plain.text == coded.text
+    page = await fetch("/products", "gzip")
+    assert 'name="csrf"' in page.text
+    assert "content-encoding" not in page.headers
+
+
+async def test_export_cut_off_by_a_stop_resets_its_connection(api: Api) -> None:
+    await fill(api, PRODUCTS)
+    _, viewer = await signed_in(api)
+    cookies = "; ".join(f"{one.name}={one.value}" for one in viewer.client.cookies.jar)
+    headers = [("host", "localhost:8443"), ("cookie", cookies)]
+    with slow_reader() as reader:
+        here = InProcess(api, reader.address)
+        await here.exchange("GET", f"/dashboard/{PRODUCTS}", headers)
+        assert reader.read_on()
+        await api.server.pipeline.streams.stop()
+        assert not reader.read_on()
