@@ -25,7 +25,7 @@ def ends(answer: httpx.Response) -> list[str]:
     return [link.replace("&amp;", "&") for link in links]
 
 
-async def test_devices_come_in_pages_this_one_first_then_the_last_seen(api: Api) -> None:
+async def test_devices_are_listed_with_the_own_first_then_by_last_use(api: Api) -> None:
     user, somebody = await signed_in(api)
     for _ in range(30):
         api.clock.advance(seconds=1)
@@ -42,7 +42,8 @@ async def test_devices_come_in_pages_this_one_first_then_the_last_seen(api: Api)
     assert 'rel="next"' not in second.text
 
 
-async def test_buttons_that_end_access_have_names_of_their_own(api: Api) -> None:
+@pytest.mark.one_engine
+async def test_buttons_that_end_access_have_distinct_names(api: Api) -> None:
     user, somebody = await signed_in(api)
     _, admin = await signed_in(api, "admin")
     shop = await client_of(api.live)
@@ -59,7 +60,7 @@ async def test_buttons_that_end_access_have_names_of_their_own(api: Api) -> None
         assert (len(names), len({*names})) == (count, count), names
 
 
-async def test_a_device_of_any_page_is_ended_and_none_that_is_not_ones_own(api: Api) -> None:
+async def test_device_is_ended_by_its_owner_alone(api: Api) -> None:
     user, somebody = await signed_in(api)
     other, _ = await signed_in(api)
     for owner in (other, user):
@@ -75,7 +76,9 @@ async def test_a_device_of_any_page_is_ended_and_none_that_is_not_ones_own(api: 
     assert (await somebody.get(asked)).status_code == 404
 
 
-async def test_applications_come_in_pages_the_newest_first(api: Api) -> None:
+async def test_applications_are_listed_newest_first_and_revoked_by_their_owner_alone(
+    api: Api,
+) -> None:
     user, somebody = await signed_in(api)
     _, admin = await signed_in(api, "admin")
     shop = await client_of(api.live)

@@ -45,7 +45,7 @@ def next_of(answer: httpx.Response) -> str:
     return parse_qs(urlsplit(answer.headers["location"]).query)["next"][0]
 
 
-async def test_no_link_but_the_switch_leads_out_of_the_sandbox(api: Api) -> None:
+async def test_only_the_switch_leads_out_of_the_sandbox(api: Api) -> None:
     user, admin = await signed_in(api, "admin")
     for _ in range(PER_PAGE + 1):
         await give_key(api.live, user, name="Key", key_type="test", expires_at=None, by=OPERATOR)
@@ -75,9 +75,7 @@ async def test_no_link_but_the_switch_leads_out_of_the_sandbox(api: Api) -> None
     ["", "/products", "/users", "/keys", "/applications", "/requests", "/events", "/clients",
      "/webhooks", "/audit"],
 )  # fmt: skip
-async def test_the_switch_leads_to_the_same_list_of_the_other_environment(
-    api: Api, path: str
-) -> None:
+async def test_switch_leads_to_the_same_list_of_the_other_environment(api: Api, path: str) -> None:
     _, admin = await signed_in(api, "admin")
     for base in ("", "/sandbox"):
         page = (await admin.get(f"{base}{path}?page=1")).text
@@ -86,7 +84,7 @@ async def test_the_switch_leads_to_the_same_list_of_the_other_environment(
             assert (await admin.client.get(ORIGIN + link)).status_code == 200
 
 
-async def test_the_switch_leads_to_the_overview_from_what_only_one_environment_has(
+async def test_switch_leads_to_the_overview_from_pages_of_one_environment(
     api: Api,
 ) -> None:
     _, admin = await signed_in(api, "admin")
@@ -105,7 +103,9 @@ async def test_the_switch_leads_to_the_overview_from_what_only_one_environment_h
 
 
 @pytest.mark.parametrize("path", OF_ACCOUNTS)
-async def test_a_page_of_the_account_leads_back_to_where_one_came_from(api: Api, path: str) -> None:
+async def test_account_page_leads_back_to_the_environment_of_its_visitor(
+    api: Api, path: str
+) -> None:
     _, admin = await signed_in(api, "admin")
     for base in ("", "/sandbox"):
         page = (await admin.get(base + path)).text
@@ -122,7 +122,7 @@ async def test_a_page_of_the_account_leads_back_to_where_one_came_from(api: Api,
 
 
 @pytest.mark.parametrize("path", ["", "/products", "/users", "/keys/all"])
-async def test_a_title_tells_the_sandboxs_pages_from_those_of_live(api: Api, path: str) -> None:
+async def test_title_names_the_sandbox(api: Api, path: str) -> None:
     _, admin = await signed_in(api, "admin")
     live = title(await admin.get(path))
     assert live.endswith(PRODUCT)
@@ -144,7 +144,7 @@ async def test_a_title_tells_the_sandboxs_pages_from_those_of_live(api: Api, pat
         ("/requests?span=days&status=429&account=7&key=3", "90 days, 7, 429, key 3"),
     ],
 )
-async def test_a_title_tells_what_a_list_was_narrowed_to(api: Api, path: str, words: str) -> None:
+async def test_title_names_the_filters_of_a_list(api: Api, path: str, words: str) -> None:
     _, admin = await signed_in(api, "admin")
     for base, marked in (("", ""), ("/sandbox", " (Sandbox)")):
         name = title(await admin.get(base + path.partition("?")[0])).removesuffix(PRODUCT)
@@ -152,7 +152,7 @@ async def test_a_title_tells_what_a_list_was_narrowed_to(api: Api, path: str, wo
         assert title(await admin.get(base + path)) == f"{name}: {words}{PRODUCT}"
 
 
-async def test_a_title_tells_which_page_of_a_list_it_is(api: Api) -> None:
+async def test_title_names_the_page_of_a_list(api: Api) -> None:
     boss, admin = await signed_in(api, "admin")
     for _ in range(PER_PAGE + 1):
         await api.caller(user=boss)
@@ -163,13 +163,13 @@ async def test_a_title_tells_which_page_of_a_list_it_is(api: Api) -> None:
     )
 
 
-async def test_a_title_of_the_accounts_pages_says_live_in_the_sandbox(api: Api) -> None:
+async def test_title_of_an_account_page_says_live_in_the_sandbox(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     assert title(await admin.get("/profile")) == f"Profile{PRODUCT}"
     assert title(await admin.get("/sandbox/profile")) == f"Profile (Live){PRODUCT}"
 
 
-async def test_a_form_of_the_account_stays_in_the_sandbox_and_changes_the_account(
+async def test_account_form_in_the_sandbox_changes_the_account_and_stays_there(
     api: Api,
 ) -> None:
     user, somebody = await signed_in(api)
@@ -181,7 +181,7 @@ async def test_a_form_of_the_account_stays_in_the_sandbox_and_changes_the_accoun
     assert (changed.name, changed.theme) == ("Ada King", "dark")
 
 
-async def test_what_is_shown_once_stays_in_the_sandbox(api: Api) -> None:
+async def test_secret_of_the_sandbox_is_shown_in_the_sandbox(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     await admin.get("/sandbox/keys")
     page = await admin.made("/sandbox/keys", name="Till", type="test", expiry="90d", once="1" * 32)
@@ -196,7 +196,7 @@ async def mirror_id(api: Api, account: User) -> int:
     return mirror.id
 
 
-async def test_users_of_the_sandbox_are_listed_and_found_in_its_dashboard(api: Api) -> None:
+async def test_sandbox_users_are_listed_in_the_sandbox_alone(api: Api) -> None:
     account, admin = await signed_in(api, "admin", name="Ada")
     assert "No users yet" in (await admin.get("/sandbox/users")).text
     await give_key(api.live, account, name="K", key_type="test", expires_at=None, by=OPERATOR)
@@ -214,7 +214,7 @@ async def test_users_of_the_sandbox_are_listed_and_found_in_its_dashboard(api: A
     assert "invit" not in (await admin.get("/sandbox/users")).text.lower()
 
 
-async def test_users_are_changed_in_the_environment_of_the_page_alone(api: Api) -> None:
+async def test_sandbox_user_page_changes_no_account(api: Api) -> None:
     account, admin = await signed_in(api, "admin")
     sample = await api.account(env=api.sandbox)
     assert sample.id == account.id
@@ -240,7 +240,7 @@ async def test_users_are_changed_in_the_environment_of_the_page_alone(api: Api) 
     assert {name: after[name] for name in before} == before
 
 
-async def test_a_mirror_is_shown_and_changed_with_its_account_alone(api: Api) -> None:
+async def test_mirror_user_cannot_be_changed_on_its_own(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     other = await api.account()
     await give_key(api.live, other, name="K", key_type="test", expires_at=None, by=OPERATOR)
@@ -263,13 +263,13 @@ async def test_a_mirror_is_shown_and_changed_with_its_account_alone(api: Api) ->
 @pytest.mark.parametrize(
     "path", ["/users/invitations", "/users/reset-password?id=1", "/users/reset-second-factor?id=1"]
 )
-async def test_what_only_accounts_have_has_no_page_in_the_sandbox(api: Api, path: str) -> None:
+async def test_pages_of_accounts_are_not_found_in_the_sandbox(api: Api, path: str) -> None:
     _, admin = await signed_in(api, "admin")
     assert (await admin.get(path)).status_code == 200
     assert (await admin.get(f"/sandbox{path}")).status_code == 404
 
 
-async def test_whoever_deletes_a_user_of_the_sandbox_with_their_own_id_stays_signed_in(
+async def test_deleting_a_sandbox_user_of_the_own_id_keeps_the_session(
     api: Api,
 ) -> None:
     account, admin = await signed_in(api, "admin")
@@ -282,7 +282,7 @@ async def test_whoever_deletes_a_user_of_the_sandbox_with_their_own_id_stays_sig
     assert await api.live.users.get(account.id)
 
 
-async def test_whoever_signs_in_in_between_comes_back_to_the_sandbox(api: Api) -> None:
+async def test_sign_in_leads_back_to_the_sandbox(api: Api) -> None:
     user = await api.account(password=PASSWORD)
     stranger = Visitor(api.stranger())
     asked = await stranger.get("/sandbox/profile")
@@ -294,7 +294,7 @@ async def test_whoever_signs_in_in_between_comes_back_to_the_sandbox(api: Api) -
     assert (await stranger.send("/sign-in", fields)).headers["location"] == SANDBOX
 
 
-async def test_whoever_is_lost_in_the_sandbox_is_led_to_its_beginning(api: Api) -> None:
+async def test_error_page_of_the_sandbox_leads_to_its_overview(api: Api) -> None:
     _, somebody = await signed_in(api)
     for path in ("/sandbox/nowhere", "/sandbox/sign-in", "/sandbox/once?page=none"):
         page = await somebody.get(path)
@@ -305,7 +305,7 @@ async def test_whoever_is_lost_in_the_sandbox_is_led_to_its_beginning(api: Api) 
     assert f'{SANDBOX}">Go to the dashboard' in refused.text
 
 
-async def test_who_signs_in_again_to_prove_who_they_are_comes_back_to_the_sandbox(
+async def test_step_up_by_sign_in_leads_back_to_the_sandbox(
     api: Api,
 ) -> None:
     user, admin = await signed_in(api, "admin")

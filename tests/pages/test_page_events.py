@@ -54,7 +54,7 @@ def latest(text: str) -> list[str]:
     return re.findall(r'</time> <small title="([^"]*)">[^<]*</small> <span>', text)
 
 
-async def test_a_change_shows_as_an_event_at_once_with_what_was_before(api: Api) -> None:
+async def test_change_is_listed_as_event_at_once_with_previous_values(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     caller = await api.caller("admin")
     product = await caller.post("/products", json={"name": "<b>Lamp", "category": "a", "price": 2})
@@ -70,7 +70,7 @@ async def test_a_change_shows_as_an_event_at_once_with_what_was_before(api: Api)
     assert "&lt;b&gt;Lamp" in overview.text
 
 
-async def test_events_are_walked_from_the_newest_to_the_oldest(api: Api) -> None:
+async def test_events_are_listed_from_the_newest_to_the_oldest(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     await tell(api, "user.created")
     assert counted(await admin.get("/events")) == "1 event"
@@ -92,7 +92,7 @@ async def test_events_are_walked_from_the_newest_to_the_oldest(api: Api) -> None
             assert page.status_code == 200, (name, id_text)
 
 
-async def test_one_steps_back_page_by_page_to_the_newest(api: Api) -> None:
+async def test_event_pages_lead_back_to_the_newest(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     await tell(api, *["product.created", "user.updated"] * 40)
     pages = [await admin.get("/events?type=product.*")]
@@ -109,7 +109,7 @@ async def test_one_steps_back_page_by_page_to_the_newest(api: Api) -> None:
     assert "Newest" not in walked[-1].text
 
 
-async def test_the_filter_holds_for_one_type_and_for_all_of_a_noun(api: Api) -> None:
+async def test_event_filter_takes_one_type_or_all_of_a_noun(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     await tell(api, *EVENT_TYPES)
     everything = list(reversed(EVENT_TYPES))
@@ -128,7 +128,8 @@ async def test_the_filter_holds_for_one_type_and_for_all_of_a_noun(api: Api) -> 
     assert '<option value="user.*" selected>' in rest.text
 
 
-async def test_an_events_subject_leads_to_its_page_where_one_may_see_it(api: Api) -> None:
+@pytest.mark.one_engine
+async def test_event_links_its_resource_for_those_permitted_to_see_that(api: Api) -> None:
     boss, admin = await signed_in(api, "admin")
     other, viewer = await signed_in(api)
     maker = await api.caller("admin", user=boss)
@@ -148,7 +149,8 @@ async def test_an_events_subject_leads_to_its_page_where_one_may_see_it(api: Api
         assert leading(page) == [product]
 
 
-async def test_the_sandboxs_events_lead_to_its_products_and_to_no_accounts(api: Api) -> None:
+@pytest.mark.one_engine
+async def test_sandbox_event_links_products_and_no_accounts(api: Api) -> None:
     boss, admin = await signed_in(api, "admin")
     lamp = await api.product(name="Lamp", env=api.sandbox)
     async with api.sandbox.db.transaction() as tx:
@@ -160,7 +162,7 @@ async def test_the_sandboxs_events_lead_to_its_products_and_to_no_accounts(api: 
 
 
 @pytest.mark.parametrize("role", ["viewer", "editor"])
-async def test_one_sees_what_ones_role_covers(api: Api, role: str) -> None:
+async def test_role_decides_which_events_are_listed(api: Api, role: str) -> None:
     _, somebody = await signed_in(api, role)
     await tell(api, "api_key.created", "user.created", "sandbox.reset", "product.deleted")
     page = await somebody.get("/events")
@@ -169,7 +171,7 @@ async def test_one_sees_what_ones_role_covers(api: Api, role: str) -> None:
     assert latest((await somebody.get("")).text) == ["product.deleted", "user.created"]
 
 
-async def test_each_environment_shows_its_own_events(api: Api) -> None:
+async def test_events_are_listed_in_their_environment_alone(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     await tell(api, "product.created")
     await tell(api, "product.deleted", env=api.sandbox)
@@ -178,7 +180,8 @@ async def test_each_environment_shows_its_own_events(api: Api) -> None:
         assert latest((await admin.get(base)).text)[0] == types[0]
 
 
-async def test_bulk_work_is_named_by_what_it_counted(api: Api) -> None:
+@pytest.mark.one_engine
+async def test_event_of_bulk_work_is_named_by_its_counts(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     async with api.live.db.transaction() as tx:
         for kind, data in (
@@ -191,7 +194,8 @@ async def test_bulk_work_is_named_by_what_it_counted(api: Api) -> None:
     assert "<span>10 users, 50 products</span>" in page.text
 
 
-async def test_of_a_large_event_the_beginning_is_shown(api: Api) -> None:
+@pytest.mark.one_engine
+async def test_large_event_is_cut(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     long = "x" * 500_000
     data = f'{{"id":1,"name":"Lamp","a":"{long}"}}'

@@ -16,7 +16,7 @@ from portico.services.clients import Registration, register_client
 from portico.services.recovery import give_reset
 
 
-async def test_of_too_many_values_of_a_field_some_are_named(api: Api) -> None:
+async def test_faults_of_a_field_with_too_many_values_are_bounded(api: Api) -> None:
     """Those of a form of a megabyte would take seconds, in which nobody else is answered."""
     _, admin = await signed_in(api, "admin")
     uris = "\r\n".join(f"ftp://{number}.test/" for number in range(10_000))
@@ -27,7 +27,7 @@ async def test_of_too_many_values_of_a_field_some_are_named(api: Api) -> None:
     assert said.count("ftp://") == MAX_URIS
 
 
-async def test_whoever_forgot_a_password_is_promised_mail_where_there_is_some(api: Api) -> None:
+async def test_reset_page_promises_mail_only_with_a_mail_server(api: Api) -> None:
     guest = await visitor(api)
     for path in ("/forgot", "/forgot/sent"):
         assert "server" in (await guest.get(path)).text
@@ -37,7 +37,7 @@ async def test_whoever_forgot_a_password_is_promised_mail_where_there_is_some(ap
     assert "Check your e-mail" in (await guest.get("/forgot/sent")).text
 
 
-async def test_no_page_promises_mail_that_is_never_sent(api: Api) -> None:
+async def test_pages_promise_mail_only_with_a_mail_server(api: Api) -> None:
     api.live.sign_up_role = "viewer"
     _, somebody = await signed_in(api)
     pages = ("/sign-up", "/sign-up/sent", "/email", "/profile", "/profile?done=link-written")
@@ -59,7 +59,7 @@ async def test_reset_is_promised_to_known_and_unknown_e_mails_alike(api: Api) ->
         assert asked.headers["location"] == "/dashboard/forgot/sent"
 
 
-async def test_whoever_is_verified_by_now_is_told_so_and_sent_no_link(api: Api) -> None:
+async def test_verified_e_mail_is_sent_no_further_link(api: Api) -> None:
     post = Post(api)
     _, somebody = await signed_in(api)
     await post.new()
@@ -72,7 +72,7 @@ async def test_whoever_is_verified_by_now_is_told_so_and_sent_no_link(api: Api) 
     assert await post.new() == []
 
 
-async def test_a_link_that_is_of_no_use_offers_another_instead_of_its_form(api: Api) -> None:
+async def test_invalid_link_offers_another_instead_of_its_form(api: Api) -> None:
     user = await api.account()
     guest = await visitor(api)
     for path, again in (
@@ -95,7 +95,7 @@ async def test_a_link_that_is_of_no_use_offers_another_instead_of_its_form(api: 
     assert "<form" in weak.text
 
 
-async def test_a_link_that_a_newer_one_has_replaced_leads_to_that(api: Api) -> None:
+async def test_replaced_link_refers_to_the_newer_one(api: Api) -> None:
     post = Post(api)
     user, somebody = await signed_in(api)
     await post.new()
@@ -113,7 +113,7 @@ async def test_a_link_that_a_newer_one_has_replaced_leads_to_that(api: Api) -> N
         assert "was replaced by a newer one: open the latest one" in said(older)
 
 
-async def test_signing_in_for_an_application_names_it(api: Api) -> None:
+async def test_sign_in_names_the_application_that_asked(api: Api) -> None:
     admin = await api.account("admin")
     wanted = Registration("Shop <3", ["https://shop.test/"], "")
     client, _ = await register_client(api.live, admin, wanted, public=True, by=OPERATOR)
@@ -125,7 +125,7 @@ async def test_signing_in_for_an_application_names_it(api: Api) -> None:
         assert "<strong>" not in (await guest.get(f"{ORIGIN}/auth/sign-in?next={other}")).text
 
 
-async def test_what_is_refused_keeps_the_menu_the_theme_and_a_way_back(api: Api) -> None:
+async def test_error_page_keeps_menu_theme_and_a_way_back(api: Api) -> None:
     _, viewer = await signed_in(api, theme="dark")
     for path, status, way in (
         ("/products/99", 404, '/dashboard/products">Back to Products'),
@@ -145,7 +145,7 @@ async def test_what_is_refused_keeps_the_menu_the_theme_and_a_way_back(api: Api)
 
 
 @pytest.mark.parametrize("path", ["dashboard/sign-in", "auth/sign-in", "v1/sessions"])
-async def test_a_form_at_an_address_that_is_not_configured_is_led_to_the_one_that_is(
+async def test_form_at_an_unconfigured_address_is_refused_with_the_configured_one(
     api: Api, path: str
 ) -> None:
     user = await api.account(password=PASSWORD)
@@ -166,7 +166,7 @@ async def test_a_form_at_an_address_that_is_not_configured_is_led_to_the_one_tha
         assert 'href="https://localhost:8443/dashboard">Go to the dashboard' in refused.text
 
 
-async def test_a_store_that_does_not_answer_is_told_without_it(api: Api) -> None:
+async def test_error_page_of_an_unavailable_database_needs_no_database(api: Api) -> None:
     _, viewer = await signed_in(api)
 
     async def gone(*_: object) -> None:
@@ -180,7 +180,7 @@ async def test_a_store_that_does_not_answer_is_told_without_it(api: Api) -> None
     assert 'aria-label="Dashboard"' not in refused.text
 
 
-async def test_a_name_that_shows_nothing_leads_to_its_page_by_its_id(api: Api) -> None:
+async def test_invisible_name_is_shown_as_its_id(api: Api) -> None:
     _, admin = await signed_in(api, "admin", name="\u200b\u200b")
     product = await api.product(name="\u2800\u2800")
     for path, row_id in (("/users", 1), ("/products", product.id)):
@@ -190,7 +190,7 @@ async def test_a_name_that_shows_nothing_leads_to_its_page_by_its_id(api: Api) -
         assert f"<h1>Unnamed (ID {row_id})" in page.text
 
 
-async def test_a_name_turns_nothing_round_that_consent_is_given_by(api: Api) -> None:
+async def test_client_name_cannot_reorder_the_consent_page(api: Api) -> None:
     user, somebody = await signed_in(api)
     wanted = Registration("Good\u202e", ["https://evil.test/cb"], "")
     client, _ = await register_client(api.live, user, wanted, public=True, by=OPERATOR)
@@ -206,7 +206,9 @@ async def test_a_name_turns_nothing_round_that_consent_is_given_by(api: Api) -> 
 @pytest.mark.parametrize(
     ("path", "whose"), [("/audit", "admins"), ("/products/new", "editors and admins")]
 )
-async def test_whoever_may_not_see_a_page_is_told_who_may(api: Api, path: str, whose: str) -> None:
+async def test_forbidden_page_names_the_roles_that_may_open_it(
+    api: Api, path: str, whose: str
+) -> None:
     _, viewer = await signed_in(api)
     page = await viewer.get(path)
     assert page.status_code == 403

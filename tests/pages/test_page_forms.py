@@ -6,11 +6,10 @@ from collections.abc import Awaitable, Callable
 from html import unescape
 from typing import Any, NamedTuple
 
-import httpx
 import pytest
 
 from driving import Api
-from pages.visiting import PASSWORD, Visitor, faults, said, signed_in, version_in
+from pages.visiting import PASSWORD, Visitor, faults, once_of, said, signed_in, version_in
 from portico.domain.audit import OPERATOR
 from portico.services.environment import Environment
 from portico.services.invitations import invite
@@ -210,14 +209,6 @@ def creations(base: str) -> list[Creation]:
 
 INVITATION = Creation("/users/invitations", "/users/invitations", PERSON)
 CREATIONS = [*creations(""), *creations("/sandbox"), INVITATION]
-
-
-def once_of(page: httpx.Response, action: str) -> str:
-    """The key of the form on a page that leads to this path."""
-    form = page.text.partition(f'action="/dashboard{action}"')[2].partition("</form>")[0]
-    found = re.search(r'name="once" value="([^"]+)"', form)
-    assert found, page.text
-    return found[1]
 
 
 async def session_entries(env: Environment) -> int:

@@ -31,7 +31,7 @@ async def invited(api: Api, many: int) -> None:
         )
 
 
-async def test_the_page_of_users_tells_how_many_invitations_are_pending(api: Api) -> None:
+async def test_users_page_counts_pending_invitations(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     assert ">Invitations" not in (await admin.get("/users")).text
     await invited(api, 2)
@@ -42,7 +42,7 @@ async def test_the_page_of_users_tells_how_many_invitations_are_pending(api: Api
     assert ">Invitations" not in (await admin.get("/users")).text
 
 
-async def test_users_are_found_by_their_state(api: Api) -> None:
+async def test_user_filter_by_state_finds_active_or_suspended(api: Api) -> None:
     _, admin = await signed_in(api, "admin", name="Boss")
     one, _ = await signed_in(api, "viewer", name="Grace Hopper")
     await signed_in(api, "viewer", name="Grace Kelly")
@@ -70,7 +70,8 @@ async def renewal(admin: Visitor) -> tuple[str, dict[str, str]]:
     return page, dict(re.findall(r'name="(\w+)" value="([^"]*)"', form))
 
 
-async def test_who_renews_or_revokes_an_invitation_is_back_on_its_page(api: Api) -> None:
+@pytest.mark.one_engine
+async def test_renewed_or_revoked_invitation_leads_back_to_its_page_of_the_list(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     await invited(api, 27)
     at = "/dashboard/users/invitations?page=2"

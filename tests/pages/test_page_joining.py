@@ -18,7 +18,7 @@ from portico.services.recovery import ask_new_email, ask_reset, ask_verification
 FORM = {"email": "grace@example.com", "name": "Grace", "role": "editor", "plan": "pro"}
 
 
-async def test_an_admin_invites_and_the_invited_choose_their_password(api: Api) -> None:
+async def test_invitation_makes_an_account_once(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     assert "No one is invited yet" in (await admin.get("/users/invitations")).text
     page = await admin.made("/users/invitations", **FORM)
@@ -52,7 +52,7 @@ KEEPS = r'<input class="hidden" type="email" value="([^"]*)" autocomplete="usern
 """The field by which a program that keeps passwords knows whose it is."""
 
 
-async def test_the_page_of_a_link_says_for_which_address_it_is(api: Api) -> None:
+async def test_link_page_names_its_e_mail(api: Api) -> None:
     guest, post, new = await visitor(api), Post(api), "new@example.com"
     ada = await api.account(email="ada@example.com", password=PASSWORD)
     for path, address, asking in (
@@ -65,7 +65,7 @@ async def test_the_page_of_a_link_says_for_which_address_it_is(api: Api) -> None
         assert f"<strong>{address}</strong>" in page.text.replace("<wbr>", ""), path
 
 
-async def test_programs_that_keep_passwords_learn_whose_a_new_one_is(api: Api) -> None:
+async def test_password_forms_name_the_account_for_password_managers(api: Api) -> None:
     _, admin = await signed_in(api, "admin", email="charles@example.com")
     ada = await api.account(email="ada@example.com", password=PASSWORD)
     reset = (await give_reset(api.live, ada.id, OPERATOR)).link
@@ -83,7 +83,7 @@ async def test_programs_that_keep_passwords_learn_whose_a_new_one_is(api: Api) -
         assert [' autocomplete="off"' in field for field in fields] == [True, True], path
 
 
-async def test_where_somebody_else_is_signed_in_an_account_is_made_or_reset_and_told_of(
+async def test_link_used_while_another_account_is_signed_in_keeps_that_session(
     api: Api,
 ) -> None:
     other, browser = await signed_in(api, "admin", name="Charles", email="charles@example.com")
@@ -110,7 +110,7 @@ async def test_where_somebody_else_is_signed_in_an_account_is_made_or_reset_and_
         await browser.send("/sign-in", {"email": other.email, "password": PASSWORD})
 
 
-async def test_who_is_asked_to_sign_in_is_not_offered_to_go_on_without(api: Api) -> None:
+async def test_required_sign_in_offers_no_way_around(api: Api) -> None:
     """They would be led in a circle."""
     user, browser = await signed_in(api)
     for query in ("again=yes", "again=yes&done=password-reset"):
@@ -120,7 +120,7 @@ async def test_who_is_asked_to_sign_in_is_not_offered_to_go_on_without(api: Api)
     assert (refused.status_code, "Continue as" in refused.text) == (422, False)
 
 
-async def test_who_has_an_account_by_now_is_led_to_it_by_the_link_to_another(api: Api) -> None:
+async def test_link_for_a_taken_e_mail_refers_to_sign_in(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     page = await admin.made("/users/invitations", **FORM)
     _, somebody = await signed_in(api)
@@ -144,9 +144,7 @@ async def test_who_has_an_account_by_now_is_led_to_it_by_the_link_to_another(api
 
 
 @pytest.mark.parametrize("languages", ["", "*", "de_DE", "x" * 99])
-async def test_a_browser_that_names_no_language_makes_an_account_in_english(
-    api: Api, languages: str
-) -> None:
+async def test_account_of_a_browser_without_language_is_english(api: Api, languages: str) -> None:
     _, admin = await signed_in(api, "admin")
     page = await admin.made("/users/invitations", **FORM)
     fields = {"token": page.text.partition("/invitation?token=")[2][:43], "name": "Grace"}
@@ -159,7 +157,7 @@ async def test_a_browser_that_names_no_language_makes_an_account_in_english(
     assert made.language == "en"
 
 
-async def test_with_a_mail_server_no_page_shows_the_link(api: Api) -> None:
+async def test_invitation_link_is_mailed_and_not_shown_with_a_mail_server(api: Api) -> None:
     api.live.has_mail_server = True
     _, admin = await signed_in(api, "admin")
     done = await admin.post("/users/invitations", **FORM)
@@ -168,7 +166,7 @@ async def test_with_a_mail_server_no_page_shows_the_link(api: Api) -> None:
     assert len([*(api.settings.data / "log").glob("*.eml")]) == 1
 
 
-async def test_an_invitation_is_renewed_and_taken_back(api: Api) -> None:
+async def test_renewed_or_revoked_invitation_invalidates_its_link(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     first = (await admin.made("/users/invitations", **FORM)).text
     listed = (await admin.get("/users/invitations")).text
@@ -187,7 +185,7 @@ async def test_an_invitation_is_renewed_and_taken_back(api: Api) -> None:
     assert (await guest.get(f"/invitation?token={token}")).status_code == 410
 
 
-async def test_an_invitation_that_is_taken_back_meanwhile_is_not_renewed(
+async def test_invitation_revoked_meanwhile_is_not_renewed(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = await invite(
@@ -208,7 +206,7 @@ async def test_an_invitation_that_is_taken_back_meanwhile_is_not_renewed(
     assert (await api.live.invitations.by_admins(offset=0, limit=1)).rows == []
 
 
-async def test_of_two_who_renew_an_invitation_one_is_told_to_look_again(
+async def test_concurrent_renewals_of_an_invitation_conflict(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     facts: Any = {"email": "new@example.com", "plan": "free", "handed_over": True, "by": OPERATOR}
@@ -238,7 +236,7 @@ async def test_invitation_of_an_e_mail_with_an_account_is_a_conflict(api: Api) -
 @pytest.mark.parametrize(
     "place", ["https://localhost:8443/dashboard", "https://localhost:8443/auth"]
 )
-async def test_signing_up_stands_beside_signing_in_where_it_is_open(api: Api, place: str) -> None:
+async def test_closed_sign_up_is_not_found(api: Api, place: str) -> None:
     guest = await visitor(api)
     page = await guest.client.get(f"{place}/sign-in")
     assert "/sign-up" not in page.text
@@ -249,7 +247,7 @@ async def test_signing_up_stands_beside_signing_in_where_it_is_open(api: Api, pl
 @pytest.mark.parametrize(
     "environ", [{"PORTICO_SIGN_UP": "on", "PORTICO_SIGN_UP_ROLE": "viewer"}], ids=["on"]
 )
-async def test_a_link_for_signing_up_that_is_not_the_latest_leads_to_that_or_another(
+async def test_replaced_sign_up_link_refers_to_the_newer_one(
     api: Api,
 ) -> None:
     post, guest = Post(api), await visitor(api)
@@ -266,7 +264,7 @@ async def test_a_link_for_signing_up_that_is_not_the_latest_leads_to_that_or_ano
     assert another not in latest.text
 
 
-async def test_the_answer_is_the_same_for_known_and_unknown_e_mails(api: Api) -> None:
+async def test_sign_up_answers_known_and_unknown_e_mails_alike(api: Api) -> None:
     api.live.sign_up_role = "viewer"
     user = await api.account()
     guest = await visitor(api)
@@ -289,7 +287,7 @@ async def test_sign_up_page_names_the_domains_that_may(api: Api) -> None:
     assert "An address at example.com." in (await guest.get("/sign-up")).text
 
 
-async def test_an_own_e_mail_changes_on_pages_by_a_link(api: Api) -> None:
+async def test_new_e_mail_is_taken_by_its_link(api: Api) -> None:
     user, somebody = await signed_in(api)
     assert "/dashboard/email" in (await somebody.get("/profile")).text
     assert (await somebody.get("/email")).status_code == 200

@@ -26,7 +26,8 @@ def environ(each_database: dict[str, str]) -> dict[str, str]:
     return each_database
 
 
-async def test_a_key_is_made_as_narrow_as_was_chosen(api: Api) -> None:
+@pytest.mark.one_engine
+async def test_key_has_the_chosen_scopes_and_networks(api: Api) -> None:
     user, somebody = await signed_in(api, "editor")
     page = await somebody.get("/keys")
     offered = re.findall(r'name="scopes" value="(\S+)"', page.text)
@@ -50,11 +51,12 @@ async def test_a_key_is_made_as_narrow_as_was_chosen(api: Api) -> None:
     assert "from 203.0.113.0/24" in rotated.text
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(
     ("most", "offered"),
     [(None, ["30d", "90d", "365d", "never"]), (1, ["1d"]), (7, ["7d"]), (90, ["30d", "90d"])],
 )
-async def test_no_longer_life_is_offered_than_keys_may_have(
+async def test_key_lifetimes_are_bounded_by_the_setting(
     api: Api, most: int | None, offered: list[str]
 ) -> None:
     for env in api.portico.environments:
@@ -64,9 +66,13 @@ async def test_no_longer_life_is_offered_than_keys_may_have(
         page = await somebody.get(f"{base}/keys")
         assert re.findall(r'<option value="(\w+)"', page.text) == offered
         assert ("In 1 day (maximum)" in page.text) == (most == 1)
-        await somebody.made(f"{base}/keys", name="Key", type=key_type, expiry=offered[-1])
-    (owned,) = await keys_of(api.live, user.id)
-    assert owned.expires_at == (most and NOON + most * DAY)
+        for expiry in offered:
+            await somebody.made(f"{base}/keys", name="Key", type=key_type, expiry=expiry)
+    mirror = await api.sandbox.users.by_account(user.id)
+    assert mirror is not None
+    ends = [None if one == "never" else NOON + int(one[:-1]) * DAY for one in offered]
+    for env, owner in ((api.live, user), (api.sandbox, mirror)):
+        assert [key.expires_at for key in await keys_of(env, owner.id)] == ends
     if most is not None:
         answer = await somebody.post("/keys", name="Key", type="live", expiry="never")
         assert answer.status_code == 422
@@ -77,7 +83,7 @@ async def test_no_longer_life_is_offered_than_keys_may_have(
             assert made.key.expires_at == NOON + most * DAY
 
 
-async def test_keys_of_somebody_suspended_are_told_from_those_that_work(api: Api) -> None:
+async def test_key_of_a_suspended_user_is_marked(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     ada, bob = await api.account(name="Ada"), await api.account(name="Bob")
     for owner in (ada, bob):
@@ -88,6 +94,7 @@ async def test_keys_of_somebody_suspended_are_told_from_those_that_work(api: Api
     assert "Suspended" not in of_bob
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(
     ("query", "words"),
     [
@@ -98,13 +105,13 @@ async def test_keys_of_somebody_suspended_are_told_from_those_that_work(api: Api
         ("id=999", "There is no key with this ID. Keys are deleted together with their owner."),
     ],
 )
-async def test_where_no_key_is_found_the_page_says_why(api: Api, query: str, words: str) -> None:
+async def test_empty_list_of_keys_says_why(api: Api, query: str, words: str) -> None:
     _, admin = await signed_in(api, "admin")
     page = await admin.get(f"/keys/all?{query}")
     assert f"<p>{words}</p>" in page.text
 
 
-async def test_a_key_is_found_by_a_name_beyond_ascii_in_any_case(api: Api) -> None:
+async def test_key_search_ignores_case_beyond_ascii(api: Api) -> None:
     user, admin = await signed_in(api, "admin")
     for name in ("Straße Öst", "Till"):
         await give_key(api.live, user, name=name, key_type="live", expires_at=None, by=OPERATOR)
@@ -113,7 +120,7 @@ async def test_a_key_is_found_by_a_name_beyond_ascii_in_any_case(api: Api) -> No
         assert row.startswith("Straße Öst")
 
 
-async def test_admins_find_and_revoke_everybodys_keys(api: Api) -> None:
+async def test_admin_finds_and_revokes_keys_of_all_users(api: Api) -> None:
     ada = await api.account("viewer", name="Ada Lovelace", email="ada@example.com")
     bob = await api.account("editor", name="Bob 100%", email="bob@example.com")
     _, admin = await signed_in(api, "admin")
@@ -160,7 +167,7 @@ async def test_admins_find_and_revoke_everybodys_keys(api: Api) -> None:
     assert await found("search=lovelace&unused=ever") == []
 
 
-async def test_a_key_is_found_by_its_id_also_after_restores_that_left_numbers_out(api: Api) -> None:
+async def test_key_is_found_by_an_id_beyond_32_bits(api: Api) -> None:
     user, admin = await signed_in(api, "admin")
     for _ in range(3):
         await skip_ids(api.live.db, NOON)
@@ -176,7 +183,8 @@ async def test_a_key_is_found_by_its_id_also_after_restores_that_left_numbers_ou
         assert [row.partition(" ")[0] for row in rows(found)] == names
 
 
-async def test_the_lines_to_copy_trust_the_local_authority_where_that_one_serves(api: Api) -> None:
+@pytest.mark.one_engine
+async def test_curl_examples_trust_the_local_authority(api: Api) -> None:
     user, somebody = await signed_in(api)
     line = f"curl --cacert {api.settings.data}/tls/ca.pem https://localhost:8443/v1/users/me -H "
     assert line in (await somebody.get("")).text
@@ -192,7 +200,7 @@ async def test_the_lines_to_copy_trust_the_local_authority_where_that_one_serves
     assert structs.replace(api.live.addresses, authority=None).curl == "curl"
 
 
-async def test_keys_come_in_pages_those_that_have_ended_last(api: Api) -> None:
+async def test_ended_keys_are_listed_last(api: Api) -> None:
     user, somebody = await signed_in(api)
     _, admin = await signed_in(api, "admin")
     for number in range(30):
@@ -216,7 +224,8 @@ async def test_keys_come_in_pages_those_that_have_ended_last(api: Api) -> None:
     assert "All 30 keys" in theirs.text
 
 
-async def test_the_list_of_all_keys_is_still_as_it_was_searched_once_one_is_revoked(
+@pytest.mark.one_engine
+async def test_revoking_a_key_leads_back_to_the_filtered_list(
     api: Api,
 ) -> None:
     _, admin = await signed_in(api, "admin")

@@ -61,7 +61,7 @@ async def inhabit(api: Api) -> User:
     return user
 
 
-async def test_every_link_form_and_file_leads_somewhere(placed: tuple[Api, str]) -> None:
+async def test_every_link_form_and_file_of_the_dashboard_exists(placed: tuple[Api, str]) -> None:
     api, dashboard = placed
     user = await inhabit(api)
     parts = urlsplit(dashboard)

@@ -36,14 +36,16 @@ async def without_cookies(api: Api, user: User) -> httpx.Response:
 
 
 @pytest.mark.parametrize("has_app", [False, True])
-async def test_a_browser_that_keeps_no_cookies_is_told_to(api: Api, *, has_app: bool) -> None:
+async def test_sign_in_without_cookies_says_that_they_are_blocked(
+    api: Api, *, has_app: bool
+) -> None:
     user = await with_app(api) if has_app else await api.account(password=PASSWORD)
     end = await without_cookies(api, user)
     assert end.status_code == 200
     assert "blocks cookies from this site" in said(end)
 
 
-async def test_whoever_comes_to_sign_in_for_the_first_time_is_told_of_no_cookies(api: Api) -> None:
+async def test_first_visit_to_sign_in_does_not_mention_cookies(api: Api) -> None:
     for referer in ("", f"{DASHBOARD}/keys", "https://elsewhere.example/sign-in/code", "http://["):
         page = await (await visitor(api)).get("/sign-in", referer=referer)
         assert page.status_code == 200
@@ -54,7 +56,7 @@ async def test_whoever_comes_to_sign_in_for_the_first_time_is_told_of_no_cookies
     assert "You are signed out." in page.text
 
 
-async def test_whose_cookies_cannot_be_read_is_told_which_to_remove(api: Api) -> None:
+async def test_cookie_beyond_ascii_is_named_at_sign_in(api: Api) -> None:
     _, one = await signed_in(api)
     cookies = "; ".join(f"{name}={value}" for name, value in one.client.cookies.items())
     one.client.cookies.clear()
@@ -77,7 +79,7 @@ async def half_signed_in(api: Api, user: User) -> Visitor:
     return one
 
 
-async def test_whose_last_factor_was_removed_meanwhile_signs_in_again(api: Api) -> None:
+async def test_second_step_after_the_last_factor_is_removed_restarts_sign_in(api: Api) -> None:
     user = await with_app(api)
     one = await half_signed_in(api, user)
     app = (await api.live.factors.of_user(user.id)).authenticator
@@ -92,7 +94,7 @@ async def test_whose_last_factor_was_removed_meanwhile_signs_in_again(api: Api) 
     assert again.headers["location"] == "/dashboard"
 
 
-async def test_a_second_tab_that_signs_in_too_goes_on_where_the_first_one_is(api: Api) -> None:
+async def test_second_step_in_a_second_tab_uses_the_session_of_the_first(api: Api) -> None:
     one = await half_signed_in(api, await with_app(api))
     assert (await one.send("/sign-in/code", {"otp": CODES[0]})).headers["location"] == "/dashboard"
     second = await one.send("/sign-in/code", {"otp": CODES[0], "next": "/dashboard/keys"})
@@ -101,7 +103,7 @@ async def test_a_second_tab_that_signs_in_too_goes_on_where_the_first_one_is(api
     assert page.headers["location"] == "/dashboard/keys"
 
 
-async def test_whoever_goes_back_to_a_form_of_an_ended_session_signs_in_and_returns(
+async def test_form_of_an_ended_session_is_not_cached_and_leads_through_sign_in(
     api: Api,
 ) -> None:
     _, one = await signed_in(api)

@@ -7,9 +7,7 @@ import pytest
 from driving import NOON, Api
 from owned import keys_of, sessions_of
 from pages.visiting import faults, said, signed_in, visitor
-from portico.domain.errors import BrokenRule, Fault, Invalid, Unreadable
 from portico.domain.requests import Sums
-from portico.domain.rules import OneOf
 from portico.domain.times import DAY, HOUR, MINUTE, SECOND
 from portico.http.problems import STATUS
 from portico.pages.chart import HEIGHT, WIDTH, chart
@@ -27,7 +25,6 @@ from portico.pages.filters import (
     scope_words,
     when,
 )
-from portico.pages.forms import Form, read_form
 from portico.pages.notices import NOTICES
 from portico.pages.responder import TITLES
 from portico.storage.requests import DAYS, HOURS, Span
@@ -45,7 +42,7 @@ CHROME = "AppleWebKit/537.36 (KHTML, like Gecko) Chrome/150.0.0.0 Safari/537.36"
         ("<ada>@example.com", "&lt;ada&gt;<wbr>@example.com"),
     ],
 )
-def test_an_email_breaks_before_its_last_at(address: str, shown: str) -> None:
+def test_email_breaks_before_its_last_at(address: str, shown: str) -> None:
     assert email(address) == shown
 
 
@@ -69,12 +66,12 @@ def test_an_email_breaks_before_its_last_at(address: str, shown: str) -> None:
         ),
     ],
 )
-def test_an_agent_is_named_as_people_would(agent: str, words: str) -> None:
+def test_user_agent_is_named_by_browser_and_system(agent: str, words: str) -> None:
     assert agent_words(agent) == words
 
 
 @pytest.mark.parametrize("span", [HOURS, DAYS])
-def test_a_chart_has_a_bar_for_each_unit_and_loses_no_request(span: Span) -> None:
+def test_chart_has_a_bar_for_each_unit_and_loses_no_request(span: Span) -> None:
     now = NOON // span.milliseconds
     oldest = now - span.units + 1
     drawn = chart(
@@ -111,7 +108,7 @@ def test_a_chart_has_a_bar_for_each_unit_and_loses_no_request(span: Span) -> Non
     assert drawn.shapes["answered"].endswith(f"M{last.x + last.width // 2} {HEIGHT - 2}v2")
 
 
-def test_a_chart_of_nothing_is_empty() -> None:
+def test_chart_without_requests_is_empty() -> None:
     drawn = chart({}, DAYS, NOON)
     assert drawn.total == Sums()
     assert not any(bar.parts for bar in drawn.bars)
@@ -131,13 +128,13 @@ def test_a_chart_of_nothing_is_empty() -> None:
         (31 * DAY, "12 Feb 2026"),
     ],
 )
-def test_a_time_is_told_by_how_long_ago_it_was(before: int, words: str) -> None:
+def test_time_is_shown_by_its_age(before: int, words: str) -> None:
     assert f">{words}</time>" in ago(NOON - before, NOON)
     within = words.replace("Just", "just")
     assert f">{within}</time>" in ago(NOON - before, NOON, within=True)
 
 
-def test_values_are_written_as_people_read_them() -> None:
+def test_filters_format_numbers_durations_times_and_facts() -> None:
     assert number(1_234_567) == "1,234,567"
     assert [duration(seconds) for seconds in (1, 59, 60, 61, 3_600, 7_201)] == [
         "1 second", "59 seconds", "1 minute", "2 minutes", "1 hour", "3 hours"
@@ -164,47 +161,11 @@ def test_values_are_written_as_people_read_them() -> None:
         ("\u2800\u3164 \U000e0041", "Unnamed (ID 7)"),
     ],
 )
-def test_a_name_turns_no_words_around_it_and_always_shows(name: str, shown: str) -> None:
+def test_name_filter_drops_controls_and_invisible_names(name: str, shown: str) -> None:
     assert named(name, 7) == shown
 
 
-def test_a_form_keeps_what_was_sent_and_says_what_is_wrong() -> None:
-    form = read_form(f"{FORM}; charset=UTF-8", b"name=%20Ada%20&role=owner&empty=&pick=a&pick=b")
-
-    def short(_text: str) -> str:
-        raise BrokenRule("must be longer")
-
-    assert form.read("name", str.strip) == "Ada"
-    form.read("role", OneOf(("admin", "viewer")))
-    form.read("empty", str)
-    form.read("missing", str)
-    assert form.optional("empty", short) is None
-    assert form.several("pick", ("a", "b")) == ["a", "b"]
-    with pytest.raises(Invalid) as refused:
-        form.check()
-    assert {fault.field for fault in refused.value.details} == {"role", "empty", "missing"}
-    assert form.fault("role") == "Must be one of admin, viewer."
-    assert form.fault("name") == ""
-    assert form.first == "role"
-    assert form.shown("name", "stored") == " Ada "
-    assert form.all_shown("pick", ()) == ["a", "b"]
-    for name, allowed in (("pick", ("a",)), ("name", ())):
-        with pytest.raises(Unreadable):
-            form.several(name, allowed)
-    with pytest.raises(Unreadable):
-        form.text("pick")
-
-
-def test_a_form_that_was_not_sent_shows_what_is_stored() -> None:
-    form = Form()
-    assert form.shown("name", "stored") == "stored"
-    assert form.all_shown("scopes", ("admin",)) == ("admin",)
-    form.check()
-    form.refuse(Invalid("Together they are wrong.", [Fault("name", "Taken already!")]))
-    assert form.fault("name") == "Taken already!"
-
-
-def test_every_status_of_an_error_has_a_title() -> None:
+def test_every_error_status_has_a_title() -> None:
     never = {401, 406, 412, 422}  # pages send people to sign in, and show forms again
     assert set(STATUS.values()) - never <= TITLES.keys()
 
@@ -215,7 +176,7 @@ def test_every_notice_is_a_sentence() -> None:
         assert words.endswith("."), name
 
 
-async def test_a_notice_of_no_success_is_not_in_its_colour(api: Api) -> None:
+async def test_notice_has_the_colour_of_its_outcome(api: Api) -> None:
     _, somebody = await signed_in(api)
     stranger = await visitor(api)
     for one, path, name, colour in (
@@ -244,7 +205,7 @@ async def test_a_notice_of_no_success_is_not_in_its_colour(api: Api) -> None:
         ("/sandbox/keys", [("page", "API keys")]),
     ],
 )
-async def test_the_menu_tells_where_one_is(
+async def test_menu_marks_the_current_page(
     api: Api, path: str, entries: list[tuple[str, str]]
 ) -> None:
     _, somebody = await signed_in(api)
@@ -256,7 +217,7 @@ async def test_the_menu_tells_where_one_is(
     assert len(drawn) == len(icons)
 
 
-async def test_what_is_done_on_pages_is_in_the_audit_log(api: Api) -> None:
+async def test_changes_on_pages_are_audited_with_their_session(api: Api) -> None:
     user, admin = await signed_in(api, "admin")
     await admin.post("/keys", name="One", type="live", expiry="90d")
     await admin.post("/keys/revoke", id="1")
@@ -274,7 +235,7 @@ async def test_what_is_done_on_pages_is_in_the_audit_log(api: Api) -> None:
         assert entries == [("key.revoked", *who), ("key.created", *who)]
 
 
-async def test_the_sandboxs_log_knows_who_was_never_there_before(api: Api) -> None:
+async def test_first_change_in_the_sandbox_audits_the_mirror_user(api: Api) -> None:
     user, admin = await signed_in(api, "admin")
     made = await admin.post("/sandbox/webhooks/new", url="https://hooks.test/", types="*")
     assert made.status_code == 303, made.text
@@ -287,7 +248,7 @@ async def test_the_sandboxs_log_knows_who_was_never_there_before(api: Api) -> No
     ]
 
 
-async def test_a_client_is_the_property_of_who_registers_it(api: Api) -> None:
+async def test_client_is_owned_by_its_registrant(api: Api) -> None:
     user, admin = await signed_in(api, "admin")
     form = {"name": "Shop", "redirect_uris": "https://shop.test/", "kind": "public"}
     for base in ("", "/sandbox"):
@@ -300,16 +261,7 @@ async def test_a_client_is_the_property_of_who_registers_it(api: Api) -> None:
         assert client.user_id == owner.id
 
 
-async def test_a_key_lives_as_long_as_was_chosen(api: Api) -> None:
-    user, somebody = await signed_in(api)
-    for expiry in ("30d", "90d", "365d", "never"):
-        await somebody.made("/keys", name=expiry, type="read", expiry=expiry)
-    owned = await keys_of(api.live, user.id)
-    lives = [one.expires_at and (one.expires_at - NOON) // DAY for one in owned]
-    assert lives == [30, 90, 365, None]
-
-
-async def test_only_types_of_the_shown_environment_are_made(api: Api) -> None:
+async def test_key_type_of_the_other_environment_is_refused(api: Api) -> None:
     user, somebody = await signed_in(api)
     for base, wrong in (("", "test"), ("/sandbox", "live"), ("/sandbox", "read")):
         answer = await somebody.post(f"{base}/keys", name="Key", type=wrong, expiry="never")
@@ -318,7 +270,7 @@ async def test_only_types_of_the_shown_environment_are_made(api: Api) -> None:
     assert await api.sandbox.users.by_account(user.id) is None
 
 
-async def test_a_password_is_changed_only_with_the_one_so_far(api: Api) -> None:
+async def test_password_change_needs_the_current_password(api: Api) -> None:
     user, somebody = await signed_in(api)
     answer = await somebody.post("/password", current_password="Wrong-123", password="Right-123")
     assert faults(answer) == {
@@ -332,7 +284,7 @@ async def test_a_password_is_changed_only_with_the_one_so_far(api: Api) -> None:
     assert stored.password_hash == user.password_hash
 
 
-def test_a_date_has_its_time_in_its_title() -> None:
+def test_date_has_its_time_in_its_title() -> None:
     assert dated(NOON) == (
         f'<time datetime="2026-03-15T12:00:00Z" title="2026-03-15 12:00:00 UTC">{day(NOON)}</time>'
     )

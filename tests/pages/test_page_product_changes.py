@@ -13,6 +13,8 @@ from portico.pages.dashboard import SHOWING
 from portico.pages.product_verbs import VERBS, verbs_for
 from portico.storage.audit import AuditFilter
 
+pytestmark = pytest.mark.one_engine
+
 
 @pytest.fixture
 def environ(each_database: dict[str, str]) -> dict[str, str]:
@@ -24,7 +26,7 @@ async def statuses(api: Api, *ids: int) -> list[str | None]:
     return [product.status if product else None for product in found]
 
 
-def test_buttons_offer_every_change_of_status_that_there_is_and_no_other() -> None:
+def test_product_buttons_are_the_permitted_changes_of_status() -> None:
     for status in STATUSES:
         assert {verb.status for verb in verbs_for(status)} == set(next_statuses(status))
     assert [verb.words for verb in verbs_for("draft")] == ["Publish", "Archive"]
@@ -32,7 +34,7 @@ def test_buttons_offer_every_change_of_status_that_there_is_and_no_other() -> No
     assert [verb.words for verb in verbs_for("archived")] == ["Activate"]
 
 
-async def test_a_product_has_the_buttons_that_its_status_allows(api: Api) -> None:
+async def test_product_button_changes_the_status_and_can_be_repeated(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     product = await api.product(status="draft")
     for verb, status in (("publish", "active"), ("archive", "archived"), ("activate", "active")):
@@ -47,7 +49,7 @@ async def test_a_product_has_the_buttons_that_its_status_allows(api: Api) -> Non
             assert (await editor.post(f"/products/{product.id}", do=verb)).status_code == 303
 
 
-async def test_a_button_does_no_other_change_than_it_says(api: Api) -> None:
+async def test_product_button_of_another_status_is_refused(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     archived, draft = await api.product(status="archived"), await api.product(status="draft")
     async with api.unchanged():
@@ -59,7 +61,7 @@ async def test_a_button_does_no_other_change_than_it_says(api: Api) -> None:
         assert (await editor.post("/products/99", do="archive")).status_code == 404
 
 
-async def test_a_product_is_deleted_after_a_question(api: Api) -> None:
+async def test_product_is_deleted_after_confirmation(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     product = await api.product(name="Old lamp")
     asked = await editor.get(f"/products/delete?id={product.id}")
@@ -75,7 +77,7 @@ async def test_a_product_is_deleted_after_a_question(api: Api) -> None:
         assert f"no product {product.id}" in answer.text
 
 
-async def test_several_are_changed_at_once_each_told_by_itself(api: Api) -> None:
+async def test_bulk_change_audits_and_announces_each_product(api: Api) -> None:
     user, editor = await signed_in(api, "editor")
     ids = [(await api.product(status=status)).id for status in ("draft", "active", "active")]
     address = "&".join(f"id={one}" for one in ids)
@@ -114,7 +116,7 @@ async def test_several_are_changed_at_once_each_told_by_itself(api: Api) -> None
         ("delete", "This also deletes its image addresses", "This also deletes their image"),
     ],
 )
-async def test_the_question_is_about_as_many_products_as_are_chosen(
+async def test_bulk_confirmation_speaks_of_one_or_several_products(
     api: Api, do: str, one: str, several: str
 ) -> None:
     _, editor = await signed_in(api, "editor")
@@ -131,7 +133,7 @@ async def test_the_question_is_about_as_many_products_as_are_chosen(
         ("activate", "draft", "draft and will be skipped: use Publish or Archive instead."),
     ],
 )
-async def test_the_question_promises_nothing_that_a_status_does_not_allow(
+async def test_bulk_confirmation_names_skipped_products(
     api: Api, do: str, status: str, told: str
 ) -> None:
     _, editor = await signed_in(api, "editor")
@@ -145,7 +147,7 @@ async def test_the_question_promises_nothing_that_a_status_does_not_allow(
     assert "They become active" in page.text
 
 
-async def test_the_question_names_the_first_of_the_products_that_are_chosen(api: Api) -> None:
+async def test_bulk_confirmation_names_the_first_products(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     ids = [(await api.product(name=f"Lamp <{number}>")).id for number in range(6)]
     few = "&".join(f"id={one}" for one in (ids[2], ids[0], 999))
@@ -156,7 +158,7 @@ async def test_the_question_names_the_first_of_the_products_that_are_chosen(api:
     assert "Lamp &lt;4&gt;, and 2 more</p>" in page.text
 
 
-async def test_of_several_what_cannot_be_done_is_told_and_the_rest_is_done(api: Api) -> None:
+async def test_bulk_change_does_the_possible_and_names_the_rest(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     draft = await api.product(name="New <lamp>", status="draft")
     archived = await api.product(name="Old lamp", status="archived")
@@ -185,7 +187,7 @@ async def test_of_several_what_cannot_be_done_is_told_and_the_rest_is_done(api: 
     ],
     ids=str,
 )
-async def test_a_choice_that_no_list_offers_is_refused(
+async def test_bulk_change_of_an_invalid_choice_is_refused(
     api: Api, fields: dict[str, str], status: int
 ) -> None:
     _, editor = await signed_in(api, "editor")
@@ -194,7 +196,7 @@ async def test_a_choice_that_no_list_offers_is_refused(
         assert (await editor.post("/products/several", **fields)).status_code == status
 
 
-async def test_a_list_leads_back_to_no_other_place(api: Api) -> None:
+async def test_list_parameter_leads_to_no_other_page(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     product = await api.product()
     fields = {"do": "archive", "ids": str(product.id), "list": "done=x&next=//evil\r\nA: b&page=2"}
@@ -202,7 +204,7 @@ async def test_a_list_leads_back_to_no_other_place(api: Api) -> None:
     assert done.headers["location"] == "/dashboard/products?page=2&done=products-archived&count=1"
 
 
-async def test_viewers_see_no_button_that_changes_and_send_none(api: Api) -> None:
+async def test_viewer_has_no_product_buttons_and_is_refused_every_change(api: Api) -> None:
     _, viewer = await signed_in(api, "viewer")
     product, sample = await api.product(status="draft"), await api.product(api.sandbox)
     changing = [page for page in SHOWING if page.access == "write:products"]
@@ -226,7 +228,7 @@ async def test_viewers_see_no_button_that_changes_and_send_none(api: Api) -> Non
 
 
 @pytest.mark.parametrize("role", ["editor", "admin"])
-async def test_editors_and_admins_have_the_buttons(api: Api, role: str) -> None:
+async def test_editor_and_admin_have_product_buttons(api: Api, role: str) -> None:
     _, somebody = await signed_in(api, role)
     product = await api.product(status="draft")
     page = (await somebody.get("/products")).text
@@ -238,7 +240,7 @@ async def test_editors_and_admins_have_the_buttons(api: Api, role: str) -> None:
     assert set(VERBS) == {"publish", "activate", "archive"}
 
 
-async def test_a_product_leads_back_to_the_list_that_it_was_found_in(api: Api) -> None:
+async def test_product_pages_lead_back_to_the_filtered_list(api: Api) -> None:
     product = await api.product(name="Lamp", category="light", status="active")
     _, editor = await signed_in(api, "editor")
     found = "category=light&status=active"
@@ -267,7 +269,7 @@ async def test_a_product_leads_back_to_the_list_that_it_was_found_in(api: Api) -
     ("count", "words"),
     [("1", "1 product was archived."), ("1200", "1,200 products were archived.")],
 )
-async def test_how_many_were_changed_at_once_is_told(api: Api, count: str, words: str) -> None:
+async def test_bulk_change_notice_counts_products(api: Api, count: str, words: str) -> None:
     _, editor = await signed_in(api, "editor")
     page = await editor.get(f"/products?done=products-archived&count={count}")
     assert said(page, "status") == words

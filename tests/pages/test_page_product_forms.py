@@ -1,15 +1,13 @@
 """Creating and changing products on pages: what is typed, and what happens meanwhile."""
 
 import re
-from html import unescape
 from typing import Any
 
-import httpx
 import msgspec
 import pytest
 
 from driving import Api
-from pages.visiting import Visitor, faults, said, signed_in
+from pages.visiting import Visitor, faults, held, said, signed_in
 from portico.domain.products import MAX_IMAGES, MAX_METADATA_KEYS, Product
 from portico.storage.audit import AuditFilter
 
@@ -50,13 +48,6 @@ def environ(each_database: dict[str, str]) -> dict[str, str]:
     return each_database
 
 
-def held(answer: httpx.Response, name: str) -> str:
-    """What a field of a page holds."""
-    found = re.search(rf'name="{name}"[^>]* value="([^"]*)"', answer.text)
-    assert found, f"{name} in {answer.text}"
-    return unescape(found[1])
-
-
 async def all_products(api: Api) -> list[Product]:
     return [one async for batch in api.live.products.batches() for one in batch]
 
@@ -75,7 +66,7 @@ async def edit_form(visitor: Visitor, product: Product, **fields: str) -> dict[s
     return {**FIELDS, "version": held(page, "version"), **fields}
 
 
-async def test_an_editor_creates_a_product_as_people_write_it(api: Api) -> None:
+async def test_product_form_stores_values_as_people_write_them(api: Api) -> None:
     user, editor = await signed_in(api, "editor")
     answer = await editor.post("/products/new", **await new_form(editor))
     (product,) = await all_products(api)
@@ -87,7 +78,7 @@ async def test_an_editor_creates_a_product_as_people_write_it(api: Api) -> None:
     assert (entry.action, entry.credential) == ("product.created", "session")
 
 
-async def test_rows_are_added_without_saving_and_without_a_script(api: Api) -> None:
+async def test_product_form_adds_rows_without_saving(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     form = await new_form(editor)
     async with api.unchanged():
@@ -104,7 +95,7 @@ async def test_rows_are_added_without_saving_and_without_a_script(api: Api) -> N
     assert held(answer, "metadata_4_name") == ""
 
 
-async def test_a_product_with_all_that_it_may_have_is_changed_on_a_page(api: Api) -> None:
+async def test_product_of_the_largest_size_is_changed_on_a_page(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     images = [
         {"url": f"https://e.test/{'a' * 2000}{n}", "alt": "é" * 500} for n in range(MAX_IMAGES)
@@ -165,7 +156,7 @@ async def test_product_archived_while_it_is_edited_stays_archived(api: Api) -> N
 @pytest.mark.parametrize(
     ("fields", "status"), [({}, 404), ({"price": "cheap"}, 422), ({"add": "image"}, 404)], ids=str
 )
-async def test_a_product_deleted_meanwhile_is_told_and_what_was_typed_can_be_made_anew(
+async def test_product_deleted_while_it_is_edited_can_be_made_anew(
     api: Api, fields: dict[str, Any], status: int
 ) -> None:
     _, editor = await signed_in(api, "editor")

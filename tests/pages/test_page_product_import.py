@@ -7,7 +7,7 @@ import io
 import json
 import os
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from html import unescape
 from pathlib import Path
@@ -25,7 +25,8 @@ from portico.domain.audit import OPERATOR
 from portico.domain.errors import Unavailable
 from portico.domain.imports import Outcome
 from portico.domain.times import SECOND
-from portico.domain.uploads import KEPT, MAX_TOLD, MAX_WAITING, SILENT, Rejected, Upload
+from portico.domain.uploads import KEPT, LOST, MAX_TOLD, MAX_WAITING, SILENT, Rejected, Upload
+from portico.domain.users import User
 from portico.jobs.tidy import Tidy
 from portico.jobs.uploads import ProcessUploads
 from portico.services.imports import SMALL, BatchLimits, check_in_batches, store_in_batches
@@ -102,7 +103,7 @@ def heading(page: str) -> str:
     return found[1]
 
 
-async def test_a_file_is_checked_first_and_stored_when_its_sender_says_so(api: Api) -> None:
+async def test_import_is_checked_then_stored_on_confirmation(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     path, page = await checked(editor, lines(GOOD, {**GOOD, "price": -1}, GOOD))
     assert heading(page) == "2 rows can be imported, 1 row cannot"
@@ -121,7 +122,7 @@ async def test_a_file_is_checked_first_and_stored_when_its_sender_says_so(api: A
     await cleared(api)
 
 
-async def test_a_file_does_not_wait_until_somebody_looks(
+async def test_import_starts_without_waiting_for_a_poll(
     environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("portico.jobs.uploads.POLL_SECONDS", 600)
@@ -133,7 +134,7 @@ async def test_a_file_does_not_wait_until_somebody_looks(
         assert heading(await settled(editor, path)) == "1 product stored"
 
 
-async def test_requests_have_their_turn_while_a_file_is_checked(api: Api) -> None:
+async def test_import_check_yields_to_requests(api: Api) -> None:
     rows = io.BytesIO(lines(GOOD) * 1_000)
     checking = check_in_batches(api.live, read_products(rows, "ndjson"))
     async with turns() as seen:
@@ -142,7 +143,7 @@ async def test_requests_have_their_turn_while_a_file_is_checked(api: Api) -> Non
     assert seen.count >= 20
 
 
-async def test_requests_have_their_turn_between_rows_that_are_large(api: Api) -> None:
+async def test_import_check_of_large_rows_yields_to_requests(api: Api) -> None:
     row = GOOD | {"name": "x" * 100_000}
     rows = read_products(io.BytesIO(lines(row) * 20), "ndjson")
     async with turns() as seen:
@@ -151,7 +152,7 @@ async def test_requests_have_their_turn_between_rows_that_are_large(api: Api) ->
     assert seen.count >= 20
 
 
-async def test_an_import_is_noted_and_told_as_that_of_the_command_line(api: Api) -> None:
+async def test_import_is_audited_once_with_its_counts(api: Api) -> None:
     user, editor = await signed_in(api, "editor")
     path, _ = await checked(editor, lines(GOOD, GOOD))
     await editor.post(path, do="store")
@@ -162,7 +163,7 @@ async def test_an_import_is_noted_and_told_as_that_of_the_command_line(api: Api)
     assert json.loads(note.details) == {"inserted": 2, "updated": 0}
 
 
-async def test_what_was_exported_is_stored_again_where_the_box_is_ticked(api: Api) -> None:
+async def test_import_updates_exported_products_on_request(api: Api) -> None:
     product = await api.product(name="Lamp", status="active")
     await api.product(name="Chair")
     _, editor = await signed_in(api, "editor")
@@ -204,7 +205,7 @@ LONG = f"{'9' * 60}…"
         ("a.ndjson", lines({**GOOD, "status": "\ud800=1"}), ["\\ud800=1"]),
     ],
 )
-async def test_a_fault_shows_how_the_value_begins_that_it_is_about(
+async def test_import_fault_shows_the_beginning_of_its_value(
     api: Api, name: str, content: bytes, told: list[str]
 ) -> None:
     _, editor = await signed_in(api, "editor")
@@ -218,7 +219,7 @@ async def test_a_fault_shows_how_the_value_begins_that_it_is_about(
     assert not any(value.startswith(("=", "-")) for value in values)
 
 
-async def test_the_faulty_rows_are_a_file_that_is_bounded_and_runs_nowhere(api: Api) -> None:
+async def test_file_of_import_faults_is_bounded_and_runs_no_formula(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     rows = lines({**GOOD, "=cmd": 1}) + b"no json\n" * (MAX_TOLD + 50)
     path, page = await checked(editor, rows)
@@ -250,7 +251,7 @@ async def test_the_faulty_rows_are_a_file_that_is_bounded_and_runs_nowhere(api: 
         ("a.csv", b"", "The first line must be a CSV header"),
     ],
 )
-async def test_a_file_that_is_no_catalogue_is_told(
+async def test_unreadable_import_says_why_and_cannot_be_stored(
     api: Api, name: str, content: bytes, told: str
 ) -> None:
     _, editor = await signed_in(api, "editor")
@@ -275,13 +276,15 @@ async def test_a_file_that_is_no_catalogue_is_told(
         ),
     ],
 )
-async def test_rows_that_cannot_be_read_are_told(api: Api, content: bytes, counts: str) -> None:
+async def test_unreadable_rows_of_an_import_are_counted(
+    api: Api, content: bytes, counts: str
+) -> None:
     _, editor = await signed_in(api, "editor")
     _, page = await checked(editor, content, name="a.csv")
     assert heading(page) == counts
 
 
-async def test_what_changed_after_the_check_is_told_when_it_is_stored(api: Api) -> None:
+async def test_import_names_rows_that_changed_after_the_check(api: Api) -> None:
     kept = await api.product(name="Lamp")
     gone = await api.product(name="Chair")
     _, editor = await signed_in(api, "editor")
@@ -297,7 +300,7 @@ async def test_what_changed_after_the_check_is_told_when_it_is_stored(api: Api) 
     assert f"there is no product {gone.id}" in page
 
 
-async def test_a_row_that_was_copied_with_its_id_is_told_and_changes_nothing(api: Api) -> None:
+async def test_repeated_row_of_a_product_is_faulty_and_changes_nothing(api: Api) -> None:
     lamp, other = await api.product(name="Lamp"), await api.product(name="Chair")
     _, editor = await signed_in(api, "editor")
     own = {"id": lamp.id, "name": "Lamp"}
@@ -321,7 +324,7 @@ async def test_a_row_that_was_copied_with_its_id_is_told_and_changes_nothing(api
     assert found[other.id].stock_quantity == 1
 
 
-async def test_a_row_that_was_copied_from_a_faulty_one_is_told_too(api: Api) -> None:
+async def test_repetition_of_a_faulty_row_is_faulty(api: Api) -> None:
     lamp = await api.product(name="Lamp")
     _, editor = await signed_in(api, "editor")
     own = {"id": lamp.id, "name": "Lamp"}
@@ -332,7 +335,7 @@ async def test_a_row_that_was_copied_from_a_faulty_one_is_told_too(api: Api) -> 
     assert "is also in an earlier row" in page
 
 
-async def test_of_two_rows_for_a_product_that_the_file_has_just_made_the_later_is_faulty(
+async def test_repeated_row_of_a_product_made_by_the_same_file_is_faulty(
     api: Api,
 ) -> None:
     """The first row is a batch by itself, and the others were read before it was stored."""
@@ -350,7 +353,7 @@ async def test_of_two_rows_for_a_product_that_the_file_has_just_made_the_later_i
     assert product.price == 20_000
 
 
-async def test_viewers_and_other_people_import_nothing(api: Api) -> None:
+async def test_import_is_its_senders_alone_and_of_no_viewer(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     path, _ = await checked(editor, lines(GOOD))
     _, viewer = await signed_in(api)
@@ -364,14 +367,14 @@ async def test_viewers_and_other_people_import_nothing(api: Api) -> None:
     assert (await other.post(path, do="discard")).status_code == 404
 
 
-async def test_a_file_without_the_token_of_its_form_is_not_stored(api: Api) -> None:
+async def test_upload_without_csrf_token_is_not_stored(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     for token in ("", "0" * 32):
         assert (await send(editor, lines(GOOD), csrf=token)).status_code == 403
     assert files(api) == []
 
 
-async def test_a_form_without_a_file_says_so(api: Api) -> None:
+async def test_import_form_without_a_file_is_refused(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     answer = await send(editor, b"", name="")
     assert answer.status_code == 422, answer.text
@@ -381,7 +384,7 @@ async def test_a_form_without_a_file_says_so(api: Api) -> None:
     assert broken.status_code == 415
 
 
-async def test_an_upload_that_stops_half_way_leaves_nothing(api: Api) -> None:
+async def test_interrupted_upload_leaves_nothing(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     whole = editor.client.build_request(
         "POST",
@@ -400,7 +403,7 @@ async def test_an_upload_that_stops_half_way_leaves_nothing(api: Api) -> None:
     assert files(api) == []
 
 
-async def test_a_file_that_was_cleared_away_while_it_came_is_refused(api: Api) -> None:
+async def test_upload_whose_file_vanishes_is_refused(api: Api) -> None:
     user, editor = await signed_in(api, "editor")
 
     async def resting() -> AsyncIterator[bytes]:
@@ -415,7 +418,7 @@ async def test_a_file_that_was_cleared_away_while_it_came_is_refused(api: Api) -
     assert (await send(editor, lines(GOOD))).status_code == 303
 
 
-async def test_a_file_that_is_too_large_is_refused(
+async def test_upload_beyond_the_limit_is_refused(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("portico.services.uploads.MAX_BYTES", 1_000)
@@ -426,7 +429,7 @@ async def test_a_file_that_is_too_large_is_refused(
     assert files(api) == []
 
 
-async def test_a_file_that_says_that_it_is_too_large_is_refused_in_the_words_of_the_page(
+async def test_upload_of_a_declared_length_beyond_the_limit_is_refused(
     api: Api,
 ) -> None:
     _, editor = await signed_in(api, "editor")
@@ -441,7 +444,7 @@ async def test_a_file_that_says_that_it_is_too_large_is_refused_in_the_words_of_
     assert files(api) == []
 
 
-async def test_no_more_files_wait_than_an_account_may_have(api: Api) -> None:
+async def test_waiting_imports_of_an_account_are_bounded(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     paths = [(await checked(editor, lines(GOOD)))[0] for _ in range(3)]
     refused = await send(editor, lines(GOOD))
@@ -454,7 +457,7 @@ async def test_no_more_files_wait_than_an_account_may_have(api: Api) -> None:
     await checked(editor, lines(GOOD))
 
 
-async def test_files_that_came_to_nothing_make_no_room_for_more(api: Api) -> None:
+async def test_failed_imports_do_not_displace_waiting_ones(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     paths: list[str] = []
     for _ in range(MAX_WAITING):
@@ -467,7 +470,7 @@ async def test_files_that_came_to_nothing_make_no_room_for_more(api: Api) -> Non
     assert all(f"/dashboard{path}" in page for path in paths)
 
 
-async def test_of_many_files_at_once_no_more_are_taken_in(api: Api) -> None:
+async def test_concurrent_uploads_are_bounded(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     answers = await asyncio.gather(*(send(editor, lines(GOOD)) for _ in range(20)))
     statuses = sorted(answer.status_code for answer in answers)
@@ -476,7 +479,7 @@ async def test_of_many_files_at_once_no_more_are_taken_in(api: Api) -> None:
 
 
 @pytest.mark.parametrize("problem", [errno.ENOSPC, errno.EACCES, errno.EROFS])
-async def test_a_directory_that_cannot_be_made_is_told(
+async def test_upload_to_an_unwritable_directory_is_unavailable(
     api: Api, problem: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
@@ -490,7 +493,7 @@ async def test_a_directory_that_cannot_be_made_is_told(
     assert said(answer) == "The file could not be stored here."
 
 
-async def test_a_file_that_is_discarded_while_it_is_taken_up_troubles_nobody(
+async def test_import_discarded_while_it_is_claimed_ends_silently(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     user, editor = await signed_in(api, "editor")
@@ -511,27 +514,24 @@ async def test_a_file_that_is_discarded_while_it_is_taken_up_troubles_nobody(
     assert files(api) == []
 
 
-async def test_a_file_that_is_not_whole_any_more_is_not_stored_as_if_it_were(api: Api) -> None:
+async def test_truncated_import_stores_nothing(api: Api) -> None:
     user, editor = await signed_in(api, "editor")
     content = lines(GOOD, GOOD)
     path, _ = await checked(editor, content)
     (file,) = files(api)
     file.write_bytes(content[: len(content) // 2])  # as where the machine lost its power
-    await begin_storing(api.live, int(path.rpartition("/")[2]), user.id, OPERATOR)
+    await begin(api, user, path)
     upload = await ended(api)
     assert (upload.state, upload.inserted) == ("failed", 0)
     assert upload.problem == "The server has lost part of the file: send it again."
 
 
-async def test_of_a_file_that_is_not_whole_any_more_nobody_is_to_send_again_what_is_stored(
+async def test_import_truncated_half_way_names_the_rows_to_send_again(
     api: Api,
 ) -> None:
     _, editor = await signed_in(api, "editor")
     await checked(editor, lines(GOOD, GOOD))
-    (before,) = await api.live.uploads.all()
-    left = {"state": "storing", "line": 1, "inserted": 1, "seen_at": 0}
-    async with api.live.db.transaction() as tx:
-        await api.live.uploads.move(tx, before, msgspec.structs.replace(before, **left))
+    await leave(api, state="storing", line=1, inserted=1, seen_at=0)
     (file,) = files(api)
     file.write_bytes(lines(GOOD))
     upload = await ended(api)
@@ -539,28 +539,29 @@ async def test_of_a_file_that_is_not_whole_any_more_nobody_is_to_send_again_what
     assert upload.problem.endswith("part of the file: send the rows after line 1 again.")
 
 
-async def test_who_may_not_change_products_any_more_stores_nothing(api: Api) -> None:
-    user, editor = await signed_in(api, "editor")
-    path, _ = await checked(editor, lines(GOOD))
+async def demote(api: Api, user: User) -> None:
     admin = await api.caller("admin")
-    await admin.patch(f"/users/{user.id}", json={"role": "viewer"})
-    await begin_storing(api.live, int(path.rpartition("/")[2]), user.id, OPERATOR)
-    upload = await ended(api)
-    assert (upload.state, upload.inserted) == ("failed", 0)
-    assert "may no longer change products" in upload.problem
+    assert (await admin.patch(f"/users/{user.id}", json={"role": "viewer"})).status_code == 200
 
 
-async def test_a_file_whose_sender_was_suspended_stores_nothing(api: Api) -> None:
+async def suspend_sender(api: Api, user: User) -> None:
+    await suspend(api.live, user.id, OPERATOR)
+
+
+@pytest.mark.parametrize("end", [demote, suspend_sender])
+async def test_import_of_a_sender_without_permission_stores_nothing(
+    api: Api, end: Callable[[Api, User], Awaitable[None]]
+) -> None:
     user, editor = await signed_in(api, "editor")
     path, _ = await checked(editor, lines(GOOD))
-    await suspend(api.live, user.id, OPERATOR)
-    await begin_storing(api.live, int(path.rpartition("/")[2]), user.id, OPERATOR)
+    await end(api, user)
+    await begin(api, user, path)
     upload = await ended(api)
     assert (upload.state, upload.inserted) == ("failed", 0)
     assert "may no longer change products" in upload.problem
 
 
-async def test_who_may_not_change_products_any_more_stores_nothing_after_the_batch_under_way(
+async def test_import_of_a_demoted_sender_stops_after_the_batch_under_way(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     user, editor = await signed_in(api, "editor")
@@ -573,13 +574,13 @@ async def test_who_may_not_change_products_any_more_stores_nothing_after_the_bat
             yield outcome
 
     monkeypatch.setattr("portico.jobs.uploads.store_in_batches", demoting)
-    await begin_storing(api.live, int(path.rpartition("/")[2]), user.id, OPERATOR)
+    await begin(api, user, path)
     upload = await ended(api)
     assert (upload.state, upload.inserted) == ("failed", SMALL.rows)
     assert "may no longer change products" in upload.problem
 
 
-async def test_of_a_batch_that_failed_nothing_is_counted(
+async def test_failed_batch_of_an_import_is_not_counted(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     user, editor = await signed_in(api, "editor")
@@ -595,7 +596,7 @@ async def test_of_a_batch_that_failed_nothing_is_counted(
         return moved
 
     monkeypatch.setattr(api.live.uploads, "move", breaks)
-    await begin_storing(api.live, int(path.rpartition("/")[2]), user.id, OPERATOR)
+    await begin(api, user, path)
     with suppress(RuntimeError):  # unless the server's own job is the first
         await ProcessUploads(api.live, api.live).run()
     upload = await ended(api)
@@ -606,7 +607,7 @@ async def test_of_a_batch_that_failed_nothing_is_counted(
     assert len(stored) == SMALL.rows - 1
 
 
-async def test_a_file_into_the_sandbox_is_stored_for_the_live_account_that_sent_it(
+async def test_sandbox_import_is_its_live_senders(
     api: Api,
 ) -> None:
     await api.account("editor")
@@ -619,6 +620,18 @@ async def test_a_file_into_the_sandbox_is_stored_for_the_live_account_that_sent_
     await settled(editor, path)
     await editor.post(path, do="store")
     assert heading(await settled(editor, path)) == "1 product stored"
+
+
+async def begin(api: Api, user: User, path: str) -> None:
+    """Has the products of an import stored, as its sender asks."""
+    await begin_storing(api.live, int(path.rpartition("/")[2]), user.id, OPERATOR)
+
+
+async def leave(api: Api, **values: Any) -> None:
+    """Stores how far another process has come with the one import that there is."""
+    (before,) = await api.live.uploads.all()
+    async with api.live.db.transaction() as tx:
+        await api.live.uploads.move(tx, before, msgspec.structs.replace(before, **values))
 
 
 async def ended(api: Api) -> Upload:
@@ -634,13 +647,10 @@ async def ended(api: Api) -> Upload:
     return upload
 
 
-async def test_where_a_process_was_killed_another_goes_on_after_the_last_row(api: Api) -> None:
+async def test_import_of_a_killed_process_resumes_after_the_last_row(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     await checked(editor, lines(*({**GOOD, "name": f"Lamp {n}"} for n in range(3))))
-    (before,) = await api.live.uploads.all()
-    left = {"state": "storing", "line": 2, "inserted": 2, "seen_at": api.clock()}
-    async with api.live.db.transaction() as tx:
-        await api.live.uploads.move(tx, before, msgspec.structs.replace(before, **left))
+    await leave(api, state="storing", line=2, inserted=2, seen_at=api.clock())
 
     await ProcessUploads(api.live, api.live).run()
     (waiting,) = await api.live.uploads.all()
@@ -652,22 +662,19 @@ async def test_where_a_process_was_killed_another_goes_on_after_the_last_row(api
     assert made == ["Lamp 2"]
 
 
-async def test_who_goes_on_knows_which_products_rows_before_have_named(api: Api) -> None:
+async def test_resumed_import_knows_the_products_of_earlier_rows(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     lamp = await api.product(name="Lamp")
     rows = lines(GOOD, {"id": lamp.id, "price": 7}, GOOD, {"id": lamp.id, "price": 8})
     await checked(editor, rows, update="yes")
-    (before,) = await api.live.uploads.all()
-    left = {"state": "storing", "line": 2, "inserted": 1, "updated": 1, "faulty": 0}
-    async with api.live.db.transaction() as tx:
-        await api.live.uploads.move(tx, before, msgspec.structs.replace(before, **left))
+    await leave(api, state="storing", line=2, inserted=1, updated=1, faulty=0)
     api.clock.advance(seconds=SILENT // SECOND)
     upload = await ended(api)
     assert (upload.inserted, upload.updated, upload.faulty) == (2, 1, 1)
     assert await api.live.products.get(lamp.id) == lamp
 
 
-async def test_a_process_that_stood_still_while_another_took_over_its_file_stores_no_more_of_it(
+async def test_import_taken_over_by_another_process_stops_in_the_first(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, editor = await signed_in(api, "editor")
@@ -690,13 +697,13 @@ async def test_a_process_that_stood_still_while_another_took_over_its_file_store
     assert [each async for batch in api.live.products.batches() for each in batch] == []
 
 
-async def test_an_import_that_has_begun_is_not_forgotten_for_the_age_of_its_file(
+async def test_import_under_way_is_not_tidied_by_age(
     api: Api,
 ) -> None:
     user, editor = await signed_in(api, "editor")
     path, _ = await checked(editor, lines(GOOD))
     api.clock.advance(milliseconds=KEPT - SECOND)
-    await begin_storing(api.live, int(path.rpartition("/")[2]), user.id, OPERATOR)
+    await begin(api, user, path)
     api.clock.advance(seconds=2)
     await Tidy(api.live, "this").run()
     assert (await ended(api)).state == "stored"
@@ -705,7 +712,7 @@ async def test_an_import_that_has_begun_is_not_forgotten_for_the_age_of_its_file
     assert await api.live.uploads.all() == []
 
 
-async def test_a_file_that_waits_for_another_says_so(api: Api) -> None:
+async def test_import_waiting_for_another_says_so(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     first, _ = await checked(editor, lines(GOOD))
     second, _ = await checked(editor, lines(GOOD))
@@ -723,7 +730,7 @@ async def test_a_file_that_waits_for_another_says_so(api: Api) -> None:
     assert heading((await editor.get(second)).text) == "Storing the products"
 
 
-async def test_what_an_upload_left_behind_that_was_killed_is_cleared_away(api: Api) -> None:
+async def test_orphaned_upload_is_removed_after_its_time(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     await checked(editor, lines(GOOD))
     (kept,) = files(api)
@@ -735,3 +742,68 @@ async def test_what_an_upload_left_behind_that_was_killed_is_cleared_away(api: A
 
     await ProcessUploads(api.live, api.live).run()
     assert set(files(api)) == {kept, fresh}
+
+
+DISCARD = 'name="do" value="discard">'
+
+
+async def lost(api: Api, editor: Visitor) -> list[str]:
+    """The paths of as many files as may wait, which were to be stored when their host was
+    exchanged."""
+    paths = [(await checked(editor, lines(GOOD)))[0] for _ in range(MAX_WAITING)]
+    for file in files(api):
+        file.unlink()
+    for path in paths:
+        await editor.post(path, do="store")
+    return paths
+
+
+async def test_lost_import_can_be_discarded(api: Api) -> None:
+    _, editor = await signed_in(api, "editor")
+    path, *_ = await lost(api, editor)
+    assert DISCARD not in (await editor.get(path)).text
+    early = await editor.post(path, do="discard")
+    assert (early.status_code, said(early)) == (409, "This file is being stored.")
+    api.clock.advance(milliseconds=LOST + 1)
+
+    page = (await editor.get(path)).text
+    assert "is not responding" in page
+    assert DISCARD in page
+    assert (await editor.post(path, do="discard")).status_code == 303
+    assert (await editor.get(path)).status_code == 404
+
+
+async def test_lost_imports_do_not_count_against_the_limit(api: Api) -> None:
+    _, editor = await signed_in(api, "editor")
+    await lost(api, editor)
+    assert (await send(editor, lines(GOOD))).status_code == 409
+    api.clock.advance(milliseconds=LOST + 1)
+
+    for _ in range(MAX_WAITING):
+        await checked(editor, lines(GOOD))
+    assert (await send(editor, lines(GOOD))).status_code == 409, "those are all here"
+
+
+async def test_lost_imports_are_listed_beside_later_ones(api: Api) -> None:
+    _, editor = await signed_in(api, "editor")
+    paths = await lost(api, editor)
+    api.clock.advance(milliseconds=LOST + 1)
+    paths += [(await checked(editor, lines(GOOD)))[0] for _ in range(MAX_WAITING)]
+
+    page = (await editor.get("/products/import")).text
+
+    assert [path for path in paths if f'{path}"' not in page] == []
+
+
+async def test_import_waiting_on_another_host_is_not_lost(api: Api) -> None:
+    _, editor = await signed_in(api, "editor")
+    path = (await lost(api, editor))[0]
+    api.clock.advance(milliseconds=LOST + 1)
+    uploads: list[Upload] = await api.live.uploads.all()
+    async with api.live.db.transaction() as tx:
+        now, lane = api.clock(), {"id": uploads[-1].id}
+        assert await api.live.uploads.queue.claim(tx, [(lane, 1)], now=now, until=now)
+
+    assert "Waiting for another import" in (await editor.get(path)).text
+    assert (await editor.post(path, do="discard")).status_code == 409
+    assert not path_of(api.live, uploads[0]).exists()

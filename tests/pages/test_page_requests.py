@@ -51,14 +51,14 @@ async def link(somebody: Visitor, text: str, words: str) -> str:
     return (await somebody.get(unescape(path))).text
 
 
-async def test_a_bar_of_the_picture_says_how_many_requests_it_is(api: Api) -> None:
+async def test_chart_bar_says_its_number_of_requests(api: Api) -> None:
     user, somebody = await signed_in(api)
     for words in ("1 request, 0 failed, 0 refused", "2 requests, 0 failed, 0 refused"):
         await asked(api, user, "/users/me")
         assert f": {words}</title>" in (await somebody.get("/requests")).text
 
 
-async def test_a_route_that_is_asked_for_has_its_name_also_where_it_has_no_requests(
+async def test_route_filter_names_a_route_without_requests(
     api: Api,
 ) -> None:
     _, somebody = await signed_in(api)
@@ -67,7 +67,7 @@ async def test_a_route_that_is_asked_for_has_its_name_also_where_it_has_no_reque
         assert f'<option value="{value}" selected>{name}</option>' in page.text
 
 
-async def test_everybody_sees_their_own_requests_and_no_others(api: Api) -> None:
+async def test_user_sees_own_requests_alone(api: Api) -> None:
     user, somebody = await signed_in(api)
     other = await api.account()
     ids = await asked(api, user, "/users/me", "/users/me", "/users/999999999", "/nothing")
@@ -91,7 +91,7 @@ async def test_everybody_sees_their_own_requests_and_no_others(api: Api) -> None
         assert 'id="by-account"' not in page
 
 
-async def test_admins_see_everybodys_with_the_accounts_and_choose_one(api: Api) -> None:
+async def test_admin_sees_requests_of_all_accounts_and_of_one(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     one, other = await api.account(), await api.account("admin")
     (first,) = await asked(api, one, "/users/999999999")
@@ -120,7 +120,7 @@ async def test_admins_see_everybodys_with_the_accounts_and_choose_one(api: Api) 
     assert failures(nobody) == []
 
 
-async def test_a_line_leads_to_its_own_requests_and_back(api: Api) -> None:
+async def test_request_table_row_toggles_its_filter(api: Api) -> None:
     user, somebody = await signed_in(api)
     ids = await asked(api, user, "/users/me", "/users/999999999", "/products/999999999")
     page = (await somebody.get("/requests?span=days")).text
@@ -137,7 +137,7 @@ async def test_a_line_leads_to_its_own_requests_and_back(api: Api) -> None:
     assert failures((await somebody.get("/requests?key=0")).text) == []
 
 
-async def test_refusals_show_in_the_list_and_beside_requests_on_the_overview(api: Api) -> None:
+async def test_refused_requests_are_listed_and_charted(api: Api) -> None:
     user = await api.account(plan=TINY, password=PASSWORD)
     somebody = await visitor(api, user)
     ids = await asked(api, user, *["/users/me"] * 5)
@@ -154,7 +154,7 @@ async def test_refusals_show_in_the_list_and_beside_requests_on_the_overview(api
     assert 'href="/dashboard/requests?span=days"' in overview
 
 
-async def test_the_overview_leads_an_admin_to_the_table_of_their_own_requests(api: Api) -> None:
+async def test_overview_leads_an_admin_to_own_requests(api: Api) -> None:
     user, admin = await signed_in(api, "admin")
     await asked(api, user, "/users/me")
     await asked(api, await api.account(), "/users/me", "/users/me")
@@ -166,7 +166,7 @@ async def test_the_overview_leads_an_admin_to_the_table_of_their_own_requests(ap
         assert table(page, "by-status") == {"200 OK": ("1", "0", "0")}
 
 
-async def test_each_environment_shows_its_own_requests(api: Api) -> None:
+async def test_requests_are_listed_in_their_environment_alone(api: Api) -> None:
     user, somebody = await signed_in(api, "editor")
     caller = await api.caller(key_type="test", user=user)
     await caller.get("/users/999999999")
@@ -177,7 +177,7 @@ async def test_each_environment_shows_its_own_requests(api: Api) -> None:
     assert table(page, "by-key") == {"A key": ("1", "1", "0")}
 
 
-async def test_senseless_filters_find_nothing_and_harm_nothing(api: Api) -> None:
+async def test_senseless_request_filters_are_harmless(api: Api) -> None:
     user, somebody = await signed_in(api, "admin")
     await asked(api, user, "/users/999999999")
     for query in (

@@ -53,7 +53,7 @@ def path_of(place: tuple[str, PageRoute]) -> str:
     return place[0] + place[1].path.replace("{id}", "1")
 
 
-async def test_every_page_of_the_dashboard_is_tried(api: Api) -> None:
+async def test_table_of_pages_has_every_mounted_page(api: Api) -> None:
     mounted = {
         (mount.prefix.removeprefix("/dashboard"), route.method, route.path)
         for mount in api.server.pipeline._secure._mounts  # noqa: SLF001 - the server's own table
@@ -84,7 +84,7 @@ async def suspended(api: Api) -> Visitor:
 
 
 @pytest.mark.parametrize("coming", [visitor, half_signed_in, suspended])
-async def test_whoever_is_not_signed_in_is_sent_to_sign_in(
+async def test_every_page_and_form_without_session_leads_to_sign_in(
     api: Api, coming: Callable[[Api], Awaitable[Visitor]]
 ) -> None:
     stranger = await coming(api)
@@ -99,7 +99,7 @@ async def test_whoever_is_not_signed_in_is_sent_to_sign_in(
             assert "/sign-in" in answer.headers["location"]
 
 
-async def test_pages_of_administrators_are_closed_to_others(api: Api) -> None:
+async def test_every_page_and_form_of_admins_is_forbidden_to_others(api: Api) -> None:
     assert len(chosen("GET", admin=True)) > 10
     for role in ("viewer", "editor"):
         _, somebody = await signed_in(api, role)
@@ -110,7 +110,7 @@ async def test_pages_of_administrators_are_closed_to_others(api: Api) -> None:
                 assert (await somebody.post(path_of(place), id="1")).status_code == 403
 
 
-async def test_no_form_passes_without_its_sessions_token(api: Api) -> None:
+async def test_every_form_without_csrf_token_of_its_session_is_forbidden(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     _, other = await signed_in(api, "admin")
     async with api.unchanged():
@@ -121,7 +121,7 @@ async def test_no_form_passes_without_its_sessions_token(api: Api) -> None:
             api.clock.advance(seconds=1)  # or the limit of forms in a minute is reached
 
 
-async def test_a_role_that_changes_while_a_form_comes_in_is_the_one_that_counts(api: Api) -> None:
+async def test_role_lost_while_a_form_arrives_forbids_the_form(api: Api) -> None:
     user, somebody = await signed_in(api, "editor")
     await somebody.get("/products/new")
     cookies = (f"{one.name}={one.value}" for one in somebody.client.cookies.jar)
@@ -157,7 +157,9 @@ async def test_a_role_that_changes_while_a_form_comes_in_is_the_one_that_counts(
     ],
     ids=str,
 )
-async def test_no_form_passes_from_another_sites_page(api: Api, headers: dict[str, str]) -> None:
+async def test_every_form_of_a_foreign_origin_is_forbidden(
+    api: Api, headers: dict[str, str]
+) -> None:
     user, admin = await signed_in(api, "admin")
     stranger = await visitor(api)
     async with api.unchanged():
@@ -171,7 +173,7 @@ async def test_no_form_passes_from_another_sites_page(api: Api, headers: dict[st
         assert "set-cookie" not in answer.headers
 
 
-async def test_a_page_that_hides_its_address_can_still_send_its_form(api: Api) -> None:
+async def test_form_of_a_page_without_referrer_is_accepted(api: Api) -> None:
     stranger = await visitor(api)
     page = await stranger.get("/reset?token=none")
     assert page.headers["referrer-policy"] == "no-referrer"
@@ -186,9 +188,7 @@ async def test_a_page_that_hides_its_address_can_still_send_its_form(api: Api) -
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-async def test_a_browser_without_an_origin_is_held_to_where_it_says_it_comes_from(
-    api: Api, site: str
-) -> None:
+async def test_form_without_origin_is_judged_by_sec_fetch_site(api: Api, site: str) -> None:
     _, admin = await signed_in(api)
     answer = await admin.client.post(
         f"{DASHBOARD}/sign-out", data={"csrf": admin.csrf}, headers={"sec-fetch-site": site}
@@ -196,7 +196,7 @@ async def test_a_browser_without_an_origin_is_held_to_where_it_says_it_comes_fro
     assert answer.status_code == 403
 
 
-async def test_every_page_forbids_what_it_does_not_need(api: Api) -> None:
+async def test_every_page_has_security_headers_and_no_inline_code(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     for place in [*chosen("GET"), ("", PageRoute("GET", "/nothing", None))]:  # type: ignore[arg-type]
         if place[1].path.endswith("/passkey/options"):
@@ -214,7 +214,7 @@ async def test_every_page_forbids_what_it_does_not_need(api: Api) -> None:
         assert not re.search(r"<script(?! src)|<style| style=| on\w+=|javascript:", answer.text)
 
 
-async def test_nothing_that_people_write_becomes_markup(api: Api) -> None:
+async def test_user_text_is_escaped_on_every_page(api: Api) -> None:
     hostile = "<img src=x onerror=alert(1)>"
     user, admin = await signed_in(api, "admin", name=hostile)
     await give_key(api.live, user, name=hostile, key_type="live", expires_at=None, by=OPERATOR)
@@ -229,7 +229,7 @@ async def test_nothing_that_people_write_becomes_markup(api: Api) -> None:
     assert "<img src=x" not in refused.text
 
 
-async def test_what_no_database_can_hold_is_looked_for_nowhere(api: Api) -> None:
+async def test_search_for_text_that_no_database_holds_finds_nothing(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     for path in ("/users?search=%00", "/audit?user=%00&action=a%00b", "/users?search=%ff%ed%a0%80"):
         assert (await admin.get(path)).status_code == 200, path
@@ -244,7 +244,7 @@ async def test_what_no_database_can_hold_is_looked_for_nowhere(api: Api) -> None
         "https://app.test'unsafe-inline'/",
     ],
 )
-async def test_no_client_has_a_word_in_the_policy_of_its_consent_page(api: Api, uri: str) -> None:
+async def test_redirect_uri_adds_nothing_to_the_content_security_policy(api: Api, uri: str) -> None:
     _, somebody = await signed_in(api)
     wanted = Registration("Ledger", [uri], "read:users")
     client, _ = await register_client(api.live, None, wanted, public=False, by=OPERATOR)
@@ -259,7 +259,7 @@ async def test_no_client_has_a_word_in_the_policy_of_its_consent_page(api: Api, 
     assert policy.count("script-src") == 1
 
 
-async def test_an_unknown_notice_says_nothing(api: Api) -> None:
+async def test_unknown_notice_is_not_shown(api: Api) -> None:
     _, somebody = await signed_in(api)
     answer = await somebody.get("/keys?done=Send+your+password+to+evil.test")
     assert "evil" not in answer.text
@@ -274,7 +274,7 @@ async def test_an_unknown_notice_says_nothing(api: Api) -> None:
         "/dashboard/keys?a=\r\nset-cookie: a=b", "/dashboard/kéys", "",
     ],
 )  # fmt: skip
-async def test_signing_in_leads_nowhere_else(api: Api, target: str) -> None:
+async def test_sign_in_redirects_to_no_other_site(api: Api, target: str) -> None:
     user, somebody = await signed_in(api)
     stranger = await visitor(api)
     posted = await stranger.send(
@@ -286,7 +286,7 @@ async def test_signing_in_leads_nowhere_else(api: Api, target: str) -> None:
         assert answer.headers["location"] == "/dashboard"
 
 
-async def test_nobody_touches_what_belongs_to_others(api: Api) -> None:
+async def test_resource_of_another_account_is_not_found(api: Api) -> None:
     owner, theirs = await signed_in(api, "admin")
     key, _ = await give_key(
         api.live, owner, name="Theirs", key_type="live", expires_at=None, by=OPERATOR
@@ -338,7 +338,7 @@ async def test_nobody_touches_what_belongs_to_others(api: Api) -> None:
         ("application/x-www-form-urlencoded", b"csrf={csrf}&csrf={csrf}", 400),
     ],
 )
-async def test_a_body_that_is_no_form_is_refused(
+async def test_body_other_than_a_form_is_refused(
     api: Api, content_type: str, body: bytes, status: int
 ) -> None:
     _, somebody = await signed_in(api)
@@ -352,7 +352,7 @@ async def test_a_body_that_is_no_form_is_refused(
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
 
 
-async def test_looking_does_not_use_up_what_programs_have(api: Api) -> None:
+async def test_page_views_do_not_count_against_the_plan(api: Api) -> None:
     user, somebody = await signed_in(api, plan="tiny")
     caller = await api.caller(user=user)
     for _ in range(9):
@@ -363,7 +363,7 @@ async def test_looking_does_not_use_up_what_programs_have(api: Api) -> None:
     assert re.search(r"1\s+<small>of 5 requests", shown.text)
 
 
-async def test_looking_has_a_limit_of_its_own_that_says_when_to_come_back(api: Api) -> None:
+async def test_page_views_have_a_rate_limit_with_retry_after(api: Api) -> None:
     _, somebody = await signed_in(api)
     api.clock.advance(seconds=60)
     for _ in range(300):
@@ -376,7 +376,7 @@ async def test_looking_has_a_limit_of_its_own_that_says_when_to_come_back(api: A
     assert 'href="">Try again</a>' in answer.text
 
 
-async def test_a_page_says_so_when_a_store_does_not_answer(api: Api) -> None:
+async def test_page_of_an_unavailable_rate_limit_store_is_503(api: Api) -> None:
     _, somebody = await signed_in(api)
 
     class Silent:
@@ -397,7 +397,7 @@ async def test_a_page_says_so_when_a_store_does_not_answer(api: Api) -> None:
     assert 'href="">Try again</a>' in answer.text
 
 
-async def test_a_fault_of_ours_is_a_page_that_tells_nothing_but_the_request(api: Api) -> None:
+async def test_internal_error_page_shows_the_request_id_alone(api: Api) -> None:
     _, somebody = await signed_in(api)
     async with api.live.db.transaction() as tx:
         await tx.script("ALTER TABLE request_hours RENAME COLUMN hour TO ours")
@@ -409,14 +409,14 @@ async def test_a_fault_of_ours_is_a_page_that_tells_nothing_but_the_request(api:
     assert 'href="">Try again</a>' in answer.text
 
 
-async def test_a_method_that_a_page_does_not_take_is_refused(api: Api) -> None:
+async def test_page_refuses_other_methods_with_allow(api: Api) -> None:
     _, somebody = await signed_in(api)
     answer = await somebody.client.delete(f"{DASHBOARD}/keys")
     assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD, POST")
     assert (await somebody.client.head(f"{DASHBOARD}/keys")).status_code == 200
 
 
-async def test_a_session_that_ended_sends_its_page_to_sign_in(api: Api) -> None:
+async def test_idle_session_leads_to_sign_in_and_back(api: Api) -> None:
     _, somebody = await signed_in(api)
     api.clock.advance(seconds=1_800)
     answer = await somebody.get("/keys?done=key-revoked")
@@ -427,7 +427,7 @@ async def test_a_session_that_ended_sends_its_page_to_sign_in(api: Api) -> None:
     assert fetched.headers["hx-redirect"] == "/dashboard/sign-in?next=%2Fdashboard%2Fkeys"
 
 
-async def test_signing_in_is_slowed_down_on_its_own_page(api: Api) -> None:
+async def test_failed_sign_ins_are_slowed_down_on_the_page(api: Api) -> None:
     user, _ = await signed_in(api)
     stranger = await visitor(api)
     for _ in range(11):
@@ -441,7 +441,7 @@ async def test_signing_in_is_slowed_down_on_its_own_page(api: Api) -> None:
     assert "Wrong-1" not in answer.text
 
 
-def test_pages_ask_behind_themselves_for_what_can_be_visited_as_well() -> None:
+def test_htmx_requests_of_templates_are_get_alone() -> None:
     """`pages.js` visits what was refused: so nothing but GET may be asked for in that way."""
     for template in resources.files("portico.pages").joinpath("templates").iterdir():
         verbs = set(re.findall(r"\bhx-(get|post|put|patch|delete|boost)\b", template.read_text()))

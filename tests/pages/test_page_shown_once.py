@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from driving import Api
-from pages.visiting import PASSWORD, Visitor, signed_in, visitor
+from pages.visiting import PASSWORD, Visitor, once_of, signed_in, visitor
 from portico.domain.audit import OPERATOR
 from portico.domain.factors import read_code
 from portico.domain.secrets import digest
@@ -47,8 +47,9 @@ async def key_page(somebody: Visitor) -> str:
     return answer.headers["location"].removeprefix("/dashboard")
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(("path", "fields", "renewal"), MADE)
-async def test_to_load_its_page_again_later_neither_shows_a_secret_nor_makes_another(
+async def test_reloaded_secret_page_is_gone_and_makes_no_other_secret(
     api: Api, path: str, fields: dict[str, str], renewal: str
 ) -> None:
     _, admin = await signed_in(api, "admin")
@@ -71,14 +72,6 @@ async def test_to_load_its_page_again_later_neither_shows_a_secret_nor_makes_ano
     assert len(secrets) == 2
 
 
-def once_of(page: httpx.Response, action: str) -> str:
-    """The key of the form on a page that leads to this path."""
-    form = page.text.partition(f'action="/dashboard{action}"')[2].partition("</form>")[0]
-    found = re.search(r'name="once" value="([^"]+)"', form)
-    assert found, page.text
-    return found[1]
-
-
 def page_of(answer: httpx.Response) -> str:
     """The token of the page that an answer leads to."""
     return str(answer.headers["location"]).partition("page=")[2]
@@ -93,7 +86,8 @@ async def one_secret(somebody: Visitor, answers: list[httpx.Response]) -> str:
     return str(secret)
 
 
-async def test_a_form_that_waited_for_a_proof_leads_to_its_page_however_often_it_is_sent(
+@pytest.mark.one_engine
+async def test_form_repeated_after_step_up_leads_to_one_secret(
     api: Api,
 ) -> None:
     _, somebody = await signed_in(api)
@@ -112,7 +106,8 @@ async def test_a_form_that_waited_for_a_proof_leads_to_its_page_however_often_it
     assert stolen.status_code == 409
 
 
-async def test_the_key_of_a_form_is_no_other_forms(api: Api) -> None:
+@pytest.mark.one_engine
+async def test_form_key_is_bound_to_its_form_and_account(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     _, other = await signed_in(api)
     for path, fields, _ in MADE[:3:2]:
@@ -124,7 +119,7 @@ async def test_the_key_of_a_form_is_no_other_forms(api: Api) -> None:
     assert len({answer.headers["location"] for answer in made}) == 4
 
 
-async def test_a_form_that_comes_again_after_a_day_is_another(api: Api) -> None:
+async def test_form_key_is_forgotten_after_a_day(api: Api) -> None:
     user, somebody = await signed_in(api)
     once = once_of(await somebody.get("/keys"), "/keys")
     made = [await somebody.post("/keys", **KEY, once=once)]
@@ -136,7 +131,8 @@ async def test_a_form_that_comes_again_after_a_day_is_another(api: Api) -> None:
     assert len(SECRET.findall((await later.get(f"/once?page={page_of(made[1])}")).text)) == 1
 
 
-async def test_recovery_codes_of_a_form_that_is_sent_twice_are_those_that_were_kept(
+@pytest.mark.one_engine
+async def test_repeated_enrolment_shows_the_stored_recovery_codes(
     api: Api,
 ) -> None:
     user, somebody = await signed_in(api)
@@ -163,7 +159,7 @@ async def test_recovery_codes_of_a_form_that_is_sent_twice_are_those_that_were_k
     assert (refused.status_code, "location" in refused.headers) == (409, False), "another form"
 
 
-async def test_of_many_sessions_in_two_processes_one_sees_the_page(api: Api) -> None:
+async def test_secret_page_is_shown_to_one_of_many_concurrent_sessions(api: Api) -> None:
     user, somebody = await signed_in(api)
     path = await key_page(somebody)
     others = [await visitor(api, user) for _ in range(4)]
@@ -181,7 +177,8 @@ async def test_of_many_sessions_in_two_processes_one_sees_the_page(api: Api) -> 
     assert [200] * 4 in by_session, "the session that came first sees it, however often it asks"
 
 
-async def test_an_answer_that_was_lost_is_there_once_more_for_its_session_alone(api: Api) -> None:
+@pytest.mark.one_engine
+async def test_secret_page_can_be_repeated_shortly_by_its_session_alone(api: Api) -> None:
     user, somebody = await signed_in(api)
     other = await visitor(api, user)
     path = await key_page(somebody)
@@ -193,7 +190,8 @@ async def test_an_answer_that_was_lost_is_there_once_more_for_its_session_alone(
     assert (await somebody.get(path)).status_code == 410, "another look makes it stay no longer"
 
 
-async def test_nobody_else_sees_it_or_uses_it_up(api: Api) -> None:
+@pytest.mark.one_engine
+async def test_secret_page_of_another_account_is_gone_and_stays_unused(api: Api) -> None:
     _, somebody = await signed_in(api)
     _, other = await signed_in(api, "admin")
     path = await key_page(somebody)
@@ -202,7 +200,8 @@ async def test_nobody_else_sees_it_or_uses_it_up(api: Api) -> None:
     assert (await somebody.get(f"/sandbox{path}")).status_code == 200
 
 
-async def test_to_ask_for_its_headers_uses_nothing_up(api: Api) -> None:
+@pytest.mark.one_engine
+async def test_head_request_does_not_use_up_a_secret_page(api: Api) -> None:
     _, somebody = await signed_in(api)
     path = await key_page(somebody)
     address = f"https://localhost:8443/dashboard{path}"
@@ -210,8 +209,9 @@ async def test_to_ask_for_its_headers_uses_nothing_up(api: Api) -> None:
     assert (await somebody.get(path)).status_code == 200
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(("waited", "status"), [(WAITS - 1, 200), (WAITS, 410)])
-async def test_it_waits_for_five_minutes(api: Api, waited: int, status: int) -> None:
+async def test_secret_page_waits_for_five_minutes(api: Api, waited: int, status: int) -> None:
     assert WAITS == 300 * SECOND
     _, somebody = await signed_in(api)
     path = await key_page(somebody)
@@ -219,7 +219,7 @@ async def test_it_waits_for_five_minutes(api: Api, waited: int, status: int) -> 
     assert (await somebody.get(path)).status_code == status
 
 
-async def test_a_copy_of_the_database_shows_nothing(api: Api) -> None:
+async def test_secret_page_is_sealed_in_the_database(api: Api) -> None:
     user, somebody = await signed_in(api)
     token = (await key_page(somebody)).partition("page=")[2]
     ((token_hash, page),) = await api.live.db.all("SELECT token_hash, page FROM shown_once")
@@ -230,14 +230,16 @@ async def test_a_copy_of_the_database_shows_nothing(api: Api) -> None:
     assert api.live.vault.open(bytes(page), name) is None
 
 
-async def test_a_host_with_another_installation_secret_shows_it(api: Api) -> None:
+@pytest.mark.one_engine
+async def test_secret_page_needs_no_installation_secret(api: Api) -> None:
     _, somebody = await signed_in(api)
     path = await key_page(somebody)
     api.live.vault = Vault(lambda: [b"the secret of another host"], urandom)
     assert "sk_live_" in (await somebody.get(path)).text
 
 
-async def test_a_page_whose_session_has_ended_waits_for_the_next(api: Api) -> None:
+@pytest.mark.one_engine
+async def test_secret_page_survives_a_new_sign_in(api: Api) -> None:
     user, somebody = await signed_in(api)
     path = await key_page(somebody)
     await sign_out_everywhere(api.live, user.id, OPERATOR)

@@ -18,7 +18,7 @@ async def is_signed_in(one: Visitor) -> bool:
 
 
 @pytest.mark.parametrize("place", PLACES)
-async def test_a_page_of_an_earlier_session_of_ones_own_signs_out(api: Api, place: str) -> None:
+async def test_sign_out_by_a_page_of_an_earlier_own_session_works(api: Api, place: str) -> None:
     user, one = await signed_in(api)
     old = one.csrf
     await one.send("/sign-in", {"email": user.email, "password": PASSWORD})
@@ -31,9 +31,7 @@ async def test_a_page_of_an_earlier_session_of_ones_own_signs_out(api: Api, plac
 
 
 @pytest.mark.parametrize("place", PLACES)
-async def test_whose_session_has_ended_is_told_that_they_are_signed_out(
-    api: Api, place: str
-) -> None:
+async def test_sign_out_of_an_ended_session_succeeds(api: Api, place: str) -> None:
     user, one = await signed_in(api)
     await sign_out_everywhere(api.live, user.id, OPERATOR)
     assert COOKIE in one.client.cookies
@@ -46,7 +44,7 @@ async def test_whose_session_has_ended_is_told_that_they_are_signed_out(
     assert COOKIE not in one.client.cookies
 
 
-async def test_who_may_look_no_more_is_signed_out_where_the_session_has_ended(api: Api) -> None:
+async def test_sign_out_of_an_ended_session_is_not_rate_limited(api: Api) -> None:
     user, one = await signed_in(api)
     await sign_out_everywhere(api.live, user.id, OPERATOR)
     stranger = await visitor(api)
@@ -58,7 +56,7 @@ async def test_who_may_look_no_more_is_signed_out_where_the_session_has_ended(ap
     assert COOKIE not in one.client.cookies
 
 
-async def test_nobody_elses_page_signs_anybody_out(api: Api) -> None:
+async def test_sign_out_without_own_csrf_token_is_forbidden(api: Api) -> None:
     _, one = await signed_in(api)
     _, other = await signed_in(api)
     async with api.unchanged():
@@ -69,7 +67,7 @@ async def test_nobody_elses_page_signs_anybody_out(api: Api) -> None:
 
 @pytest.mark.parametrize("signed_in_there", [True, False])
 @pytest.mark.parametrize("origin", ["https://evil.test", "null"])
-async def test_no_other_site_signs_anybody_out(
+async def test_sign_out_from_a_foreign_origin_is_forbidden(
     api: Api, origin: str, *, signed_in_there: bool
 ) -> None:
     _, one = await signed_in(api)

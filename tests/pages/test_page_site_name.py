@@ -27,7 +27,7 @@ def titles(page: str) -> tuple[str, str]:
     return unescape(title[1]), unescape(brand[1]).strip()
 
 
-async def test_pages_have_the_name_in_their_title_and_beside_the_mark(api: Api) -> None:
+async def test_site_name_is_in_every_title_and_brand(api: Api) -> None:
     somebody: Visitor = await visitor(api)
     page = (await somebody.get("/sign-in")).text
     assert titles(page) == (NAME, NAME)
@@ -39,13 +39,13 @@ async def test_pages_have_the_name_in_their_title_and_beside_the_mark(api: Api) 
         assert "<Acme>" not in page
 
 
-async def test_applications_are_given_access_to_an_account_of_that_name(api: Api) -> None:
+async def test_site_name_is_on_the_page_of_applications(api: Api) -> None:
     _, somebody = await signed_in(api)
     page = unescape((await somebody.get("/applications")).text)
     assert f"access to your {NAME} account" in page
 
 
-async def test_authenticator_apps_and_passkeys_are_told_the_name(api: Api) -> None:
+async def test_site_name_is_issuer_of_authenticators_and_passkeys(api: Api) -> None:
     _, somebody = await signed_in(api)
     page = unescape((await somebody.get("/security/app")).text)
     found = re.search(r'href="(otpauth:[^"]+)"', page)
@@ -57,7 +57,7 @@ async def test_authenticator_apps_and_passkeys_are_told_the_name(api: Api) -> No
     assert json.loads(unescape(options[1]))["rp"] == {"id": "localhost", "name": NAME}
 
 
-async def test_the_reference_and_both_documents_have_the_name(api: Api) -> None:
+async def test_site_name_is_in_the_reference_and_openapi_documents(api: Api) -> None:
     somebody = api.stranger()
     page = (await somebody.get(f"{ORIGIN}/v1/docs")).text
     assert titles(page) == (f"{NAME} API", f"{NAME} API")

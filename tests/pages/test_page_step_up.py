@@ -69,7 +69,7 @@ async def asked(somebody: Visitor, path: str, **fields: Any) -> dict[str, list[s
 
 
 @pytest.mark.parametrize("path", ["/users/suspend", "/users/delete"])
-async def test_nobody_is_suspended_or_deleted_without_it(api: Api, path: str) -> None:
+async def test_suspension_and_deletion_of_a_user_need_step_up(api: Api, path: str) -> None:
     somebody = await stale(api)
     other = await api.account("viewer")
     async with api.unchanged(but="challenges"):
@@ -82,7 +82,7 @@ async def test_nobody_is_suspended_or_deleted_without_it(api: Api, path: str) ->
 
 
 @pytest.mark.parametrize("path", FORMS)
-async def test_a_form_waits_for_the_proof_and_goes_on(api: Api, path: str) -> None:
+async def test_form_is_kept_during_step_up_and_carried_out_after(api: Api, path: str) -> None:
     somebody = await stale(api)
     async with api.unchanged(but="challenges"):
         waiting = await asked(somebody, path, **FORMS[path])
@@ -98,9 +98,7 @@ async def test_a_form_waits_for_the_proof_and_goes_on(api: Api, path: str) -> No
 
 
 @pytest.mark.parametrize("path", FORMS)
-async def test_the_password_that_is_asked_for_has_the_focus_and_says_why(
-    api: Api, path: str
-) -> None:
+async def test_step_up_page_focuses_the_password_and_says_why(api: Api, path: str) -> None:
     somebody = await stale(api)
     page = await somebody.post(path, **FORMS[path])
     (field,) = re.findall("<[^>]* autofocus>", page.text)
@@ -112,7 +110,7 @@ async def test_the_password_that_is_asked_for_has_the_focus_and_says_why(
     assert 'aria-invalid="true"' in field
 
 
-async def test_only_switching_mails_off_on_the_profile_waits_for_the_proof(api: Api) -> None:
+async def test_profile_needs_step_up_only_to_switch_mails_off(api: Api) -> None:
     user, somebody = await signed_in(api)
     api.clock.advance(milliseconds=FRESH)
     form = {"name": user.name, "language": "en", "theme": "dark", "avatar_url": ""}
@@ -134,7 +132,7 @@ async def test_only_switching_mails_off_on_the_profile_waits_for_the_proof(api: 
     assert saved.status_code == 303, "switched on"
 
 
-async def test_a_new_passkey_waits_for_the_proof_and_is_kept(api: Api) -> None:
+async def test_new_passkey_is_kept_during_step_up(api: Api) -> None:
     user, somebody = await signed_in(api)
     first, second = Authenticator(), Authenticator("EdDSA")
     path = "/security/passkey"
@@ -164,7 +162,7 @@ async def test_a_new_passkey_waits_for_the_proof_and_is_kept(api: Api) -> None:
     assert [passkey.name for passkey in kept] == ["Laptop", "Telephone"]
 
 
-async def test_a_proof_is_fresh_for_a_quarter_of_an_hour(api: Api) -> None:
+async def test_step_up_is_asked_after_fifteen_minutes(api: Api) -> None:
     _, somebody = await signed_in(api)
     api.clock.advance(milliseconds=FRESH - 1)
     assert (await somebody.post("/keys", **FORMS["/keys"])).status_code == 303
@@ -172,14 +170,14 @@ async def test_a_proof_is_fresh_for_a_quarter_of_an_hour(api: Api) -> None:
     assert "Confirm that it is you" in (await somebody.post("/keys", **FORMS["/keys"])).text
 
 
-async def test_a_proof_is_fresh_by_a_clock_a_little_behind(api: Api) -> None:
+async def test_step_up_tolerates_a_clock_slightly_behind(api: Api) -> None:
     _, somebody = await signed_in(api)
     api.clock.advance(seconds=-3)
     done = await somebody.post("/keys", **FORMS["/keys"])
     assert "/once" in done.headers["location"]
 
 
-async def test_a_wrong_password_is_asked_for_again_and_the_form_kept(api: Api) -> None:
+async def test_step_up_with_wrong_password_keeps_the_form(api: Api) -> None:
     somebody = await stale(api)
     waiting = await asked(somebody, "/keys", **FORMS["/keys"])
     for password in ("", "Wrong-password1"):
@@ -193,7 +191,7 @@ async def test_a_wrong_password_is_asked_for_again_and_the_form_kept(api: Api) -
     assert done.status_code == 303
 
 
-async def test_a_password_that_was_changed_while_it_was_checked_proves_nothing(
+async def test_step_up_with_a_password_changed_meanwhile_is_refused(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     somebody = await stale(api)
@@ -219,7 +217,7 @@ async def keys(api: Api) -> int:
     return int(row[0])
 
 
-async def test_a_form_that_is_sent_again_is_carried_out_once(api: Api) -> None:
+async def test_step_up_form_sent_again_is_carried_out_once(api: Api) -> None:
     somebody = await stale(api)
     one = await asked(somebody, "/keys", **FORMS["/keys"])
     other = await asked(
@@ -239,7 +237,7 @@ async def test_a_form_that_is_sent_again_is_carried_out_once(api: Api) -> None:
     assert await keys(api) == 2
 
 
-async def test_a_form_that_is_sent_twice_at_once_leads_twice_to_what_it_made(
+async def test_step_up_form_sent_twice_at_once_is_carried_out_once(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     somebody = await stale(api)
@@ -258,7 +256,7 @@ async def test_a_form_that_is_sent_twice_at_once_leads_twice_to_what_it_made(
     assert await keys(api) == 1
 
 
-async def test_a_waiting_form_is_its_sessions_and_ends(api: Api) -> None:
+async def test_step_up_token_is_bound_to_its_session_and_expires(api: Api) -> None:
     somebody = await stale(api)
     waiting = await asked(somebody, "/keys", **FORMS["/keys"])
     _, other = await signed_in(api)
@@ -274,7 +272,7 @@ async def test_a_waiting_form_is_its_sessions_and_ends(api: Api) -> None:
     assert await keys(api) == 0
 
 
-async def test_guesses_are_slowed_like_those_at_the_door(api: Api) -> None:
+async def test_step_up_guesses_are_rate_limited(api: Api) -> None:
     somebody = await stale(api)
     waiting = await asked(somebody, "/keys", **FORMS["/keys"])
     for _ in range(10):
@@ -285,7 +283,7 @@ async def test_guesses_are_slowed_like_those_at_the_door(api: Api) -> None:
     assert hidden(slowed) == waiting
 
 
-async def test_what_a_page_refuses_afterwards_it_shows_again(api: Api) -> None:
+async def test_form_refused_after_step_up_shows_its_faults(api: Api) -> None:
     somebody = await stale(api)
     waiting = await asked(somebody, "/keys", **{**FORMS["/keys"], "name": ""})
     page = await somebody.send("/keys", {**waiting, "current_password": PASSWORD})
@@ -293,7 +291,7 @@ async def test_what_a_page_refuses_afterwards_it_shows_again(api: Api) -> None:
     assert "name" in faults(page)
 
 
-async def test_all_that_decides_on_access_needs_it(api: Api) -> None:
+async def test_every_form_that_decides_on_access_needs_step_up(api: Api) -> None:
     needs = {
         page.path
         for page in (*SHOWING, *LIVE, *ACCOUNT)
@@ -317,7 +315,7 @@ async def test_all_that_decides_on_access_needs_it(api: Api) -> None:
             assert f'action="/dashboard{path}"' in page.text
 
 
-async def test_whoever_cancels_is_back_at_their_form_and_nothing_is_done(api: Api) -> None:
+async def test_cancelled_step_up_leads_back_to_the_filled_form(api: Api) -> None:
     somebody = await stale(api)
     for path, shown in (("/keys", 'value="Till"'), ("/clients/new", "https://b.test/")):
         waiting = await asked(somebody, path, **FORMS[path])

@@ -15,7 +15,7 @@ from portico.services.suspension import suspend
 from signing_in import COOKIE, client_of, login_of, tokens_of
 
 
-async def test_an_admin_suspends_and_resumes_a_user(api: Api) -> None:
+async def test_admin_suspends_and_resumes_a_user(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     user, theirs = await signed_in(api)
     asked = await admin.get(f"/users/suspend?id={user.id}")
@@ -35,7 +35,7 @@ async def test_an_admin_suspends_and_resumes_a_user(api: Api) -> None:
     assert "/users/suspend?id=" in page.text
 
 
-async def test_nobody_suspends_themselves_on_a_page(api: Api) -> None:
+async def test_own_suspension_is_forbidden(api: Api) -> None:
     user, admin = await signed_in(api, "admin")
     await signed_in(api, "admin")
     assert "/users/suspend" not in (await admin.get(f"/users/{user.id}")).text
@@ -43,7 +43,7 @@ async def test_nobody_suspends_themselves_on_a_page(api: Api) -> None:
         assert (await admin.post("/users/suspend", id=user.id)).status_code == 403
 
 
-async def test_the_page_of_a_user_promises_no_more_than_its_buttons_do(api: Api) -> None:
+async def test_user_page_offers_the_permitted_actions(api: Api) -> None:
     own, admin = await signed_in(api, "admin")
     active, away, safe = [await api.account() for _ in range(3)]
     await suspend(api.live, away.id, OPERATOR)
@@ -79,7 +79,7 @@ async def test_the_page_of_a_user_promises_no_more_than_its_buttons_do(api: Api)
         assert re.findall(r'hx-sync="dialog:replace">([^<]*)</a>', card) == offered
 
 
-async def test_who_has_a_plan_that_is_configured_no_more_keeps_it(api: Api) -> None:
+async def test_user_keeps_an_unconfigured_plan(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     user = await api.account("viewer", plan="gold")
     path = f"/users/{user.id}"
@@ -100,7 +100,7 @@ async def test_who_has_a_plan_that_is_configured_no_more_keeps_it(api: Api) -> N
     assert refused.status_code == 422
 
 
-async def test_a_plan_that_ended_meanwhile_is_told_as_a_change_and_what_is_stored_is_offered(
+async def test_user_form_with_a_plan_replaced_meanwhile_is_stale(
     api: Api,
 ) -> None:
     _, admin = await signed_in(api, "admin")
@@ -121,7 +121,7 @@ async def test_a_plan_that_ended_meanwhile_is_told_as_a_change_and_what_is_store
     assert stored in answer.text
 
 
-async def test_who_is_suspended_learns_it_where_they_sign_in(api: Api) -> None:
+async def test_sign_in_of_a_suspended_user_says_so(api: Api) -> None:
     user, theirs = await signed_in(api)
     await suspend(api.live, user.id, OPERATOR)
     fields = {"email": user.email, "password": "Analytical-1843"}
@@ -130,7 +130,7 @@ async def test_who_is_suspended_learns_it_where_they_sign_in(api: Api) -> None:
     assert "suspended" in said(answer)
 
 
-async def test_the_page_of_a_user_shows_and_ends_what_they_have(api: Api) -> None:
+async def test_user_page_lists_and_ends_access(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     user, theirs = await signed_in(api, name="Grace Hopper")
     await give_key(api.live, user, name="Compiler", key_type="live", expires_at=None, by=OPERATOR)
@@ -155,7 +155,7 @@ async def test_the_page_of_a_user_shows_and_ends_what_they_have(api: Api) -> Non
         assert answer.status_code == 401
 
 
-async def test_an_admin_changes_name_e_mail_role_and_plan(api: Api) -> None:
+async def test_admin_changes_name_e_mail_role_and_plan(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     user = await api.account()
     fields = {"name": "Grace", "email": "grace@example.com", "role": "editor", "plan": "pro"}
@@ -166,7 +166,7 @@ async def test_an_admin_changes_name_e_mail_role_and_plan(api: Api) -> None:
 
 
 @pytest.mark.parametrize("changes", [{"plan": "enterprise"}, {"role": "viewer"}])
-async def test_no_admin_changes_their_own_role_or_plan(api: Api, changes: dict[str, str]) -> None:
+async def test_own_role_and_plan_cannot_be_changed(api: Api, changes: dict[str, str]) -> None:
     await api.account("admin")  # so that they are not the last one
     user, admin = await signed_in(api, "admin")
     stored = {"name": user.name, "email": user.email, "role": user.role, "plan": user.plan}
@@ -176,7 +176,7 @@ async def test_no_admin_changes_their_own_role_or_plan(api: Api, changes: dict[s
     assert "You cannot change your own role or plan" in refused.text
 
 
-async def test_an_admin_gets_a_link_for_a_new_password_once(api: Api) -> None:
+async def test_admin_hands_over_a_reset_link_that_works_once(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     user = await api.account()
     assert (await admin.get(f"/users/reset-password?id={user.id}")).status_code == 200
@@ -188,14 +188,14 @@ async def test_an_admin_gets_a_link_for_a_new_password_once(api: Api) -> None:
         assert (await stranger.send("/reset", fields)).status_code == status
 
 
-async def test_nobody_gets_a_link_for_their_own_password(api: Api) -> None:
+async def test_own_reset_link_is_forbidden(api: Api) -> None:
     user, admin = await signed_in(api, "admin")
     assert "/users/reset-password" not in (await admin.get(f"/users/{user.id}")).text
     async with api.unchanged():
         assert (await admin.post("/users/reset-password", id=user.id)).status_code == 403
 
 
-async def test_the_list_that_an_admin_came_from_is_still_there_after_what_they_do(api: Api) -> None:
+async def test_user_actions_lead_back_to_the_filtered_list(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     user = await api.account(name="Grace Hopper")
     found = (await admin.get("/users?search=hopper&role=viewer&state=active&page=9")).text
@@ -221,7 +221,7 @@ async def test_the_list_that_an_admin_came_from_is_still_there_after_what_they_d
     assert done.headers["location"] == f"/dashboard/users?{query}&done=user-deleted"
 
 
-async def test_an_admin_who_deletes_their_own_account_is_told_so_and_signed_out(api: Api) -> None:
+async def test_deleting_the_own_account_warns_and_signs_out(api: Api) -> None:
     await api.account("admin")
     user, admin = await signed_in(api, "admin")
     other = await api.account("viewer", name="Grace Hopper")

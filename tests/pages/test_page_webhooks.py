@@ -66,7 +66,8 @@ def picked(answer: httpx.Response) -> list[str]:
     return re.findall(r'name="types" value="(\S+)" checked', answer.text)
 
 
-async def test_a_webhook_is_made_with_a_secret_that_shows_once(api: Api) -> None:
+@pytest.mark.one_engine
+async def test_webhook_secret_is_shown_once(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     assert "No webhooks yet" in (await admin.get("/webhooks")).text
     answer = await admin.made(
@@ -85,6 +86,7 @@ async def test_a_webhook_is_made_with_a_secret_that_shows_once(api: Api) -> None
     assert (entry.action, entry.credential) == ("webhook.created", "session")
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(
     ("url", "name"),
     [
@@ -94,7 +96,7 @@ async def test_a_webhook_is_made_with_a_secret_that_shows_once(api: Api) -> None
         (f"https://hooks.example.com/{'a' * 18}", f"hooks.example.com/{'a' * 16}…"),
     ],
 )
-async def test_a_webhook_without_a_description_is_called_by_its_host(
+async def test_webhook_without_description_is_named_by_its_url(
     api: Api, url: str, name: str
 ) -> None:
     _, admin = await signed_in(api, "admin")
@@ -109,7 +111,8 @@ async def test_a_webhook_without_a_description_is_called_by_its_host(
     assert f"<p>{url}</p>" in asked
 
 
-async def test_all_types_can_be_chosen_by_name_by_noun_and_at_once(api: Api) -> None:
+@pytest.mark.one_engine
+async def test_webhook_form_offers_every_type_noun_and_all(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     page = await admin.get("/webhooks/new")
     offered = re.findall(r'name="types" value="(\S+)"', page.text)
@@ -120,7 +123,7 @@ async def test_all_types_can_be_chosen_by_name_by_noun_and_at_once(api: Api) -> 
     assert picked(await admin.get(f"{path}/edit")) == offered
 
 
-async def test_no_more_than_the_most_are_made_and_the_form_says_so(api: Api) -> None:
+async def test_webhooks_beyond_the_limit_are_refused(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     for _ in range(MOST_WEBHOOKS):
         await made(admin)
@@ -132,7 +135,8 @@ async def test_no_more_than_the_most_are_made_and_the_form_says_so(api: Api) -> 
     assert picked(answer) == ["*"]
 
 
-async def test_an_edit_keeps_types_that_no_form_offers(api: Api) -> None:
+@pytest.mark.one_engine
+async def test_webhook_edit_keeps_types_that_no_form_offers(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     caller = await api.caller("admin")
     body = {"url": URL, "types": ["user.created", "sandbox.*"]}
@@ -147,7 +151,8 @@ async def test_an_edit_keeps_types_that_no_form_offers(api: Api) -> None:
     assert list(webhook.types) == shown
 
 
-async def test_what_cannot_be_undone_stands_apart_from_what_is_done_daily(api: Api) -> None:
+@pytest.mark.one_engine
+async def test_destructive_webhook_actions_stand_apart(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     page = await admin.get(await made(admin))
     head, _, rest = page.text.partition("<dl")
@@ -159,7 +164,7 @@ async def test_what_cannot_be_undone_stands_apart_from_what_is_done_daily(api: A
         assert link in end
 
 
-async def test_disabling_asks_first_gives_up_what_is_pending_and_says_by_whom(api: Api) -> None:
+async def test_disabled_webhook_gives_up_pending_deliveries(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     path = await made(admin)
     row = {"id": path.rpartition("/")[2]}
@@ -186,6 +191,7 @@ async def test_disabling_asks_first_gives_up_what_is_pending_and_says_by_whom(ap
     assert (await stored(api.live, path)).enabled
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(
     ("reason", "words", "listed"),
     [
@@ -198,7 +204,7 @@ async def test_disabling_asks_first_gives_up_what_is_pending_and_says_by_whom(ap
         (None, "No delivery has succeeded since", "Enabled failing since 14 Mar 2026, 12:00 UTC"),
     ],
 )
-async def test_what_ails_a_webhook_is_told_in_words(
+async def test_failing_webhook_says_why(
     api: Api, reason: str | None, words: str, listed: str
 ) -> None:
     _, admin = await signed_in(api, "admin")
@@ -211,7 +217,7 @@ async def test_what_ails_a_webhook_is_told_in_words(
     assert listed in row
 
 
-async def test_the_overview_names_webhooks_that_do_not_get_their_events(api: Api) -> None:
+async def test_overview_names_failing_webhooks_to_admins(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     _, viewer = await signed_in(api, "viewer")
     states = [
@@ -238,7 +244,7 @@ async def test_the_overview_names_webhooks_that_do_not_get_their_events(api: Api
         assert re.findall(told, page.text) == []
 
 
-async def test_deliveries_are_walked_from_the_newest_to_the_oldest(api: Api) -> None:
+async def test_deliveries_are_listed_from_the_newest_to_the_oldest(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     path, other = await made(admin), await made(admin)
     await attempted(api, path, last_milliseconds=1)
@@ -259,7 +265,8 @@ async def test_deliveries_are_walked_from_the_newest_to_the_oldest(api: Api) -> 
     assert newest == path
 
 
-async def test_what_is_told_of_a_delivery_is_text_whoever_wrote_it(api: Api) -> None:
+@pytest.mark.one_engine
+async def test_delivery_answer_is_escaped(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     path = await made(admin, description=HOSTILE)
     reason = f"its certificate cannot be verified: {HOSTILE}"
@@ -275,7 +282,7 @@ async def test_what_is_told_of_a_delivery_is_text_whoever_wrote_it(api: Api) -> 
     assert HOSTILE not in (await admin.get("/webhooks")).text
 
 
-async def test_the_list_tells_when_something_was_delivered_last(api: Api) -> None:
+async def test_webhook_list_shows_the_last_delivery(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     quiet, busy = await made(admin), await made(admin)
     await attempted(api, busy)
@@ -290,7 +297,7 @@ async def test_the_list_tells_when_something_was_delivered_last(api: Api) -> Non
     assert oldest.endswith("Enabled None recently")
 
 
-async def test_of_many_deliveries_the_list_tells_of_the_latest(api: Api) -> None:
+async def test_webhook_list_finds_the_last_delivery_among_hundreds(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     path = await made(admin)
     webhook = await stored(api.live, path)
@@ -320,7 +327,8 @@ async def settled(api: Api, path: str, number: int) -> list[Delivery]:
     return found
 
 
-async def test_a_test_goes_out_and_anything_is_sent_again(api: Api) -> None:
+@pytest.mark.one_engine
+async def test_webhook_test_is_sent_and_can_be_redelivered(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     async with receiving(Receiver(FAULT)) as receiver:
         path = await made(admin, url=f"http://127.0.0.1:{receiver.port}/in")
@@ -342,7 +350,7 @@ async def test_a_test_goes_out_and_anything_is_sent_again(api: Api) -> None:
     assert actions == ["webhook.redelivered", "webhook.tested"]
 
 
-async def test_what_cannot_be_sent_is_refused_on_the_page_itself(api: Api) -> None:
+async def test_impossible_redelivery_is_refused_on_its_page(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     path, other = await made(admin), await made(admin)
     forgotten, theirs = await attempted(api, path), await attempted(api, other)
@@ -365,7 +373,8 @@ async def test_what_cannot_be_sent_is_refused_on_the_page_itself(api: Api) -> No
             assert said(answer) == "This webhook is disabled; enable it first."
 
 
-async def test_a_secret_is_rotated_and_both_sign_for_a_day(api: Api) -> None:
+@pytest.mark.one_engine
+async def test_rotated_webhook_secret_overlaps_for_a_day(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     path = await made(admin)
     before = await stored(api.live, path)
@@ -382,7 +391,8 @@ async def test_a_secret_is_rotated_and_both_sign_for_a_day(api: Api) -> None:
     assert "signed with both the new and the old secret" not in (await admin.get(path)).text
 
 
-async def test_a_deleted_webhook_is_nowhere_any_more(api: Api) -> None:
+@pytest.mark.one_engine
+async def test_deleted_webhook_is_not_found(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     path = await made(admin)
     number = path.rpartition("/")[2]
@@ -402,7 +412,8 @@ async def test_a_deleted_webhook_is_nowhere_any_more(api: Api) -> None:
 VERBS = ("disable", "enable", "secret", "delete")
 
 
-async def test_each_environment_has_webhooks_of_its_own(api: Api) -> None:
+@pytest.mark.one_engine
+async def test_sandbox_webhook_is_not_in_live(api: Api) -> None:
     user, admin = await signed_in(api, "admin")
     path = await made(admin, base="/sandbox", description="Trial")
     assert path.startswith("/sandbox/webhooks/")

@@ -6,8 +6,7 @@ import pytest
 
 from driving import Api, settings_for
 from operating import eventually
-from pages.test_page_product_forms import held
-from pages.visiting import signed_in
+from pages.visiting import held, signed_in
 from reliability.test_replicas import patient, paused, primary, replica
 from servers import PostgresServer
 
