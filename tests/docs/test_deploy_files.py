@@ -329,7 +329,6 @@ def test_docker_puts_a_process_before_portico_that_passes_signals_and_reaps() ->
 def test_commands_beside_a_server_of_compose_know_how_many_workers_it_has(
     directory: Path,
 ) -> None:
-    """`portico doctor` compares what they open with what PostgreSQL takes."""
     compose = yaml.safe_load((directory / "compose.yaml").read_text("utf-8"))
     portico = compose["services"]["portico"]
     assert portico["environment"]["PORTICO_WORKERS"] == 2

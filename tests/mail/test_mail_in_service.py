@@ -36,18 +36,6 @@ async def examined(installation: Installation) -> dict[str, Any]:
     return dict(finding)
 
 
-async def test_doctor_notices_that_mails_become_files(installation: Installation) -> None:
-    finding = await examined(installation)
-    assert finding["ok"]
-    assert str(installation.data / "log") in finding["message"]
-    assert "PORTICO_SMTP_URL" in finding["advice"]
-    said = installation.run("doctor")
-    assert said.returncode == 0
-    assert "notice   mail: no mail server is set" in said.stdout
-    assert said.stdout.endswith("No problems found.\n")
-    assert not (installation.data / "log").exists(), "nothing is changed"
-
-
 async def test_doctor_signs_in_to_the_mail_server_and_sends_nothing(
     installation: Installation, trusted: Authority
 ) -> None:

@@ -71,15 +71,6 @@ def test_an_unprepared_directory_is_told_from_a_damaged_one(tmp_path: Path) -> N
     assert not (tmp_path / "data").exists()
 
 
-def test_an_address_whose_port_nobody_listens_on_is_noticed(installation: Installation) -> None:
-    elsewhere = installation.having(base_url="https://localhost/v1")
-    told = f"the server listens on port {elsewhere.port}, not on that of https://localhost/v1"
-    assert notices(elsewhere)["addresses"] == told
-    assert "addresses" not in notices(installation)
-    assert "addresses" not in notices(elsewhere.having(trusted_proxies="127.0.0.1"))
-    assert examined(elsewhere) == {}
-
-
 def test_an_address_that_cannot_set_the_shared_cookie_is_noticed(
     installation: Installation,
 ) -> None:
@@ -734,43 +725,6 @@ def test_a_full_disk_of_postgresql_is_found_beside_a_server(
     assert found["server"]["advice"] == "free some space there; the server then recovers by itself"
 
 
-async def test_a_collation_whose_version_has_changed_is_found_until_it_is_refreshed(
-    tmp_path: Path, postgres: PostgresServer
-) -> None:
-    url = postgres.fresh_database()
-    name = url.rpartition("/")[2]
-    given = Installation(tmp_path).having(database_url=url)
-    given.told("init")
-    owner = await asyncpg.connect(url)
-    await owner.execute(
-        "CREATE COLLATION german (provider = icu, locale = 'de');"
-        "CREATE COLLATION unused (provider = icu, locale = 'fr');"
-        "CREATE INDEX of_the_operator ON portico_live.users (name COLLATE german);"
-        "UPDATE pg_collation SET collversion = '1' WHERE collname = 'unused'"
-    )
-    assert await asyncio.to_thread(examined, given) == {}
-    changed = {
-        "UPDATE pg_collation SET collversion = '1' WHERE collname = 'german'": (
-            "ALTER COLLATION public.german REFRESH VERSION"
-        )
-    }
-    if owner.get_server_version().major >= 15:  # 14 records no version of a database
-        of_database = (
-            "UPDATE pg_database SET datcollversion = '1' WHERE datname = current_database()"
-        )
-        changed[of_database] = f"ALTER DATABASE {name} REFRESH COLLATION VERSION"
-    for change, refresh in changed.items():
-        await owner.execute(change)
-        problems = await asyncio.to_thread(examined, given)
-        assert set(problems) == {"collation"}
-        assert "had version 1 and has" in problems["collation"]["message"]
-        assert problems["collation"]["advice"].endswith(refresh)
-        await owner.execute(f"REINDEX DATABASE {name}")
-        await owner.execute(refresh)
-        assert await asyncio.to_thread(examined, given) == {}
-    await owner.close()
-
-
 def test_a_postgresql_that_takes_no_writes_is_found_while_nothing_serves(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:
@@ -784,37 +738,11 @@ def test_a_postgresql_that_takes_no_writes_is_found_while_nothing_serves(
     assert examined(given) == {}
 
 
-def test_a_server_without_a_place_for_each_connection_is_told(
-    tmp_path: Path, postgres: PostgresServer, redis: RedisServer
-) -> None:
-    given = Installation(tmp_path).having(
-        database_url=postgres.fresh_database(), valkey_url=redis.url
-    )
-    given.told("init")
-    said = given.run("doctor").stdout
-    assert "ok       connections: PostgreSQL allows 297, of which this host may use 32" in said
-    many = given.having(workers="10").run("doctor").stdout
-    assert "notice   connections: PostgreSQL allows 297, of which this host may use 320" in many
-
-
 def test_a_replica_that_takes_no_counts_is_told(installation: Installation) -> None:
     with redis_servers(("--replicaof", "127.0.0.1", "1")) as (replica,):
         problems = examined(installation.having(valkey_url=replica.url))
     assert "accepts no writes" in problems["Valkey"]["message"]
     assert "Sentinels" in problems["Valkey"]["advice"]
-
-
-def test_a_store_that_may_lose_counts_is_told(installation: Installation) -> None:
-    lasting = ("--appendonly", "yes")
-    evicting = (*lasting, "--maxmemory-policy", "allkeys-lru")
-    with redis_servers(lasting, evicting, ()) as servers:
-        given = [installation.having(valkey_url=server.url) for server in servers]
-        told = [
-            {check: said for check, said in notices(each).items() if "Valkey" in check}
-            for each in given
-        ]
-    assert [set(each) for each in told] == [set(), {"Valkey memory"}, {"Valkey disk"}]
-    assert "allkeys-lru" in told[1]["Valkey memory"]
 
 
 def test_a_store_that_tells_its_user_nothing_of_itself_is_none_that_counts_nothing(
@@ -823,9 +751,7 @@ def test_a_store_that_tells_its_user_nothing_of_itself_is_none_that_counts_nothi
     careful = "on >pw ~portico:* &* +@all -@dangerous"
     with redis_servers(("--user", "app", *careful.split())) as (server,):
         given = installation.having(valkey_url=server.url.replace("//", "//app:pw@"))
-        problems, told = examined(given), notices(given)
-    assert problems == {}
-    assert "does not say" in told["Valkey"]
+        assert examined(given) == {}
 
 
 def test_a_collector_that_takes_nothing_is_told(installation: Installation) -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from answering import answering
 from operating import eventually
-from portico.cli.checks import CONNECTIONS
 from portico.domain.errors import Unavailable
 from portico.storage.postgres import (
     POINT_CONNECTIONS,
@@ -104,12 +103,6 @@ async def test_who_waits_in_one_group_holds_up_no_other(
         assert in_use(database)[group] == (GROUPS[group][1], WAITING)
     assert set(in_use(database).values()) == {(0, 0)}
     assert database.pools()[group].seconds > 0
-
-
-def test_doctor_knows_how_many_connections_there_may_be() -> None:
-    a_listener_what_looks_after_it_and_what_reads_versions = 3
-    pools = POINT_CONNECTIONS + WRITE_CONNECTIONS + SLOW_CONNECTIONS
-    assert 2 * (pools + a_listener_what_looks_after_it_and_what_reads_versions) == CONNECTIONS
 
 
 async def test_the_version_of_a_list_waits_for_nobody_and_nobody_for_it(

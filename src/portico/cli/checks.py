@@ -1,12 +1,11 @@
-"""Most checks of `portico doctor`, each independent of the others. They change nothing, except that
-Valkey counts a probe."""
+"""The checks of `portico doctor` on this host and its databases, each independent of the others.
+They change nothing."""
 
 import os
 import shutil
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from portico.app import BEHIND_SECONDS, system_clock
 from portico.cli.findings import Finding, all_of, notice, ok, problem
@@ -22,8 +21,6 @@ from portico.secret_file import NAME as SECRET
 from portico.secret_file import has_secret_file
 from portico.services.backups import last_backup
 from portico.settings import Settings
-from portico.settings.values import redacted
-from portico.state.valkey import ValkeyLimiter
 from portico.storage.audit import Audit
 from portico.storage.database import Database
 from portico.storage.migrate import MigrationError, pending, shipped
@@ -35,8 +32,6 @@ CLOCK_MILLISECONDS = 2000
 """How far clocks may be apart: it spoils at most the last seconds of a rate window."""
 
 FREE_BYTES = 512 * 2**20
-CONNECTIONS = 32
-"""The most connections that a process opens to PostgreSQL."""
 
 _UNOPENED = {
     "sqlite": "check that it is Portico's file, that its disk works and has space, and that no"
@@ -53,33 +48,10 @@ _UNUSABLE = {
 }
 """What to do about a database that opens but has a wrong content."""
 
-NO_COUNTS = {
-    "read_only": "name the primary, or the Sentinels if it changes, and check its replicas",
-    "cluster": "begin PORTICO_VALKEY_URL with valkey+cluster://",
-}
-"""What to do about a store that answers but does not count."""
-
 BACKUP_DAYS = 8
 """How old the last backup may be: those of every week are no reason for a notice."""
 
 _NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
-_PLACES = """
-SELECT sum(setting::int * CASE name WHEN 'max_connections' THEN 1 ELSE -1 END) FROM pg_settings
-WHERE name IN ('max_connections', 'superuser_reserved_connections', 'reserved_connections')"""
-# What pg_database and pg_collation have recorded, and what the operating system has now. Server 14
-# records nothing of the database's own collation. Materialized: of other collations, whose locale
-# may be gone, nothing is asked.
-_COLLATIONS = """
-WITH used AS MATERIALIZED (
-    SELECT oid, collname, collversion FROM pg_collation
-    WHERE collname <> 'default' AND collversion IS NOT NULL
-        AND oid IN (SELECT attcollation FROM pg_attribute)
-)
-SELECT format('COLLATION %s', oid::regcollation) AS name, collversion AS recorded,
-    pg_collation_actual_version(oid) AS present FROM used"""
-_DATABASE_COLLATION = """
-SELECT format('DATABASE %I', datname), datcollversion, pg_database_collation_actual_version(oid)
-FROM pg_database WHERE datname = current_database() AND datcollversion IS NOT NULL"""
 _READ_ONLY = "SHOW transaction_read_only"
 """`on` on a standby too."""
 
@@ -88,19 +60,12 @@ _NAMED = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
 
 
 def addresses(settings: Settings) -> Iterator[Finding]:
-    """Whether the addresses lead to the port that the server listens on, unless a port is
-    forwarded, and whether browsers accept the session cookie."""
+    """Whether browsers accept the session cookie at all addresses: nobody can sign in at others."""
     if without := settings.cookieless:
         hosts, names = " and ".join(sorted({*without.values()})), ", ".join(without)
         message = f"no browser lets {hosts} set a cookie for {settings.cookie_domain}"
         advice = f"set {names} to addresses within that domain: until then nobody can sign in there"
         yield notice("cookie domain", message, advice)
-    port = settings.port
-    stray = [address for address in settings.addresses if (urlsplit(address).port or 443) != port]
-    if stray and not settings.trusted_proxies:
-        message = f"the server listens on port {port}, not on that of {stray[0]}"
-        advice = "use the same port, unless that port is forwarded to this one"
-        yield notice("addresses", message, advice)
 
 
 def data_directory(settings: Settings) -> Iterator[Finding]:
@@ -268,11 +233,6 @@ async def _database(
         yield problem(check, f"{engine} is read-only", advice)
     else:
         yield ok(check, f"{engine}, up to date" + (", intact" if db.engine == "sqlite" else ""))
-    if environment == LIVE and settings.database_url and not settings.database_listen_url:
-        yield await _places(settings, db)
-    if environment == LIVE and settings.database_url:
-        async for finding in _collations(db):
-            yield finding
     async for finding in secret(settings, environment, db):
         yield finding
     if environment == LIVE and (made_at := await last_backup(Audit(db))) is not None:
@@ -288,35 +248,6 @@ def _backup(made_at: int) -> Finding:
     return notice("backup", message, "see why portico backup has not run since")
 
 
-async def _places(settings: Settings, db: Database) -> Finding:
-    """Whether PostgreSQL allows as many connections as this host may open."""
-    row = await db.slow.one(_PLACES)
-    places, wanted = int(row[0]) if row else 0, settings.workers * CONNECTIONS
-    message = f"PostgreSQL allows {places}, of which this host may use {wanted}"
-    if wanted <= places:
-        return ok("connections", message)
-    advice = "raise max_connections, or use PgBouncer: until then requests may wait for connections"
-    return notice("connections", message, advice)
-
-
-async def _collations(db: Database) -> AsyncIterator[Finding]:
-    """Whether the operating system still sorts text as it did when PostgreSQL's indexes were built.
-    Portico's own do not depend on it."""
-    rows = [*await db.slow.all(_COLLATIONS)]
-    version = await db.slow.one("SELECT current_setting('server_version_num')::int")
-    if version is not None and version[0] >= 150000:
-        rows += await db.slow.all(_DATABASE_COLLATION)
-    for name, recorded, present in rows:
-        if present != recorded:
-            verb = "REFRESH COLLATION VERSION" if name.startswith("DATABASE") else "REFRESH VERSION"
-            yield problem(
-                "collation",
-                f"{name} had version {recorded} and has {present}: indexes that others have made"
-                " with it may find too little and take duplicates",
-                f"rebuild them (REINDEX DATABASE), then ALTER {name} {verb}",
-            )
-
-
 async def _clock(environment: str, db: Database) -> Finding:
     """Compares this clock with the newest stored moment, and with PostgreSQL's."""
     behind = (await newest(db) - system_clock()) // 1000
@@ -329,11 +260,11 @@ async def _clock(environment: str, db: Database) -> Finding:
         return problem("clock", message, advice)
     if db.engine == "postgres":
         row = await db.slow.one(_NOW)
-        return _compared("PostgreSQL's", int(row[0]) if row else 0)
+        return compared("PostgreSQL's", int(row[0]) if row else 0)
     return ok("clock", f"not behind the newest {environment} data")
 
 
-def _compared(whose: str, theirs: int) -> Finding:
+def compared(whose: str, theirs: int) -> Finding:
     apart = system_clock() - theirs
     if abs(apart) > CLOCK_MILLISECONDS:
         message = (
@@ -341,40 +272,3 @@ def _compared(whose: str, theirs: int) -> Finding:
         )
         return problem("clock", f"{message} {whose}", "set the clocks of both machines by NTP")
     return ok("clock", f"within {CLOCK_MILLISECONDS // 1000} s of {whose}")
-
-
-async def valkey(settings: Settings) -> AsyncIterator[Finding]:
-    """Whether Valkey or Redis counts, which version it is, its configuration and its clock."""
-    if settings.valkey_url is None:
-        return
-    place = redacted(settings.valkey_url)
-    try:
-        limiter = ValkeyLimiter(settings.valkey_url, LIVE, settings.key_prefix)
-    except ValueError as error:
-        yield problem("Valkey", f"{place}: {error}", "correct PORTICO_VALKEY_URL")
-        return
-    try:
-        await limiter.probe()
-        about = await limiter.about()
-    except Unavailable as error:
-        advice = (
-            "check that it runs and accepts the password of PORTICO_VALKEY_URL from this machine;"
-            " until then requests get 503"
-        )
-        message = f"{place}: {error.message} {error.__cause__ or ''}".rstrip(". ")
-        yield problem("Valkey", message, NO_COUNTS.get(error.why, advice))
-        return
-    finally:
-        await limiter.close()
-    if about.version is None:
-        message = "it answers, but INFO does not say how it keeps its counts"
-        yield notice("Valkey", message, "allow INFO for the user of PORTICO_VALKEY_URL")
-    else:
-        yield ok("Valkey", f"{about.name} {about.version} answers")
-    if about.policy not in (None, "noeviction"):
-        message = f"it may evict counts, which then begin at zero: its policy is {about.policy}"
-        yield notice("Valkey memory", message, "set maxmemory-policy noeviction")
-    if about.has_log is False:
-        message = "it writes no append-only file: a restart loses the latest counts, or all"
-        yield notice("Valkey disk", message, "set appendonly yes")
-    yield _compared(f"{about.name}'s", about.now)

@@ -6,14 +6,11 @@ import sys
 from argparse import Namespace
 from collections.abc import AsyncIterator, Iterator
 
-from portico.cli import checks
+from portico.cli import checks, network_checks
 from portico.cli.certificate_checks import certificate
 from portico.cli.findings import Finding, all_of, ok
-from portico.cli.outlet_checks import collector, mail
 from portico.cli.output import RED, YELLOW, answer, painted
-from portico.cli.replica_checks import replicas
 from portico.cli.server_checks import server
-from portico.cli.store_tls_checks import store_tls
 from portico.settings import Settings
 
 
@@ -38,11 +35,11 @@ async def _examine(settings: Settings) -> list[Finding]:
         ("audit archive", checks.audit_archive(settings)),
         ("certificate", certificate(settings)),
         ("databases", checks.databases(settings)),
-        ("standbys", replicas(settings)),
-        ("Valkey", checks.valkey(settings)),
-        ("TLS to stores", store_tls(settings)),
-        ("mail", mail(settings)),
-        ("collector", collector(settings)),
+        ("standbys", network_checks.replicas(settings)),
+        ("Valkey", network_checks.valkey(settings)),
+        ("TLS to stores", network_checks.store_tls(settings)),
+        ("mail", network_checks.mail(settings)),
+        ("collector", network_checks.collector(settings)),
         ("server", server(settings)),
     )
     # Invalid settings have ended the command before this.

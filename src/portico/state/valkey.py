@@ -80,12 +80,8 @@ return table.concat(answer, ' ')
 TAKE_SHA = hashlib.sha1(TAKE.encode(), usedforsecurity=False).hexdigest()
 
 ABOUT = """
-local told = ''
-for _, section in ipairs({'server', 'memory', 'persistence'}) do
-    local said = redis.pcall('INFO', section)  -- which rights without @dangerous forbid
-    if not said.err then told = told .. said end
-end
-return {told, redis.call('TIME')}"""
+local said = redis.pcall('INFO', 'server')  -- which rights without @dangerous forbid
+return {said.err and '' or said, redis.call('TIME')}"""
 
 
 class Question(NamedTuple):
@@ -97,15 +93,12 @@ class Question(NamedTuple):
 
 
 class About(NamedTuple):
-    """Facts about the server. `now` is its clock in epoch milliseconds, `policy` its
-    `maxmemory_policy`, and `has_log` whether it writes an append-only file. `version`, `policy` and
-    `has_log` are None if it does not say."""
+    """Facts about the server. `now` is its clock in epoch milliseconds; `version` is empty if it
+    does not say."""
 
     name: str
-    version: str | None
+    version: str
     now: int
-    policy: str | None
-    has_log: bool | None
 
 
 class _Queue:
@@ -217,10 +210,8 @@ class ValkeyLimiter:
         valkey = fields.get("valkey_version")
         return About(
             name="Valkey" if valkey or not fields else "Redis",
-            version=valkey or fields.get("redis_version"),
+            version=valkey or fields.get("redis_version", ""),
             now=int(seconds) * 1000 + int(microseconds) // 1000,
-            policy=fields.get("maxmemory_policy"),
-            has_log=fields["aof_enabled"] == "1" if "aof_enabled" in fields else None,
         )
 
     async def close(self) -> None:
