@@ -19,7 +19,7 @@ from portico.domain.oauth import Client, Refused
 from portico.domain.scopes import ROLE_SCOPES
 from portico.domain.users import User
 from portico.pages.site import csrf_token
-from portico.services.api_keys import Rotation, create_key, renew_key, revoke_key
+from portico.services.api_keys import Rotation, create_key, renew_key
 from portico.services.authorization import Exchange, Exchanged, exchange_code
 from portico.services.change import TRIES, Change
 from portico.services.clients import delete_client
@@ -34,9 +34,7 @@ from signing_in import (
     FORM,
     client_of,
     code_of,
-    login_of,
     session_of,
-    tokens_of,
     waits,
 )
 
@@ -117,37 +115,6 @@ async def trickling(
     assert answer.headers["www-authenticate"] == 'Bearer error="invalid_token"'
 
 
-async def test_a_key_that_is_revoked_while_the_body_comes_in_writes_nothing(api: Api) -> None:
-    admin = await api.caller("admin")
-
-    async def revoked() -> None:
-        await revoke_key(api.live, admin.record.id, OPERATOR)
-
-    await trickling(api, admin, "/products", PRODUCT, revoked)
-    assert (await api.live.products.page(DRAFTS, words=[], offset=0, limit=9)).total == 0
-
-
-async def test_a_key_that_expires_while_the_body_comes_in_writes_nothing(api: Api) -> None:
-    admin = await api.caller("admin", expires_at=api.clock() + 1_000)
-
-    async def later() -> None:
-        api.clock.advance(seconds=1)
-
-    await trickling(api, admin, "/users", EVE, later)
-    assert await api.live.users.by_email(EVE["email"]) is None
-
-
-async def test_who_is_demoted_while_the_body_comes_in_writes_nothing(api: Api) -> None:
-    first, second = await api.caller("admin"), await api.caller("admin")
-
-    async def demoted() -> None:
-        answer = await first.patch(f"/users/{second.user.id}", json={"role": "viewer"})
-        assert answer.status_code == 200
-
-    await trickling(api, second, "/users", EVE, demoted)
-    assert await api.live.users.by_email(EVE["email"]) is None
-
-
 @pytest.mark.parametrize(("path", "body"), [("/products", PRODUCT), ("/users", TAKEN)])
 async def test_nothing_is_kept_for_who_is_deleted_while_the_body_comes_in(
     api: Api, path: str, body: dict[str, object]
@@ -171,30 +138,6 @@ async def test_who_is_deleted_while_their_answer_is_being_kept_is_told_so(api: A
         await eventually(lambda: waits(env), "the wait of the answer that is kept")
     assert (await posting).status_code == 401
     assert (await env.products.page(DRAFTS, words=[], offset=0, limit=9)).total == 0
-
-
-@pytest.mark.parametrize("kind", ["session", "login", "consent"])
-async def test_no_credential_that_ended_while_the_body_came_in_writes(api: Api, kind: str) -> None:
-    editor = await api.account("editor")
-    if kind == "session":
-        header = ("cookie", f"{COOKIE}={await session_of(api.live, editor)}")
-    elif kind == "login":
-        header = ("authorization", f"Bearer {(await login_of(api.live, editor)).access_token}")
-    else:
-        client = (await client_of(api.live, editor)).client
-        pair = await tokens_of(api.live, client, editor, "write:products")
-        header = ("authorization", f"Bearer {pair.access_token}")
-
-    async def ended() -> None:
-        await sign_out_everywhere(api.live, editor.id, OPERATOR)
-
-    headers = [header, ("content-type", "application/json")]
-    body = json_bytes(PRODUCT)
-    answer = await InProcess(api).exchange(
-        "POST", "/v1/products", headers, body[:5], ended, body[5:]
-    )
-    assert answer.status_code == 401
-    assert (await api.live.products.page(DRAFTS, words=[], offset=0, limit=9)).total == 0
 
 
 SANDBOX_FORMS = {

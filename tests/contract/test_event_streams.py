@@ -5,12 +5,11 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-import httpx
-import msgspec
 import pytest
 
 from busy_machine import within
 from driving import Api, Caller, refused
+from event_streams import A_SECOND, streaming
 from operating import eventually
 from owned import sessions_of
 from portico.app import Portico
@@ -20,63 +19,9 @@ from portico.domain.limits import DEFAULT_PLANS
 from portico.server import Server
 from portico.services.api_keys import revoke_key
 from portico.services.subscriptions import LEASE_SECONDS, MOST
-from portico.services.suspension import suspend
 from signing_in import COOKIE, PASSWORD, cookie_of
 
 LAMP: dict[str, Any] = {"name": "Lamp", "category": "light", "price": 12.5}
-SOON = 20.0
-A_SECOND = 1.5
-"""In which a stream ends whose credential has ended."""
-
-
-class Reader:
-    """What comes on a stream."""
-
-    def __init__(self, answer: httpx.Response) -> None:
-        self.answer = answer
-        self._lines = answer.aiter_lines()
-        self.position = 0
-        """The id after which it says that one has to go on."""
-
-    async def line(self) -> str:
-        """The next line."""
-        async with asyncio.timeout(SOON):
-            return await anext(self._lines)
-
-    async def event(self) -> dict[str, Any]:
-        """The next event."""
-        fields: dict[str, str] = {}
-        while (line := await self.line()) or "data" not in fields:
-            name, _, value = line.partition(": ")
-            fields[name] = value
-        event: dict[str, Any] = msgspec.json.decode(fields["data"])
-        assert (fields["id"], fields["event"]) == (str(event["id"]), event["type"])
-        return event
-
-    async def over(self) -> None:
-        """Reads to the end, whenever that comes."""
-        async for _ in self._lines:
-            pass
-
-    async def end(self) -> None:
-        """Reads to the end, which must come within a second."""
-        with within(A_SECOND):
-            async with asyncio.timeout(SOON):
-                await self.over()
-
-
-@asynccontextmanager
-async def streaming(
-    client: httpx.AsyncClient, last: str | None = None, **query: Any
-) -> AsyncIterator[Reader]:
-    """An open stream, whose first comment was read."""
-    headers = {} if last is None else {"last-event-id": last}
-    async with client.stream("GET", "/events/stream", params=query, headers=headers) as answer:
-        assert answer.status_code == 200, await answer.aread()
-        reader = Reader(answer)
-        assert await reader.line() == ":"
-        reader.position = int((await reader.line()).removeprefix("id: "))
-        yield reader
 
 
 async def make(caller: Caller, *names: str) -> list[int]:
@@ -358,30 +303,6 @@ async def test_a_stream_ends_also_where_the_first_look_at_its_key_is_in_vain(
     assert len(lost) == 1
 
 
-async def test_a_stream_ends_within_a_second_of_its_key(api: Api) -> None:
-    admin = await api.caller("admin")
-    revoked, deleted, demoted, suspended = [await api.caller("editor") for _ in range(4)]
-    expiring = await api.caller("editor", expires_at=api.clock() + 60_000)
-    lasting = await api.caller("editor")
-    async with AsyncExitStack() as stack:
-        streams = [
-            await stack.enter_async_context(streaming(caller, type="product.*"))
-            for caller in (revoked, deleted, demoted, suspended, expiring, lasting)
-        ]
-        await revoke_key(api.live, revoked.record.id, OPERATOR)
-        await streams[0].end()
-        await admin.delete(f"/users/{deleted.user.id}")
-        await streams[1].end()
-        await admin.patch(f"/users/{demoted.user.id}", json={"role": "viewer"})
-        await streams[2].end()
-        await suspend(api.live, suspended.user.id, OPERATOR)
-        await streams[3].end()
-        api.clock.advance(seconds=60)
-        await streams[4].end()
-        (made,) = await make(lasting, "Lamp")
-        assert (await streams[5].event())["id"] == made
-
-
 async def test_a_stream_does_not_keep_its_session_from_ending(api: Api) -> None:
     user = await api.account("editor", password=PASSWORD)
     client = api.stranger()
@@ -413,35 +334,6 @@ async def test_a_stream_lasts_for_as_long_as_its_session_is_used(api: Api) -> No
         await api.live.subscriptions.run()
         (made,) = await make(await api.caller("editor"), "Lamp")
         assert (await stream.event())["id"] == made
-
-
-async def test_a_stream_ends_with_its_session_and_its_login(api: Api) -> None:
-    user = await api.account("editor", password=PASSWORD)
-    credentials = {"email": user.email, "password": PASSWORD}
-    client = api.stranger()
-    session = await client.post("/sessions", json=credentials)
-    client.headers["cookie"] = f"{COOKIE}={cookie_of(session)}"
-    bearer = api.stranger()
-    login = await bearer.post("https://localhost:8443/auth/login", json=credentials)
-    bearer.headers["authorization"] = f"Bearer {login.json()['access_token']}"
-    async with streaming(client) as by_cookie, streaming(bearer) as by_token:
-        assert (await client.delete("/sessions")).status_code == 204
-        await by_cookie.end()
-        await bearer.post("https://localhost:8443/auth/logout")
-        await by_token.end()
-
-
-async def test_a_stream_ends_with_the_signing_key_of_its_login(api: Api) -> None:
-    user = await api.account("editor", password=PASSWORD)
-    bearer, lasting = api.stranger(), await api.caller("editor", user=user)
-    credentials = {"email": user.email, "password": PASSWORD}
-    login = await bearer.post("https://localhost:8443/auth/login", json=credentials)
-    bearer.headers["authorization"] = f"Bearer {login.json()['access_token']}"
-    async with streaming(bearer) as by_token, streaming(lasting, type="product.*") as by_key:
-        await api.live.signer.rotate(OPERATOR, at_once=True)
-        await by_token.end()
-        (made,) = await make(lasting, "Lamp")
-        assert (await by_key.event())["id"] == made
 
 
 async def test_a_stream_in_the_sandbox_is_told_of_the_sandbox_alone(api: Api) -> None:

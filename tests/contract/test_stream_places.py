@@ -4,9 +4,9 @@ import asyncio
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
-from contract.test_event_streams import SOON, streaming
 from contract.test_unavailable_stores import Cut, beyond, unavailable
 from driving import Api
+from event_streams import SOON, streaming
 from operating import eventually
 from portico.domain.errors import Unavailable
 from portico.services.subscriptions import LEASE_SECONDS, MOST
