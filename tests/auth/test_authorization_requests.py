@@ -48,7 +48,7 @@ def environ() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("uri", GOOD_URIS)
-def test_a_good_address_is_registered_and_allowed_as_it_is(uri: str) -> None:
+def test_valid_redirect_uri_is_registered_and_allowed_unchanged(uri: str) -> None:
     assert redirect_uri(uri) == uri
     assert redirect_allowed(client_with(uri), uri)
 
@@ -109,12 +109,12 @@ def test_a_good_address_is_registered_and_allowed_as_it_is(uri: str) -> None:
         "https://" + "a" * 2000 + ".example/",
     ],
 )
-async def test_a_bad_address_cannot_be_registered(uri: str) -> None:
+async def test_invalid_redirect_uri_is_not_registered(uri: str) -> None:
     with pytest.raises(BrokenRule):
         redirect_uri(uri)
 
 
-async def test_a_client_with_a_bad_address_is_told_all_faults(api: Api) -> None:
+async def test_invalid_registration_reports_every_fault(api: Api) -> None:
     async with api.unchanged():
         with pytest.raises(Invalid) as refusal:
             await client_of(api.live, redirect_uris=(CALLBACK, "http://a.test", "x"), scopes="y")
@@ -170,7 +170,9 @@ TRICKS = [
 
 
 @pytest.mark.parametrize("number", range(len(TRICKS)))
-async def test_a_trick_is_an_error_page_and_never_a_redirect(api: Api, number: int) -> None:
+async def test_manipulated_redirect_uri_is_an_error_page_and_no_redirect(
+    api: Api, number: int
+) -> None:
     shop = await client_of(api.live)
     tricked = TRICKS[number](CALLBACK)
     assert tricked != CALLBACK
@@ -185,7 +187,7 @@ SIGNS = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), max_size=
 
 @trying(max_examples=500)
 @given(data=st.data())
-def test_nothing_but_the_very_address_is_allowed(data: st.DataObject) -> None:
+def test_only_the_registered_redirect_uri_is_allowed(data: st.DataObject) -> None:
     uri = data.draw(st.sampled_from([one for one in GOOD_URIS if "http://" not in one]))
     at = data.draw(st.integers(0, 60)) % (len(uri) + 1)
     cut = data.draw(st.integers(0, 3))
@@ -199,7 +201,9 @@ PORTS = st.integers(1, 65_535)
 @trying(max_examples=200)
 @given(port=PORTS, registered=st.sampled_from(["", ":80", ":8080", ":65535"]))
 @pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "localhost"])
-def test_the_port_of_a_loopback_address_may_be_any(host: str, port: int, registered: str) -> None:
+def test_loopback_redirect_uri_is_allowed_with_any_port(
+    host: str, port: int, registered: str
+) -> None:
     client = client_with(f"http://{host}{registered}/callback?a=b")
     assert redirect_allowed(client, f"http://{host}:{port}/callback?a=b")
     assert redirect_allowed(client, f"http://{host}/callback?a=b")
@@ -227,7 +231,7 @@ def test_the_port_of_a_loopback_address_may_be_any(host: str, port: int, registe
         assert not redirect_allowed(client, uri), uri
 
 
-def test_the_port_of_any_other_address_is_part_of_it() -> None:
+def test_redirect_uri_beyond_loopback_is_allowed_with_its_port_alone() -> None:
     client = client_with("https://127.0.0.1/cb", "https://shop.example:8443/cb")
     for uri in ("https://127.0.0.1:8443/cb", "https://shop.example/cb", "http://shop.example/cb"):
         assert not redirect_allowed(client, uri)
@@ -254,7 +258,7 @@ async def told(api: Api, client: Registered, **more: str | None) -> tuple[str, d
     return address, dict(parse_qsl(query))
 
 
-async def test_a_good_request_is_read(api: Api) -> None:
+async def test_valid_authorization_request_is_read(api: Api) -> None:
     shop = await client_of(api.live)
     asked = await ask(
         *(api, shop),
@@ -276,7 +280,7 @@ async def test_a_good_request_is_read(api: Api) -> None:
     assert (await ask(api, shop)).wanted.scopes == shop.client.scopes
 
 
-async def test_the_query_of_a_registered_address_stays(api: Api) -> None:
+async def test_redirect_keeps_the_query_of_the_registered_uri(api: Api) -> None:
     for uri in ("https://a.test/cb?tenant=1", "https://a.test/cb?", "https://a.test/cb?a=1&"):
         shop = await client_of(api.live, redirect_uris=(uri,))
         asked = await ask(api, shop, redirect_uri=uri)
@@ -294,7 +298,7 @@ async def refused_here(api: Api, parameters: Sequence[tuple[str, str]], error: s
     assert refusal.value.error == error
 
 
-async def test_who_asks_and_where_to_must_be_sent_once_and_known(api: Api) -> None:
+async def test_unknown_or_repeated_client_or_redirect_uri_is_an_error_page(api: Api) -> None:
     shop = await client_of(api.live)
     client_id = ("client_id", shop.client.client_id)
     uri = ("redirect_uri", CALLBACK)
@@ -342,7 +346,7 @@ async def test_who_asks_and_where_to_must_be_sent_once_and_known(api: Api) -> No
         ({"registration": "{}"}, "registration_not_supported"),
     ],
 )
-async def test_any_other_fault_is_told_to_the_client(
+async def test_other_faults_of_a_request_redirect_with_an_error(
     api: Api, more: dict[str, str | None], error: str
 ) -> None:
     shop = await client_of(api.live)
@@ -354,7 +358,7 @@ async def test_any_other_fault_is_told_to_the_client(
     assert all(" " <= letter <= "~" and letter not in '"\\' for letter in letters)
 
 
-async def test_a_public_client_must_prove_that_it_asked(api: Api) -> None:
+async def test_public_client_without_pkce_is_refused(api: Api) -> None:
     till = await client_of(api.live, public=True)
     _, query = await told(api, till)
     assert query["error"] == "invalid_request"
@@ -362,7 +366,7 @@ async def test_a_public_client_must_prove_that_it_asked(api: Api) -> None:
     assert (await ask(api, till, **proof)).wanted.code_challenge == CHALLENGE
 
 
-async def test_a_parameter_that_comes_twice_is_told_without_its_value(api: Api) -> None:
+async def test_repeated_parameter_is_named_without_its_value(api: Api) -> None:
     shop = await client_of(api.live)
     base = [("client_id", shop.client.client_id), ("redirect_uri", CALLBACK)]
     base.append(("response_type", "code"))
@@ -377,7 +381,7 @@ async def test_a_parameter_that_comes_twice_is_told_without_its_value(api: Api) 
         assert "state" not in dict(parse_qsl(urlsplit(refusal.value.address).query))
 
 
-async def test_what_is_sent_empty_counts_as_left_out(api: Api) -> None:
+async def test_empty_parameter_counts_as_missing(api: Api) -> None:
     shop = await client_of(api.live)
     names = "scope nonce code_challenge code_challenge_method prompt max_age acr_values"
     names += " response_mode request request_uri registration"
@@ -396,9 +400,7 @@ async def test_what_is_sent_empty_counts_as_left_out(api: Api) -> None:
         [("foo", "")],
     ],
 )
-async def test_what_is_not_known_is_ignored_whatever_it_holds(
-    api: Api, more: list[tuple[str, str]]
-) -> None:
+async def test_unknown_parameter_is_ignored(api: Api, more: list[tuple[str, str]]) -> None:
     shop = await client_of(api.live)
     base = [("client_id", shop.client.client_id), ("redirect_uri", CALLBACK)]
     base.append(("response_type", "code"))
@@ -410,7 +412,7 @@ def state_in(address: str) -> str:
     return dict(parse_qsl(urlsplit(address).query, keep_blank_values=True))["state"]
 
 
-async def test_a_state_of_any_length_comes_back_and_one_that_is_too_long_with_an_error(
+async def test_state_comes_back_and_one_too_long_with_an_error(
     api: Api,
 ) -> None:
     shop = await client_of(api.live)
@@ -427,7 +429,7 @@ ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
 @EXAMPLES
 @given(state=ANY_TEXT)
-async def test_any_state_comes_back_as_it_was(api: Api, state: str) -> None:
+async def test_state_comes_back_unchanged(api: Api, state: str) -> None:
     shop = await client_of(api.live)
     try:
         asked = await ask(api, shop, state=state)

@@ -21,7 +21,7 @@ INVALID = 'Bearer error="invalid_token"'
 TWICE = 'Bearer error="invalid_request"'
 
 
-async def test_without_a_token_there_is_no_error_to_tell(visitor: Visitor) -> None:
+async def test_challenge_without_a_token_names_no_error(visitor: Visitor) -> None:
     for headers in ({}, {"authorization": "Basic eDp5"}, {"authorization": "Bearer=x"}):
         answer = await visitor.send("GET", f"{BASE['live']}/users", **headers)
         refused(answer, 401, "AUTHENTICATION_REQUIRED")
@@ -34,7 +34,9 @@ async def test_without_a_token_there_is_no_error_to_tell(visitor: Visitor) -> No
     assert answer.headers["www-authenticate"] == "Bearer"
 
 
-async def test_a_token_that_does_not_hold_is_called_invalid(api: Api, visitor: Visitor) -> None:
+async def test_challenge_for_an_invalid_token_names_invalid_token(
+    api: Api, visitor: Visitor
+) -> None:
     caller = await api.caller("viewer")
     login = await login_of(api.live, caller.user)
     application = await client_of(api.live)
@@ -57,7 +59,7 @@ async def test_a_token_that_does_not_hold_is_called_invalid(api: Api, visitor: V
         assert answer.headers["www-authenticate"] == INVALID, token
 
 
-async def test_a_scope_that_is_missing_is_named(api: Api, visitor: Visitor) -> None:
+async def test_challenge_names_the_missing_scope(api: Api, visitor: Visitor) -> None:
     editor = await api.account("editor")
     application = await client_of(api.live)
     reads = (await tokens_of(api.live, application.client, editor, "read:users")).access_token
@@ -80,7 +82,9 @@ async def test_a_scope_that_is_missing_is_named(api: Api, visitor: Visitor) -> N
     assert 'scope="openid"' in answer.headers["www-authenticate"]
 
 
-async def test_changing_users_names_the_scope_that_it_needs(api: Api, visitor: Visitor) -> None:
+async def test_challenge_names_the_scope_missing_to_change_users(
+    api: Api, visitor: Visitor
+) -> None:
     admin, editor = await api.account("admin"), await api.account("editor")
     application = await client_of(api.live)
     reads = (await tokens_of(api.live, application.client, editor, "read:users")).access_token
@@ -100,14 +104,14 @@ async def test_changing_users_names_the_scope_that_it_needs(api: Api, visitor: V
         assert told == f'Bearer error="insufficient_scope", scope="{scope}"', path
 
 
-async def test_a_refusal_that_no_scope_mends_names_none(api: Api) -> None:
+async def test_refusal_without_a_missing_scope_has_no_challenge(api: Api) -> None:
     reader = await api.caller("admin", "read")
     for answer in (await reader.post("/products", json={}), await reader.delete("/nowhere")):
         refused(answer, 403, "PERMISSION_DENIED")
         assert "www-authenticate" not in answer.headers
 
 
-async def test_a_token_for_who_one_is_opens_nothing_but_that(api: Api, visitor: Visitor) -> None:
+async def test_openid_token_opens_userinfo_alone(api: Api, visitor: Visitor) -> None:
     application = await client_of(api.live)
     for role in ("viewer", "admin"):
         ada = await api.account(role)
@@ -146,7 +150,7 @@ async def test_two_authorization_headers_are_refused(api: Api, order: str) -> No
             assert answer.headers["www-authenticate"] == TWICE
 
 
-async def test_a_client_authenticates_once_too(api: Api) -> None:
+async def test_two_authorization_headers_of_a_client_are_refused(api: Api) -> None:
     application = await client_of(api.live)
     basic = ("authorization", "Basic eDp5")
     form = ("content-type", "application/x-www-form-urlencoded")

@@ -86,7 +86,7 @@ async def _change_at_the_api(api: Api, user: User, password: str) -> httpx.Respo
         _change_at_the_api,
     ],
 )
-async def test_a_password_proves_its_owner_in_either_form(
+async def test_password_is_accepted_in_either_unicode_form(
     api: Api,
     spelled: Spelled,
     proves: Callable[[Api, User, str], Awaitable[httpx.Response]],
@@ -148,7 +148,7 @@ async def _signed_up(api: Api, password: str) -> httpx.Response:
         _signed_up,
     ],
 )
-async def test_a_password_is_set_in_either_form(
+async def test_password_set_in_either_unicode_form_signs_in_by_both(
     api: Api, spelled: Spelled, sets: Callable[[Api, str], Awaitable[httpx.Response]]
 ) -> None:
     chosen, typed = spelled
@@ -157,7 +157,7 @@ async def test_a_password_is_set_in_either_form(
     assert (await Program(api).log_in(EMAIL, typed)).status_code == 200
 
 
-async def test_a_password_that_was_hashed_as_typed_is_still_taken_as_typed(api: Api) -> None:
+async def test_password_hashed_uncomposed_is_still_accepted_as_typed(api: Api) -> None:
     made = argon2id.str(DECOMPOSED.encode(), ITERATIONS, MEMORY_KIB * 1024)
     user = await api.account(password_hash=made.decode())
     assert (await Program(api).log_in(user.email, DECOMPOSED)).status_code == 200
@@ -165,7 +165,7 @@ async def test_a_password_that_was_hashed_as_typed_is_still_taken_as_typed(api: 
 
 
 @pytest.mark.parametrize(("typed", "hashes"), [(COMPOSED, 1), (DECOMPOSED, 2)])
-async def test_a_wrong_password_costs_the_same_for_every_e_mail(
+async def test_wrong_password_costs_the_same_for_every_email(
     api: Api, monkeypatch: pytest.MonkeyPatch, typed: str, hashes: int
 ) -> None:
     known = await api.account(password=PASSWORD)
@@ -184,7 +184,7 @@ async def test_a_wrong_password_costs_the_same_for_every_e_mail(
         assert len(taken) == hashes, email
 
 
-async def test_a_password_of_the_greatest_length_is_measured_composed(api: Api) -> None:
+async def test_length_of_a_password_is_measured_composed(api: Api) -> None:
     assert len(LONGEST) == 128
     typed = normalize("NFD", LONGEST)
     answer = await _created_at_the_api(api, typed)

@@ -60,7 +60,7 @@ MORE = {
 
 
 @pytest.mark.parametrize(("role", "registered", "scope"), MORE.values(), ids=MORE)
-async def test_who_would_grant_more_than_was_shown_is_asked_again(
+async def test_consent_to_more_than_the_page_showed_is_asked_again(
     api: Api, role: str, registered: str, scope: str
 ) -> None:
     shop = await client_of(api.live, scopes=registered)
@@ -83,7 +83,7 @@ async def test_who_would_grant_more_than_was_shown_is_asked_again(
     assert set(bought["scope"].split()) == set(shown(again).split())
 
 
-async def test_who_would_grant_less_than_was_shown_grants_that(api: Api) -> None:
+async def test_consent_after_a_demotion_grants_what_the_role_still_has(api: Api) -> None:
     for scope in (ALL, "admin"):
         shop, ada = await client_of(api.live, scopes=ALL), await person(api, "admin")
         page = await ada.get(address(shop, scope=scope))
@@ -92,7 +92,7 @@ async def test_who_would_grant_less_than_was_shown_grants_that(api: Api) -> None
         assert set(bought["scope"].split()) == {"read:products", "read:users"}
 
 
-async def test_a_form_that_says_that_more_was_shown_grants_no_more(api: Api) -> None:
+async def test_form_with_added_scopes_grants_no_more(api: Api) -> None:
     shop, ada = await client_of(api.live, scopes="read:products"), await person(api, "admin")
     page = await ada.get(address(shop, scope="read:products"))
     answer = await allow(ada, page, scopes=f"openid {ALL} x")
@@ -101,21 +101,21 @@ async def test_a_form_that_says_that_more_was_shown_grants_no_more(api: Api) -> 
 
 
 @pytest.mark.parametrize("said", ["", "x", "openid", "read:users"])
-async def test_a_form_that_says_that_less_was_shown_grants_nothing(api: Api, said: str) -> None:
+async def test_form_with_fewer_scopes_than_shown_grants_nothing(api: Api, said: str) -> None:
     shop, ada = await client_of(api.live), await person(api, "viewer")
     page = await ada.get(address(shop))
     async with api.unchanged():
         assert (await allow(ada, page, scopes=said)).status_code == 409
 
 
-async def test_a_form_without_a_list_grants_what_holds(api: Api) -> None:
+async def test_form_without_a_scopes_field_grants_the_request(api: Api) -> None:
     shop, ada = await client_of(api.live, scopes="read:products"), await person(api, "viewer")
     page = await ada.get(address(shop))
     bought = await exchanged(api, shop, told(await allow(ada, page, scopes=None))["code"])
     assert set(bought["scope"].split()) == {"openid", "read:products"}
 
 
-async def test_denying_needs_no_list(api: Api) -> None:
+async def test_denial_needs_no_scopes(api: Api) -> None:
     shop, ada = await client_of(api.live), await person(api, "viewer")
     page = await ada.get(address(shop))
     answer = await allow(ada, page, scopes=None, decision="deny")
@@ -123,7 +123,9 @@ async def test_denying_needs_no_list(api: Api) -> None:
 
 
 @pytest.mark.parametrize("origin", ["https://shop.example", "https://app.localhost:8443", "null"])
-async def test_a_client_may_ask_by_post_from_its_own_page(api: Api, origin: str) -> None:
+async def test_authorization_request_by_post_from_another_origin_is_shown(
+    api: Api, origin: str
+) -> None:
     shop, ada = await client_of(api.live, scopes="read:products"), await person(api, "viewer")
     asked = address(shop, scope="read:products", state="née & co")
     where, _, sent = asked.partition("?")
@@ -139,7 +141,7 @@ async def test_a_client_may_ask_by_post_from_its_own_page(api: Api, origin: str)
     assert (await exchanged(api, shop, said["code"]))["scope"] == "read:products"
 
 
-async def test_what_is_no_request_by_post_is_told_as_by_get(api: Api) -> None:
+async def test_invalid_authorization_request_by_post_is_refused_as_by_get(api: Api) -> None:
     shop, guest = await client_of(api.live), api.stranger()
     at, *_ = address(shop).partition("?")
     double = f"{urlsplit(address(shop)).query}&scope=openid&scope=email"
@@ -157,7 +159,7 @@ async def test_what_is_no_request_by_post_is_told_as_by_get(api: Api) -> None:
     assert large.status_code == 413
 
 
-async def test_a_decision_is_taken_from_the_page_of_the_question_alone(api: Api) -> None:
+async def test_consent_from_a_foreign_origin_is_refused(api: Api) -> None:
     shop, ada = await client_of(api.live), await person(api, "viewer")
     page = await ada.get(address(shop))
     csrf = re.search(r'name="csrf" value="(\w+)"', page.text)
@@ -169,7 +171,7 @@ async def test_a_decision_is_taken_from_the_page_of_the_question_alone(api: Api)
         assert refused.status_code == 403
 
 
-async def test_the_question_says_how_long_access_lasts(tmp_path: Path) -> None:
+async def test_consent_page_says_how_long_access_lasts(tmp_path: Path) -> None:
     """OWASP ASVS 5.0, 10.7.2."""
     for days, words in (("90", "90 days"), ("1", "1 day")):
         data = tmp_path / days

@@ -30,7 +30,9 @@ FOREIGN = [
 ]
 
 
-async def test_it_begins_with_the_cookie_as_decided(api: Api, visitor: Visitor) -> None:
+async def test_new_session_sets_a_host_cookie_with_strict_attributes(
+    api: Api, visitor: Visitor
+) -> None:
     ada = await api.account("editor", password=PASSWORD, name="Ada Lovelace")
     answer = await visitor.open_session(ada.email)
     assert answer.status_code == 201
@@ -66,7 +68,7 @@ async def shared(tmp_path: Path) -> AsyncIterator[Api]:
         yield api
 
 
-async def test_a_shared_domain_has_a_cookie_of_its_own_name(shared: Api) -> None:
+async def test_shared_domain_has_a_secure_cookie(shared: Api) -> None:
     ada = await shared.account(password=PASSWORD)
     stranger = shared.stranger()
     url = "https://api.portico.test/v1/sessions"
@@ -82,7 +84,7 @@ async def test_a_shared_domain_has_a_cookie_of_its_own_name(shared: Api) -> None
     refused(await stranger.get(me, headers={"cookie": other_name}), 401)
 
 
-async def test_pages_of_all_four_addresses_may_use_it_and_no_others(shared: Api) -> None:
+async def test_shared_session_is_accepted_from_the_four_own_origins_alone(shared: Api) -> None:
     ada = await shared.account("editor")
     cookie = f"__Secure-session={await session_of(shared.live, ada)}"
     stranger = shared.stranger()
@@ -96,9 +98,7 @@ async def test_pages_of_all_four_addresses_may_use_it_and_no_others(shared: Api)
         refused(await stranger.post(url, json=LAMP, headers=headers), 403, "PERMISSION_DENIED")
 
 
-async def test_it_ends_after_thirty_minutes_without_a_request_to_the_millisecond(
-    api: Api, visitor: Visitor
-) -> None:
+async def test_session_ends_after_thirty_idle_minutes(api: Api, visitor: Visitor) -> None:
     ada = await api.account()
     used, unused = [await session_of(api.live, ada) for _ in range(2)]
     assert [one.user_id for one in await sessions_of(api.live, ada.id, NOON)] == [ada.id] * 2
@@ -115,7 +115,7 @@ async def test_it_ends_after_thirty_minutes_without_a_request_to_the_millisecond
     assert await sessions_of(api.live, ada.id, api.clock()) == []
 
 
-async def test_any_request_counts_even_one_that_is_refused(api: Api, visitor: Visitor) -> None:
+async def test_refused_request_keeps_a_session_from_idling(api: Api, visitor: Visitor) -> None:
     session = await session_of(api.live, await api.account())
     for path, status in (("/nowhere", 404), ("/users/me?x=1", 400), ("/users/me", 200)):
         api.clock.advance(seconds=IDLE, milliseconds=-1)
@@ -123,7 +123,7 @@ async def test_any_request_counts_even_one_that_is_refused(api: Api, visitor: Vi
         assert answer.status_code == status
 
 
-async def test_it_ends_after_a_day_whatever_it_did(api: Api, visitor: Visitor) -> None:
+async def test_session_ends_after_a_day_of_use(api: Api, visitor: Visitor) -> None:
     session = await session_of(api.live, await api.account())
     while api.clock.now + IDLE * 1000 < NOON + DAY * 1000:
         api.clock.advance(seconds=IDLE, milliseconds=-1)
@@ -134,7 +134,7 @@ async def test_it_ends_after_a_day_whatever_it_did(api: Api, visitor: Visitor) -
     refused(await visitor.me(cookie=session), 401)
 
 
-async def test_a_restart_neither_ends_nor_lengthens_it(api: Api, visitor: Visitor) -> None:
+async def test_restart_neither_ends_nor_extends_a_session(api: Api, visitor: Visitor) -> None:
     session = await session_of(api.live, await api.account())
     api.clock.advance(seconds=IDLE - 1)
     assert (await visitor.me(cookie=session)).status_code == 200
@@ -150,7 +150,9 @@ async def test_a_restart_neither_ends_nor_lengthens_it(api: Api, visitor: Visito
     refused(await visitor.me(cookie=session), 401)
 
 
-async def test_a_change_of_the_data_forgets_no_idle_time(api: Api, visitor: Visitor) -> None:
+async def test_cache_invalidation_keeps_the_idle_time_of_a_session(
+    api: Api, visitor: Visitor
+) -> None:
     admin = await api.caller("admin")
     session = await session_of(api.live, await api.account())
     api.clock.advance(seconds=IDLE - 1)
@@ -160,9 +162,7 @@ async def test_a_change_of_the_data_forgets_no_idle_time(api: Api, visitor: Visi
     assert (await visitor.me(cookie=session)).status_code == 200
 
 
-async def test_a_new_one_replaces_the_one_that_the_request_brought(
-    api: Api, visitor: Visitor
-) -> None:
+async def test_new_session_replaces_the_session_of_the_request(api: Api, visitor: Visitor) -> None:
     ada = await api.account(password=PASSWORD)
     mallory = await api.account()
     planted = await session_of(api.live, mallory)
@@ -176,7 +176,7 @@ async def test_a_new_one_replaces_the_one_that_the_request_brought(
     assert (await visitor.open_session(ada.email, cookie="invented")).status_code == 201
 
 
-async def test_a_failed_sign_in_leaves_the_session_alone(api: Api, visitor: Visitor) -> None:
+async def test_failed_sign_in_leaves_the_session_alone(api: Api, visitor: Visitor) -> None:
     ada = await api.account(password=PASSWORD)
     session = await session_of(api.live, ada)
     answer = await visitor.open_session(ada.email, "wrong", cookie=session)
@@ -185,7 +185,7 @@ async def test_a_failed_sign_in_leaves_the_session_alone(api: Api, visitor: Visi
     assert (await visitor.me(cookie=session)).status_code == 200
 
 
-async def test_pages_of_other_sites_cannot_write_with_it(api: Api, visitor: Visitor) -> None:
+async def test_session_writes_from_a_foreign_origin_are_refused(api: Api, visitor: Visitor) -> None:
     editor = await api.account("editor")
     session = await session_of(api.live, editor)
     url = f"{BASE['live']}/products"
@@ -216,7 +216,7 @@ async def test_pages_of_other_sites_cannot_write_with_it(api: Api, visitor: Visi
     assert "access-control-allow-origin" not in read.headers
 
 
-async def test_a_token_needs_no_origin(api: Api, visitor: Visitor) -> None:
+async def test_token_needs_no_origin(api: Api, visitor: Visitor) -> None:
     token = (await login_of(api.live, await api.account("editor"))).access_token
     url = f"{BASE['live']}/products"
     made = await visitor.send("POST", url, LAMP, bearer=token, origin="https://shop.example")
@@ -224,7 +224,7 @@ async def test_a_token_needs_no_origin(api: Api, visitor: Visitor) -> None:
 
 
 @pytest.mark.parametrize("url", [f"{BASE['live']}/sessions", f"{AUTH['live']}/login"])
-async def test_pages_of_other_sites_cannot_sign_anyone_in(api: Api, url: str) -> None:
+async def test_sign_in_from_a_foreign_origin_is_refused(api: Api, url: str) -> None:
     ada = await api.account(password=PASSWORD)
     body = {"email": ada.email, "password": PASSWORD}
     async with api.unchanged():
@@ -240,7 +240,7 @@ async def test_pages_of_other_sites_cannot_sign_anyone_in(api: Api, url: str) ->
         assert answer.status_code == (201 if url.endswith("/sessions") else 200)
 
 
-async def test_the_authorization_header_wins_and_never_falls_back(
+async def test_authorization_header_beats_the_cookie_even_when_invalid(
     api: Api, visitor: Visitor
 ) -> None:
     ada, bob = await api.account(), await api.account()
@@ -254,7 +254,7 @@ async def test_the_authorization_header_wins_and_never_falls_back(
     assert (await visitor.me(cookie=session)).json()["data"]["id"] == ada.id
 
 
-async def test_signing_out_ends_it_and_clears_the_cookie(api: Api, visitor: Visitor) -> None:
+async def test_sign_out_ends_the_session_and_clears_the_cookie(api: Api, visitor: Visitor) -> None:
     ada = await api.account()
     session, other = [await session_of(api.live, ada) for _ in range(2)]
     url = f"{BASE['live']}/sessions"
@@ -267,7 +267,7 @@ async def test_signing_out_ends_it_and_clears_the_cookie(api: Api, visitor: Visi
     assert (await visitor.me(cookie=other)).status_code == 200
 
 
-async def test_only_a_session_signs_out(api: Api, visitor: Visitor) -> None:
+async def test_sign_out_without_a_session_is_refused(api: Api, visitor: Visitor) -> None:
     ada = await api.account("admin")
     session = await session_of(api.live, ada)
     token = (await login_of(api.live, ada)).access_token
@@ -294,30 +294,28 @@ async def test_only_a_session_signs_out(api: Api, visitor: Visitor) -> None:
         "__Host-session=\xe9",
     ],
 )
-async def test_what_is_no_session_cookie_is_401(api: Api, visitor: Visitor, cookie: str) -> None:
+async def test_malformed_session_cookie_is_401(api: Api, visitor: Visitor, cookie: str) -> None:
     session = await session_of(api.live, await api.account())
     url = f"{BASE['live']}/users/me"
     sent = cookie.replace("{}", session)
     refused(await visitor.send("GET", url, None, Cookie=sent), 401, "AUTHENTICATION_REQUIRED")
 
 
-async def test_it_is_found_among_other_cookies(api: Api, visitor: Visitor) -> None:
+async def test_session_cookie_is_found_among_others(api: Api, visitor: Visitor) -> None:
     session = await session_of(api.live, await api.account())
     url = f"{BASE['live']}/users/me"
     sent = f"theme=dark; big={'x' * 2000};{COOKIE}={session} ;last=1"
     assert (await visitor.send("GET", url, None, Cookie=sent)).status_code == 200
 
 
-async def test_it_is_found_in_any_of_several_lines(api: Api) -> None:
+async def test_session_cookie_is_found_in_any_cookie_line(api: Api) -> None:
     """So browsers send cookies over HTTP/2 (RFC 9113 §8.2.3)."""
     session = await session_of(api.live, await api.account())
     lines = [("cookie", "theme=dark"), ("cookie", f"{COOKIE}={session}"), ("cookie", "last=1")]
     assert (await InProcess(api).exchange("GET", "/v1/users/me", lines)).status_code == 200
 
 
-async def test_beside_a_cookie_that_is_not_ascii_it_is_said_what_to_remove(
-    api: Api, visitor: Visitor
-) -> None:
+async def test_cookie_beyond_ascii_is_401_with_the_reason(api: Api, visitor: Visitor) -> None:
     """The server gives a header that is not ASCII as a whole or not at all."""
     session = await session_of(api.live, await api.account())
     url = f"{BASE['live']}/users/me"
@@ -327,7 +325,7 @@ async def test_beside_a_cookie_that_is_not_ascii_it_is_said_what_to_remove(
     assert "is not ASCII" not in (await visitor.me(cookie="none")).text
 
 
-async def test_the_secret_is_not_stored_as_it_is(api: Api, visitor: Visitor) -> None:
+async def test_session_secret_is_not_stored(api: Api, visitor: Visitor) -> None:
     ada = await api.account(password=PASSWORD)
     session = cookie_of(await visitor.open_session(ada.email))
     assert session not in repr(await api.state())

@@ -15,7 +15,7 @@ DAYS = 90
 
 
 @pytest.mark.parametrize("setting", [DAYS, 1, 365])
-async def test_a_login_is_renewed_until_its_family_ends(
+async def test_login_is_renewed_until_its_family_ends(
     api: Api, visitor: Visitor, setting: int
 ) -> None:
     api.live.refresh_family_days = setting
@@ -38,7 +38,7 @@ async def test_a_login_is_renewed_until_its_family_ends(
     assert not await grants_of(api.live, ada.id, api.clock())
 
 
-async def test_a_consent_is_renewed_until_its_family_ends(api: Api, visitor: Visitor) -> None:
+async def test_consent_is_renewed_until_its_family_ends(api: Api, visitor: Visitor) -> None:
     begun = api.clock()
     ada, shop = await api.account("editor"), await client_of(api.live)
     held = (await tokens_of(api.live, shop.client, ada)).refresh_token
@@ -52,7 +52,7 @@ async def test_a_consent_is_renewed_until_its_family_ends(api: Api, visitor: Vis
     assert await introspect(api.live, shop.client, held) == {"active": False}
 
 
-async def test_a_shorter_setting_holds_for_families_that_are_there(
+async def test_shorter_family_setting_applies_to_existing_families(
     api: Api, visitor: Visitor
 ) -> None:
     ada, shop = await api.account("editor"), await client_of(api.live)
@@ -76,7 +76,7 @@ async def renewed(visitor: Visitor, shop: Registered, held: str, **more: str) ->
     ("role", "scopes"),
     [("viewer", "read:users read:products"), ("editor", "read:users read:products write:products")],
 )
-async def test_a_client_with_admin_keeps_what_its_user_could_give(
+async def test_refresh_of_admin_scope_keeps_the_scopes_of_the_role(
     api: Api, visitor: Visitor, role: str, scopes: str
 ) -> None:
     ada = await api.account(role)
@@ -90,7 +90,7 @@ async def test_a_client_with_admin_keeps_what_its_user_could_give(
     assert given == "read:products"
 
 
-async def test_what_was_granted_comes_back_with_the_role(api: Api, visitor: Visitor) -> None:
+async def test_refresh_regains_granted_scopes_with_the_role(api: Api, visitor: Visitor) -> None:
     admin = await api.caller("admin")
     ada, shop = await api.account("editor"), await client_of(api.live, scopes="admin")
     pair = await tokens_of(api.live, shop.client, ada, "admin")

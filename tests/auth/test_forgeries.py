@@ -73,7 +73,7 @@ async def good(api: Api) -> str:
 
 
 @pytest.mark.parametrize("alg", ["none", "None", "NONE", "nOnE", "", "RS256", "HS256"])
-async def test_without_a_signature(api: Api, good: str, alg: str) -> None:
+async def test_unsigned_token_is_refused(api: Api, good: str, alg: str) -> None:
     header, claims = read(good)
     unsigned = f"{encoded({**header, 'alg': alg})}.{encoded(claims)}"
     for token in (f"{unsigned}.", unsigned, f"{unsigned}.{encoded(b'x')}"):
@@ -82,7 +82,7 @@ async def test_without_a_signature(api: Api, good: str, alg: str) -> None:
     await refuses(api, bare)
 
 
-async def test_with_the_public_key_as_a_shared_secret(
+async def test_token_signed_with_the_public_key_as_secret_is_refused(
     api: Api, visitor: Visitor, good: str
 ) -> None:
     header, claims = read(good)
@@ -124,7 +124,7 @@ async def test_with_the_public_key_as_a_shared_secret(
     ],
     ids=lambda more: "+".join(more),
 )
-async def test_with_a_header_that_we_do_not_write(
+async def test_token_with_an_unknown_header_is_refused(
     api: Api, good: str, more: dict[str, Any]
 ) -> None:
     header, claims = read(good)
@@ -134,7 +134,7 @@ async def test_with_a_header_that_we_do_not_write(
 
 
 @pytest.mark.parametrize("kid", ["", "another", "../../dev/null", "' OR 1=1 --", "\0", "\ud800"])
-async def test_with_another_name_for_the_key(api: Api, good: str, kid: str) -> None:
+async def test_token_with_another_key_id_is_refused(api: Api, good: str, kid: str) -> None:
     header, claims = read(good)
     await refuses(api, await signed_here(api, claims, kid=kid))
     without = {name: value for name, value in header.items() if name != "kid"}
@@ -142,7 +142,7 @@ async def test_with_another_name_for_the_key(api: Api, good: str, kid: str) -> N
 
 
 @pytest.mark.parametrize("typ", ["at+jwt", "jwt", "", "JWS", "dpop+jwt"])
-async def test_of_another_type(api: Api, good: str, typ: str) -> None:
+async def test_token_of_another_type_is_refused(api: Api, good: str, typ: str) -> None:
     await refuses(api, await signed_here(api, read(good)[1], typ=typ))
 
 
@@ -168,7 +168,7 @@ async def test_of_another_type(api: Api, good: str, typ: str) -> None:
     ],
     ids=repr,
 )
-async def test_with_claims_that_were_never_issued(api: Api, more: dict[str, Any]) -> None:
+async def test_token_with_claims_never_issued_is_refused(api: Api, more: dict[str, Any]) -> None:
     viewer = await api.account("viewer")
     claims = read((await login_of(api.live, viewer)).access_token)[1]
     changed = {name: value for name, value in {**claims, **more}.items() if value is not None}
@@ -176,7 +176,7 @@ async def test_with_claims_that_were_never_issued(api: Api, more: dict[str, Any]
     await refuses(api, await signed_here(api, changed))
 
 
-async def test_the_signature_alone_would_not_do_either(api: Api, good: str) -> None:
+async def test_signer_verifies_issuer_audience_and_expiry(api: Api, good: str) -> None:
     claims = read(good)[1]
 
     async def verified(**more: Any) -> bool:
@@ -196,17 +196,17 @@ async def test_the_signature_alone_would_not_do_either(api: Api, good: str) -> N
         assert not await verified(**more), more
 
 
-async def test_of_a_login_that_was_never_made(api: Api, good: str) -> None:
+async def test_token_with_an_unknown_jti_is_refused(api: Api, good: str) -> None:
     assert read(good)[1] != {}
     await refuses(api, await signed_here(api, {**read(good)[1], "jti": "0" * 32}))
 
 
-async def test_by_a_foreign_key(api: Api, good: str) -> None:
+async def test_token_signed_by_a_foreign_key_is_refused(api: Api, good: str) -> None:
     header, claims = read(good)
     await refuses(api, jwt.encode(header, claims, FOREIGN, algorithms=["RS256"]))
 
 
-async def test_of_the_other_environment_it_is_told_where_it_belongs(
+async def test_token_of_the_other_environment_is_refused_with_its_address(
     api: Api, visitor: Visitor
 ) -> None:
     for home, away in (("live", "sandbox"), ("sandbox", "live")):
@@ -220,7 +220,7 @@ async def test_of_the_other_environment_it_is_told_where_it_belongs(
     assert BASE["sandbox"] in await refuses(api, claim)
 
 
-async def test_an_id_token_is_no_access_token(api: Api, visitor: Visitor) -> None:
+async def test_id_token_is_refused_as_access_token(api: Api, visitor: Visitor) -> None:
     ada = await api.account("admin")
     client = await client_of(api.live)
     code = await code_of(api.live, client.client, ada, "openid")
@@ -230,7 +230,7 @@ async def test_an_id_token_is_no_access_token(api: Api, visitor: Visitor) -> Non
 
 @EXAMPLES
 @given(data=st.data())
-async def test_with_any_byte_changed(api: Api, data: st.DataObject) -> None:
+async def test_token_with_any_byte_changed_is_refused(api: Api, data: st.DataObject) -> None:
     token = (await login_of(api.live, await api.account())).access_token
     at = data.draw(st.integers(0, 10_000)) % len(token)
     letter = data.draw(st.characters(min_codepoint=0x21, max_codepoint=0x7E))
@@ -241,7 +241,7 @@ async def test_with_any_byte_changed(api: Api, data: st.DataObject) -> None:
 
 @EXAMPLES
 @given(data=st.data())
-async def test_cut_lengthened_or_mixed(api: Api, data: st.DataObject) -> None:
+async def test_token_cut_lengthened_or_mixed_is_refused(api: Api, data: st.DataObject) -> None:
     user = await api.account()
     one, other = [(await login_of(api.live, user)).access_token for _ in range(2)]
     cut = data.draw(st.integers(0, 10_000)) % len(one)
@@ -270,7 +270,7 @@ JUNK = st.one_of(
 
 @EXAMPLES
 @given(token=JUNK)
-async def test_of_any_shape(api: Api, token: str) -> None:
+async def test_token_of_any_shape_is_refused(api: Api, token: str) -> None:
     await refuses(api, token)
 
 
@@ -279,7 +279,7 @@ def nested(depth: int) -> bytes:
 
 
 @pytest.mark.parametrize("depth", [100, 900, 1500, 20_000, 200_000])
-async def test_nested_too_deeply_to_be_read(api: Api, depth: int) -> None:
+async def test_deeply_nested_token_is_refused(api: Api, depth: int) -> None:
     deep = encoded(nested(depth))
     for token in (f"{deep}.e30.x", f"e30.{deep}.x", f"{deep}.{deep}.{deep}"):
         await refuses(api, token)
@@ -310,7 +310,7 @@ def counted(api: Api, monkeypatch: pytest.MonkeyPatch) -> Counted:
     return Counted(api, monkeypatch)
 
 
-async def test_junk_costs_neither_a_look_up_nor_a_signature(
+async def test_malformed_token_costs_neither_look_up_nor_signature(
     api: Api, counted: Counted, good: str
 ) -> None:
     header, claims = read(good)
@@ -336,7 +336,7 @@ async def test_junk_costs_neither_a_look_up_nor_a_signature(
     assert counted.signatures == 0
 
 
-async def test_a_forgery_costs_one_signature_and_no_look_up(
+async def test_forged_token_costs_one_signature_and_no_look_up(
     api: Api, counted: Counted, good: str
 ) -> None:
     header, claims = read(good)

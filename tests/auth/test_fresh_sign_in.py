@@ -129,14 +129,14 @@ async def stamped(person: Person, url: str) -> str:
     return await person.sign_in(where)
 
 
-async def test_the_metadata_tells_every_prompt_that_is_taken(api: Api) -> None:
+async def test_metadata_lists_every_accepted_prompt(api: Api) -> None:
     address = f"{AUTH['live']}/.well-known/openid-configuration"
     told = (await api.stranger().get(address)).json()
     assert set(told["prompt_values_supported"]) == {"none", "login", "consent", "select_account"}
 
 
 @pytest.mark.parametrize("wishes", FRESH, ids=str)
-async def test_a_decision_needs_the_sign_in_that_the_request_wants(
+async def test_decision_needs_the_sign_in_that_the_request_wants(
     api: Api, shop: Registered, ada: Person, wishes: dict[str, str]
 ) -> None:
     asked = address(shop, **wishes)
@@ -162,7 +162,9 @@ async def exchanged(api: Api, client: Registered, code: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("wishes", FRESH, ids=str)
-async def test_a_stranger_signs_in_once(api: Api, shop: Registered, wishes: dict[str, str]) -> None:
+async def test_request_for_a_fresh_sign_in_asks_a_stranger_once(
+    api: Api, shop: Registered, wishes: dict[str, str]
+) -> None:
     person = Person(api, await api.account("viewer", password=PASSWORD))
     CONSENT[person.user.id] = query(shop)
     after = await stamped(person, address(shop, **wishes))
@@ -171,7 +173,7 @@ async def test_a_stranger_signs_in_once(api: Api, shop: Registered, wishes: dict
     assert "code" in told(await person.decide(after))
 
 
-async def test_the_time_of_asking_cannot_be_moved_or_taken_along(
+async def test_changed_or_moved_stamp_asks_for_another_sign_in(
     api: Api, shop: Registered, ada: Person
 ) -> None:
     asked = address(shop, max_age="0")
@@ -207,7 +209,7 @@ async def test_the_time_of_asking_cannot_be_moved_or_taken_along(
     assert "code" in told(await ada.decide(after)), "unchanged it works"
 
 
-async def test_a_sign_in_counts_for_requests_that_were_asked_before_it(
+async def test_sign_in_after_the_request_counts_for_it(
     api: Api, shop: Registered, ada: Person
 ) -> None:
     asked = address(shop, prompt="login")
@@ -220,7 +222,7 @@ async def test_a_sign_in_counts_for_requests_that_were_asked_before_it(
     assert asks_for_consent(await ada.get(after))
 
 
-async def test_the_same_request_asked_again_wants_another_sign_in(
+async def test_same_request_asked_again_wants_another_sign_in(
     api: Api, shop: Registered, ada: Person
 ) -> None:
     asked = address(shop, max_age="0")
@@ -230,7 +232,7 @@ async def test_the_same_request_asked_again_wants_another_sign_in(
     wants_sign_in(await ada.decide(asked))
 
 
-async def test_who_takes_too_long_to_decide_signs_in_again(
+async def test_late_decision_asks_for_another_sign_in(
     api: Api, shop: Registered, ada: Person
 ) -> None:
     after = await stamped(ada, address(shop, prompt="login"))
@@ -241,7 +243,7 @@ async def test_who_takes_too_long_to_decide_signs_in_again(
     assert asks_for_consent(await ada.get(await ada.sign_in(again)))
 
 
-async def test_a_clock_a_little_behind_asks_for_no_second_sign_in(
+async def test_clock_slightly_behind_asks_for_no_second_sign_in(
     api: Api, shop: Registered, ada: Person
 ) -> None:
     api.clock.advance(seconds=-123)
@@ -255,7 +257,7 @@ async def test_a_clock_a_little_behind_asks_for_no_second_sign_in(
     assert asks_for_consent(await ada.get(after))
 
 
-async def test_a_stranger_signs_in_once_where_another_clock_is_behind(
+async def test_stranger_signs_in_once_where_another_clock_is_behind(
     api: Api, shop: Registered
 ) -> None:
     person = Person(api, await api.account("viewer", password=PASSWORD))
@@ -269,7 +271,7 @@ async def test_a_stranger_signs_in_once_where_another_clock_is_behind(
 
 @pytest.mark.parametrize("wishes", [{"prompt": "login"}, {"max_age": "0"}], ids=str)
 @pytest.mark.parametrize("asker", ["nobody", "somebody else"])
-async def test_what_others_ask_is_not_answered_by_who_was_signed_in_before_it(
+async def test_earlier_sign_in_answers_no_request_of_another_visitor(
     api: Api, shop: Registered, ada: Person, wishes: dict[str, str], asker: str
 ) -> None:
     await ada.sign_in()
@@ -285,7 +287,7 @@ async def test_what_others_ask_is_not_answered_by_who_was_signed_in_before_it(
             wants_sign_in(await ada.decide(after))
 
 
-async def test_the_sign_in_that_was_there_does_not_count_however_late_it_was(
+async def test_sign_in_before_the_request_never_counts_as_fresh(
     api: Api, shop: Registered, ada: Person
 ) -> None:
     await ada.sign_in()
@@ -320,7 +322,7 @@ async def test_prompt_none_never_shows_a_page(
     assert error == ("consent_required" if late else "login_required")
 
 
-async def test_only_whom_the_hint_is_of_answers_a_request(
+async def test_id_token_hint_admits_its_own_user_alone(
     api: Api, shop: Registered, ada: Person
 ) -> None:
     """OpenID Connect Core §3.1.2.2: no token is for another user, whoever is signed in."""
@@ -347,9 +349,7 @@ async def test_only_whom_the_hint_is_of_answers_a_request(
     assert told(silent)["error"] == "consent_required"
 
 
-async def test_what_is_no_id_token_of_the_client_is_no_hint(
-    api: Api, shop: Registered, ada: Person
-) -> None:
+async def test_foreign_id_token_hint_is_refused(api: Api, shop: Registered, ada: Person) -> None:
     code = told(await ada.decide(address(shop)))["code"]
     hint = (await exchanged(api, shop, code))["id_token"]
     login = await api.stranger().post(
@@ -372,7 +372,7 @@ async def test_what_is_no_id_token_of_the_client_is_no_hint(
     assert asks_for_consent(await ada.get(address(shop, id_token_hint=hint)))
 
 
-async def test_a_decision_that_nobody_was_asked_for_grants_nothing(
+async def test_decision_under_prompt_none_is_consent_required(
     api: Api, shop: Registered, ada: Person
 ) -> None:
     async with api.unchanged():
@@ -380,9 +380,7 @@ async def test_a_decision_that_nobody_was_asked_for_grants_nothing(
         assert told(answer)["error"] == "consent_required"
 
 
-async def test_the_consent_page_sends_its_form_to_where_the_request_was_proven(
-    shop: Registered, ada: Person
-) -> None:
+async def test_consent_form_keeps_the_stamp_of_its_request(shop: Registered, ada: Person) -> None:
     after = await stamped(ada, address(shop, max_age="0"))
     page = await ada.get(after)
     assert after in [unescape(action) for action in re.findall(r'action="([^"]+)"', page.text)]

@@ -25,7 +25,7 @@ async def passwords(request: pytest.FixtureRequest) -> AsyncIterator[Passwords]:
     await made.close()
 
 
-async def test_a_hash_matches_its_own_password_only(passwords: Passwords) -> None:
+async def test_hash_matches_its_own_password_only(passwords: Passwords) -> None:
     made = await asyncio.gather(*(passwords.hash(f"word {number}") for number in range(QUEUE)))
     right = (passwords.verify(f"word {number}", one) for number, one in enumerate(made))
     wrong = (passwords.verify(f"word {number + 1}", one) for number, one in enumerate(made))
@@ -68,7 +68,7 @@ async def test_passwords_beyond_the_queue_are_refused(passwords: Passwords) -> N
     assert sum(isinstance(one, str) for one in outcomes) == QUEUE
 
 
-async def test_a_cancelled_caller_leaves_the_queue(passwords: Passwords) -> None:
+async def test_cancelled_caller_leaves_the_queue(passwords: Passwords) -> None:
     leaving = [asyncio.ensure_future(passwords.hash("word")) for _ in range(QUEUE)]
     await asyncio.wait(leaving, return_when=asyncio.FIRST_COMPLETED)
     for one in leaving:
@@ -92,7 +92,7 @@ async def test_closing_refuses_passwords_that_wait_and_later_ones(passwords: Pas
     held.set()
 
 
-async def test_a_server_hashes_in_threads_that_run_when_the_processor_is_idle() -> None:
+async def test_server_hashes_in_threads_that_run_when_the_processor_is_idle() -> None:
     passwords = Passwords(memory_kib=TINY_KIB, iterations=1, patience=60.0, beside_requests=True)
     await passwords.hash("word")
     policy = await asyncio.wrap_future(passwords._idle.submit(os.sched_getscheduler, 0))  # noqa: SLF001 - its thread
@@ -100,7 +100,7 @@ async def test_a_server_hashes_in_threads_that_run_when_the_processor_is_idle() 
     await passwords.close()
 
 
-async def test_an_overdue_password_is_hashed_with_the_lowest_priority() -> None:
+async def test_overdue_password_is_hashed_with_the_lowest_priority() -> None:
     passwords = Passwords(memory_kib=TINY_KIB, iterations=1, patience=0.01, beside_requests=True)
     held = threading.Event()
     for _ in range(THREADS):

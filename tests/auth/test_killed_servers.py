@@ -64,7 +64,7 @@ def posted(service: Service, path: str, client: dict[str, str], **form: str) -> 
         return read_answer(connection)
 
 
-def test_a_session_that_ended_stays_ended(prepared: Installation) -> None:
+def test_ended_session_stays_ended_after_a_kill(prepared: Installation) -> None:
     with prepared.serving() as service:
         cookie = cookie_of(signed_in(service, "/v1/sessions"))
         assert service.ask("/v1/users/me", headers=cookie).status == 200
@@ -75,14 +75,14 @@ def test_a_session_that_ended_stays_ended(prepared: Installation) -> None:
         assert service.ask("/v1/users/me", headers=cookie).status == 401
 
 
-def test_a_session_that_lives_outlives_the_server(prepared: Installation) -> None:
+def test_session_survives_a_kill(prepared: Installation) -> None:
     with prepared.serving() as service, killed(service):
         cookie = cookie_of(signed_in(service, "/v1/sessions"))
     with prepared.serving() as service:
         assert service.ask("/v1/users/me", headers=cookie).status == 200
 
 
-def test_a_login_whose_refresh_token_came_twice_stays_dead(prepared: Installation) -> None:
+def test_login_ended_by_refresh_reuse_stays_ended_after_a_kill(prepared: Installation) -> None:
     with prepared.serving() as service:
         tokens = signed_in(service, "/auth/login").json
         once = {"refresh_token": tokens["refresh_token"]}
@@ -96,7 +96,7 @@ def test_a_login_whose_refresh_token_came_twice_stays_dead(prepared: Installatio
         assert service.ask("/auth/refresh", method="POST", body=again).status == 401
 
 
-def test_what_a_client_revoked_stays_revoked(prepared: Installation) -> None:
+def test_revoked_oauth_tokens_stay_revoked_after_a_kill(prepared: Installation) -> None:
     authority = Authority(prepared)
     with prepared.serving() as service:
         registered = authority.register()
@@ -118,7 +118,7 @@ def test_what_a_client_revoked_stays_revoked(prepared: Installation) -> None:
         assert told.json == {"active": False}
 
 
-def test_a_password_that_was_changed_keeps_others_out(prepared: Installation) -> None:
+def test_password_change_survives_a_kill(prepared: Installation) -> None:
     admin = prepared.facts["admin"]
     with prepared.serving() as service:
         cookie = cookie_of(signed_in(service, "/v1/sessions"))

@@ -17,7 +17,7 @@ MONTH = 30 * 86_400
 
 
 @pytest.mark.parametrize("env", ["live", "sandbox"])
-async def test_a_login_answers_four_fields_and_a_token_with_the_claims(
+async def test_login_answers_four_fields_and_a_token_with_the_claims(
     api: Api, visitor: Visitor, env: str
 ) -> None:
     environment = api.live if env == "live" else api.sandbox
@@ -47,7 +47,7 @@ async def test_a_login_answers_four_fields_and_a_token_with_the_claims(
     assert me.json()["data"]["last_login_at"] == "2026-03-15T12:00:00.999Z"
 
 
-async def test_two_logins_in_one_moment_have_tokens_of_their_own(
+async def test_two_logins_in_one_millisecond_have_different_tokens(
     api: Api, visitor: Visitor
 ) -> None:
     ada = await api.account(password=PASSWORD)
@@ -59,7 +59,7 @@ async def test_two_logins_in_one_moment_have_tokens_of_their_own(
 @pytest.mark.parametrize(
     "spelled", ["ZOË@EXAMPLE.COM", "zoe\u0308@example.com", " \u00a0zoë@example.com\t\r\n"]
 )
-async def test_an_email_is_read_in_any_case_and_unicode_form_and_trimmed(
+async def test_login_accepts_an_email_in_any_case_unicode_form_and_spacing(
     api: Api, visitor: Visitor, spelled: str
 ) -> None:
     await api.account(password=PASSWORD, email="zoë@example.com")
@@ -68,7 +68,7 @@ async def test_an_email_is_read_in_any_case_and_unicode_form_and_trimmed(
 
 
 @pytest.mark.parametrize("email", ["ada@münchen.de", "zoë@straße.example"])
-async def test_a_domain_beyond_ascii_is_read_as_browsers_send_it(
+async def test_login_accepts_an_international_domain_in_either_form(
     api: Api, visitor: Visitor, email: str
 ) -> None:
     """Chromium sends the domain of a field for e-mails in ASCII."""
@@ -80,7 +80,7 @@ async def test_a_domain_beyond_ascii_is_read_as_browsers_send_it(
         assert (await visitor.send("POST", f"{BASE['live']}/sessions", body)).status_code == 201
 
 
-async def test_the_published_keys_verify_it(api: Api, visitor: Visitor) -> None:
+async def test_published_keys_verify_a_login_token(api: Api, visitor: Visitor) -> None:
     ada = await api.account(password=PASSWORD)
     token = (await visitor.log_in(ada.email)).json()["access_token"]
     answer = await visitor.send("GET", f"{AUTH['live']}/.well-known/jwks.json")
@@ -101,7 +101,7 @@ async def test_the_published_keys_verify_it(api: Api, visitor: Visitor) -> None:
     public.verify(decoded(signature), signed.encode(), PKCS1v15(), SHA256())
 
 
-async def test_a_refresh_answers_like_a_login_and_rotates(api: Api, visitor: Visitor) -> None:
+async def test_refresh_answers_like_a_login_and_rotates(api: Api, visitor: Visitor) -> None:
     ada = await api.account("editor", password=PASSWORD)
     first = (await visitor.log_in(ada.email)).json()
     api.clock.advance(seconds=HOUR)
@@ -123,9 +123,7 @@ async def test_a_refresh_answers_like_a_login_and_rotates(api: Api, visitor: Vis
 
 
 @pytest.mark.parametrize("env", ["live", "sandbox"])
-async def test_what_is_no_refresh_token_of_a_login_is_refused(
-    api: Api, visitor: Visitor, env: str
-) -> None:
+async def test_refresh_by_any_other_token_is_refused(api: Api, visitor: Visitor, env: str) -> None:
     ada = await api.account(password=PASSWORD)
     login = (await visitor.log_in(ada.email)).json()
     client = (await client_of(api.live)).client
@@ -141,7 +139,7 @@ async def test_what_is_no_refresh_token_of_a_login_is_refused(
     assert (await visitor.refresh(login["refresh_token"])).status_code == 200
 
 
-async def test_neither_token_is_stored_as_it_is(api: Api, visitor: Visitor) -> None:
+async def test_login_tokens_are_not_stored(api: Api, visitor: Visitor) -> None:
     ada = await api.account(password=PASSWORD)
     login = (await visitor.log_in(ada.email)).json()
     held = repr(await api.state())
@@ -150,7 +148,7 @@ async def test_neither_token_is_stored_as_it_is(api: Api, visitor: Visitor) -> N
         assert token.removeprefix("ort_") not in held
 
 
-async def test_a_refused_login_is_the_error_body_of_the_api(visitor: Visitor) -> None:
+async def test_refused_login_has_the_error_body_of_the_api(visitor: Visitor) -> None:
     answer = await visitor.log_in("nobody@example.com")
     refused(answer, 401, "AUTHENTICATION_REQUIRED")
     assert answer.headers["www-authenticate"] == "Bearer"

@@ -59,7 +59,7 @@ async def test_logout_in_the_sandbox_ends_a_login_there(
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_ending_it_again_is_answered_alike_and_changes_nothing(
+async def test_repeated_logout_is_204_and_changes_nothing(
     api: Api, visitor: Visitor, ada: User, way: str
 ) -> None:
     login = await login_of(api.live, ada)
@@ -70,7 +70,7 @@ async def test_ending_it_again_is_answered_alike_and_changes_nothing(
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_an_expired_or_used_token_still_ends_its_login(
+async def test_logout_by_an_expired_or_used_token_ends_its_login(
     api: Api, visitor: Visitor, ada: User, way: str
 ) -> None:
     first = await login_of(api.live, ada)
@@ -81,7 +81,7 @@ async def test_an_expired_or_used_token_still_ends_its_login(
     assert not await grants_of(api.live, ada.id, api.clock())
 
 
-async def test_what_is_no_login_is_left_as_it_is_and_nobody_learns_of_it(
+async def test_logout_by_any_other_token_is_204_and_changes_nothing(
     api: Api, visitor: Visitor, ada: User
 ) -> None:
     shop = await client_of(api.live)
@@ -98,9 +98,7 @@ async def test_what_is_no_login_is_left_as_it_is_and_nobody_learns_of_it(
     assert (await visitor.me(key)).status_code == 200
 
 
-async def test_without_a_token_it_says_what_is_missing(
-    api: Api, visitor: Visitor, ada: User
-) -> None:
+async def test_logout_without_a_token_is_refused(api: Api, visitor: Visitor, ada: User) -> None:
     url = f"{AUTH['live']}/logout"
     cookie = await session_of(api.live, ada)
     async with api.unchanged():
@@ -113,7 +111,9 @@ async def test_without_a_token_it_says_what_is_missing(
             refused(await visitor.send("POST", url, body), 400, "VALIDATION_ERROR")
 
 
-async def test_a_body_is_read_as_any_other(api: Api, visitor: Visitor, ada: User) -> None:
+async def test_logout_with_an_invalid_body_is_refused(
+    api: Api, visitor: Visitor, ada: User
+) -> None:
     login = await login_of(api.live, ada)
     bearer = ("authorization", f"Bearer {login.access_token}")
     form = ("content-type", "application/x-www-form-urlencoded")
@@ -127,7 +127,7 @@ async def test_a_body_is_read_as_any_other(api: Api, visitor: Visitor, ada: User
     await has_ended(visitor, login)
 
 
-async def test_it_counts_once_against_the_address(api: Api) -> None:
+async def test_logout_counts_against_the_address(api: Api) -> None:
     ada = await api.account(plan=TINY)
     login = await login_of(api.live, ada)
     visitor = Visitor(api)
@@ -141,7 +141,7 @@ async def test_it_counts_once_against_the_address(api: Api) -> None:
     assert answer.headers["x-ratelimit-remaining"] == "2", "the account's own count is as it was"
 
 
-async def test_it_is_written_down_with_who_did_it(api: Api, visitor: Visitor, ada: User) -> None:
+async def test_logout_is_audited_with_its_user(api: Api, visitor: Visitor, ada: User) -> None:
     login = await login_of(api.live, ada)
     (grant,) = await grants_of(api.live, ada.id, api.clock())
     done(await log_out(visitor, login, "the refresh token"))
@@ -150,7 +150,7 @@ async def test_it_is_written_down_with_who_did_it(api: Api, visitor: Visitor, ad
     assert (entry.user_id, entry.email, entry.credential) == (ada.id, ada.email, "jwt")
 
 
-async def test_a_page_of_another_site_cannot_end_what_it_does_not_know(
+async def test_logout_from_a_foreign_origin_without_a_token_ends_nothing(
     api: Api, visitor: Visitor, ada: User
 ) -> None:
     login, session = await login_of(api.live, ada), await session_of(api.live, ada)

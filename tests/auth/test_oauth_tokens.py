@@ -62,7 +62,7 @@ async def scopes_of(visitor: Visitor, client: Registered, refresh_token: str, **
     return str(answer.json()["scope"])
 
 
-async def test_a_refresh_rotates_for_either_kind_of_client(
+async def test_refresh_rotates_for_either_kind_of_client(
     api: Api, visitor: Visitor, shop: Registered, till: Registered, ada: User
 ) -> None:
     for client in (shop, till):
@@ -81,7 +81,7 @@ async def test_a_refresh_rotates_for_either_kind_of_client(
 
 
 @pytest.mark.parametrize("blank", ["", " ", "  "])
-async def test_a_blank_scope_asks_for_all_that_was_granted(
+async def test_refresh_with_a_blank_scope_gives_all_granted_scopes(
     api: Api, visitor: Visitor, shop: Registered, ada: User, blank: str
 ) -> None:
     first = await bought(api, visitor, shop, ada, "openid read:products")
@@ -89,7 +89,7 @@ async def test_a_blank_scope_asks_for_all_that_was_granted(
     assert renewed == "openid read:products"
 
 
-async def test_a_refresh_token_is_for_its_own_client(
+async def test_refresh_token_of_another_client_is_refused(
     api: Api, visitor: Visitor, shop: Registered, till: Registered, ada: User
 ) -> None:
     tokens = await tokens_of(api.live, shop.client, ada)
@@ -104,7 +104,7 @@ async def test_a_refresh_token_is_for_its_own_client(
     assert (await visitor.renew(shop, tokens.refresh_token)).status_code == 200
 
 
-async def test_a_refresh_may_ask_for_less_and_later_for_all_again(
+async def test_refresh_may_ask_for_less_and_later_for_all_again(
     api: Api, visitor: Visitor, shop: Registered, ada: User
 ) -> None:
     tokens = await tokens_of(api.live, shop.client, ada, "openid read:products write:products")
@@ -119,7 +119,7 @@ async def test_a_refresh_may_ask_for_less_and_later_for_all_again(
     assert made.status_code == 201
 
 
-async def test_a_refresh_cannot_ask_for_more(
+async def test_refresh_cannot_ask_for_more(
     api: Api, visitor: Visitor, shop: Registered, ada: User
 ) -> None:
     tokens = await tokens_of(api.live, shop.client, ada, "read:products")
@@ -130,7 +130,7 @@ async def test_a_refresh_cannot_ask_for_more(
     assert await scopes_of(visitor, shop, tokens.refresh_token) == "read:products"
 
 
-async def test_what_the_client_is_no_longer_registered_for_is_left_out(
+async def test_refresh_leaves_out_scopes_the_client_lost(
     api: Api, visitor: Visitor, shop: Registered, ada: User
 ) -> None:
     tokens = await tokens_of(api.live, shop.client, ada, "openid read:products write:products")
@@ -139,7 +139,7 @@ async def test_what_the_client_is_no_longer_registered_for_is_left_out(
     assert await scopes_of(visitor, shop, tokens.refresh_token) == "openid read:products"
 
 
-async def test_a_grant_of_admin_can_be_narrowed_to_what_admin_implies(
+async def test_grant_of_admin_can_be_narrowed_to_what_admin_implies(
     api: Api, visitor: Visitor, shop: Registered
 ) -> None:
     root = await api.account("admin")
@@ -151,7 +151,7 @@ async def test_a_grant_of_admin_can_be_narrowed_to_what_admin_implies(
     oauth_refused(await visitor.renew(shop, token, scope="email"), 400, "invalid_scope")
 
 
-async def test_an_admins_token_loses_its_power_with_the_role(
+async def test_admin_token_loses_admin_scopes_with_the_role(
     api: Api, visitor: Visitor, shop: Registered
 ) -> None:
     admin, root = await api.caller("admin"), await api.account("admin")
@@ -182,7 +182,7 @@ async def test_public_client_revokes_its_access_token_alone(
     assert (await visitor.renew(till, second["refresh_token"])).status_code == 200
 
 
-async def test_a_token_of_another_is_not_revoked_and_the_client_is_told_so(
+async def test_revocation_of_another_clients_token_is_refused(
     api: Api, visitor: Visitor, shop: Registered, ada: User
 ) -> None:
     mine = await tokens_of(api.live, shop.client, ada)
@@ -208,7 +208,7 @@ async def asked(visitor: Visitor, client: Registered, token: str) -> dict[str, o
     return dict(answer.json())
 
 
-async def test_a_client_learns_about_its_own_tokens(
+async def test_introspection_describes_a_clients_own_tokens(
     api: Api, visitor: Visitor, shop: Registered, ada: User
 ) -> None:
     tokens = await tokens_of(api.live, shop.client, ada, "read:products write:products")
@@ -238,7 +238,7 @@ async def test_a_client_learns_about_its_own_tokens(
     assert (told["username"], told["scope"]) == (ada.email, "openid email")
 
 
-async def test_what_a_token_allows_is_told_as_it_is_now(
+async def test_introspection_shows_the_scopes_of_the_role_of_now(
     api: Api, visitor: Visitor, shop: Registered, ada: User
 ) -> None:
     admin = await api.caller("admin")
@@ -247,7 +247,7 @@ async def test_what_a_token_allows_is_told_as_it_is_now(
     assert (await asked(visitor, shop, tokens.access_token))["scope"] == "read:products"
 
 
-async def test_of_all_else_it_learns_that_it_is_not_active(
+async def test_introspection_of_any_other_token_is_inactive(
     api: Api, visitor: Visitor, shop: Registered, ada: User
 ) -> None:
     mine = await tokens_of(api.live, shop.client, ada)
@@ -269,7 +269,7 @@ async def test_of_all_else_it_learns_that_it_is_not_active(
     assert await asked(visitor, shop, renewed["refresh_token"]) == {"active": False}
 
 
-async def test_a_revoked_token_stays_so_by_a_clock_that_is_behind(
+async def test_revoked_token_stays_revoked_by_a_clock_behind(
     api: Api, visitor: Visitor, shop: Registered
 ) -> None:
     tokens = await tokens_of(api.live, shop.client, await api.account())
@@ -280,7 +280,7 @@ async def test_a_revoked_token_stays_so_by_a_clock_that_is_behind(
     assert await asked(visitor, shop, tokens.access_token) == {"active": False}
 
 
-async def test_a_public_client_learns_nothing(
+async def test_introspection_by_a_public_client_is_refused(
     api: Api, visitor: Visitor, till: Registered, ada: User
 ) -> None:
     tokens = await bought(api, visitor, till, ada, "read:products")
@@ -288,7 +288,7 @@ async def test_a_public_client_learns_nothing(
     oauth_refused(answer, 401, "invalid_client")
 
 
-async def test_userinfo_tells_what_the_scopes_open(
+async def test_userinfo_has_the_claims_of_the_scopes(
     api: Api, visitor: Visitor, shop: Registered
 ) -> None:
     ada = await api.account(name="Ada Lovelace", avatar_url="https://a.test/ada.png", language="fr")
@@ -313,7 +313,7 @@ async def test_userinfo_tells_what_the_scopes_open(
             assert answer.json() == {"sub": str(ada.id), **claims}
 
 
-async def test_an_e_mail_is_told_verified_once_it_is(
+async def test_userinfo_shows_a_verified_email(
     api: Api, visitor: Visitor, shop: Registered
 ) -> None:
     ada = await api.account()
@@ -354,7 +354,7 @@ async def test_calls_count_against_the_owner_once_the_client_is_known(api: Api) 
     assert wrong.headers["x-ratelimit-limit"] == "30"
 
 
-async def test_calls_of_who_cannot_be_known_count_against_the_address(
+async def test_calls_of_unauthenticated_clients_count_against_the_address(
     api: Api, shop: Registered, till: Registered
 ) -> None:
     visitor = Visitor(api)
@@ -372,7 +372,7 @@ async def test_calls_of_who_cannot_be_known_count_against_the_address(
     oauth_refused(await visitor.form("revoke", named(shop)), 429, "temporarily_unavailable")
 
 
-async def test_a_client_without_an_owner_has_a_count_of_its_own(api: Api) -> None:
+async def test_client_without_an_owner_has_a_count_of_its_own(api: Api) -> None:
     shop = await client_of(api.live)
     for number in range(30):
         answer = await Visitor(api).form("revoke", named(shop))
@@ -383,7 +383,7 @@ async def test_a_client_without_an_owner_has_a_count_of_its_own(api: Api) -> Non
     oauth_refused(await Visitor(api).form("revoke", named(other)), 400, "invalid_request")
 
 
-async def test_a_call_with_an_access_token_counts_against_its_user(
+async def test_call_with_an_access_token_counts_against_its_user(
     api: Api, shop: Registered
 ) -> None:
     ada = await api.account(plan=TINY)
@@ -394,7 +394,7 @@ async def test_a_call_with_an_access_token_counts_against_its_user(
     refused(await Visitor(api).me(token), 429)
 
 
-async def test_what_has_expired_is_forgotten_in_time(
+async def test_expired_codes_and_tokens_are_deleted(
     api: Api, visitor: Visitor, shop: Registered, ada: User
 ) -> None:
     await code_of(api.live, shop.client, ada)
@@ -413,7 +413,7 @@ async def test_what_has_expired_is_forgotten_in_time(
     assert held["live grants"] == held["live tokens"] == []
 
 
-async def test_no_token_is_stored_as_it_is(
+async def test_codes_and_tokens_are_not_stored(
     api: Api, visitor: Visitor, shop: Registered, ada: User
 ) -> None:
     code = await code_of(api.live, shop.client, ada, "openid read:products")

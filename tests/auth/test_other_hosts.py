@@ -200,7 +200,9 @@ NO_CHANGES = [
 ]
 
 
-async def test_each_column_that_a_key_is_judged_by_is_told_and_no_other(hosts: Hosts) -> None:
+async def test_only_columns_that_decide_about_a_key_invalidate_it_on_other_hosts(
+    hosts: Hosts,
+) -> None:
     await hosts.here.product()
     for change in CHANGES:
         caller, other = await hosts.here.caller("editor"), await hosts.here.caller("editor")
@@ -231,7 +233,7 @@ CHANGES_OF_SESSIONS = [
 ]
 
 
-async def test_what_tokens_and_sessions_are_judged_by_is_told_too(hosts: Hosts) -> None:
+async def test_changed_tokens_and_sessions_are_invalidated_on_other_hosts(hosts: Hosts) -> None:
     now = hosts.there.clock()
     for sql in CHANGES_OF_TOKENS:
         held = await Credentials.of_new_user(hosts.here)
@@ -247,7 +249,7 @@ async def test_what_tokens_and_sessions_are_judged_by_is_told_too(hosts: Hosts) 
         await hosts.forgets_session(session)
 
 
-async def test_a_rotated_key_ends_a_day_later_on_every_host(hosts: Hosts) -> None:
+async def test_rotated_key_ends_a_day_later_on_every_host(hosts: Hosts) -> None:
     here, there = hosts.here, hosts.there
     caller = await here.caller("viewer")
     elsewhere = Caller(there, caller.user, caller.record, caller.key, "live")
@@ -264,7 +266,7 @@ async def test_a_rotated_key_ends_a_day_later_on_every_host(hosts: Hosts) -> Non
     await elsewhere.aclose()
 
 
-async def test_sign_ins_and_changes_of_products_have_no_credential_read_again(
+async def test_sign_ins_and_product_changes_invalidate_no_credential(
     hosts: Hosts,
 ) -> None:
     here = hosts.here
@@ -286,7 +288,7 @@ async def test_sign_ins_and_changes_of_products_have_no_credential_read_again(
     assert hosts.credentials.misses == before
 
 
-async def test_what_is_kept_as_a_whole_is_told_too(hosts: Hosts) -> None:
+async def test_origins_and_signing_keys_are_invalidated_on_other_hosts(hosts: Hosts) -> None:
     here, there = hosts.here, hosts.there
     page = "https://shop.example"
     there_origins, here_origins = PageOrigins(there.live), PageOrigins(here.live)
@@ -315,7 +317,7 @@ async def miss_one(hosts: Hosts, key_id: int) -> None:
     await hosts.administrator.execute(sql)
 
 
-async def test_what_ends_while_it_is_read_is_not_kept(
+async def test_credential_that_ends_during_a_read_is_not_cached_on_another_host(
     hosts: Hosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = await Credentials.of_new_user(hosts.here)
@@ -341,7 +343,7 @@ async def test_what_ends_while_it_is_read_is_not_kept(
     assert not hosts.known(held.caller.key)
 
 
-async def test_a_notice_that_was_missed_is_noticed_within_a_second(hosts: Hosts) -> None:
+async def test_missed_notice_is_detected_within_a_second(hosts: Hosts) -> None:
     caller, other = await hosts.here.caller("viewer"), await hosts.here.caller("viewer")
     await hosts.told()
     for key in (caller.key, other.key):
@@ -357,7 +359,7 @@ async def test_a_notice_that_was_missed_is_noticed_within_a_second(hosts: Hosts)
     assert hosts.known(other.key)
 
 
-async def test_a_notice_that_an_ended_connection_did_not_bring_is_not_waited_for(
+async def test_lost_connection_invalidates_cached_credentials(
     hosts: Hosts,
 ) -> None:
     caller = await hosts.here.caller("viewer")
@@ -370,7 +372,7 @@ async def test_a_notice_that_an_ended_connection_did_not_bring_is_not_waited_for
     await hosts.told()
 
 
-async def test_notices_that_do_not_come_cost_a_second_at_most(
+async def test_host_without_notices_trusts_its_cache_for_a_second(
     hosts: Hosts,
 ) -> None:
     """The host that hears nothing, and that another one's changes do not reach."""

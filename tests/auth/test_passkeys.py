@@ -46,7 +46,7 @@ from signing_in import PASSWORD
 
 
 @pytest.mark.parametrize("algorithm", ["ES256", "EdDSA", "RS256"])
-async def test_a_passkey_signs_in_without_a_password(api: Api, algorithm: str) -> None:
+async def test_passkey_signs_in_without_a_password(api: Api, algorithm: str) -> None:
     device = Authenticator(algorithm)
     user, person, _ = await owner(api, device)
     api.clock.advance(seconds=1)
@@ -60,7 +60,7 @@ async def test_a_passkey_signs_in_without_a_password(api: Api, algorithm: str) -
     assert "Laptop" in page
 
 
-async def test_options_ask_for_what_a_passkey_is(api: Api) -> None:
+async def test_passkey_options_require_a_resident_key_and_verification(api: Api) -> None:
     user = await api.account(password=PASSWORD)
     person = Person(api, DASHBOARD)
     await person.password(user)
@@ -76,7 +76,7 @@ async def test_options_ask_for_what_a_passkey_is(api: Api) -> None:
 
 
 @pytest.mark.one_engine
-async def test_passkeys_are_asked_for_only_on_hosts_that_they_can_belong_to(tmp_path: Path) -> None:
+async def test_passkeys_are_offered_only_on_hosts_of_the_relying_party(tmp_path: Path) -> None:
     for dashboard, offered in (("https://portico.test", True), ("https://dash.test", False)):
         hosts = {
             "PORTICO_DASHBOARD_URL": dashboard,
@@ -92,7 +92,7 @@ async def test_passkeys_are_asked_for_only_on_hosts_that_they_can_belong_to(tmp_
             assert ("data-passkey=" in page.text) == offered
 
 
-async def test_the_api_tells_who_has_passkeys_alone_that_it_is_not_for_them(api: Api) -> None:
+async def test_api_sign_in_with_passkeys_alone_is_refused_with_the_reason(api: Api) -> None:
     user, person, codes = await owner(api, Authenticator())
     for path in ("/auth/login", "/v1/sessions"):
         for otp in (None, "123456", codes[0]):
@@ -107,7 +107,7 @@ async def test_the_api_tells_who_has_passkeys_alone_that_it_is_not_for_them(api:
     refused_for_otp(await Way(api, "/auth/login").send(user))
 
 
-async def test_after_the_password_a_passkey_or_a_recovery_code_is_asked_for(api: Api) -> None:
+async def test_passkey_or_recovery_code_completes_a_password_sign_in(api: Api) -> None:
     device = Authenticator()
     user, _, codes = await owner(api, device)
     person = Person(api, DASHBOARD)
@@ -123,7 +123,7 @@ async def test_after_the_password_a_passkey_or_a_recovery_code_is_asked_for(api:
     assert session_in(await other.post("/sign-in/code", otp=codes[0]))
 
 
-async def test_an_answer_is_believed_once_and_for_a_while(api: Api) -> None:
+async def test_assertion_is_accepted_once_and_for_ten_minutes(api: Api) -> None:
     device = Authenticator()
     await owner(api, device)
     person = Person(api, DASHBOARD)
@@ -142,7 +142,7 @@ async def test_an_answer_is_believed_once_and_for_a_while(api: Api) -> None:
     assert late.status_code == 422
 
 
-async def test_a_page_that_was_open_for_long_gets_a_new_challenge(api: Api) -> None:
+async def test_expired_challenge_is_replaced(api: Api) -> None:
     device, second = Authenticator(), Authenticator("EdDSA")
     user, _, _ = await owner(api, device)
     person = Person(api, DASHBOARD)
@@ -162,7 +162,7 @@ async def test_a_page_that_was_open_for_long_gets_a_new_challenge(api: Api) -> N
     assert "/sign-in" in stranger.headers["location"]
 
 
-async def test_an_answer_by_a_clock_a_little_behind_is_believed_once(api: Api) -> None:
+async def test_assertion_by_a_clock_slightly_behind_is_accepted_once(api: Api) -> None:
     device = Authenticator()
     await owner(api, device)
     api.clock.advance(seconds=300)
@@ -192,7 +192,7 @@ async def test_an_answer_by_a_clock_a_little_behind_is_believed_once(api: Api) -
     ],
     ids=lambda change: str(*change),
 )
-async def test_what_is_not_quite_right_opens_nothing(api: Api, change: dict[str, Any]) -> None:
+async def test_invalid_assertion_is_refused(api: Api, change: dict[str, Any]) -> None:
     device = Authenticator()
     await owner(api, device)
     for name, value in change.items():
@@ -210,13 +210,13 @@ JUNK.append(json.dumps({"id": "x", "response": {"clientDataJSON": b64(DEEP.encod
 
 
 @pytest.mark.parametrize("text", JUNK, ids=range(len(JUNK)))
-async def test_junk_is_refused(api: Api, text: str) -> None:
+async def test_malformed_assertion_is_refused(api: Api, text: str) -> None:
     async with api.unchanged():
         answer = await Person(api, DASHBOARD).post("/sign-in/passkey", credential=text)
     assert answer.status_code == 422
 
 
-async def test_a_suspended_accounts_passkey_is_refused_and_noted(api: Api) -> None:
+async def test_passkey_of_a_suspended_account_is_refused_and_audited(api: Api) -> None:
     device = Authenticator()
     user, _, _ = await owner(api, device)
     await suspend(api.live, user.id, OPERATOR)
@@ -234,7 +234,7 @@ async def test_a_suspended_accounts_passkey_is_refused_and_noted(api: Api) -> No
 
 
 @pytest.mark.parametrize("by", [1, 2], ids=["stayed", "went back"])
-async def test_a_count_that_does_not_grow_is_refused_and_noted(api: Api, by: int) -> None:
+async def test_assertion_with_an_old_count_is_refused_and_audited(api: Api, by: int) -> None:
     device = Authenticator()
     await owner(api, device)
     for _ in range(3):
@@ -246,7 +246,7 @@ async def test_a_count_that_does_not_grow_is_refused_and_noted(api: Api, by: int
     assert row[0] == 1
 
 
-async def test_of_two_with_one_count_that_are_looked_at_together_one_signs_in(api: Api) -> None:
+async def test_concurrent_assertions_with_one_count_sign_in_once(api: Api) -> None:
     device = Authenticator()
     await owner(api, device)
     proven = []
@@ -262,7 +262,7 @@ async def test_of_two_with_one_count_that_are_looked_at_together_one_signs_in(ap
             await open_session(api.live, second, OPERATOR, Browser("", None))
 
 
-async def test_a_passkey_is_kept_by_the_session_that_asked_for_it(api: Api) -> None:
+async def test_passkey_is_registered_by_the_session_of_its_challenge_alone(api: Api) -> None:
     user = await api.account(password=PASSWORD)
     one, other = Person(api, DASHBOARD), Person(api, DASHBOARD)
     await one.password(user)
@@ -300,7 +300,7 @@ NO_PASSKEYS: list[dict[str, Any]] = [
 ]
 
 
-async def test_what_is_no_passkey_is_not_kept(api: Api) -> None:
+async def test_invalid_attestation_is_not_registered(api: Api) -> None:
     person = Person(api, DASHBOARD)
     await person.password(await api.account(password=PASSWORD))
     async with api.unchanged():
@@ -343,7 +343,7 @@ async def test_passkeys_are_renamed_and_removed(api: Api) -> None:
     assert row[0] == 0
 
 
-async def test_a_passkey_that_is_the_last_way_in_stays(api: Api) -> None:
+async def test_last_passkey_without_a_password_cannot_be_removed(api: Api) -> None:
     user, _, _ = await owner(api, Authenticator())
     async with api.live.db.transaction() as tx:
         await tx.run("UPDATE users SET password_hash = NULL WHERE id = :id", {"id": user.id})
@@ -353,7 +353,7 @@ async def test_a_passkey_that_is_the_last_way_in_stays(api: Api) -> None:
             await remove_passkey(api.live, user.id, passkey.id, OPERATOR)
 
 
-async def test_an_app_beside_a_passkey_leaves_the_saved_recovery_codes_alone(api: Api) -> None:
+async def test_app_beside_a_passkey_keeps_the_recovery_codes(api: Api) -> None:
     user, person, codes = await owner(api, Authenticator())
     made = await enrolled(api, person, "/security/app")
     assert made.status_code == 303, made.text
@@ -365,7 +365,7 @@ async def test_an_app_beside_a_passkey_leaves_the_saved_recovery_codes_alone(api
         assert (await login.send(user, code)).is_success
 
 
-async def test_an_app_beside_a_passkey_brings_codes_where_all_are_used(api: Api) -> None:
+async def test_app_beside_a_passkey_makes_recovery_codes_if_none_are_left(api: Api) -> None:
     user, person, codes = await owner(api, Authenticator())
     async with api.live.db.transaction() as tx:
         await api.live.factors.set_recovery_codes(tx, user.id, ())
@@ -374,7 +374,7 @@ async def test_an_app_beside_a_passkey_brings_codes_where_all_are_used(api: Api)
     assert len(re.findall(r"[a-z2-7]{4}(?:-[a-z2-7]{4}){5}", shown)) == len(codes)
 
 
-async def test_an_admins_reset_takes_passkeys_too(api: Api) -> None:
+async def test_factor_reset_removes_passkeys(api: Api) -> None:
     device = Authenticator()
     user, _, _ = await owner(api, device)
     await reset_factors(api.live, user.id, OPERATOR)
@@ -382,7 +382,7 @@ async def test_an_admins_reset_takes_passkeys_too(api: Api) -> None:
     assert (await Way(api, "/auth/login").send(user)).is_success
 
 
-async def test_a_passkey_clears_the_failures_of_others(api: Api) -> None:
+async def test_passkey_sign_in_clears_failures_of_the_account(api: Api) -> None:
     device = Authenticator()
     user, _, _ = await owner(api, device)
     for _ in range(10):
@@ -392,7 +392,7 @@ async def test_a_passkey_clears_the_failures_of_others(api: Api) -> None:
     assert (await Way(api, "/auth/login").send(user)).status_code == 401
 
 
-async def test_another_sites_page_signs_nobody_in(api: Api) -> None:
+async def test_passkey_from_a_foreign_origin_is_refused(api: Api) -> None:
     device = Authenticator()
     await owner(api, device)
     person = Person(api, DASHBOARD)
@@ -403,7 +403,7 @@ async def test_another_sites_page_signs_nobody_in(api: Api) -> None:
     assert answer.status_code == 403
 
 
-async def test_a_passkey_is_proof_enough_for_what_needs_a_fresh_one(api: Api) -> None:
+async def test_passkey_satisfies_step_up(api: Api) -> None:
     device, strange = Authenticator(), Authenticator("EdDSA")
     await owner(api, strange)
     user, person, _ = await owner(api, device)

@@ -165,7 +165,7 @@ SITES = {"dashboard": DASHBOARD, "auth": AUTH["live"]}
 
 
 @pytest.mark.parametrize("site", SITES)
-async def test_whoever_is_linked_signs_in_and_goes_on(
+async def test_linked_account_signs_in_and_continues(
     api: Api, provider: OpenIdProvider, site: str
 ) -> None:
     user = await linked(api)
@@ -187,7 +187,7 @@ async def test_whoever_is_linked_signs_in_and_goes_on(
 
 
 @pytest.mark.parametrize("site", SITES)
-async def test_unknown_subject_is_linked_by_signing_in_as_before_and_agreeing(
+async def test_unknown_subject_is_linked_after_sign_in_and_agreement(
     api: Api, provider: OpenIdProvider, site: str
 ) -> None:
     user = await api.account(email="Ada@Example.com", password=PASSWORD)
@@ -299,7 +299,7 @@ async def test_link_that_another_account_got_meanwhile_is_refused_on_the_questio
     assert not await api.live.providers.links_of(user.id)
 
 
-async def test_no_account_is_made_or_linked_by_an_e_mail_alone(
+async def test_matching_email_alone_creates_and_links_no_account(
     api: Api, provider: OpenIdProvider
 ) -> None:
     user = await api.account(email=ADA["email"], password=PASSWORD)
@@ -328,7 +328,7 @@ async def test_no_account_is_made_or_linked_by_an_e_mail_alone(
 
 
 @pytest.mark.parametrize("table", ['create_users = true\nrole = "editor"'])
-async def test_new_people_get_an_account_where_their_e_mail_is_verified(
+async def test_account_is_created_for_a_verified_email_alone(
     api: Api, provider: OpenIdProvider
 ) -> None:
     assert session_in(await Traveller(api, provider).arrive())
@@ -356,7 +356,7 @@ async def test_new_people_get_an_account_where_their_e_mail_is_verified(
 
 
 @pytest.mark.parametrize("table", ["create_users = true"])
-async def test_whoever_is_invited_gets_what_they_were_invited_to(
+async def test_invited_email_gets_the_invitations_role_and_plan(
     api: Api, provider: OpenIdProvider
 ) -> None:
     facts: dict[str, Any] = {"plan": "pro", "handed_over": True, "by": OPERATOR}
@@ -373,7 +373,7 @@ async def test_whoever_is_invited_gets_what_they_were_invited_to(
 
 
 @pytest.mark.parametrize("table", ["create_users = true"])
-async def test_who_is_new_makes_the_account_whoever_is_signed_in_there(
+async def test_created_account_is_audited_as_its_own_actor(
     api: Api, provider: OpenIdProvider
 ) -> None:
     ada = Traveller(api, provider)
@@ -389,7 +389,7 @@ async def test_who_is_new_makes_the_account_whoever_is_signed_in_there(
     assert whose == {(user.id, user.email, "provider", None)}
 
 
-async def test_a_wrong_code_is_noted_with_the_provider_that_came_before(
+async def test_wrong_code_after_a_provider_is_audited_with_it(
     api: Api, provider: OpenIdProvider
 ) -> None:
     await join(api, await factored(api, email=ADA["email"]))
@@ -402,7 +402,7 @@ async def test_a_wrong_code_is_noted_with_the_provider_that_came_before(
 
 
 @pytest.mark.parametrize("table", ['create_users = true\nrole = "editor"'])
-async def test_only_an_admins_invitation_of_that_very_e_mail_counts_while_it_holds(
+async def test_invitation_expired_or_of_another_email_is_ignored(
     api: Api, provider: OpenIdProvider
 ) -> None:
     facts: dict[str, Any] = {"role": "admin", "plan": "pro", "handed_over": True, "by": OPERATOR}
@@ -423,7 +423,7 @@ async def test_only_an_admins_invitation_of_that_very_e_mail_counts_while_it_hol
 
 
 @pytest.mark.parametrize("table", ['create_users = true\ndomains = ["example.com"]'])
-async def test_only_those_of_the_domains_come_in(api: Api, provider: OpenIdProvider) -> None:
+async def test_email_outside_the_domains_is_refused(api: Api, provider: OpenIdProvider) -> None:
     for claims in (
         {"email": "ada@example.org"},
         {"email": "ada@mail.example.com"},
@@ -451,7 +451,7 @@ async def test_only_those_of_the_domains_come_in(api: Api, provider: OpenIdProvi
 @pytest.mark.parametrize(
     "table", ['create_users = true\ndomains = ["strasse.example", "XN--mnchen-3ya.example"]']
 )
-async def test_a_domain_beyond_ascii_is_its_ascii_form_and_no_other(
+async def test_international_domain_matches_its_ascii_form_alone(
     api: Api, provider: OpenIdProvider
 ) -> None:
     for other in ("ada@straße.example", "ada@xn--strae-oqa.example", "ada@munchen.example"):
@@ -463,7 +463,9 @@ async def test_a_domain_beyond_ascii_is_its_ascii_form_and_no_other(
         assert session_in(await Traveller(api, provider).arrive()), own
 
 
-async def test_it_is_a_first_factor_like_the_password(api: Api, provider: OpenIdProvider) -> None:
+async def test_provider_sign_in_still_needs_the_second_factor(
+    api: Api, provider: OpenIdProvider
+) -> None:
     user = await factored(api, email=ADA["email"])
     await join(api, user)
     ada = Traveller(api, provider)
@@ -477,7 +479,7 @@ async def test_it_is_a_first_factor_like_the_password(api: Api, provider: OpenId
     assert ("sign_in", user.id, how) in await noted(api)
 
 
-async def test_a_sign_in_that_waits_for_its_code_ends_when_its_provider_is_unlinked(
+async def test_unlinking_ends_a_sign_in_that_waits_for_its_code(
     api: Api, provider: OpenIdProvider
 ) -> None:
     user = await factored(api, email=ADA["email"])
@@ -492,7 +494,9 @@ async def test_a_sign_in_that_waits_for_its_code_ends_when_its_provider_is_unlin
     assert not session_in(answer)
 
 
-async def test_whoever_must_have_a_factor_sets_one_up(api: Api, provider: OpenIdProvider) -> None:
+async def test_provider_sign_in_sets_up_a_required_factor(
+    api: Api, provider: OpenIdProvider
+) -> None:
     api.live.require_second_factor = "all"
     await linked(api)
     ada = Traveller(api, provider)
@@ -502,7 +506,9 @@ async def test_whoever_must_have_a_factor_sets_one_up(api: Api, provider: OpenId
     assert "QR code" in (await ada.browser.get(HERE + first.headers["location"])).text
 
 
-async def test_a_suspended_account_stays_out(api: Api, provider: OpenIdProvider) -> None:
+async def test_suspended_account_is_refused_after_the_provider(
+    api: Api, provider: OpenIdProvider
+) -> None:
     user = await linked(api)
     await suspend(api.live, user.id, OPERATOR)
     answer = await Traveller(api, provider).arrive()
@@ -510,7 +516,7 @@ async def test_a_suspended_account_stays_out(api: Api, provider: OpenIdProvider)
     assert ("sign_in.refused", None, {"suspended": True}) in await noted(api)
 
 
-async def test_only_the_browser_that_left_comes_back(api: Api, provider: OpenIdProvider) -> None:
+async def test_callback_in_another_browser_is_refused(api: Api, provider: OpenIdProvider) -> None:
     await linked(api)
     ada, eve = Traveller(api, provider), Traveller(api, provider)
     back, others = provider.visit(await ada.leave()), provider.visit(await eve.leave())
@@ -536,7 +542,7 @@ client_secret = "secret"
 
 @ON_ONE
 @pytest.mark.parametrize("table", [OTHER])
-async def test_what_was_begun_at_one_provider_is_not_taken_at_the_address_of_another(
+async def test_callback_at_another_providers_address_is_refused(
     api: Api, provider: OpenIdProvider
 ) -> None:
     await linked(api)
@@ -548,7 +554,7 @@ async def test_what_was_begun_at_one_provider_is_not_taken_at_the_address_of_ano
 
 
 @ON_ONE
-async def test_ten_minutes_away_are_too_long(api: Api, provider: OpenIdProvider) -> None:
+async def test_callback_after_ten_minutes_is_refused(api: Api, provider: OpenIdProvider) -> None:
     await linked(api)
     ada = Traveller(api, provider)
     back = provider.visit(await ada.leave())
@@ -557,7 +563,7 @@ async def test_ten_minutes_away_are_too_long(api: Api, provider: OpenIdProvider)
 
 
 @ON_ONE
-async def test_a_browser_that_keeps_strict_cookies_back_loads_the_page_again(
+async def test_cross_site_callback_reloads_to_send_strict_cookies(
     api: Api, provider: OpenIdProvider
 ) -> None:
     await linked(api)
@@ -571,7 +577,7 @@ async def test_a_browser_that_keeps_strict_cookies_back_loads_the_page_again(
 
 
 @ON_ONE
-async def test_what_was_denied_there_is_told(api: Api, provider: OpenIdProvider) -> None:
+async def test_providers_error_is_shown(api: Api, provider: OpenIdProvider) -> None:
     await linked(api)
     for error, words in (
         ("access_denied", "was not allowed to sign you in"),
@@ -625,7 +631,7 @@ LIES: dict[str, dict[str, Any]] = {
 
 @ON_ONE
 @pytest.mark.parametrize("table", ["create_users = true"])
-async def test_an_answer_that_is_not_as_it_should_be_proves_nobody(
+async def test_invalid_id_token_signs_nobody_in(
     api: Api, provider: OpenIdProvider, caplog: pytest.LogCaptureFixture
 ) -> None:
     await linked(api)
@@ -655,7 +661,7 @@ async def test_an_answer_that_is_not_as_it_should_be_proves_nobody(
         ("access_denied", []),  # the person's own choice
     ],
 )
-async def test_the_log_tells_why_a_provider_sent_somebody_back_with_an_error(
+async def test_providers_error_is_logged_unless_access_was_denied(
     api: Api,
     provider: OpenIdProvider,
     caplog: pytest.LogCaptureFixture,
@@ -668,7 +674,7 @@ async def test_the_log_tells_why_a_provider_sent_somebody_back_with_an_error(
 
 
 @ON_ONE
-async def test_the_log_tells_that_an_id_token_is_encrypted(
+async def test_encrypted_id_token_is_logged(
     api: Api, provider: OpenIdProvider, caplog: pytest.LogCaptureFixture
 ) -> None:
     header = b64encode(b'{"alg":"RSA-OAEP","enc":"A128GCM"}').decode().rstrip("=")
@@ -679,7 +685,7 @@ async def test_the_log_tells_that_an_id_token_is_encrypted(
 
 
 @ON_ONE
-async def test_good_answers_of_other_kinds_are_taken(api: Api, provider: OpenIdProvider) -> None:
+async def test_unusual_but_valid_id_token_is_accepted(api: Api, provider: OpenIdProvider) -> None:
     await linked(api)
     provider.header = {"alg": "RS256", "x-ours": "unknown"}
     provider.claims |= {"aud": [CLIENT, "other"], "azp": CLIENT, "exp": 1_773_576_000 - 59}
@@ -690,7 +696,7 @@ async def test_good_answers_of_other_kinds_are_taken(api: Api, provider: OpenIdP
 
 @ON_ONE
 @pytest.mark.parametrize("algorithm", openid.ALGORITHMS)
-async def test_an_id_token_may_be_signed_by_every_algorithm_that_is_listed(
+async def test_id_token_by_every_supported_algorithm_is_accepted(
     api: Api, provider: OpenIdProvider, algorithm: str
 ) -> None:
     await linked(api)
@@ -702,7 +708,7 @@ async def test_an_id_token_may_be_signed_by_every_algorithm_that_is_listed(
 @ON_ONE
 @pytest.mark.parametrize("algorithm", ["ES256", "EdDSA"])
 @pytest.mark.parametrize("curve", ["P-384", "Ed448", "X25519", "BP-256", ""])
-async def test_a_key_of_a_curve_that_does_not_fit_is_passed_over(
+async def test_key_of_an_unfitting_curve_is_skipped(
     api: Api, provider: OpenIdProvider, algorithm: str, curve: str
 ) -> None:
     await linked(api)
@@ -717,7 +723,9 @@ async def test_a_key_of_a_curve_that_does_not_fit_is_passed_over(
 
 
 @ON_ONE
-async def test_keys_may_be_rotated_at_any_time(api: Api, provider: OpenIdProvider) -> None:
+async def test_rotated_provider_keys_are_fetched_and_withdrawn_ones_refused(
+    api: Api, provider: OpenIdProvider
+) -> None:
     await linked(api)
     assert session_in(await Traveller(api, provider).arrive())
     ada = Traveller(api, provider)
@@ -730,7 +738,7 @@ async def test_keys_may_be_rotated_at_any_time(api: Api, provider: OpenIdProvide
 
 
 @ON_ONE
-async def test_of_keys_without_a_name_ten_are_tried(api: Api, provider: OpenIdProvider) -> None:
+async def test_ten_keys_are_tried_without_a_key_id(api: Api, provider: OpenIdProvider) -> None:
     await linked(api)
     provider.keys = [*[OTHER_KEY] * 99, FIRST_KEY]
     assert session_in(await Traveller(api, provider).arrive()), "its name is known"
@@ -748,7 +756,7 @@ COSTLY: dict[str, dict[str, Any]] = {
 
 @ON_ONE
 @pytest.mark.parametrize("key", COSTLY.values(), ids=COSTLY)
-async def test_no_key_that_costs_much_is_tried(
+async def test_expensive_key_is_not_tried(
     api: Api, provider: OpenIdProvider, key: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried: list[dict[str, Any]] = []
@@ -772,9 +780,7 @@ async def test_no_key_that_costs_much_is_tried(
 
 
 @ON_ONE
-async def test_the_e_mail_may_stand_at_the_userinfo_endpoint(
-    api: Api, provider: OpenIdProvider
-) -> None:
+async def test_email_is_read_from_the_userinfo_endpoint(api: Api, provider: OpenIdProvider) -> None:
     user = await api.account(email=ADA["email"], password=PASSWORD)
     provider.claims = {"sub": "ada-1"}
     provider.userinfo = {"sub": "ada-1", "email": ADA["email"], "email_verified": True}
@@ -797,7 +803,7 @@ DEAF: dict[str, dict[str, Any]] = {
 
 
 @ON_ONE
-async def test_a_provider_that_does_not_answer_well_is_told_and_may_come_back(
+async def test_broken_provider_is_503_until_it_recovers(
     api: Api, provider: OpenIdProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await linked(api)
@@ -830,7 +836,7 @@ async def test_a_provider_that_does_not_answer_well_is_told_and_may_come_back(
         (404, "was not valid", 403),
     ],
 )
-async def test_a_provider_that_is_busy_is_told_from_one_that_refuses(
+async def test_busy_provider_is_503_and_a_refusing_one_403(
     api: Api,
     provider: OpenIdProvider,
     caplog: pytest.LogCaptureFixture,
@@ -854,7 +860,7 @@ async def test_a_provider_that_is_busy_is_told_from_one_that_refuses(
 
 
 @ON_ONE
-async def test_the_log_tells_the_error_of_a_provider_that_answers_200_with_it(
+async def test_providers_error_with_status_200_is_logged(
     api: Api, provider: OpenIdProvider, caplog: pytest.LogCaptureFixture
 ) -> None:
     await linked(api)
@@ -865,7 +871,7 @@ async def test_the_log_tells_the_error_of_a_provider_that_answers_200_with_it(
     assert "it answered with something else and 'invalid_client': Object missing" in caplog.text
 
 
-async def test_an_account_links_and_unlinks_on_its_page(api: Api, provider: OpenIdProvider) -> None:
+async def test_account_links_and_unlinks_a_provider(api: Api, provider: OpenIdProvider) -> None:
     user = await api.account(email="other@example.com", password=PASSWORD)
     ada = Traveller(api, provider)
     await ada.sign_in(user)
@@ -890,9 +896,7 @@ async def test_an_account_links_and_unlinks_on_its_page(api: Api, provider: Open
 
 
 @ON_ONE
-async def test_who_links_from_the_sandbox_comes_back_there(
-    api: Api, provider: OpenIdProvider
-) -> None:
+async def test_linking_from_the_sandbox_returns_there(api: Api, provider: OpenIdProvider) -> None:
     ada = Traveller(api, provider)
     await ada.sign_in(await api.account(email="other@example.com", password=PASSWORD))
     path, csrf = "/sandbox/security/link", await ada.csrf()
@@ -907,7 +911,7 @@ async def test_who_links_from_the_sandbox_comes_back_there(
     assert "ada@example.com" in (await ada.browser.get(HERE + done.headers["location"])).text
 
 
-async def test_what_is_linked_to_another_account_stays_there(
+async def test_identity_linked_to_another_account_is_409(
     api: Api, provider: OpenIdProvider
 ) -> None:
     user = await linked(api)
@@ -922,7 +926,7 @@ async def test_what_is_linked_to_another_account_stays_there(
 
 
 @ON_ONE
-async def test_what_waits_to_be_linked_is_of_no_other_provider_that_has_its_name_by_now(
+async def test_pending_link_is_dropped_after_the_providers_issuer_changes(
     api: Api, provider: OpenIdProvider
 ) -> None:
     user = await api.account(email=ADA["email"], password=PASSWORD)
@@ -938,7 +942,7 @@ async def test_what_waits_to_be_linked_is_of_no_other_provider_that_has_its_name
 
 
 @ON_ONE
-async def test_a_link_that_another_account_has_by_now_keeps_nobody_from_signing_in(
+async def test_link_taken_meanwhile_does_not_stop_the_sign_in(
     api: Api, provider: OpenIdProvider
 ) -> None:
     user = await api.account(email=ADA["email"], password=PASSWORD)
@@ -950,7 +954,7 @@ async def test_a_link_that_another_account_has_by_now_keeps_nobody_from_signing_
 
 
 @ON_ONE
-async def test_only_who_began_to_link_ends_it(api: Api, provider: OpenIdProvider) -> None:
+async def test_link_begun_by_another_account_is_refused(api: Api, provider: OpenIdProvider) -> None:
     ada = Traveller(api, provider)
     await ada.sign_in(await api.account(password=PASSWORD))
     address = await ada.leave("/security/link", provider="corp", csrf=await ada.csrf())
@@ -961,7 +965,7 @@ async def test_only_who_began_to_link_ends_it(api: Api, provider: OpenIdProvider
 
 
 @ON_ONE
-async def test_whoever_has_no_password_is_led_to_where_they_choose_one(
+async def test_account_without_a_password_is_led_to_choose_one(
     api: Api, provider: OpenIdProvider
 ) -> None:
     user = await api.account(email=ADA["email"])
@@ -988,7 +992,7 @@ async def test_whoever_has_no_password_is_led_to_where_they_choose_one(
 
 
 @ON_ONE
-async def test_what_removing_a_factor_leaves_is_told_as_it_is(
+async def test_removal_of_a_factor_warns_about_the_factors_left(
     api: Api, provider: OpenIdProvider
 ) -> None:
     with_password, without = await factored(api), await factored(api, email=ADA["email"])
@@ -1028,7 +1032,7 @@ async def test_what_removing_a_factor_leaves_is_told_as_it_is(
     assert "must set up an authenticator app" in reset
 
 
-async def test_the_last_way_in_stays(api: Api) -> None:
+async def test_last_provider_without_a_password_cannot_be_unlinked(api: Api) -> None:
     user = await api.account()
     await join(api, user)
     (made,) = await api.live.providers.links_of(user.id)
@@ -1038,7 +1042,7 @@ async def test_the_last_way_in_stays(api: Api) -> None:
 
 
 @ON_ONE
-async def test_whoever_has_no_password_signs_in_again_for_what_is_important(
+async def test_step_up_without_a_password_signs_in_at_the_provider(
     api: Api, provider: OpenIdProvider
 ) -> None:
     await join(api, await api.account())
@@ -1061,7 +1065,7 @@ async def test_whoever_has_no_password_signs_in_again_for_what_is_important(
 
 @ON_ONE
 @pytest.mark.parametrize("listed", [["sub", "auth_time"], ["sub"]])
-async def test_who_was_to_be_seen_anew_was_seen_since(
+async def test_fresh_provider_sign_in_needs_a_recent_auth_time(
     api: Api, provider: OpenIdProvider, listed: list[str]
 ) -> None:
     await join(api, await api.account())
@@ -1089,9 +1093,7 @@ async def test_who_was_to_be_seen_anew_was_seen_since(
 
 
 @ON_ONE
-async def test_a_second_factor_at_the_provider_may_take_minutes_of_those_seen_anew(
-    api: Api, provider: OpenIdProvider
-) -> None:
+async def test_fresh_provider_sign_in_may_take_minutes(api: Api, provider: OpenIdProvider) -> None:
     await join(api, await api.account())
     ada = Traveller(api, provider)
     address = await ada.leave(again="yes")
@@ -1105,7 +1107,7 @@ async def test_a_second_factor_at_the_provider_may_take_minutes_of_those_seen_an
 
 @ON_ONE
 @pytest.mark.parametrize("listed", [None, "auth_time", {"auth_time": 1}, [None, 5]])
-async def test_a_list_of_claims_that_is_none_keeps_nobody_out(
+async def test_malformed_claims_supported_is_ignored(
     api: Api, provider: OpenIdProvider, listed: Any
 ) -> None:
     await join(api, await api.account())
@@ -1122,7 +1124,7 @@ async def is_asked(somebody: Traveller) -> bool:
 
 
 @pytest.mark.parametrize("again", ["", "yes"])
-async def test_a_providers_word_is_no_fresh_proof_where_there_is_a_password(
+async def test_provider_sign_in_does_not_satisfy_step_up_of_an_account_with_password(
     api: Api, provider: OpenIdProvider, again: str
 ) -> None:
     user = await linked(api)
@@ -1143,7 +1145,7 @@ async def test_a_providers_word_is_no_fresh_proof_where_there_is_a_password(
 
 @ON_ONE
 @pytest.mark.parametrize("password", [None, PASSWORD])
-async def test_a_code_after_the_providers_word_proves_who_has_no_password(
+async def test_code_after_a_provider_satisfies_step_up_without_a_password_alone(
     api: Api, provider: OpenIdProvider, password: str | None
 ) -> None:
     user = await factored(api, email=ADA["email"], password=password)
@@ -1155,7 +1157,7 @@ async def test_a_code_after_the_providers_word_proves_who_has_no_password(
 
 
 @ON_ONE
-async def test_no_browser_makes_a_visit_one_that_sees_anew(
+async def test_browser_cannot_turn_a_visit_into_a_fresh_one(
     api: Api, provider: OpenIdProvider
 ) -> None:
     await join(api, await api.account())
@@ -1173,7 +1175,7 @@ async def test_no_browser_makes_a_visit_one_that_sees_anew(
 
 
 @ON_ONE
-async def test_an_app_that_is_set_up_adds_no_password_to_the_session(
+async def test_setting_up_an_app_adds_no_password_to_amr(
     api: Api, provider: OpenIdProvider
 ) -> None:
     user = await api.account()
@@ -1187,7 +1189,7 @@ async def test_an_app_that_is_set_up_adds_no_password_to_the_session(
 
 
 @ON_ONE
-async def test_the_sandbox_knows_no_providers(api: Api) -> None:
+async def test_sandbox_knows_no_providers(api: Api) -> None:
     page = await api.stranger().get(f"{AUTH['sandbox']}/sign-in")
     assert page.status_code == 200
     assert "Corp" not in page.text

@@ -67,7 +67,7 @@ async def hold_a_mail(api: Api) -> None:
         await api.live.mails.add(tx, content, api.clock() + HOUR)
 
 
-async def test_a_secret_is_replaced_and_nothing_that_it_encrypted_is_lost(
+async def test_secret_is_replaced_and_nothing_that_it_encrypted_is_lost(
     api: Api, visitor: Visitor, given: Given
 ) -> None:
     ada = await factored(api)
@@ -102,7 +102,7 @@ async def test_a_secret_is_replaced_and_nothing_that_it_encrypted_is_lost(
     assert await api.live.mails.count(api.live.db) == 1
 
 
-async def test_what_no_secret_opens_is_counted_and_left(api: Api, given: Given) -> None:
+async def test_values_that_no_secret_opens_are_counted_and_kept(api: Api, given: Given) -> None:
     await webhooks.create_webhook(api.live, HOOK, OPERATOR)
     await forget_keys(api)
     await given.restart(NEW)
@@ -113,7 +113,7 @@ async def test_what_no_secret_opens_is_counted_and_left(api: Api, given: Given) 
     assert before == [row async for rows in sealed.batches(api.live.db, COLUMNS[1]) for row in rows]
 
 
-async def test_what_was_sealed_anew_meanwhile_stays(api: Api) -> None:
+async def test_value_sealed_anew_meanwhile_is_kept(api: Api) -> None:
     made = await webhooks.create_webhook(api.live, HOOK, OPERATOR)
     where = Column("webhooks", "secret")
     values = {"id": made.webhook.id, "before": b"another", "sealed": b"what is stale"}

@@ -44,7 +44,7 @@ def way(api: Api, request: pytest.FixtureRequest) -> Way:
 
 
 @pytest.mark.parametrize(("setting", "held"), [("admins", ["admin"]), ("all", ["admin", "viewer"])])
-async def test_the_api_lets_nobody_in_who_must_have_a_factor_and_has_none(
+async def test_api_refuses_accounts_without_a_required_factor(
     api: Api, way: Way, setting: str, held: list[str]
 ) -> None:
     api.live.require_second_factor = setting
@@ -63,7 +63,7 @@ async def test_the_api_lets_nobody_in_who_must_have_a_factor_and_has_none(
 
 
 @pytest.mark.parametrize("site", SITES)
-async def test_pages_have_it_set_up_before_anything_else(api: Api, site: str) -> None:
+async def test_pages_set_up_a_required_factor_before_the_session(api: Api, site: str) -> None:
     name, at = SITES[site]
     env = api.live if name == "live" else api.sandbox
     env.require_second_factor = "all"
@@ -98,7 +98,7 @@ async def test_pages_have_it_set_up_before_anything_else(api: Api, site: str) ->
 
 
 @pytest.mark.parametrize("is_own", [True, False])
-async def test_it_is_set_up_in_a_browser_that_is_signed_in_already(
+async def test_required_factor_is_set_up_in_a_browser_already_signed_in(
     api: Api, *, is_own: bool
 ) -> None:
     user, other = [await api.account(password=PASSWORD) for _ in range(2)]
@@ -118,7 +118,7 @@ async def enrolled_twice(person: Person) -> httpx.Response:
     return await person.post("/sign-in/code", secret="", otp="000000", name="Phone")
 
 
-async def test_a_sign_in_that_waits_for_a_factor_ends_with_the_reset_of_all(api: Api) -> None:
+async def test_sign_in_that_waits_for_a_factor_ends_with_the_reset_of_all(api: Api) -> None:
     api.live.require_second_factor = "all"
     user = await factored(api)
     person = Person(api, DASHBOARD)
@@ -130,7 +130,7 @@ async def test_a_sign_in_that_waits_for_a_factor_ends_with_the_reset_of_all(api:
     assert "sign-in-again" in answer.headers["location"]
 
 
-async def test_what_one_environment_offers_is_no_app_of_the_others_user(api: Api) -> None:
+async def test_enrolment_offer_of_one_environment_is_invalid_in_the_other(api: Api) -> None:
     user = await api.account()
     offer = offer_authenticator(api.sandbox, user.id)
     assert offer_authenticator(api.sandbox, user.id, offer.sealed) == offer
@@ -139,7 +139,7 @@ async def test_what_one_environment_offers_is_no_app_of_the_others_user(api: Api
         read_enrolment(api.live, user.id, offer.sealed, code_of(api, 0, offer.secret), "Phone")
 
 
-async def test_a_passkey_that_was_added_meanwhile_is_wanted_after_all(api: Api) -> None:
+async def test_passkey_added_meanwhile_is_required(api: Api) -> None:
     api.live.require_second_factor = "all"
     user = await api.account(password=PASSWORD)
     waits = await waiting(api.live, await begin_second_step(api.live, user, OPERATOR))

@@ -53,7 +53,7 @@ def way(api: Api, request: pytest.FixtureRequest) -> Way:
     return Way(api, request.param)
 
 
-async def test_the_api_wants_a_code_beside_the_password(api: Api, way: Way) -> None:
+async def test_api_sign_in_without_a_code_is_refused(api: Api, way: Way) -> None:
     user = await factored(api)
     async with api.unchanged(but="audit"):
         assert "second factor" in refused_for_otp(await way.send(user))
@@ -63,7 +63,7 @@ async def test_the_api_wants_a_code_beside_the_password(api: Api, way: Way) -> N
     assert (await way.send(plain, "123456")).is_success, "ignored where there is no factor"
 
 
-async def test_a_code_works_once_and_one_step_either_way(api: Api, way: Way) -> None:
+async def test_code_is_accepted_once_and_one_step_off(api: Api, way: Way) -> None:
     user = await factored(api)
     for steps, good in ((-2, False), (2, False), (-1, True), (-1, False), (0, True), (1, True)):
         answer = await way.send(user, code_of(api, steps))
@@ -74,7 +74,7 @@ async def test_a_code_works_once_and_one_step_either_way(api: Api, way: Way) -> 
         refused_for_otp(await way.send(user, junk))
 
 
-async def test_a_wrong_password_uses_no_code_up(api: Api, way: Way) -> None:
+async def test_wrong_password_uses_no_code_up(api: Api, way: Way) -> None:
     user = await factored(api)
     for code in (code_of(api), CODES[0]):
         answer = await way.send(user, code, "Wrong-password1")
@@ -95,7 +95,7 @@ def separated(code: str) -> str:
     return SEPARATED.format(digits[:third], digits[third : 2 * third], digits[2 * third :])
 
 
-async def test_codes_with_other_separators_are_the_same(api: Api, way: Way) -> None:
+async def test_code_with_other_separators_is_the_same_code(api: Api, way: Way) -> None:
     user = await factored(api)
     assert (await way.send(user, separated(code_of(api)))).is_success
     assert (await way.send(user, separated(CODES[1]))).is_success
@@ -124,7 +124,7 @@ async def test_recovery_codes_work_once_however_they_are_typed(api: Api, way: Wa
     assert (await api.live.factors.of_user(user.id)).recovery_codes == 9
 
 
-async def test_of_fifty_uses_of_a_code_at_once_one_succeeds(api: Api) -> None:
+async def test_fifty_concurrent_uses_of_a_code_succeed_once(api: Api) -> None:
     servers = [api, api.beside(), api.beside()]
     user = await factored(api)
     for code in (code_of(api), CODES[2]):
@@ -136,7 +136,7 @@ async def test_of_fifty_uses_of_a_code_at_once_one_succeeds(api: Api) -> None:
         api.clock.advance(days=1)
 
 
-async def test_wrong_codes_are_slowed_by_the_same_guard(api: Api, way: Way) -> None:
+async def test_wrong_codes_and_passwords_share_the_guard(api: Api, way: Way) -> None:
     user = await factored(api)
     for _ in range(5):
         refused_for_otp(await way.send(user, "000000"))
@@ -152,7 +152,7 @@ async def wrong_in_a_row(api: Api, user: User) -> int:
         return (await api.live.factors.wrong_codes(tx, user.id)).in_a_row
 
 
-async def test_wrong_codes_in_a_row_wait_ever_longer_beside_the_guard(api: Api, way: Way) -> None:
+async def test_wrong_codes_in_a_row_have_growing_waits(api: Api, way: Way) -> None:
     user = await factored(api)
     minutes = {10: 1, 11: 2, 12: 4, 13: 8, 14: 15, 15: 15}
     for number in range(1, 16):
@@ -199,7 +199,7 @@ async def test_codes_beside_a_wrong_password_are_not_counted(api: Api, way: Way)
     assert (await way.send(user, code_of(api))).is_success
 
 
-async def test_of_ten_wrong_codes_at_once_no_more_are_checked_than_one_after_another(
+async def test_concurrent_wrong_codes_are_no_more_than_successive_ones(
     api: Api,
 ) -> None:
     user = await factored(api)
@@ -247,14 +247,14 @@ async def test_hundredth_wrong_code_in_a_row_ends_codes_until_a_reset(
     assert await wrong_in_a_row(api, user) == 0
 
 
-async def test_a_missing_code_is_no_guess(api: Api, way: Way) -> None:
+async def test_missing_code_is_not_counted(api: Api, way: Way) -> None:
     user = await factored(api)
     for _ in range(20):
         refused_for_otp(await way.send(user))
     assert (await way.send(user, code_of(api))).is_success
 
 
-async def test_a_right_password_without_its_code_is_noted(api: Api, way: Way) -> None:
+async def test_right_password_without_a_code_is_audited(api: Api, way: Way) -> None:
     user = await factored(api)
     for otp in (None, "", "000000"):
         refused_for_otp(await way.send(user, otp))
@@ -264,7 +264,7 @@ async def test_a_right_password_without_its_code_is_noted(api: Api, way: Way) ->
 
 
 @pytest.mark.parametrize("site", SITES)
-async def test_a_right_password_is_noted_where_pages_ask_for_the_code(api: Api, site: str) -> None:
+async def test_right_password_on_a_page_is_audited_before_the_code(api: Api, site: str) -> None:
     name, at = SITES[site]
     env = api.live if name == "live" else api.sandbox
     user = await factored(api, env)
@@ -301,7 +301,7 @@ async def test_pages_ask_for_the_code_after_the_password(api: Api, site: str) ->
     assert not session_in(again), "it waited once"
 
 
-async def test_half_a_sign_in_opens_nothing_but_the_second_step(api: Api) -> None:
+async def test_pending_sign_in_opens_the_second_step_alone(api: Api) -> None:
     user = await factored(api, role="admin")
     person = Person(api, DASHBOARD)
     first = await person.password(user)
@@ -328,7 +328,7 @@ async def test_half_a_sign_in_opens_nothing_but_the_second_step(api: Api) -> Non
         assert answer.status_code == 303
 
 
-async def test_a_factor_that_was_added_meanwhile_is_wanted_after_all(api: Api) -> None:
+async def test_factor_added_meanwhile_is_required(api: Api) -> None:
     user = await api.account(password=PASSWORD)
     proven = await prove(api.live, Attempt(user.email, PASSWORD, OPERATOR))
     app = Enrolment(KEY, step_of(api.clock()) - 2, "Phone", CODES)
@@ -338,7 +338,7 @@ async def test_a_factor_that_was_added_meanwhile_is_wanted_after_all(api: Api) -
             await open_session(api.live, proven, OPERATOR, Browser("", None))
 
 
-async def test_half_a_sign_in_ends_by_itself_and_with_the_password(api: Api) -> None:
+async def test_pending_sign_in_ends_after_ten_minutes_and_with_the_password(api: Api) -> None:
     user = await factored(api)
     person = Person(api, DASHBOARD)
     await person.password(user)
@@ -355,7 +355,7 @@ async def test_half_a_sign_in_ends_by_itself_and_with_the_password(api: Api) -> 
     assert "sign-in-again" in answer.headers["location"]
 
 
-async def test_signing_in_goes_on_to_where_one_wanted(api: Api) -> None:
+async def test_second_step_continues_to_the_requested_page(api: Api) -> None:
     user = await factored(api)
     person = Person(api, DASHBOARD)
     first = await person.password(user, next="/dashboard/keys?a=b")
@@ -369,7 +369,7 @@ async def test_signing_in_goes_on_to_where_one_wanted(api: Api) -> None:
 
 
 @pytest.mark.parametrize("steps", [0, -1])
-async def test_an_app_is_set_up_with_its_code_which_is_used_up(api: Api, steps: int) -> None:
+async def test_code_that_sets_up_an_app_is_used_up(api: Api, steps: int) -> None:
     user = await api.account(password=PASSWORD)
     person = Person(api, DASHBOARD)
     await person.password(user)
@@ -394,7 +394,7 @@ async def test_an_app_is_set_up_with_its_code_which_is_used_up(api: Api, steps: 
     assert (await person.browser.get(HERE + made.headers["location"])).status_code == 410
 
 
-async def test_a_clock_that_is_wrong_is_told_when_an_app_is_set_up(api: Api) -> None:
+async def test_wrong_clock_is_reported_when_an_app_is_set_up(api: Api) -> None:
     user = await api.account(password=PASSWORD)
     person = Person(api, DASHBOARD)
     await person.password(user)
@@ -409,7 +409,7 @@ async def test_a_clock_that_is_wrong_is_told_when_an_app_is_set_up(api: Api) -> 
     assert kept[1] == person.key, "what was scanned stays"  # type: ignore[attr-defined]
 
 
-async def test_the_code_of_the_next_half_minute_sets_up_no_app(api: Api) -> None:
+async def test_code_of_the_next_step_sets_up_no_app(api: Api) -> None:
     user = await api.account(password=PASSWORD)
     person = Person(api, DASHBOARD)
     await person.password(user)
@@ -419,7 +419,7 @@ async def test_the_code_of_the_next_half_minute_sets_up_no_app(api: Api) -> None
     assert "fast" in answer.text
 
 
-async def test_an_offer_is_one_accounts(api: Api) -> None:
+async def test_enrolment_offer_of_another_account_is_refused(api: Api) -> None:
     ada, grace = await api.account(), await api.account()
     offer = offer_authenticator(api.live, ada.id)
     code = code_of(api, 0, offer.secret)
@@ -429,7 +429,7 @@ async def test_an_offer_is_one_accounts(api: Api) -> None:
     assert read_enrolment(api.live, ada.id, offer.sealed, code, "Phone").secret == offer.secret
 
 
-async def test_two_tabs_set_up_one_app(api: Api) -> None:
+async def test_second_app_is_a_conflict(api: Api) -> None:
     user = await factored(api)
     with pytest.raises(Conflict):
         await api.live.change(
@@ -472,7 +472,7 @@ async def test_factors_are_renamed_renewed_and_removed(api: Api) -> None:
     assert "Create new codes" not in asked.text
 
 
-async def test_an_admins_reset_leaves_the_password_alone(api: Api) -> None:
+async def test_factor_reset_keeps_the_password(api: Api) -> None:
     user = await factored(api)
     await reset_factors(api.live, user.id, OPERATOR)
     assert (await Way(api, "/auth/login").send(user)).is_success
@@ -480,7 +480,7 @@ async def test_an_admins_reset_leaves_the_password_alone(api: Api) -> None:
         await reset_factors(api.live, user.id, OPERATOR)
 
 
-async def test_a_reset_by_mail_leaves_the_factors_alone(api: Api) -> None:
+async def test_password_change_keeps_the_factors(api: Api) -> None:
     user = await factored(api)
     caller = await api.caller(user=await api.account("admin"))
     await caller.patch(f"/users/{user.id}", json={"password": PASSWORD + "2"})
@@ -488,7 +488,7 @@ async def test_a_reset_by_mail_leaves_the_factors_alone(api: Api) -> None:
     refused_for_otp(answer)
 
 
-async def test_tokens_tell_of_two_factors(api: Api) -> None:
+async def test_id_token_names_two_factors(api: Api) -> None:
     user = await factored(api)
     shop = await client_of(api.live)
     query = {
@@ -512,7 +512,7 @@ async def test_tokens_tell_of_two_factors(api: Api) -> None:
     assert claims["auth_time"] == NOON // 1000
 
 
-async def test_a_client_that_asks_for_two_factors_gets_them_where_there_are_two(api: Api) -> None:
+async def test_acr_values_require_two_factors_of_accounts_with_two(api: Api) -> None:
     user = await api.account(password=PASSWORD)
     shop = await client_of(api.live)
     person = Person(api, AUTH["live"])
@@ -550,7 +550,7 @@ async def test_a_client_that_asks_for_two_factors_gets_them_where_there_are_two(
     assert (await person.browser.get(person.at + asking)).status_code == 200
 
 
-async def test_whoever_cannot_read_the_secret_says_so(api: Api) -> None:
+async def test_unreadable_authenticator_secret_is_503(api: Api) -> None:
     user = await factored(api)
     async with api.live.db.transaction() as tx:
         await tx.run("UPDATE authenticators SET secret = :junk", {"junk": b"x" * 60})
@@ -558,12 +558,12 @@ async def test_whoever_cannot_read_the_secret_says_so(api: Api) -> None:
     assert answer.status_code == 503
 
 
-async def test_what_a_recovery_code_hashes_to_is_all_that_is_kept(api: Api) -> None:
+async def test_recovery_codes_are_stored_hashed(api: Api) -> None:
     await factored(api)
     rows = await api.live.db.all("SELECT code_hash FROM recovery_codes")
     assert digest(CODES[0].replace("-", "")) in {bytes(row[0]) for row in rows}
 
 
-def test_an_authenticator_shows_no_secret_in_logs() -> None:
+def test_repr_of_an_authenticator_has_no_secret() -> None:
     one = Authenticator(1, 1, "Phone", b"sealed", 0, 0, None)
     assert KEY not in repr(one)

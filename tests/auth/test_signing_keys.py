@@ -46,7 +46,7 @@ async def forget_keys(api: Api) -> None:
             await tx.run("DELETE FROM signing_keys")
 
 
-async def test_a_new_key_is_published_then_signs_and_then_the_old_one_goes(
+async def test_new_key_is_published_then_signs_and_then_the_old_one_goes(
     api: Api, visitor: Visitor
 ) -> None:
     ada = await api.account()
@@ -90,9 +90,7 @@ async def test_rotating_twice_leaves_every_token_its_hour(api: Api, visitor: Vis
     assert len(await published(visitor)) == 1
 
 
-async def test_a_rotation_at_once_ends_what_the_leaked_key_signed(
-    api: Api, visitor: Visitor
-) -> None:
+async def test_rotation_at_once_ends_what_the_leaked_key_signed(api: Api, visitor: Visitor) -> None:
     ada = await api.account()
     before = (await login_of(api.live, ada)).access_token
     assert (await visitor.me(before)).status_code == 200
@@ -104,7 +102,7 @@ async def test_a_rotation_at_once_ends_what_the_leaked_key_signed(
     assert (await visitor.me(after)).status_code == 200
 
 
-async def test_a_rotation_at_once_by_a_clock_ahead_ends_what_the_leaked_key_signed(
+async def test_rotation_at_once_by_a_clock_ahead_ends_what_the_leaked_key_signed(
     api: Api, visitor: Visitor
 ) -> None:
     ada = await api.account()
@@ -144,7 +142,7 @@ async def opened(api: Api) -> tuple[SigningKey, RSAKey]:
     return row, RSAKey.import_key(pem)
 
 
-async def test_a_private_key_is_nowhere_readable(api: Api) -> None:
+async def test_private_signing_key_is_readable_in_no_file_and_row(api: Api) -> None:
     row, private = await opened(api)
     assert private.private_key is not None
     traces = [b"PRIVATE KEY", b"-----BEGIN"]
@@ -170,7 +168,7 @@ async def test_a_private_key_is_nowhere_readable(api: Api) -> None:
             assert trace[: len(trace) // 2] not in text
 
 
-async def test_an_installation_that_starts_over_signs_nobody_out(
+async def test_lost_secret_is_replaced_on_command_with_old_keys_still_published(
     api: Api, visitor: Visitor
 ) -> None:
     ada = await api.account()
@@ -202,7 +200,7 @@ async def test_an_installation_that_starts_over_signs_nobody_out(
     assert await published(visitor) == [made[0]]
 
 
-async def test_a_key_of_another_name_cannot_be_put_in_its_place(api: Api) -> None:
+async def test_key_of_another_name_cannot_be_put_in_its_place(api: Api) -> None:
     row, _ = await opened(api)
     assert api.portico.vault.open(row.private_key, "another") is None
 
@@ -218,7 +216,7 @@ async def refused_host(settings: Settings, clock: FakeClock) -> None:
     await other.close()
 
 
-async def test_a_host_that_is_given_another_secret_refuses_to_start(
+async def test_host_that_is_given_another_secret_refuses_to_start(
     api: Api, visitor: Visitor
 ) -> None:
     before = await published(visitor)
@@ -227,7 +225,7 @@ async def test_a_host_that_is_given_another_secret_refuses_to_start(
 
 
 @pytest.mark.parametrize("environ", ["postgres+redis"], indirect=True)
-async def test_a_second_directory_shares_the_secret_or_refuses_to_start(
+async def test_second_directory_shares_the_secret_or_refuses_to_start(
     api: Api, visitor: Visitor
 ) -> None:
     before = await published(visitor)
@@ -246,7 +244,7 @@ async def test_a_second_directory_shares_the_secret_or_refuses_to_start(
     await other.close()
 
 
-async def test_nobody_rotates_what_they_cannot_open(api: Api, visitor: Visitor) -> None:
+async def test_rotation_without_the_secret_is_refused(api: Api, visitor: Visitor) -> None:
     before = await published(visitor)
     (api.settings.data / SECRET_FILE).rename(api.settings.data / "elsewhere")
     command = Portico(api.settings, clock=api.clock)
@@ -259,7 +257,7 @@ async def test_nobody_rotates_what_they_cannot_open(api: Api, visitor: Visitor) 
     assert await published(visitor) == before
 
 
-async def test_a_host_whose_clock_is_behind_makes_no_second_first_key(
+async def test_host_whose_clock_is_behind_makes_no_second_first_key(
     api: Api, visitor: Visitor
 ) -> None:
     before = await published(visitor)
@@ -270,7 +268,7 @@ async def test_a_host_whose_clock_is_behind_makes_no_second_first_key(
     await other.close()
 
 
-async def test_a_key_that_was_made_by_a_clock_ahead_signs_until_the_next_was_published_for_long(
+async def test_key_that_was_made_by_a_clock_ahead_signs_until_the_next_was_published_for_long(
     api: Api, visitor: Visitor
 ) -> None:
     (first,) = await published(visitor)

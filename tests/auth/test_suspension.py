@@ -26,7 +26,7 @@ def post(api: Api) -> Post:
 
 
 @pytest.mark.parametrize("url", [f"{AUTH['live']}/login", f"{BASE['live']}/sessions"])
-async def test_only_who_knows_the_password_learns_of_the_suspension(api: Api, url: str) -> None:
+async def test_suspension_is_revealed_by_the_right_password_alone(api: Api, url: str) -> None:
     user = await api.account(password=PASSWORD)
     await suspend(api.live, user.id, OPERATOR)
 
@@ -44,7 +44,7 @@ async def test_only_who_knows_the_password_learns_of_the_suspension(api: Api, ur
     assert (entry.target_id, entry.details) == (str(user.id), '{"suspended":true}')
 
 
-async def test_a_suspended_account_gets_no_link_and_its_old_one_opens_nothing(
+async def test_suspended_account_gets_no_reset_link_and_loses_the_old_one(
     api: Api, post: Post
 ) -> None:
     user = await api.account(password=PASSWORD)
@@ -61,7 +61,7 @@ async def test_a_suspended_account_gets_no_link_and_its_old_one_opens_nothing(
     assert (notice["To"], notice["Subject"]) == (user.email, "Your Portico account was suspended")
 
 
-async def test_suspending_twice_changes_and_tells_nothing_more(api: Api, post: Post) -> None:
+async def test_repeated_suspension_changes_nothing_and_sends_no_mail(api: Api, post: Post) -> None:
     user = await api.account(password=PASSWORD)
     await suspend(api.live, user.id, OPERATOR)
     assert len(await post.new()) == 1
@@ -74,7 +74,7 @@ async def test_suspending_twice_changes_and_tells_nothing_more(api: Api, post: P
         await resume(api.live, user.id, OPERATOR)
 
 
-async def test_no_reader_of_users_or_events_sees_a_suspension(api: Api) -> None:
+async def test_suspension_is_not_shown_in_users_or_events(api: Api) -> None:
     admin, user = await api.caller("admin"), await api.account()
     before = await admin.get(f"/users/{user.id}")
     events = (await admin.get("/events")).json()
@@ -86,7 +86,7 @@ async def test_no_reader_of_users_or_events_sees_a_suspension(api: Api) -> None:
     assert actions == ["user.suspended"]
 
 
-async def test_the_last_admin_is_neither_suspended_nor_deleted(api: Api) -> None:
+async def test_last_admin_is_neither_suspended_nor_deleted(api: Api) -> None:
     last = await api.account("admin")
     gone = await api.account("admin")
     await suspend(api.live, gone.id, OPERATOR)
@@ -100,7 +100,7 @@ async def test_the_last_admin_is_neither_suspended_nor_deleted(api: Api) -> None
     await delete_user(api.live, gone.id, lambda _: None, OPERATOR)
 
 
-async def test_admins_who_suspend_or_delete_one_another_at_once_leave_one(api: Api) -> None:
+async def test_concurrent_suspensions_and_deletions_leave_one_admin(api: Api) -> None:
     for _ in range(5):
         admins = [await api.account("admin") for _ in range(4)]
         await asyncio.gather(
@@ -114,7 +114,7 @@ async def test_admins_who_suspend_or_delete_one_another_at_once_leave_one(api: A
             await tx.run("DELETE FROM users")
 
 
-async def test_nobody_suspends_themselves_and_admins_are_left_to_admins(api: Api) -> None:
+async def test_own_account_cannot_be_suspended(api: Api) -> None:
     boss, other = await api.caller("admin"), await api.account("admin")
     mine = By(Actor(user_id=boss.user.id))
     with pytest.raises(PermissionDenied):
@@ -123,7 +123,7 @@ async def test_nobody_suspends_themselves_and_admins_are_left_to_admins(api: Api
     assert (await read_user(api.live, other.id)).suspended_at == api.clock()
 
 
-async def test_a_mirror_is_suspended_with_its_account_and_not_by_itself(api: Api) -> None:
+async def test_mirror_is_suspended_with_its_account_and_not_by_itself(api: Api) -> None:
     user = await api.account("editor")
     trial = await api.caller(user=user, key_type="test")
     mirror = await mirror_of(api.live, user, OPERATOR)
@@ -142,7 +142,7 @@ async def test_a_mirror_is_suspended_with_its_account_and_not_by_itself(api: Api
     assert actions == ["user.resumed", "user.suspended"]
 
 
-async def test_a_mirror_that_missed_the_suspension_is_found(api: Api) -> None:
+async def test_mirror_that_missed_the_suspension_is_found(api: Api) -> None:
     user = await api.account("editor")
     await mirror_of(api.live, user, OPERATOR)
     async with api.live.db.transaction() as tx:
@@ -151,7 +151,7 @@ async def test_a_mirror_that_missed_the_suspension_is_found(api: Api) -> None:
     assert await outdated_mirrors(api.live) == [user.id]
 
 
-async def test_a_change_under_way_does_not_outlive_the_suspension(api: Api) -> None:
+async def test_change_under_way_fails_after_the_suspension(api: Api) -> None:
     owner = await api.caller("editor")
     headers = [("authorization", f"Bearer {owner.key}"), ("content-type", "application/json")]
     lamp = json_bytes({"name": "Lamp", "category": "light", "price": 1})
@@ -162,7 +162,7 @@ async def test_a_change_under_way_does_not_outlive_the_suspension(api: Api) -> N
     assert (await api.state())["live products"] == []
 
 
-async def test_a_full_queue_of_mails_undoes_no_suspension(
+async def test_suspension_succeeds_with_a_full_mail_queue(
     api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     user = await api.account()

@@ -46,7 +46,7 @@ async def till(api: Api) -> Registered:
     return await client_of(api.live, await api.account(), public=True)
 
 
-async def test_a_code_buys_tokens(api: Api, visitor: Visitor, shop: Registered) -> None:
+async def test_code_is_exchanged_for_tokens(api: Api, visitor: Visitor, shop: Registered) -> None:
     ada = await api.account("editor", name="Ada Lovelace")
     code = await code_of(api.live, shop.client, ada, "openid read:products write:products")
     answer = await visitor.exchange(shop, code)
@@ -78,7 +78,7 @@ async def test_a_code_buys_tokens(api: Api, visitor: Visitor, shop: Registered) 
     }
 
 
-async def test_an_id_token_repeats_the_nonce_and_comes_with_openid_alone(
+async def test_id_token_repeats_the_nonce_and_comes_with_openid_alone(
     api: Api, visitor: Visitor, shop: Registered
 ) -> None:
     ada = await api.account()
@@ -109,7 +109,7 @@ async def test_parameters_come_as_a_form_or_as_json(
         oauth_refused(answer, 415, "invalid_request")
 
 
-async def test_a_client_authenticates_by_basic_or_in_the_body(
+async def test_client_authenticates_by_basic_or_in_the_body(
     api: Api, visitor: Visitor, shop: Registered
 ) -> None:
     ada = await api.account()
@@ -126,7 +126,7 @@ async def test_a_client_authenticates_by_basic_or_in_the_body(
         assert answer.status_code == 200, answer.text
 
 
-async def test_who_cannot_say_who_they_are_is_refused(
+async def test_client_with_wrong_credentials_is_refused(
     api: Api, shop: Registered, till: Registered
 ) -> None:
     client_id, secret = shop.client.client_id, shop.secret or ""
@@ -160,7 +160,7 @@ async def test_who_cannot_say_who_they_are_is_refused(
 
 
 @pytest.mark.parametrize("scheme", ["basic ", "Basic  "])
-async def test_the_scheme_of_a_client_is_read_in_any_case_and_before_any_spaces(
+async def test_basic_scheme_is_read_in_any_case_and_spacing(
     api: Api, shop: Registered, scheme: str
 ) -> None:
     pair = b64encode(f"{shop.client.client_id}:{shop.secret}".encode()).decode()
@@ -172,9 +172,7 @@ async def test_the_scheme_of_a_client_is_read_in_any_case_and_before_any_spaces(
 @pytest.mark.parametrize(
     "header", ["Basic", "Basic ", "Basic !", "Basic YQ==", "Bearer x", "Basic \u00e9", "YTpi", ""]
 )
-async def test_a_header_that_is_no_basic_authentication_is_refused(
-    api: Api, shop: Registered, header: str
-) -> None:
+async def test_malformed_basic_header_is_refused(api: Api, shop: Registered, header: str) -> None:
     # Not even where the body has all that is needed: a client authenticates in one way.
     body = {"grant_type": "refresh_token", "refresh_token": "x", "client_id": shop.client.client_id}
     answer = await Visitor(api).form("token", body, authorization=header)
@@ -191,7 +189,7 @@ async def test_two_ways_to_authenticate_at_once_are_refused(
     oauth_refused(await visitor.form("token", other, basic=basic), 400, "invalid_request")
 
 
-async def test_a_parameter_that_comes_twice_is_refused(
+async def test_parameter_that_comes_twice_is_refused(
     api: Api, visitor: Visitor, shop: Registered
 ) -> None:
     code = await code_of(api.live, shop.client, await api.account())
@@ -229,9 +227,7 @@ async def test_unknown_parameters_are_ignored_and_empty_ones_left_out(
 
 
 @pytest.mark.parametrize("name", ["grant_type", "code", "redirect_uri", "client_secret"])
-async def test_a_parameter_of_another_type_is_refused(
-    api: Api, shop: Registered, name: str
-) -> None:
+async def test_parameter_of_another_type_is_refused(api: Api, shop: Registered, name: str) -> None:
     code = await code_of(api.live, shop.client, await api.account())
     grant: dict[str, Any] = {"grant_type": "authorization_code", "code": code}
     grant |= {"redirect_uri": CALLBACK, **named(shop)}
@@ -244,18 +240,14 @@ async def test_a_parameter_of_another_type_is_refused(
 
 
 @pytest.mark.parametrize("body", [b"", b"a=%00", b"&&&", b"=", b"grant_type"])
-async def test_a_form_that_says_nothing_names_no_client(
-    api: Api, shop: Registered, body: bytes
-) -> None:
+async def test_empty_form_is_invalid_client(api: Api, shop: Registered, body: bytes) -> None:
     oauth_refused(await as_it_is(api, body), 401, "invalid_client")
     answer = await as_it_is(api, f"{urlencode(named(shop))}&".encode() + body)
     oauth_refused(answer, 400, "invalid_request")
 
 
 @pytest.mark.parametrize("body", [b"\xff", b"grant_type=%ff", b"a&" * 60])
-async def test_a_form_that_cannot_be_read_is_refused_whoever_sends_it(
-    api: Api, shop: Registered, body: bytes
-) -> None:
+async def test_unreadable_form_is_refused(api: Api, shop: Registered, body: bytes) -> None:
     for sent in (body, f"{urlencode(named(shop))}&".encode() + body):
         oauth_refused(await as_it_is(api, sent), 400, "invalid_request")
 
@@ -265,13 +257,13 @@ async def as_it_is(api: Api, body: bytes) -> httpx.Response:
     return await somewhere(api).exchange("POST", "/auth/token", [("content-type", FORM)], body)
 
 
-async def test_a_body_beyond_16_kib_is_refused(api: Api, shop: Registered) -> None:
+async def test_body_beyond_16_kib_is_refused(api: Api, shop: Registered) -> None:
     for body in (urlencode({**named(shop), "code": "x" * 16_384}), "x" * 2**21):
         answer = await Visitor(api).form("token", body)
         oauth_refused(answer, 413, "invalid_request")
 
 
-async def test_an_encoded_body_is_refused(api: Api, shop: Registered) -> None:
+async def test_encoded_body_is_refused(api: Api, shop: Registered) -> None:
     answer = await Visitor(api).form("token", named(shop), content_encoding="gzip")
     oauth_refused(answer, 415, "invalid_request")
 
@@ -299,7 +291,7 @@ async def test_other_grants_are_refused(
 
 
 @pytest.mark.parametrize("missing", ["code", "redirect_uri"])
-async def test_what_a_grant_needs_must_be_sent(
+async def test_missing_parameter_of_a_grant_is_refused(
     api: Api, visitor: Visitor, shop: Registered, missing: str
 ) -> None:
     code = await code_of(api.live, shop.client, await api.account())
@@ -311,7 +303,7 @@ async def test_what_a_grant_needs_must_be_sent(
     assert (await visitor.exchange(shop, code)).status_code == 200
 
 
-async def test_pkce_binds_a_code_to_who_asked_for_it(
+async def test_code_with_a_challenge_needs_its_verifier(
     api: Api, visitor: Visitor, shop: Registered, till: Registered
 ) -> None:
     ada = await api.account()
@@ -326,7 +318,7 @@ async def test_pkce_binds_a_code_to_who_asked_for_it(
         assert answer.status_code == 200
 
 
-async def test_a_verifier_without_a_challenge_is_refused(
+async def test_verifier_without_a_challenge_is_refused(
     api: Api, visitor: Visitor, shop: Registered
 ) -> None:
     code = await code_of(api.live, shop.client, await api.account())
@@ -335,7 +327,7 @@ async def test_a_verifier_without_a_challenge_is_refused(
     assert (await visitor.exchange(shop, code)).status_code == 200
 
 
-async def test_a_code_is_for_its_own_client_and_redirect_uri(api: Api, visitor: Visitor) -> None:
+async def test_code_is_for_its_own_client_and_redirect_uri(api: Api, visitor: Visitor) -> None:
     ada = await api.account()
     uris = (CALLBACK, "https://shop.example/other")
     one, other = [await client_of(api.live, redirect_uris=uris) for _ in range(2)]
@@ -348,9 +340,7 @@ async def test_a_code_is_for_its_own_client_and_redirect_uri(api: Api, visitor: 
     assert (await visitor.exchange(one, code)).status_code == 200
 
 
-async def test_the_loopback_port_of_a_code_is_the_one_that_was_asked_with(
-    api: Api, visitor: Visitor
-) -> None:
+async def test_code_is_bound_to_its_loopback_port(api: Api, visitor: Visitor) -> None:
     till = await client_of(api.live, redirect_uris=("http://127.0.0.1/cb",), public=True)
     uri = "http://127.0.0.1:51004/cb"
     ada = await api.account()
@@ -373,12 +363,12 @@ async def test_another_client_cannot_end_what_a_code_bought(
 
 
 @pytest.mark.parametrize("code", ["", "x", "oac_", "oac_" + "A" * 43, "\u00e9", "x" * 12_000])
-async def test_what_is_no_code_is_refused(visitor: Visitor, shop: Registered, code: str) -> None:
+async def test_malformed_code_is_refused(visitor: Visitor, shop: Registered, code: str) -> None:
     error = "invalid_grant" if code else "invalid_request"
     oauth_refused(await visitor.exchange(shop, code), 400, error)
 
 
-async def test_a_code_of_the_other_environment_is_unknown(
+async def test_code_of_the_other_environment_is_unknown(
     api: Api, visitor: Visitor, shop: Registered
 ) -> None:
     ada = await api.account(env=api.sandbox)
@@ -407,7 +397,7 @@ async def test_scopes_beyond_the_role_are_left_out_and_the_answer_says_so(
         assert set(scope.split()) == wanted, (role, asked)
 
 
-async def test_a_demotion_between_consent_and_exchange_counts(
+async def test_demotion_between_consent_and_exchange_counts(
     api: Api, visitor: Visitor, shop: Registered
 ) -> None:
     admin = await api.caller("admin")
@@ -417,7 +407,7 @@ async def test_a_demotion_between_consent_and_exchange_counts(
     assert (await visitor.exchange(shop, code)).json()["scope"] == "read:products"
 
 
-async def test_a_new_secret_ends_the_old_one_and_a_deleted_client_everything(
+async def test_new_secret_ends_the_old_one_and_a_deleted_client_everything(
     api: Api, visitor: Visitor, shop: Registered
 ) -> None:
     ada = await api.account()
@@ -434,7 +424,7 @@ async def test_a_new_secret_ends_the_old_one_and_a_deleted_client_everything(
 
 
 @pytest.mark.parametrize("endpoint", ["token", "revoke", "introspect"])
-async def test_it_takes_post_alone(api: Api, endpoint: str) -> None:
+async def test_oauth_endpoint_allows_post_alone(api: Api, endpoint: str) -> None:
     for method in ("GET", "PUT", "DELETE", "OPTIONS"):
         answer = await somewhere(api).exchange(method, f"/auth/{endpoint}", [])
         oauth_refused(answer, 405, "invalid_request")
@@ -450,7 +440,7 @@ NAMES = st.sampled_from(
 @pytest.mark.parametrize("endpoint", ["token", "revoke", "introspect"])
 @EXAMPLES
 @given(data=st.data())
-async def test_whatever_comes_is_answered_as_oauth_does(
+async def test_any_parameters_get_an_oauth_error(
     api: Api, endpoint: str, data: st.DataObject
 ) -> None:
     shop = await client_of(api.live)
@@ -465,7 +455,7 @@ async def test_whatever_comes_is_answered_as_oauth_does(
         oauth_refused(answer, 400, error)
 
 
-async def test_who_poses_as_a_client_is_noted_as_often_as_the_address_may_ask(
+async def test_wrong_client_secrets_are_audited_up_to_the_rate_limit(
     api: Api, shop: Registered
 ) -> None:
     visitor = Visitor(api)
@@ -479,9 +469,7 @@ async def test_who_poses_as_a_client_is_noted_as_often_as_the_address_may_ask(
     assert "ocs_wrong" not in str(entries)
 
 
-async def test_of_an_address_that_is_spent_no_secret_is_looked_for_in_a_body(
-    api: Api, shop: Registered
-) -> None:
+async def test_spent_address_cannot_authenticate_in_the_body(api: Api, shop: Registered) -> None:
     visitor = Visitor(api)
     right = (shop.client.client_id, shop.secret or "")
     for _ in range(30):
