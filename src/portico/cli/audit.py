@@ -44,10 +44,7 @@ def add_to(commands: Commands) -> None:
         "--action", metavar="NAME", type=text, help="only this action, such as key.created"
     )
     audit.add_argument(
-        "--before",
-        metavar="ID",
-        type=row_id,
-        help="only entries older than this one",
+        "--before", metavar="ID", type=row_id, help="only entries older than this one"
     )
     add_sandbox(audit)
 

@@ -54,10 +54,7 @@ def add_to(commands: Commands) -> None:
     )
     for verb in (renew, delete):
         verb.add_argument(
-            "client_id",
-            metavar="CLIENT_ID",
-            type=text,
-            help="client ID from portico clients list",
+            "client_id", metavar="CLIENT_ID", type=text, help="client ID from portico clients list"
         )
         add_sandbox(verb)
     add_yes(delete)

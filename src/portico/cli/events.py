@@ -35,6 +35,9 @@ Any address is allowed, http too. Deliveries are signed with a new secret, which
 start, or with the one in WEBHOOK_SECRET. Responses are shown. An event is sent again only if there
 is no response, for about 15 seconds."""
 
+LONGEST = 60
+"""How many characters of a name or of a receiver's answer a line shows."""
+
 
 def add_to(commands: Commands) -> None:
     """Declares `portico events …`."""
@@ -80,10 +83,6 @@ def _add_types(command: ArgumentParser) -> None:
         " does not include products.imported; can be repeated",
     )
     add_sandbox(command)
-
-
-LONGEST = 60
-"""How many characters of a name or of a receiver's answer a line shows."""
 
 
 def run_list(settings: Settings, chosen: Namespace) -> None:

@@ -72,12 +72,7 @@ def add_to(commands: Commands) -> None:
         "revoke an API key",
         "It stops working immediately. This cannot be undone.",
     )
-    revoke.add_argument(
-        "id",
-        metavar="ID",
-        type=key_id,
-        help="key ID from portico keys list",
-    )
+    revoke.add_argument("id", metavar="ID", type=key_id, help="key ID from portico keys list")
     add_sandbox(revoke)
     add_yes(revoke)
 

@@ -10,7 +10,7 @@ import msgspec
 from portico.app import Portico
 from portico.cli.initialise import require_place
 from portico.cli.output import answer, progress
-from portico.cli.prepared import prepared
+from portico.cli.prepared import in_both
 from portico.domain.audit import OPERATOR
 from portico.domain.events.operators import TimesCorrected
 from portico.engines import LIVE, SANDBOX
@@ -45,12 +45,7 @@ def run(settings: Settings, chosen: Namespace) -> int:
 
 def run_correct_times(settings: Settings, chosen: Namespace) -> None:
     """Corrects what a clock that was far ahead has stored, in both databases."""
-
-    async def act() -> None:
-        async with prepared(settings) as portico:
-            await correct_times(portico)
-
-    asyncio.run(act())
+    in_both(settings, correct_times)
     text = "Stored times that lay in the future are corrected."
     answer({"corrected": True}, text, as_json=chosen.json)
 

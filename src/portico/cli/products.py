@@ -60,6 +60,10 @@ one JSON object per line, or CSV if the name ends in .csv. In CSV, a text that a
 run (one that begins with = + - @, a tab or a carriage return, or with apostrophes before one of
 these) gets an apostrophe in front."""
 
+STANDARD = "-"
+SHOWN_ROWS = 100
+"""How many faulty rows the JSON answer lists. Standard error reports all of them."""
+
 
 def add_to(commands: Commands) -> None:
     """Declares `portico products …`."""
@@ -76,11 +80,6 @@ def add_to(commands: Commands) -> None:
     add_sandbox(exporting)
     for command in (importing, exporting):
         command.add_argument("--format", choices=FORMATS, help="file format (default: by the name)")
-
-
-STANDARD = "-"
-SHOWN_ROWS = 100
-"""How many faulty rows the JSON answer lists. Standard error reports all of them."""
 
 
 class _Import:

@@ -31,10 +31,7 @@ def add_to(commands: Commands) -> None:
     """Declares `portico sandbox …`."""
     add_yes(
         commands.noun("sandbox", "fill the sandbox with sample data").verb(
-            "reset",
-            run_reset,
-            "replace the sandbox's contents with sample data",
-            _DETAILS,
+            "reset", run_reset, "replace the sandbox's contents with sample data", _DETAILS
         )
     )
 

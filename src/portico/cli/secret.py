@@ -49,10 +49,7 @@ def add_to(commands: Commands) -> None:
         _REENCRYPT,
     )
     noun.verb(
-        "reset",
-        run_reset,
-        "start over with a new secret because the old one is lost",
-        _RESET,
+        "reset", run_reset, "start over with a new secret because the old one is lost", _RESET
     )
 
 

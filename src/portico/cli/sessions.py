@@ -33,6 +33,8 @@ _REVOKE = """\
 It ends immediately. This cannot be undone. With --all, the account is signed out everywhere:
 sessions and logins end, and OAuth clients lose access. API keys keep working."""
 
+R = TypeVar("R", "Session", "Grant")
+
 
 def add_to(commands: Commands) -> None:
     """Declares `portico sessions …`."""
@@ -53,9 +55,6 @@ def add_to(commands: Commands) -> None:
         "--owner", metavar="EMAIL", type=text, help="user whose access ends, with --all"
     )
     add_sandbox(revoke)
-
-
-R = TypeVar("R", "Session", "Grant")
 
 
 class _SignedIn(NamedTuple):

@@ -23,21 +23,18 @@ if TYPE_CHECKING:
 with lazy_imports():
     from portico import certificates, files
 
+Find = Callable[[str], str | None]
+"""Returns the path of a program, or None."""
+
 
 def add_to(commands: Commands) -> None:
     """Declares `portico trust`."""
     parser = commands.verb(
-        "trust",
-        run,
-        "show how to trust the local certificate authority, or do it",
+        "trust", run, "show how to trust the local certificate authority, or do it"
     )
     parser.add_argument(
         "--install", action="store_true", help="trust it on this machine, after asking"
     )
-
-
-Find = Callable[[str], str | None]
-"""Returns the path of a program, or None."""
 
 
 class Store(NamedTuple):

@@ -53,6 +53,11 @@ _RESET = (
     "\nnotified by e-mail. Where a second factor is required, they set one up at the next sign-in."
 )
 
+MAX_PASSWORD_BYTES = 4096
+T = TypeVar("T")
+Act: TypeAlias = "Callable[[Environment, int, By], Awaitable[T]]"
+"""What to do with the account of this id."""
+
 
 def add_to(commands: Commands) -> None:
     """Declares `portico users …`."""
@@ -165,13 +170,6 @@ def _add_access(users: Commands) -> None:
     delete.add_argument("email", metavar="EMAIL", type=text, help="the account's e-mail")
     delete.add_argument("--yes", action="store_true", help="required, because it cannot be undone")
     add_sandbox(delete)
-
-
-MAX_PASSWORD_BYTES = 4096
-
-T = TypeVar("T")
-Act: TypeAlias = "Callable[[Environment, int, By], Awaitable[T]]"
-"""What to do with the account of this id."""
 
 
 def run_create(settings: Settings, chosen: Namespace) -> None:

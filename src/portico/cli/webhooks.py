@@ -35,6 +35,9 @@ with lazy_imports():
 
 DEFAULT_LIMIT = 25
 
+SHOWN_OF_ANSWER = 60
+"""How many characters of a receiver's answer the table shows. JSON has all that was stored."""
+
 
 def add_to(commands: Commands) -> None:
     """Declares `portico webhooks …`."""
@@ -50,12 +53,7 @@ def add_to(commands: Commands) -> None:
     )
     add_sandbox(webhooks.verb("list", run_list, "list webhooks, oldest first"))
     _add_deliveries(webhooks)
-    _of_one(
-        webhooks,
-        "test",
-        run_test,
-        "send a test event (ping) to a webhook",
-    )
+    _of_one(webhooks, "test", run_test, "send a test event (ping) to a webhook")
     _of_one(
         webhooks,
         "rotate-secret",
@@ -69,12 +67,7 @@ def add_to(commands: Commands) -> None:
         run_disable,
         "stop sending events to a webhook, and drop pending deliveries",
     )
-    _of_one(
-        webhooks,
-        "enable",
-        run_enable,
-        "send a webhook new events again",
-    )
+    _of_one(webhooks, "enable", run_enable, "send a webhook new events again")
     add_yes(_of_one(webhooks, "delete", run_delete, "delete a webhook"))
 
 
@@ -104,10 +97,7 @@ def _of_one(
     """Declares a command on one webhook and returns its parser."""
     command = webhooks.verb(name, run, summary, details)
     command.add_argument(
-        "id",
-        metavar="ID",
-        type=row_id,
-        help="webhook ID from portico webhooks list",
+        "id", metavar="ID", type=row_id, help="webhook ID from portico webhooks list"
     )
     add_sandbox(command)
     return command
@@ -140,10 +130,6 @@ def _add_webhook_options(create: ArgumentParser) -> None:
         help="what it is for",
     )
     add_sandbox(create)
-
-
-SHOWN_OF_ANSWER = 60
-"""How many characters of a receiver's answer the table shows. JSON has all that was stored."""
 
 
 def run_create(settings: Settings, chosen: Namespace) -> None:
