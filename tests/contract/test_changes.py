@@ -90,7 +90,7 @@ async def test_a_contended_change_is_tried_again_and_at_last_given_up(api: Api) 
         await api.live.change(OPERATOR, in_vain)
 
 
-async def test_what_is_stored_is_that_of_whoever_is_known_only_by_then(api: Api) -> None:
+async def test_a_change_is_seen_at_once_by_the_user_it_signs_in(api: Api) -> None:
     async def work(change: Change) -> None:
         change.note(SignedOut(1), change.by.named(user_id=7))
 
@@ -116,7 +116,7 @@ async def trickling(
 
 
 @pytest.mark.parametrize(("path", "body"), [("/products", PRODUCT), ("/users", TAKEN)])
-async def test_nothing_is_kept_for_who_is_deleted_while_the_body_comes_in(
+async def test_no_answer_is_kept_for_an_account_deleted_mid_body(
     api: Api, path: str, body: dict[str, object]
 ) -> None:
     admin = await api.caller("admin")
@@ -129,7 +129,7 @@ async def test_nothing_is_kept_for_who_is_deleted_while_the_body_comes_in(
     assert (await api.state())["live idempotency_keys"] == []
 
 
-async def test_who_is_deleted_while_their_answer_is_being_kept_is_told_so(api: Api) -> None:
+async def test_an_account_deleted_as_its_answer_is_kept_gets_401(api: Api) -> None:
     editor, env = await api.caller("editor"), api.live
     async with env.db.transaction() as tx:
         await env.users.delete(tx, editor.user.id)
@@ -148,7 +148,7 @@ SANDBOX_FORMS = {
 
 @pytest.mark.parametrize("path", SANDBOX_FORMS)
 @pytest.mark.parametrize("how", ["ended", "demoted"])
-async def test_no_session_that_ended_while_a_form_came_in_reaches_the_sandbox(
+async def test_a_session_ended_mid_form_changes_nothing_in_the_sandbox(
     api: Api, path: str, how: str
 ) -> None:
     admin = await api.account("admin")
@@ -192,7 +192,7 @@ async def by_session(api: Api, user: User) -> By:
 
 
 @pytest.mark.parametrize("role", ["admin", "editor"])
-async def test_whoever_is_gone_meanwhile_is_told_that_and_nothing_of_what_they_sent(
+async def test_a_deleted_caller_gets_401_before_any_fault_of_the_request(
     api: Api, role: str
 ) -> None:
     await api.account("admin")
@@ -207,7 +207,7 @@ async def test_whoever_is_gone_meanwhile_is_told_that_and_nothing_of_what_they_s
         await change_user(api.live, by.principal, user.id, {"name": "Ada"}, lambda _: None, by)
 
 
-async def test_whoever_asks_for_a_user_that_is_gone_is_told_so(api: Api) -> None:
+async def test_a_change_of_a_missing_user_is_not_found(api: Api) -> None:
     by = await by_session(api, await api.account("admin"))
     assert by.principal is not None
 
@@ -217,7 +217,7 @@ async def test_whoever_asks_for_a_user_that_is_gone_is_told_so(api: Api) -> None
         await change_user(api.live, by.principal, 999, {"name": "Ada"}, lambda _: None, by)
 
 
-async def test_a_file_whose_senders_session_ended_while_it_came_in_is_not_taken(api: Api) -> None:
+async def test_an_upload_is_dropped_if_its_session_ends_mid_body(api: Api) -> None:
     editor = await api.account("editor")
     by = await by_session(api, editor)
 
@@ -233,7 +233,7 @@ async def test_a_file_whose_senders_session_ended_while_it_came_in_is_not_taken(
 
 
 @pytest.mark.parametrize("change", [begin_storing, discard])
-async def test_a_file_stays_as_it_is_for_a_session_that_has_ended(
+async def test_an_ended_session_neither_stores_nor_discards_an_upload(
     api: Api, change: Callable[..., Awaitable[None]]
 ) -> None:
     editor = await api.account("editor")
@@ -254,7 +254,7 @@ async def test_a_file_stays_as_it_is_for_a_session_that_has_ended(
             await change(api.live, sent.id, editor.id, by)
 
 
-async def test_rotations_beside_the_deletion_of_their_owner_end_one_way_or_the_other(
+async def test_rotations_do_not_hinder_a_concurrent_deletion_of_their_owner(
     api: Api,
 ) -> None:
     for _ in range(5):

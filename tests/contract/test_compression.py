@@ -105,7 +105,7 @@ async def test_each_coding_is_known_by_its_own_tag(api: Api, reader: Caller, pat
     assert other.status_code == 200
 
 
-async def test_head_tells_what_get_would(api: Api, reader: Caller) -> None:
+async def test_head_has_the_headers_of_a_compressed_get(api: Api, reader: Caller) -> None:
     got = await asked(api, reader, LONG, GZIP)
     told = await asked(api, reader, LONG, GZIP, method="HEAD")
     assert told.content == b""
@@ -113,7 +113,7 @@ async def test_head_tells_what_get_would(api: Api, reader: Caller) -> None:
         assert told.headers[name] == got.headers[name]
 
 
-async def test_what_was_read_compressed_is_changed_by_its_tag(api: Api, reader: Caller) -> None:
+async def test_the_tag_of_a_compressed_answer_passes_if_match(api: Api, reader: Caller) -> None:
     product = await api.product(description="A long word of praise. " * 200)
     where = f"/products/{product.id}"
     coded = await asked(api, reader, where, GZIP)

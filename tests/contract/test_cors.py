@@ -127,7 +127,7 @@ async def test_preflights_are_counted_nowhere(listed: Api) -> None:
     assert int(after) == int(before) - 1
 
 
-async def test_what_is_not_listed_learns_nothing_of_a_preflight(listed: Api) -> None:
+async def test_a_preflight_of_an_unlisted_origin_has_no_cors_headers(listed: Api) -> None:
     for origin in ("https://evil.example", "null", f"{APP}.evil.example", f"{APP}:8443", ""):
         answer = await preflight(listed, "/products", origin)
         assert (answer.status_code, cors_headers(answer)) == (403, set()), origin
@@ -221,7 +221,7 @@ async def test_with_a_star_every_page_may_call(tmp_path: Path) -> None:
             assert "vary" not in answer.headers
 
 
-async def test_without_the_setting_only_what_is_published_is_read(api: Api) -> None:
+async def test_without_cors_origins_pages_read_public_documents_only(api: Api) -> None:
     caller = await api.caller()
     answer = await caller.get("/products", headers={"origin": APP})
     assert cors_headers(answer) == set()

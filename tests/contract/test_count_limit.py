@@ -74,7 +74,7 @@ FILTERS = ("category=light", "search=oak", "search=oak&category=light")
 
 @pytest.mark.parametrize("filters", FILTERS)
 @pytest.mark.parametrize("counts", [(101,), (150,), (40, 70, 25), (99, 2), (1, 1, 120)])
-async def test_of_more_than_are_counted_pages_tell_the_bound_and_links_lead_to_all(
+async def test_a_total_beyond_the_limit_is_the_limit_and_links_reach_all_rows(
     api: Api, counts: tuple[int, ...], filters: str
 ) -> None:
     admin = await api.caller("admin")
@@ -94,7 +94,7 @@ async def test_of_more_than_are_counted_pages_tell_the_bound_and_links_lead_to_a
     assert (await read(admin, f"/products?limit=50&page=3&{filters}"))[0] == []
 
 
-async def test_a_page_is_full_however_far_apart_what_fits_is(api: Api) -> None:
+async def test_a_page_is_full_across_a_gap_of_ids(api: Api) -> None:
     admin = await api.caller("admin")
     await add(api, 150)
     await skip_ids(api.live.db, NOON)  # what comes next has ids far above
@@ -106,7 +106,7 @@ async def test_a_page_is_full_however_far_apart_what_fits_is(api: Api) -> None:
 
 
 @pytest.mark.parametrize("filters", FILTERS)
-async def test_what_is_counted_to_its_end_is_told_as_ever(api: Api, filters: str) -> None:
+async def test_a_total_within_the_limit_is_exact(api: Api, filters: str) -> None:
     admin = await api.caller("admin")
     await add(api, 50, 30, 20)
     address = f"/products?limit=50&{filters}"

@@ -101,7 +101,7 @@ async def test_nobody_guesses_logins_to_end_when_the_address_has_nothing_left(ap
 
 
 @pytest.mark.parametrize("kind", ["key", "login", "consent"])
-async def test_what_is_no_session_cannot_use_signing_out_to_call_on(api: Api, kind: str) -> None:
+async def test_ending_a_session_by_a_bearer_counts_against_its_limit(api: Api, kind: str) -> None:
     user = await api.account("viewer", plan=TINY)
     if kind == "key":
         bearer = (await api.caller(user=user)).key
@@ -130,7 +130,7 @@ async def test_signing_out_on_pages_works_when_looking_is_spent(api: Api) -> Non
     refused(await visitor.me(cookie=secret), 401)
 
 
-async def test_who_signs_nobody_out_has_the_next_minute_as_any_other(api: Api) -> None:
+async def test_failed_sign_outs_use_up_no_later_minute(api: Api) -> None:
     url, stranger = f"{AUTH['live']}/logout", InProcess(api, f"{HERE}:1000")
     visitor = Visitor(api, HERE)
     for _ in range(1_001):

@@ -78,7 +78,7 @@ class Away:
         raise Undelivered("it is away", lasting=False)
 
 
-async def test_what_stays_of_a_deleted_user_stands_in_the_guide(api: Api) -> None:
+async def test_traces_of_a_deleted_user_are_those_the_guide_lists(api: Api) -> None:
     outlet, api.live.outlet = api.live.outlet, Away()
     admin = await api.caller("admin")
     await invite(api.live, email=EMAIL, role="admin", plan="free", handed_over=True, by=OPERATOR)

@@ -139,7 +139,7 @@ FRACTIONS = ["1.5", "15e-1", "1e-9999999", "9" * 50 + ".5"]
 @pytest.mark.parametrize(
     ("path", "field"), [("/products", "stock_quantity"), ("/api-keys", "user_id")]
 )
-async def test_a_whole_number_out_of_range_breaks_a_rule_however_it_is_written(
+async def test_an_integer_out_of_range_is_422_in_any_notation(
     api: Api, path: str, field: str
 ) -> None:
     admin = await api.caller("admin")
@@ -163,7 +163,7 @@ async def test_names_of_fields_that_cannot_be_stored_are_answered_safely(api: Ap
             assert all(len(field) < 200 for field in refused(answer, 400, "VALIDATION_ERROR"))
 
 
-async def test_all_faults_come_at_once_and_a_fault_of_form_makes_it_400(api: Api) -> None:
+async def test_all_faults_are_answered_at_once_with_400_if_any_is_of_form(api: Api) -> None:
     admin = await api.caller("admin")
     async with api.unchanged():
         broken = {"name": "x", "email": "nobody", "password": "weak", "role": "owner"}
@@ -200,7 +200,7 @@ LATER_RULES: list[tuple[str, str, dict[str, Any], int, set[str]]] = [
 """Bodies that break rules which depend on settings, on the caller or on what is stored, too."""
 
 
-async def test_a_rule_that_depends_on_more_than_its_value_is_told_beside_the_others(
+async def test_faults_of_stored_state_are_answered_beside_those_of_values(
     api: Api,
 ) -> None:
     admin, other = await api.caller("admin"), await api.caller("viewer")
@@ -226,7 +226,7 @@ REQUIRED = {
 }
 
 
-async def test_what_was_left_out_is_told_in_the_order_of_the_fields_by_every_process(
+async def test_missing_fields_are_answered_in_declared_order(
     api: Api,
 ) -> None:
     admin = await api.caller("admin")
@@ -266,7 +266,7 @@ NO_IDS = [
 ]
 
 
-async def test_what_is_no_id_names_nothing(api: Api) -> None:
+async def test_a_malformed_id_is_404(api: Api) -> None:
     admin = await api.caller("admin")
     await api.product()
     transport = InProcess(api)
@@ -327,7 +327,7 @@ async def test_a_method_that_a_path_does_not_take_is_405(api: Api) -> None:
         ("PUT", "/auth/.well-known/jwks.json", "GET, HEAD"),
     ],
 )
-async def test_of_what_everybody_may_ask_a_wrong_method_is_405_without_a_credential(
+async def test_a_wrong_method_of_a_public_path_is_405_without_a_credential(
     api: Api, method: str, path: str, allow: str
 ) -> None:
     answer = await InProcess(api).exchange(method, path, [])
@@ -509,7 +509,7 @@ async def test_a_body_where_none_is_taken_is_refused_unless_it_is_empty(api: Api
     assert (await admin.post("/api-keys/rotate", json={})).status_code == 201
 
 
-async def test_who_asks_who_granted_a_token_may_send_what_they_like(api: Api) -> None:
+async def test_userinfo_ignores_its_body(api: Api) -> None:
     shop = await client_of(api.live)
     pair = await tokens_of(api.live, shop.client, await api.account(), "openid")
     headers = [("authorization", f"Bearer {pair.access_token}")]
@@ -543,7 +543,7 @@ NO_CREDENTIALS = {
 """Headers that authenticate nobody, and the challenges that answer them."""
 
 
-async def test_without_a_valid_credential_it_is_401(api: Api) -> None:
+async def test_a_missing_or_malformed_credential_is_401(api: Api) -> None:
     async with api.unchanged():
         for number, (header, challenge) in enumerate(NO_CREDENTIALS.items()):
             transport = InProcess(api, f"192.0.2.{number}:1")
@@ -564,7 +564,7 @@ async def test_the_scheme_of_a_credential_is_read_in_any_case_and_before_any_spa
     assert answer.status_code == 200
 
 
-async def test_plain_http_is_refused_and_told_the_https_address(api: Api) -> None:
+async def test_plain_http_is_403_with_the_https_address(api: Api) -> None:
     caller = await api.caller("viewer")
     headers = [("authorization", f"Bearer {caller.key}")]
     answer = await InProcess(api).exchange("GET", "/v1/users/me", headers, scheme="http")

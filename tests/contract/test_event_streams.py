@@ -32,7 +32,7 @@ async def make(caller: Caller, *names: str) -> list[int]:
     return [event["id"] for event in events if event["data"].get("name") in names]
 
 
-async def test_a_stream_tells_what_the_list_shows_as_it_happens(api: Api) -> None:
+async def test_a_stream_sends_events_as_the_list_shows_them(api: Api) -> None:
     editor = await api.caller("editor")
     await make(editor, "before")
     async with streaming(editor) as stream:
@@ -48,7 +48,7 @@ async def test_a_stream_tells_what_the_list_shows_as_it_happens(api: Api) -> Non
         assert (await stream.event())["previous"] == {"price": 12.5}
 
 
-async def test_who_comes_back_gets_what_they_have_not_seen(api: Api) -> None:
+async def test_a_stream_resumes_after_last_event_id_or_after(api: Api) -> None:
     editor = await api.caller("editor")
     first, second, third = await make(editor, "one", "two", "three")
     for last, query, expected in (
@@ -66,7 +66,7 @@ async def test_who_comes_back_gets_what_they_have_not_seen(api: Api) -> None:
         assert (await stream.event())["id"] == fourth
 
 
-async def test_who_saw_no_event_yet_misses_none_when_they_come_back(api: Api) -> None:
+async def test_a_stream_without_events_resumes_from_its_first_id(api: Api) -> None:
     editor = await api.caller("editor")
     (before,) = await make(editor, "before")
     async with streaming(editor) as stream:
@@ -76,7 +76,7 @@ async def test_who_saw_no_event_yet_misses_none_when_they_come_back(api: Api) ->
         assert (await stream.event())["id"] == missed
 
 
-async def test_one_is_told_of_the_types_that_one_asked_for_and_may_see(api: Api) -> None:
+async def test_a_stream_sends_requested_and_permitted_types_only(api: Api) -> None:
     admin = await api.caller("admin")
     viewer = await api.caller("viewer")
     async with streaming(viewer) as own, streaming(admin, type="product.deleted,user.*") as some:
@@ -105,7 +105,7 @@ async def test_one_is_told_of_the_types_that_one_asked_for_and_may_see(api: Api)
         ({}, {"last-event-id": str(2**63)}, "Last-Event-ID"),
     ],
 )
-async def test_what_cannot_be_read_is_told_so(
+async def test_a_malformed_query_or_last_event_id_of_a_stream_is_400(
     api: Api, query: dict[str, str], headers: dict[str, str], field: str
 ) -> None:
     admin = await api.caller("admin")
@@ -113,7 +113,7 @@ async def test_what_cannot_be_read_is_told_so(
     assert refused(answer, 400, "VALIDATION_ERROR").keys() == {field}
 
 
-async def test_who_accepts_no_stream_and_who_is_unknown_get_none(api: Api) -> None:
+async def test_a_stream_needs_accept_and_a_credential(api: Api) -> None:
     editor = await api.caller("editor")
     answer = await editor.get("/events/stream", headers={"accept": "application/json"})
     refused(answer, 406, "NOT_ACCEPTABLE")
@@ -124,7 +124,7 @@ async def test_who_accepts_no_stream_and_who_is_unknown_get_none(api: Api) -> No
             pass
 
 
-async def test_what_is_no_longer_kept_is_gone(api: Api) -> None:
+async def test_a_stream_from_a_forgotten_event_is_410(api: Api) -> None:
     editor = await api.caller("editor")
     first, second = await make(editor, "one", "two")
     async with api.live.db.transaction() as tx:
@@ -190,7 +190,7 @@ async def test_a_stream_too_many_counts_as_a_request(api: Api) -> None:
         refused(await caller.get("/users/me"), 429, "RATE_LIMITED")
 
 
-async def test_of_many_at_once_ten_are_let_in(api: Api) -> None:
+async def test_ten_of_thirty_concurrent_streams_are_accepted(api: Api) -> None:
     caller = await api.caller("editor")
     opened = asyncio.Queue[int]()
     close = asyncio.Event()
@@ -269,7 +269,7 @@ async def test_the_bound_holds_over_all_processes_and_a_dead_one_frees_its_place
         await there.aclose()
 
 
-async def test_events_of_another_process_are_told_here(api: Api) -> None:
+async def test_a_stream_sends_events_of_another_process(api: Api) -> None:
     here = await api.caller("editor")
     async with another(api) as other:
         there = Caller(other, here.user, here.record, here.key, "live")
@@ -336,7 +336,7 @@ async def test_a_stream_lasts_for_as_long_as_its_session_is_used(api: Api) -> No
         assert (await stream.event())["id"] == made
 
 
-async def test_a_stream_in_the_sandbox_is_told_of_the_sandbox_alone(api: Api) -> None:
+async def test_a_sandbox_stream_sends_sandbox_events_only(api: Api) -> None:
     live = await api.caller("editor")
     sandbox = await api.caller("editor", "test", user=live.user)
     async with streaming(sandbox) as stream:

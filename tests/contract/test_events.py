@@ -62,14 +62,14 @@ async def newest(caller: Caller) -> dict[str, Any]:
     return (await told(caller, limit=100))[-1]
 
 
-async def test_a_new_product_is_told_as_it_shows_by_itself(api: Api) -> None:
+async def test_product_created_has_the_product_as_read(api: Api) -> None:
     editor = await api.caller("editor")
     made = (await editor.post("/products", json=LAMP)).json()["data"]
     event = await newest(editor)
     assert event == {"id": event["id"], "type": "product.created", "timestamp": AT, "data": made}
 
 
-async def test_an_update_tells_the_old_values_of_what_changed_derived_ones_too(api: Api) -> None:
+async def test_product_updated_has_previous_values_with_derived_ones(api: Api) -> None:
     editor = await api.caller("editor")
     made = (await editor.post("/products", json=LAMP | {"metadata": {"a": "b"}})).json()["data"]
     api.clock.advance(seconds=1)
@@ -86,7 +86,7 @@ async def test_an_update_tells_the_old_values_of_what_changed_derived_ones_too(a
     }
 
 
-async def test_a_deleted_product_is_told_as_it_was_last(api: Api) -> None:
+async def test_product_deleted_has_the_last_values(api: Api) -> None:
     editor = await api.caller("editor")
     made = (await editor.post("/products", json=LAMP)).json()["data"]
     await editor.delete(f"/products/{made['id']}")
@@ -95,7 +95,7 @@ async def test_a_deleted_product_is_told_as_it_was_last(api: Api) -> None:
     assert "previous" not in event
 
 
-async def test_users_are_told_from_their_making_to_their_end(api: Api) -> None:
+async def test_user_events_have_current_and_previous_values(api: Api) -> None:
     admin = await api.caller("admin")
     made = (await admin.post("/users", json=ADA)).json()["data"]
     path = f"/users/{made['id']}"
@@ -117,7 +117,7 @@ async def test_users_are_told_from_their_making_to_their_end(api: Api) -> None:
     ]
 
 
-async def test_a_new_password_is_an_update_without_old_values(api: Api) -> None:
+async def test_a_new_password_is_user_updated_without_values(api: Api) -> None:
     admin = await api.caller("admin")
     user = await api.account("viewer", password=PASSWORD)
     await admin.patch(f"/users/{user.id}", json={"password": "Another1Password"})
@@ -128,7 +128,7 @@ async def test_a_new_password_is_an_update_without_old_values(api: Api) -> None:
     assert "assword" not in str(first) + str(second)
 
 
-async def test_what_changes_nothing_that_is_shown_makes_no_event(api: Api) -> None:
+async def test_a_change_without_visible_effect_makes_no_event(api: Api) -> None:
     admin = await api.caller("admin")
     user = await api.account("viewer", password=PASSWORD)
     product = await api.product()
@@ -147,7 +147,7 @@ async def test_what_changes_nothing_that_is_shown_makes_no_event(api: Api) -> No
     assert await told(admin, after=before) == []
 
 
-async def test_keys_are_told_without_their_secret(api: Api) -> None:
+async def test_api_key_events_have_no_secret(api: Api) -> None:
     admin = await api.caller("admin")
     user = await api.account("viewer")
     record, secret = await give_key(
@@ -197,7 +197,7 @@ async def test_an_import_is_one_event_with_its_first_and_last_id(api: Api) -> No
 
 
 @pytest.mark.parametrize("at_once", [False, True])
-async def test_an_import_names_what_is_new_and_what_it_changed_by_ascending_ids(
+async def test_products_imported_lists_new_and_changed_ids_ascending(
     api: Api, *, at_once: bool
 ) -> None:
     editor = await api.caller("editor")
@@ -233,7 +233,7 @@ async def test_others_may_write_after_every_500_rows_of_an_import(api: Api) -> N
     assert [outcome.inserted async for outcome in importing] == [500, 500, 200]
 
 
-async def test_what_an_import_has_stored_is_told_though_it_is_heard_of_no_more(api: Api) -> None:
+async def test_an_idle_import_gets_an_event_for_its_stored_rows(api: Api) -> None:
     editor = await api.caller("editor")
     importing = store_in_batches(api.live, [FileRow(1, 0, WHOLE, [])] * (3 * LARGE.rows), OPERATOR)
 
@@ -259,7 +259,7 @@ async def test_what_an_import_has_stored_is_told_though_it_is_heard_of_no_more(a
     assert [note.credential for note in notes] == ["command"] * 2
 
 
-async def test_an_import_that_stores_more_as_others_find_it_idle_tells_of_it_itself(
+async def test_an_import_that_goes_on_when_found_idle_has_one_event(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     editor = await api.caller("editor")
@@ -322,7 +322,7 @@ async def test_a_reader_walks_through_all_events_by_the_last_id(api: Api) -> Non
     }
 
 
-async def test_one_sees_what_ones_scopes_cover(api: Api) -> None:
+async def test_events_beyond_the_callers_scopes_are_hidden_or_403(api: Api) -> None:
     admin, viewer = await api.caller("admin"), await api.caller("viewer")
     before = await now(admin)
     await admin.post("/users", json=ADA)
@@ -365,7 +365,7 @@ async def test_types_are_chosen_by_name_and_by_noun(api: Api) -> None:
         {"page": "1"},
     ],
 )
-async def test_what_cannot_be_read_is_told_so(api: Api, query: dict[str, str]) -> None:
+async def test_a_malformed_query_of_events_is_400(api: Api, query: dict[str, str]) -> None:
     admin = await api.caller("admin")
     answer = await admin.get("/events", params=query)
     assert refused(answer, 400, "VALIDATION_ERROR").keys() == query.keys()

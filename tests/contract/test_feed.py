@@ -59,7 +59,7 @@ async def taken(follower: Follower, count: int) -> list[int]:
     return found
 
 
-async def test_who_follows_from_now_on_is_told_what_happens_from_now_on(api: Api) -> None:
+async def test_a_follower_without_an_id_gets_new_events_only(api: Api) -> None:
     await happen(api, MADE)
     async with following(api) as one, following(api) as other:
         await happen(api, MADE, RARE)
@@ -72,9 +72,7 @@ async def test_who_follows_from_now_on_is_told_what_happens_from_now_on(api: Api
 
 
 @pytest.mark.parametrize("kept", [True, False])
-async def test_who_begins_at_an_id_is_told_all_after_it_and_then_what_happens(
-    api: Api, *, kept: bool
-) -> None:
+async def test_a_follower_from_an_id_gets_later_then_new_events(api: Api, *, kept: bool) -> None:
     """Whether somebody else has kept the feed alive meanwhile, or not."""
     await happen(api, *[MADE] * 3)
     ids = await stored(api, 3)
@@ -88,7 +86,7 @@ async def test_who_begins_at_an_id_is_told_all_after_it_and_then_what_happens(
             assert await taken(second, 2) == ids[2:]
 
 
-async def test_who_begins_beyond_the_newest_id_is_told_what_comes_after_it(api: Api) -> None:
+async def test_a_follower_from_a_future_id_gets_events_after_it(api: Api) -> None:
     await happen(api, MADE)
     newest = (await stored(api, 1))[-1]
     async with following(api, newest + 2) as early, following(api):
@@ -99,7 +97,7 @@ async def test_who_begins_beyond_the_newest_id_is_told_what_comes_after_it(api: 
         assert await taken(early, 1) == [one for one in ids if one > newest + 2]
 
 
-async def test_only_the_types_that_were_asked_for_are_told(api: Api) -> None:
+async def test_a_follower_gets_its_types_only(api: Api) -> None:
     await happen(api, *[MADE] * (PAGE + 5), RARE, MADE)
     async with following(api, 0, [RARE]) as rare, following(api, None, [RARE]) as later:
         ids = await stored(api, PAGE + 7)
@@ -114,7 +112,7 @@ async def test_only_the_types_that_were_asked_for_are_told(api: Api) -> None:
 @pytest.mark.parametrize(
     ("count", "data"), [(2 * RECENT + 7, "{}"), (20, f'"{"x" * (RECENT_BYTES // 8)}"')]
 )
-async def test_who_falls_behind_what_is_kept_misses_nothing(
+async def test_a_slow_follower_misses_no_event_and_holds_bounded_memory(
     api: Api, count: int, data: str
 ) -> None:
     async with following(api) as slow, following(api) as quick:
@@ -131,7 +129,7 @@ async def test_who_falls_behind_what_is_kept_misses_nothing(
         assert feed._bytes <= RECENT_BYTES  # noqa: SLF001 - the same
 
 
-async def test_beside_many_writers_every_follower_is_told_each_event_once_in_order(
+async def test_followers_beside_writers_get_each_event_once_in_order(
     api: Api,
 ) -> None:
     writers, each = 8, 25
@@ -170,7 +168,9 @@ async def test_beside_many_writers_every_follower_is_told_each_event_once_in_ord
     assert all(found == ids for found in seen)
 
 
-async def test_what_is_new_is_read_once_for_all(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_new_event_is_read_once_for_all_followers(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reads: list[int] = []
     page = type(api.live.events).page
 
@@ -196,7 +196,7 @@ async def test_what_is_new_is_read_once_for_all(api: Api, monkeypatch: pytest.Mo
     assert reads == [], "nobody follows"
 
 
-async def test_an_end_wakes_whoever_waits(api: Api) -> None:
+async def test_ending_a_follower_wakes_its_wait(api: Api) -> None:
     async with following(api) as follower:
         waiting = asyncio.create_task(follower.take(SOON))
         await asyncio.sleep(0)
@@ -207,7 +207,7 @@ async def test_an_end_wakes_whoever_waits(api: Api) -> None:
         assert await follower.take(NEVER) == []
 
 
-async def test_what_happens_while_one_begins_to_follow_is_not_missed(api: Api) -> None:
+async def test_an_event_committed_as_a_follower_begins_is_not_missed(api: Api) -> None:
     """Between their look at the newest id and the feed's own, without a bell for it."""
     feed = Feed(api.live, Bell())
     follower = await feed.follow(None, None)

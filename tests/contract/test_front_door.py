@@ -34,7 +34,7 @@ async def test_operators_ask_at_any_host_and_without_https(tmp_path: Path, schem
     ("forwarded", "status"),
     [(None, 200), ("127.0.0.1", 403), ("", 403), ("unknown", 403), ("198.51.100.9", 403)],
 )
-async def test_metrics_are_for_who_asks_at_the_port_not_for_who_comes_through_a_proxy(
+async def test_metrics_answer_at_the_port_and_not_through_a_proxy(
     tmp_path: Path, forwarded: str | None, status: int
 ) -> None:
     async with Api(settings_for(tmp_path, {"PORTICO_TRUSTED_PROXIES": "127.0.0.1"})) as api:

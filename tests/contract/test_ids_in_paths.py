@@ -120,7 +120,7 @@ async def test_another_method_names_those_that_are_possible(caller: Caller) -> N
     assert answer.headers["allow"] == "GET, HEAD"
 
 
-async def test_an_id_is_read_only_for_who_may(api: Api, caller: Caller) -> None:
+async def test_a_malformed_id_is_401_without_a_credential(api: Api, caller: Caller) -> None:
     assert caller.user.role == "admin"
     stranger = await api.stranger().get("/shelves/x/label")
     refused(stranger, 401, "AUTHENTICATION_REQUIRED")

@@ -46,7 +46,7 @@ async def test_a_public_page_has_16_kib(api: Api) -> None:
     assert answer.status_code == 413
 
 
-async def test_a_hundred_faults_are_told_and_no_more(api: Api) -> None:
+async def test_an_answer_has_at_most_a_hundred_faults(api: Api) -> None:
     editor = await api.caller("editor")
     junk = {f"field{number}": number for number in range(MOST_VALUES - 10)}
     names = {str(number): number for number in range(50)}
@@ -64,7 +64,7 @@ async def test_a_hundred_faults_are_told_and_no_more(api: Api) -> None:
         assert len(answer.json()["error"]["details"]) == MOST_FAULTS
 
 
-async def test_what_cannot_be_read_is_told_before_what_breaks_a_rule(api: Api) -> None:
+async def test_faults_of_form_come_before_broken_rules_in_a_long_list(api: Api) -> None:
     editor = await api.caller("editor")
     images = [{"url": "no address", "alt": "x" * 5_000}] * 20
     answer = await editor.post("/products", json={"images": images, "price": -1, "stock": 1})
@@ -108,7 +108,7 @@ async def test_punctuation_within_texts_does_not_make_a_body_crowded(api: Api) -
         ("images", [5] * (MAX_IMAGES + 1), f"images.{MAX_IMAGES}"),
     ],
 )
-async def test_what_is_wrong_within_what_is_too_long_is_told_with_it(
+async def test_a_value_too_long_is_answered_with_the_faults_inside(
     api: Api, field: str, value: Any, wrong: str
 ) -> None:
     editor = await api.caller("editor")

@@ -57,7 +57,7 @@ async def test_a_list_is_kept_until_anybody_changes_a_product(
     assert after.json()["pagination"]["total_items"] == 1
 
 
-async def test_what_concerns_another_status_or_no_product_drops_no_list(
+async def test_unrelated_changes_elsewhere_drop_no_kept_list(
     api: Api, elsewhere: Environment
 ) -> None:
     reader = await api.caller("viewer")

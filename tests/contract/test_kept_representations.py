@@ -63,7 +63,7 @@ async def shown(caller: Caller, path: str) -> Any:
 
 
 @pytest.mark.parametrize("path", [*LISTS, "/products?page=2&limit=1", "/products?limit=1"])
-async def test_what_is_asked_again_is_not_made_again(api: Api, path: str) -> None:
+async def test_a_repeated_list_is_answered_from_memory(api: Api, path: str) -> None:
     reader, other = await api.caller("viewer"), await api.caller("admin")
     for _ in range(2):
         await api.product()
@@ -83,7 +83,7 @@ async def test_what_is_asked_again_is_not_made_again(api: Api, path: str) -> Non
     assert len(ids) == 4
 
 
-async def test_a_kept_page_leads_to_the_next_as_it_is_now(api: Api) -> None:
+async def test_a_kept_page_links_to_the_present_next_page(api: Api) -> None:
     editor = await api.caller("editor")
     last, _, _ = [await api.product() for _ in range(3)]
     first = "/products?limit=1"
@@ -98,7 +98,7 @@ async def test_a_kept_page_leads_to_the_next_as_it_is_now(api: Api) -> None:
             assert (await editor.delete(f"/products/{last.id}")).status_code == 204
 
 
-async def test_whoever_has_it_is_told_so_without_it_being_made(api: Api) -> None:
+async def test_a_kept_answer_is_304_for_the_tag_of_its_coding(api: Api) -> None:
     reader = await api.caller("viewer")
     await api.product(description="Long enough to be compressed. " * 100)
     path = "/products"
@@ -118,7 +118,7 @@ async def test_whoever_has_it_is_told_so_without_it_being_made(api: Api) -> None
             assert bool(answer.content) == (coding != known)
 
 
-async def test_a_write_drops_the_lists_that_can_show_the_product_alone(api: Api) -> None:
+async def test_a_write_drops_only_kept_lists_that_can_show_its_product(api: Api) -> None:
     editor = await api.caller("editor")
     lamp, _ = await api.product(), await api.product(category="chairs")
     stays = ["/products?category=chairs", "/products?status=draft"]
@@ -138,7 +138,7 @@ async def test_a_write_drops_the_lists_that_can_show_the_product_alone(api: Api)
             assert [item["price"] for item in items if item["id"] == lamp.id] == [7]
 
 
-async def test_bookkeeping_drops_nothing(api: Api) -> None:
+async def test_bookkeeping_drops_no_kept_list(api: Api) -> None:
     reader = await api.caller("viewer")
     await api.product()
     await reader.get("/products")
@@ -167,7 +167,7 @@ async def test_a_change_is_seen_by_the_very_next_request(api: Api) -> None:
     assert await shown(editor, "/products") == []
 
 
-async def test_the_other_environment_is_another(api: Api) -> None:
+async def test_kept_answers_of_environments_are_apart(api: Api) -> None:
     live = await api.caller("admin")
     test = await api.caller("admin", "test", user=live.user)
     here, there = await api.product(name="Here"), await api.product(api.sandbox, name="There")
@@ -183,7 +183,7 @@ async def test_the_other_environment_is_another(api: Api) -> None:
         await shown(live, "/products")
 
 
-async def test_what_may_be_had_is_settled_before(api: Api) -> None:
+async def test_a_kept_answer_passes_permission_limits_and_validation_first(api: Api) -> None:
     reader, hurried = await api.caller("viewer"), await api.caller("viewer", plan=TINY)
     narrow, _ = await api.caller("admin"), await api.product()
     async with api.live.db.transaction() as tx:
@@ -208,7 +208,7 @@ async def test_what_may_be_had_is_settled_before(api: Api) -> None:
     assert summary.over_time == {api.clock() // HOUR: Sums(5, refused=2)}
 
 
-async def test_every_spelling_of_a_request_is_one_of_its_own(api: Api) -> None:
+async def test_each_spelling_of_a_query_is_kept_apart(api: Api) -> None:
     reader = await api.caller("viewer")
     for price in range(4):
         await api.product(price=price)
@@ -246,7 +246,7 @@ async def test_single_resources_errors_and_answers_to_one_caller_are_not_kept(
     assert (await counts(api)).size == 0
 
 
-async def test_with_no_room_nothing_is_kept(tmp_path: Path) -> None:
+async def test_kept_bytes_of_zero_keep_nothing(tmp_path: Path) -> None:
     async with Api(replace(settings_for(tmp_path, {}), kept_bytes=0)) as api:
         reader = await api.caller("viewer")
         await api.product()
@@ -277,7 +277,7 @@ class Late:
         return rows
 
 
-async def test_what_was_read_before_a_commit_is_not_kept_after_it(api: Api) -> None:
+async def test_a_read_before_a_commit_is_not_kept_after_it(api: Api) -> None:
     editor = await api.caller("editor")
     product = await api.product()
     read, go_on = asyncio.Event(), asyncio.Event()
@@ -300,7 +300,7 @@ async def test_what_was_read_before_a_commit_is_not_kept_after_it(api: Api) -> N
         assert item["price"] == 9
 
 
-def test_no_more_of_queries_is_remembered_than_they_can_need() -> None:
+def test_decoded_queries_hold_bounded_memory() -> None:
     tracemalloc.start()
     for number in range(200):
         decode_query(ListProducts, f"min_price=1.{number}{'0' * 60_000}")

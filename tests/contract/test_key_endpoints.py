@@ -62,7 +62,7 @@ async def test_a_key_is_made_shown_once_and_works(api: Api) -> None:
     assert (await (await bearer(api, key)).get("/users/me")).status_code == 200
 
 
-async def test_a_key_is_as_narrow_as_it_is_made(api: Api) -> None:
+async def test_a_key_has_the_scopes_networks_and_expiry_of_its_creation(api: Api) -> None:
     caller = await api.caller("admin")
     bounds = {
         "scopes": ["write:products", "read:users", "read:users"],
@@ -80,7 +80,7 @@ async def test_a_key_is_as_narrow_as_it_is_made(api: Api) -> None:
     assert (await narrow.get("/users")).status_code == 401
 
 
-async def test_everything_that_is_wrong_is_told_at_once_and_nothing_is_made(api: Api) -> None:
+async def test_faults_of_a_new_key_are_answered_at_once_and_create_none(api: Api) -> None:
     caller = await api.caller("viewer")
     async with api.unchanged():
         found = await faults(

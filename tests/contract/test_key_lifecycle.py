@@ -25,7 +25,7 @@ async def revoke(api: Api, caller: Caller) -> None:
         await api.live.api_keys.revoke(tx, caller.record.id, now=api.clock())
 
 
-async def test_a_key_is_nowhere_in_what_is_stored(api: Api, tmp_path: Path) -> None:
+async def test_a_key_is_never_stored_in_the_open(api: Api, tmp_path: Path) -> None:
     callers = [await api.caller("admin", kind) for kind in KEY_TYPES]
     rotated = [
         (await caller.post("/api-keys/rotate")).json()["data"]["key"] for caller in callers[:2]
@@ -73,7 +73,7 @@ async def test_junk_and_typos_cost_no_look_up(api: Api) -> None:
     assert database.asked == 1
 
 
-async def test_a_key_of_the_other_environment_is_told_where_it_belongs(api: Api) -> None:
+async def test_a_key_of_the_other_environment_is_401_with_its_address(api: Api) -> None:
     transport = InProcess(api)
     for kind, path, address in [
         ("test", "/v1/users/me", "https://localhost:8443/sandbox/v1"),

@@ -60,7 +60,7 @@ async def count(api: Api, table: str) -> int:
     return int(row[0]) if row else 0
 
 
-async def test_requests_have_their_turn_while_a_user_with_many_tokens_is_removed(api: Api) -> None:
+async def test_deleting_a_user_with_many_tokens_leaves_turns_to_requests(api: Api) -> None:
     user, other = await api.account(), await api.account()
     for owner in (user, other):
         await login_of(api.live, owner)
@@ -79,7 +79,7 @@ async def test_requests_have_their_turn_while_a_user_with_many_tokens_is_removed
 
 
 @pytest.mark.parametrize("table", _ROWS)
-async def test_they_have_their_turn_while_a_user_with_many_rows_is_removed(
+async def test_deleting_a_user_with_many_rows_leaves_turns_to_requests(
     api: Api, table: str
 ) -> None:
     user, other = await api.account(), await api.account()
@@ -91,7 +91,7 @@ async def test_they_have_their_turn_while_a_user_with_many_rows_is_removed(
     assert await count(api, table) == MANY
 
 
-async def test_they_have_their_turn_while_many_sign_ins_end(api: Api) -> None:
+async def test_ending_many_sign_ins_leaves_turns_to_requests(api: Api) -> None:
     user, other = await api.account(), await api.account()
     for owner in (user, other):
         await give(api, owner, "sessions")
@@ -110,7 +110,7 @@ async def test_they_have_their_turn_while_many_sign_ins_end(api: Api) -> None:
     assert await count(api, "grants WHERE revoked_at IS NULL") == MANY
 
 
-async def test_they_have_their_turn_while_a_client_of_many_grants_is_removed(api: Api) -> None:
+async def test_deleting_a_client_of_many_grants_leaves_turns_to_requests(api: Api) -> None:
     user = await api.account()
     shop, kept = await client_of(api.live), await client_of(api.live)
     for each in (shop, kept):

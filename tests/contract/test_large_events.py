@@ -40,7 +40,7 @@ async def test_a_page_of_events_ends_at_a_mebibyte(api: Api, query: dict[str, st
     assert await walked(viewer, 2, **query) == [[THIRD] * 2] * 3 + [[THIRD]]
 
 
-async def test_an_event_of_more_than_that_is_a_page_by_itself(api: Api) -> None:
+async def test_an_event_above_the_page_bytes_is_a_page_by_itself(api: Api) -> None:
     viewer = await api.caller("viewer")
     await happen(api, 100, TWICE, 200, 300, TWICE)
     assert await walked(viewer, 100) == [[100], [TWICE], [200, 300], [TWICE]]
@@ -56,7 +56,7 @@ async def test_pages_of_small_events_have_as_many_as_were_asked_for(api: Api, li
     assert all(len(page) == limit for page, _ in pairwise(pages))
 
 
-async def test_a_stream_that_catches_up_is_told_large_events_by_and_by(api: Api) -> None:
+async def test_a_follower_that_catches_up_gets_large_events_in_batches(api: Api) -> None:
     await happen(api, *[THIRD] * 7)
     follower = await api.live.feed.follow(0, None)
     counts = [len(await follower.take(20.0)) for _ in range(3)]

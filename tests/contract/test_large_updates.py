@@ -35,7 +35,7 @@ async def test_a_batch_ends_when_the_products_that_it_changes_are_large(
     assert [(one.updated, one.line) async for one in outcomes] == [(3, 3), (3, 6), (1, 7)]
 
 
-async def test_rows_that_name_no_product_weigh_what_they_are(api: Api) -> None:
+async def test_rows_of_missing_products_count_their_own_size(api: Api) -> None:
     rows = [FileRow(line, 10 * line, {"stock_quantity": 7}, [], 10**6) for line in range(1, 251)]
     outcomes = [one async for one in check_in_batches(api.live, rows, SMALL)]
     assert [len(one.refused) for one in outcomes] == [250]

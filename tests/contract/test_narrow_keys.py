@@ -70,7 +70,7 @@ async def ask(
         (["10.0.0.0/8", "192.0.2.7"], PROXY, "192.0.2.7, unknown", 403),
     ],
 )
-async def test_a_key_opens_nothing_from_outside_its_networks(
+async def test_a_key_is_403_outside_its_networks(
     api: Api, networks: list[str], address: str, forwarded: str | None, status: int
 ) -> None:
     key = await key_of(api, networks=networks)
@@ -80,7 +80,7 @@ async def test_a_key_opens_nothing_from_outside_its_networks(
         assert answer.status_code == status, answer.text
 
 
-async def test_it_is_refused_on_every_path_and_counted(api: Api) -> None:
+async def test_a_key_outside_its_networks_is_403_on_every_path_and_counted(api: Api) -> None:
     key = await key_of(api, "admin", networks=["192.0.2.7"])
     left = (await ask(api, key, "192.0.2.7:1")).headers["x-ratelimit-remaining"]
     targets = [(route.method, f"/v1{route.path}") for route in V1 if route.scope]
@@ -95,7 +95,7 @@ async def test_it_is_refused_on_every_path_and_counted(api: Api) -> None:
             assert int(answer.headers["x-ratelimit-remaining"]) == int(left) - number
 
 
-async def test_its_successor_is_as_narrow_and_ends_with_it(api: Api) -> None:
+async def test_a_rotated_key_keeps_scopes_networks_and_expiry(api: Api) -> None:
     end = api.clock() + 1_000_000
     made = await give_key(
         api.live,
@@ -146,9 +146,7 @@ async def principal_of(
 
 
 @pytest.mark.parametrize("role", ROLE_SCOPES)
-async def test_a_key_may_what_both_its_owners_role_and_its_scopes_allow(
-    api: Api, role: str
-) -> None:
+async def test_a_key_has_the_scopes_of_both_role_and_key(api: Api, role: str) -> None:
     user = await api.account(role)
     for key_type in ("live", "read"):
         for subset in (None, *SUBSETS):

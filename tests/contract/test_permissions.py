@@ -134,7 +134,7 @@ def test_every_route_is_in_the_matrix() -> None:
     assert AUTH_CASES.keys() == {(route.method, route.path) for route in AUTH_ROUTES}
 
 
-def test_what_needs_no_account_declares_who_calls_instead() -> None:
+def test_a_route_without_an_account_declares_its_access() -> None:
     accesses: dict[str | None, str | Access] = {
         PUBLIC: Access.ANYONE,
         LOGINS: Access.ANYONE,
@@ -298,7 +298,7 @@ async def send(
 
 @pytest.mark.parametrize(("environ", "role"), CALLERS, indirect=["environ"])
 @EVERY_KIND
-async def test_a_credential_may_do_what_its_kind_scopes_and_role_allow_and_no_more(
+async def test_a_credential_may_do_exactly_what_kind_scopes_and_role_allow(
     api: Api, kind: Kind, role: str
 ) -> None:
     env = api.live if kind.home == "live" else api.sandbox
@@ -331,7 +331,7 @@ async def test_a_credential_may_do_what_its_kind_scopes_and_role_allow_and_no_mo
 
 
 @EVERY_KIND
-async def test_whatever_a_suspended_account_has_opens_nothing(api: Api, kind: Kind) -> None:
+async def test_credentials_of_a_suspended_account_are_401_everywhere(api: Api, kind: Kind) -> None:
     env = api.live if kind.home == "live" else api.sandbox
     owner_env = api.live if kind.name == "test key" else env
     await api.account("admin", env=owner_env)  # so that nobody is the last
@@ -356,7 +356,7 @@ async def test_whatever_a_suspended_account_has_opens_nothing(api: Api, kind: Ki
 
 
 @pytest.mark.parametrize("place", ["bearer", "session", "second step"])
-async def test_half_a_sign_in_opens_nothing_of_the_api(api: Api, place: str) -> None:
+async def test_a_pending_second_step_is_401_everywhere(api: Api, place: str) -> None:
     owner = await api.account("admin")
     user, product = await api.account(), await api.product()
     hook = await _webhook(api.live)
@@ -427,7 +427,7 @@ async def test_a_user_whose_plan_is_no_longer_configured_is_on_free(api: Api) ->
 
 @pytest.mark.parametrize("role", HAVE)
 @EVERY_KIND
-async def test_who_may_not_call_a_route_is_told_so_whatever_they_send(
+async def test_a_forbidden_route_is_403_before_any_fault_of_the_request(
     api: Api, kind: Kind, role: str
 ) -> None:
     env = api.live if kind.home == "live" else api.sandbox

@@ -156,7 +156,7 @@ SCRIPTS = [
 
 
 @pytest.mark.parametrize(("name", "finding", "missing"), SCRIPTS)
-async def test_what_counts_as_the_same_letter_in_each_script(
+async def test_search_folds_letters_of_each_script(
     api: Api, name: str, finding: str, missing: str
 ) -> None:
     viewer = await api.caller("viewer")

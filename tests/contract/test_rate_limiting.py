@@ -27,7 +27,7 @@ def window(answer: httpx.Response) -> tuple[int, int, int]:
     )
 
 
-async def test_every_answer_counts_once_and_tells_what_remains(api: Api) -> None:
+async def test_every_answer_counts_once_and_has_limit_headers(api: Api) -> None:
     caller = await api.caller("editor", plan="pro")
     product = await api.product()
     broken = await api.broken_product()
@@ -125,7 +125,7 @@ async def test_both_exhausted_windows_make_the_caller_wait_for_the_later(api: Ap
 
 
 @pytest.mark.parametrize("plan", ["free", "pro"])
-async def test_of_one_more_than_the_limit_at_once_one_is_refused(api: Api, plan: str) -> None:
+async def test_one_of_limit_plus_one_concurrent_requests_is_429(api: Api, plan: str) -> None:
     caller = await api.caller("viewer", plan=plan)
     limit = api.settings.plans[plan].per_minute
     answers = await asyncio.gather(*(caller.get("/users/me") for _ in range(limit + 1)))
@@ -164,7 +164,7 @@ async def exhaust(client: httpx.AsyncClient) -> None:
     refused(await client.get("/users/me"), 429, "RATE_LIMITED")
 
 
-async def test_who_is_not_authenticated_counts_by_address_on_free(api: Api) -> None:
+async def test_unauthenticated_requests_count_by_address_on_free(api: Api) -> None:
     stranger = api.stranger("203.0.113.7:1000")
     assert window(await stranger.get("/users/me")) == (30, 29, NOON_SECONDS + 60)
     for number, headers in enumerate(
@@ -178,7 +178,7 @@ async def test_who_is_not_authenticated_counts_by_address_on_free(api: Api) -> N
     assert window(await api.stranger("203.0.113.8:1000").get("/users/me"))[1] == 29
 
 
-async def test_an_exhausted_address_does_not_hinder_who_is_authenticated(api: Api) -> None:
+async def test_an_exhausted_address_lets_credentials_pass(api: Api) -> None:
     caller = await api.caller("viewer")
     await exhaust(api.stranger())  # the address that callers have too
     assert (await caller.get("/users/me")).status_code == 200

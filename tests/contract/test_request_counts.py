@@ -30,7 +30,7 @@ async def summary(api: Api, user_id: int, **chosen: object) -> Summary:
     return await api.live.requests.summary(HOURS, asked, api.clock())
 
 
-async def test_requests_are_told_of_by_time_route_status_and_key(api: Api) -> None:
+async def test_requests_are_summed_by_time_route_status_and_key(api: Api) -> None:
     user = await api.account("viewer")
     one, other = await api.caller(user=user), await api.caller(user=user)
     for _ in range(3):
@@ -90,7 +90,7 @@ async def test_routes_with_as_many_requests_have_one_order_on_both_databases(api
     assert [share.of for share in told.routes] == [USERS, ME, "GET /v1/users/{id}"]
 
 
-async def test_a_refusal_is_told_of_and_counted_apart_from_errors(api: Api) -> None:
+async def test_429_is_listed_and_counted_apart_from_errors(api: Api) -> None:
     user = await api.account(plan=TINY)
     caller = await api.caller(user=user)
     for _ in range(3):
@@ -109,7 +109,7 @@ async def test_a_refusal_is_told_of_and_counted_apart_from_errors(api: Api) -> N
     }
 
 
-async def test_what_comes_without_a_key_counts_for_its_account_too(api: Api) -> None:
+async def test_sessions_and_tokens_count_for_their_account(api: Api) -> None:
     user = await api.account()
     visitor = Visitor(api)
     await visitor.me(cookie=await session_of(api.live, user))
@@ -128,7 +128,7 @@ async def test_what_comes_without_a_key_counts_for_its_account_too(api: Api) -> 
     assert failed.request.code == "invalid_grant"
 
 
-async def test_what_a_client_without_an_owner_asks_counts_under_nobody(api: Api) -> None:
+async def test_requests_of_an_ownerless_client_count_for_nobody(api: Api) -> None:
     shop, visitor = await client_of(api.live), Visitor(api)
     for _ in range(2):
         answer = await visitor.form("introspect", {"token": "nothing", **named(shop)})
@@ -162,7 +162,7 @@ async def test_strangers_count_under_nobody_and_leave_no_failed_request(api: Api
     assert await api.live.requests.latest_failed(RequestFilter(EVERYBODY)) == []
 
 
-async def test_everybodys_requests_are_the_sum_of_all_and_told_by_account(api: Api) -> None:
+async def test_requests_of_everybody_are_the_sum_over_accounts(api: Api) -> None:
     users = [await api.account("viewer") for _ in range(2)]
     callers = [await api.caller(user=user) for user in users]
     for caller, requests in zip(callers, (2, 3), strict=True):
@@ -185,7 +185,7 @@ async def test_everybodys_requests_are_the_sum_of_all_and_told_by_account(api: A
     assert told.keys == []
 
 
-async def test_what_a_deleted_account_has_asked_stays_without_a_name(api: Api) -> None:
+async def test_requests_of_a_deleted_account_stay_without_its_name(api: Api) -> None:
     admin = await api.caller()
     gone = await api.caller("viewer")
     await gone.get("/users/999999999")
@@ -197,7 +197,7 @@ async def test_what_a_deleted_account_has_asked_stays_without_a_name(api: Api) -
     assert (failed.request.user_id, failed.email) == (gone.user.id, None)
 
 
-async def test_hours_are_told_for_two_days_and_days_for_ninety(api: Api) -> None:
+async def test_requests_are_kept_by_hour_for_two_days_and_by_day_for_ninety(api: Api) -> None:
     caller = await api.caller()
     await caller.get("/users/me")
     await store(api.live)
@@ -236,7 +236,7 @@ async def tell_the_sums_of_rows(api: Api, span: Span, chosen: dict[str, Any]) ->
     )
 
 
-async def test_what_is_told_is_the_sum_of_what_is_stored_while_that_is_forgotten(api: Api) -> None:
+async def test_summaries_equal_the_stored_rows_as_old_ones_go(api: Api) -> None:
     choose = random.Random(11)  # noqa: S311 - repeatable on purpose
     tidy = Tidy(api.live, "somebody")
     for step in range(6):

@@ -28,7 +28,7 @@ async def mirror(api: Api, account: User) -> User | None:
     return await api.sandbox.users.by_account(account.id)
 
 
-async def test_what_is_made_in_one_environment_is_not_in_the_other(api: Api) -> None:
+async def test_a_resource_of_one_environment_is_not_in_the_other(api: Api) -> None:
     live = await api.caller("admin", "live")
     test = await api.caller("admin", "test", user=live.user)
     for caller, other, base in ((live, test, BASE["live"]), (test, live, BASE["sandbox"])):
@@ -110,7 +110,7 @@ async def test_a_mirror_follows_role_and_plan(api: Api) -> None:
     assert (await caller.get("/users/me")).json()["data"]["name"] == caller.user.name
 
 
-async def test_what_mirrors_a_live_account_is_changed_there_alone(api: Api) -> None:
+async def test_a_mirror_has_role_email_and_password_changed_in_live_only(api: Api) -> None:
     boss, viewer = await api.caller("admin", "test"), await api.caller("viewer", "test")
     own = await api.account("viewer", env=api.sandbox)
     mirrored = viewer.record.user_id
@@ -123,7 +123,7 @@ async def test_what_mirrors_a_live_account_is_changed_there_alone(api: Api) -> N
         assert (await boss.patch(f"/users/{user_id}", json=values)).status_code == 200
 
 
-async def test_a_mirror_hears_that_its_account_has_the_password(api: Api) -> None:
+async def test_a_password_change_by_a_mirror_is_409(api: Api) -> None:
     caller = await api.caller("viewer", "test")
     for current in ({}, {"current_password": PASSWORD}):
         async with api.unchanged():
@@ -157,7 +157,7 @@ async def test_after_concurrent_changes_account_and_mirror_agree(api: Api) -> No
         assert (found.role, found.plan) == (account.role, account.plan)
 
 
-async def test_what_mirrors_missed_is_made_good_after_the_next_start(api: Api) -> None:
+async def test_a_start_brings_outdated_mirrors_up_to_date(api: Api) -> None:
     stays, leaves, same = [await api.caller("editor", "test") for _ in range(3)]
     untouched = await mirror(api, same.user)
     await api.stop()
@@ -188,7 +188,7 @@ MISSED = {
 }
 
 
-async def test_whatever_a_mirror_shares_is_found_where_it_missed_that(api: Api) -> None:
+async def test_every_shared_field_of_a_mirror_is_brought_up_to_date(api: Api) -> None:
     assert MISSED.keys() == set(Shared.__struct_fields__)
     await api.caller("editor", "test")
     callers = {name: await api.caller("editor", "test") for name in MISSED}
@@ -339,7 +339,7 @@ async def test_a_sandbox_user_makes_way_for_a_mirrors_new_email(api: Api) -> Non
     assert await happened(watcher) == made + gone
 
 
-async def test_a_first_key_for_an_account_as_it_was_makes_its_mirror_as_it_is(api: Api) -> None:
+async def test_a_first_test_key_mirrors_the_account_as_stored(api: Api) -> None:
     ada = await api.account(email="ada@example.com")
     await unseen(api, ada, email="new@example.com")
     bob = await api.caller("viewer", "test", email="ada@example.com")

@@ -77,7 +77,7 @@ async def connected(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWrit
 
 
 @pytest.mark.parametrize("environ", [{}], ids=["sqlite+memory"])
-async def test_the_stand_in_tells_the_application_what_granian_does(api: Api) -> None:
+async def test_the_in_process_transport_equals_granian(api: Api) -> None:
     requests = [(method, target) for target in TARGETS for method in ("GET", "HEAD", "PATCH")]
     real, told = Recorder(), Recorder()
     raw = await over_the_wire(real, requests)

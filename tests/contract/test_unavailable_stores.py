@@ -167,7 +167,7 @@ async def beyond(cut: Cut, postgres: PostgresServer, tmp_path: Path) -> AsyncIte
     ],
     ids=["product", "user"],
 )
-async def test_a_commit_of_unknown_outcome_is_told_and_safely_repeated(
+async def test_a_commit_of_unknown_outcome_is_503_and_repeats_safely(
     postgres: PostgresServer,
     tmp_path: Path,
     path: str,
@@ -199,7 +199,7 @@ async def test_a_commit_of_unknown_outcome_is_told_and_safely_repeated(
         assert listed.json()["pagination"]["total_items"] == 1
 
 
-async def test_nobody_is_told_to_repeat_with_a_key_what_had_none(
+async def test_an_unknown_outcome_without_a_key_advises_no_repeat(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
     cut = Cut(postgres.port, b"Torch", b"Torch", arrives=True)
@@ -211,7 +211,7 @@ async def test_nobody_is_told_to_repeat_with_a_key_what_had_none(
 
 
 @pytest.mark.parametrize("way", ["refresh", "token"])
-async def test_who_may_have_used_up_a_refresh_token_is_told_to_sign_in_where_it_is_refused(
+async def test_an_unknown_outcome_of_a_refresh_advises_signing_in(
     postgres: PostgresServer, tmp_path: Path, way: str
 ) -> None:
     cut = Cut(postgres.port, b"UPDATE tokens SET used_at", b"COMMIT", arrives=True)

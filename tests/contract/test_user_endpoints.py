@@ -90,7 +90,7 @@ async def test_a_weak_password_is_refused(api: Api, password: str) -> None:
 @pytest.mark.parametrize(
     "email", ["ada", "ada@", "@example.com", "a b@example.com", "ada@example", "a@b@example.com"]
 )
-async def test_what_is_no_email_is_refused(api: Api, email: str) -> None:
+async def test_a_malformed_email_is_422(api: Api, email: str) -> None:
     admin = await api.caller("admin")
     async with api.unchanged():
         answer = await admin.post("/users", json=NEW | {"email": email})
@@ -206,7 +206,7 @@ UNREADABLE: list[tuple[int, str, bytes]] = [
 
 
 @pytest.mark.parametrize("role", ["viewer", "editor"])
-async def test_nothing_is_read_of_who_may_not_change_others(api: Api, role: str) -> None:
+async def test_a_body_is_not_read_from_users_who_may_not_change_others(api: Api, role: str) -> None:
     other, caller = await api.account(), await api.caller(role)
     itself = caller.user.id
     async with api.unchanged():
@@ -218,7 +218,7 @@ async def test_nothing_is_read_of_who_may_not_change_others(api: Api, role: str)
     assert (await caller.patch(f"/users/{itself}", json={"name": "New"})).status_code == 200
 
 
-async def test_nothing_is_read_of_who_may_not_change_themselves(api: Api) -> None:
+async def test_a_body_is_not_read_from_tokens_that_may_not_change_their_user(api: Api) -> None:
     client = (await client_of(api.live)).client
     for role, scopes in (("editor", "read:users"), ("admin", "write:users")):
         user = await api.account(role)
@@ -347,7 +347,7 @@ async def test_an_admin_among_several_does_not_change_their_own_role(api: Api) -
         refused(await admin.patch("/users/me", json={"role": "viewer"}), 403, "PERMISSION_DENIED")
 
 
-async def test_admins_who_remove_one_another_at_once_leave_one(api: Api) -> None:
+async def test_admins_removing_one_another_leave_one_admin(api: Api) -> None:
     for _ in range(5):
         admins = [await api.caller("admin") for _ in range(6)]
 

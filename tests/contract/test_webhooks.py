@@ -58,7 +58,7 @@ async def test_lists_show_the_newest_first_and_each_environment_its_own(api: Api
     assert (await tester.get("/webhooks")).json()["data"] == []
 
 
-async def test_what_is_left_out_of_a_change_stays(api: Api) -> None:
+async def test_a_patch_of_a_webhook_keeps_other_fields(api: Api) -> None:
     admin = await api.caller("admin")
     hook = await made(admin)
     api.clock.advance(seconds=1)
@@ -71,7 +71,7 @@ async def test_what_is_left_out_of_a_change_stays(api: Api) -> None:
     assert same.json() == changed
 
 
-async def test_it_is_disabled_and_enabled_by_hand(api: Api) -> None:
+async def test_a_webhook_is_disabled_and_enabled_by_patch(api: Api) -> None:
     admin = await api.caller("admin")
     path = f"/webhooks/{(await made(admin))['id']}"
     disabled = (await admin.patch(path, json={"status": "disabled"})).json()["data"]
@@ -82,7 +82,7 @@ async def test_it_is_disabled_and_enabled_by_hand(api: Api) -> None:
     assert (await admin.post(f"{path}/test")).status_code == 202
 
 
-async def test_what_is_deleted_is_gone(api: Api) -> None:
+async def test_a_deleted_webhook_is_404_on_every_path(api: Api) -> None:
     admin = await api.caller("admin")
     path = f"/webhooks/{(await made(admin))['id']}"
     assert (await admin.delete(path)).status_code == 204
@@ -98,7 +98,7 @@ async def test_what_is_deleted_is_gone(api: Api) -> None:
         refused(answer, 404, "RESOURCE_NOT_FOUND")
 
 
-async def test_there_are_twenty_at_most_however_many_are_made_at_once(api: Api) -> None:
+async def test_concurrent_creations_stop_at_twenty_webhooks(api: Api) -> None:
     admin = await api.caller("admin")
     posts = (admin.post("/webhooks", json=HOOK) for _ in range(MOST_WEBHOOKS + 5))
     answers: list[httpx.Response] = await asyncio.gather(*posts)
@@ -124,7 +124,7 @@ async def test_there_are_twenty_at_most_however_many_are_made_at_once(api: Api) 
         ({"description": "x" * 201}, "description"),
     ],
 )
-async def test_values_that_break_a_rule_are_told_with_their_field(
+async def test_a_broken_rule_of_a_webhook_is_422_with_its_field(
     api: Api, values: dict[str, Any], field: str
 ) -> None:
     admin = await api.caller("admin")
@@ -146,7 +146,7 @@ async def test_values_that_break_a_rule_are_told_with_their_field(
         (HOOK | {"status": "enabled"}, "status"),
     ],
 )
-async def test_what_cannot_be_read_is_told_with_its_field(
+async def test_a_malformed_field_of_a_webhook_is_400(
     api: Api, body: dict[str, Any], field: str
 ) -> None:
     admin = await api.caller("admin")
@@ -154,7 +154,7 @@ async def test_what_cannot_be_read_is_told_with_its_field(
     assert refused(answer, 400, "VALIDATION_ERROR").keys() == {field}
 
 
-async def test_what_happens_to_a_webhook_stands_in_the_audit_log(api: Api) -> None:
+async def test_every_change_of_a_webhook_is_audited(api: Api) -> None:
     admin = await api.caller("admin")
     path = f"/webhooks/{(await made(admin))['id']}"
     await admin.patch(path, json={"types": ["*"]})
