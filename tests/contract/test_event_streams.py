@@ -94,6 +94,7 @@ async def test_a_stream_sends_requested_and_permitted_types_only(api: Api) -> No
         refused(answer, 403, "PERMISSION_DENIED")
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(
     ("query", "headers", "field"),
     [
@@ -113,6 +114,7 @@ async def test_a_malformed_query_or_last_event_id_of_a_stream_is_400(
     assert refused(answer, 400, "VALIDATION_ERROR").keys() == {field}
 
 
+@pytest.mark.one_engine
 async def test_a_stream_needs_accept_and_a_credential(api: Api) -> None:
     editor = await api.caller("editor")
     answer = await editor.get("/events/stream", headers={"accept": "application/json"})
@@ -135,6 +137,7 @@ async def test_a_stream_from_a_forgotten_event_is_410(api: Api) -> None:
         pass
 
 
+@pytest.mark.one_engine
 async def test_a_stream_counts_as_one_request(api: Api) -> None:
     caller = await api.caller("editor", plan="even")
     async with streaming(caller) as stream:
@@ -143,6 +146,7 @@ async def test_a_stream_counts_as_one_request(api: Api) -> None:
         assert me.headers["x-ratelimit-remaining"] == "3"
 
 
+@pytest.mark.one_engine
 async def test_head_shows_the_head_and_takes_no_place(api: Api) -> None:
     editor = await api.caller("editor")
     for _ in range(MOST + 1):

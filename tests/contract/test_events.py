@@ -349,6 +349,7 @@ async def test_types_are_chosen_by_name_and_by_noun(api: Api) -> None:
     assert await types("products.*") == []
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(
     "query",
     [

@@ -11,6 +11,8 @@ from portico.domain.products import MAX_IMAGES
 from portico.http.routing import PUBLIC_BODY_LIMIT
 from signing_in import AUTH, Visitor, client_of
 
+pytestmark = pytest.mark.one_engine
+
 V1 = "https://localhost:8443/v1"
 LAMP = {"name": "Lamp", "category": "light", "price": 1}
 

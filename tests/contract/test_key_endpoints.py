@@ -80,6 +80,7 @@ async def test_a_key_has_the_scopes_networks_and_expiry_of_its_creation(api: Api
     assert (await narrow.get("/users")).status_code == 401
 
 
+@pytest.mark.one_engine
 async def test_faults_of_a_new_key_are_answered_at_once_and_create_none(api: Api) -> None:
     caller = await api.caller("viewer")
     async with api.unchanged():
@@ -107,6 +108,7 @@ async def test_faults_of_a_new_key_are_answered_at_once_and_create_none(api: Api
         assert refused(answer, 400).keys() == {"type"}
 
 
+@pytest.mark.one_engine
 async def test_each_environment_makes_its_own_types(api: Api) -> None:
     trial = await api.caller("viewer", "test")
     for key_type in ("live", "read"):
@@ -173,6 +175,7 @@ async def test_a_revoked_key_ends_at_once_and_stays_in_the_list(api: Api) -> Non
     assert (await caller.get("/users/me")).status_code == 401
 
 
+@pytest.mark.one_engine
 async def test_keys_are_managed_with_all_scopes_of_ones_user_and_never_by_applications(
     api: Api,
 ) -> None:
@@ -203,6 +206,7 @@ async def test_keys_are_managed_with_all_scopes_of_ones_user_and_never_by_applic
     assert (await made(login))["scopes"] is None
 
 
+@pytest.mark.one_engine
 async def test_a_key_makes_none_that_is_wider_or_lives_longer(api: Api) -> None:
     user = await api.account("viewer")
     maker = await give_key(

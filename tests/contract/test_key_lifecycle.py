@@ -55,6 +55,7 @@ class EmptyDatabase:
         return None
 
 
+@pytest.mark.one_engine
 async def test_junk_and_typos_cost_no_look_up(api: Api) -> None:
     caller = await api.caller("viewer")
     database: Any = EmptyDatabase()
@@ -73,6 +74,7 @@ async def test_junk_and_typos_cost_no_look_up(api: Api) -> None:
     assert database.asked == 1
 
 
+@pytest.mark.one_engine
 async def test_a_key_of_the_other_environment_is_401_with_its_address(api: Api) -> None:
     transport = InProcess(api)
     for kind, path, address in [
@@ -215,12 +217,14 @@ async def test_a_test_key_rotates_in_the_sandbox(api: Api) -> None:
     assert await says(Caller(api, caller.user, caller.record, data["key"], "sandbox")) == 200
 
 
+@pytest.mark.one_engine
 async def test_a_read_key_cannot_rotate_itself(api: Api) -> None:
     caller = await api.caller("admin", "read")
     async with api.unchanged():
         refused(await caller.post("/api-keys/rotate"), 403, "PERMISSION_DENIED")
 
 
+@pytest.mark.one_engine
 async def test_rotation_takes_no_parameters(api: Api) -> None:
     caller = await api.caller("admin")
     async with api.unchanged():

@@ -83,6 +83,7 @@ async def test_every_price_comes_back_exactly(api: Api, units: int, exponent: st
 NO_PRICES = ["-0.0001", "1e12", "1000000000000", "0.00001", "1.23456", "1e-5", "1e400", "1e-400"]
 
 
+@pytest.mark.one_engine
 async def test_a_price_out_of_bounds_is_refused(api: Api) -> None:
     editor = await api.caller("editor")
     async with api.unchanged():
@@ -111,6 +112,7 @@ BROKEN_RULES: list[tuple[str, object]] = [
 ]
 
 
+@pytest.mark.one_engine
 async def test_a_value_that_breaks_a_rule_is_named(api: Api) -> None:
     editor = await api.caller("editor")
     product = await api.product()
@@ -122,6 +124,7 @@ async def test_a_value_that_breaks_a_rule_is_named(api: Api) -> None:
             assert refused(changed, 422, "VALIDATION_ERROR").keys() == {field}, value
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(
     ("field", "value", "where"),
     [
@@ -140,6 +143,7 @@ async def test_a_fault_inside_a_value_has_a_dotted_path(
         assert refused(answer, 422, "VALIDATION_ERROR").keys() == {where}
 
 
+@pytest.mark.one_engine
 async def test_in_stock_follows_the_quantity_and_cannot_be_sent(api: Api) -> None:
     editor = await api.caller("editor")
     product = await api.product()
@@ -152,6 +156,7 @@ async def test_in_stock_follows_the_quantity_and_cannot_be_sent(api: Api) -> Non
         assert refused(answer, 400, "VALIDATION_ERROR").keys() == {"in_stock"}
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("old", ["draft", "active", "archived"])
 @pytest.mark.parametrize("new", ["draft", "active", "archived"])
 async def test_a_status_changes_only_along_its_states(api: Api, old: str, new: str) -> None:

@@ -86,6 +86,7 @@ async def test_a_minute_admits_its_number_and_then_refuses_without_counting(api:
     assert window(await caller.get("/users/me")) == (5, 1, MIDNIGHT_SECONDS)
 
 
+@pytest.mark.one_engine
 async def test_a_refused_request_changes_nothing(api: Api) -> None:
     editor = await api.caller("editor", plan=TINY)
     for _ in range(3):
@@ -225,6 +226,7 @@ async def test_live_and_sandbox_count_apart(api: Api) -> None:
     assert window(answer)[1] == 29
 
 
+@pytest.mark.one_engine
 async def test_the_health_of_the_service_is_outside_the_limits(api: Api) -> None:
     stranger = api.stranger()
     for _ in range(40):
@@ -294,6 +296,7 @@ async def test_a_stop_while_counts_are_being_written_loses_none(api: Api) -> Non
     assert window(await caller.get("/users/me"))[1] == 19
 
 
+@pytest.mark.one_engine
 async def test_plain_http_uses_nothing_up(api: Api) -> None:
     transport = InProcess(api)
     for _ in range(40):

@@ -9,6 +9,8 @@ import pytest
 
 from driving import Api, InProcess, settings_for
 
+pytestmark = pytest.mark.one_engine
+
 
 @pytest.fixture
 async def logging_api(tmp_path: Path) -> AsyncIterator[Api]:

@@ -66,6 +66,7 @@ async def test_a_password_is_never_answered_nor_stored_in_the_open(api: Api) -> 
     assert "Analytical1" not in str(await api.state())
 
 
+@pytest.mark.one_engine
 async def test_a_name_is_trimmed_before_it_is_measured(api: Api) -> None:
     admin = await api.caller("admin")
     long = "é" * 100
@@ -77,6 +78,7 @@ async def test_a_name_is_trimmed_before_it_is_measured(api: Api) -> None:
             assert refused(answer, 422, "VALIDATION_ERROR").keys() == {"name"}
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(
     "password", ["Short1a", "lowercase1", "UPPERCASE1", "NoDigitsHere", "Aa1" + "x" * 126, ""]
 )
@@ -87,6 +89,7 @@ async def test_a_weak_password_is_refused(api: Api, password: str) -> None:
         assert refused(answer, 422, "VALIDATION_ERROR").keys() == {"password"}
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(
     "email", ["ada", "ada@", "@example.com", "a b@example.com", "ada@example", "a@b@example.com"]
 )
@@ -176,6 +179,7 @@ async def test_a_change_that_changes_nothing_leaves_updated_at(api: Api) -> None
             assert answer.json()["data"]["updated_at"] == SECONDS.format(0)
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("change", [{"role": "admin"}, {"email": "other@example.com"}])
 async def test_users_change_neither_their_own_role_nor_email(
     api: Api, change: dict[str, str]
@@ -186,6 +190,7 @@ async def test_users_change_neither_their_own_role_nor_email(
             refused(await caller.patch("/users/me", json=change), 403, "PERMISSION_DENIED")
 
 
+@pytest.mark.one_engine
 async def test_nobody_changes_others_without_write_users(api: Api) -> None:
     other = await api.account()
     for role in ("viewer", "editor"):
@@ -205,6 +210,7 @@ UNREADABLE: list[tuple[int, str, bytes]] = [
 """Bodies, and how they are refused where they are read."""
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("role", ["viewer", "editor"])
 async def test_a_body_is_not_read_from_users_who_may_not_change_others(api: Api, role: str) -> None:
     other, caller = await api.account(), await api.caller(role)
@@ -218,6 +224,7 @@ async def test_a_body_is_not_read_from_users_who_may_not_change_others(api: Api,
     assert (await caller.patch(f"/users/{itself}", json={"name": "New"})).status_code == 200
 
 
+@pytest.mark.one_engine
 async def test_a_body_is_not_read_from_tokens_that_may_not_change_their_user(api: Api) -> None:
     client = (await client_of(api.live)).client
     for role, scopes in (("editor", "read:users"), ("admin", "write:users")):
@@ -248,6 +255,7 @@ async def test_an_admin_changes_everything_of_others(api: Api) -> None:
     assert await api.portico.passwords.verify("Passw0rdd", stored.password_hash or "")
 
 
+@pytest.mark.one_engine
 async def test_an_own_password_changes_only_with_the_current_one(api: Api) -> None:
     for role in ("viewer", "admin"):
         caller = await api.caller(role, password="Passw0rdd")

@@ -22,6 +22,8 @@ from portico.http.versions import KEPT, superseded
 from portico.mounts import V1
 from portico.services.credentials import Credentials
 
+pytestmark = pytest.mark.one_engine
+
 SINCE = datetime(2026, 3, 1, tzinfo=UTC)
 UNTIL = datetime(2027, 3, 31, 12, 30, tzinfo=UTC)
 NEWS = {

@@ -108,6 +108,7 @@ async def test_concurrent_creations_stop_at_twenty_webhooks(api: Api) -> None:
             refused(answer, 409, "CONFLICT")
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(
     ("values", "field"),
     [
@@ -135,6 +136,7 @@ async def test_a_broken_rule_of_a_webhook_is_422_with_its_field(
     assert refused(answer, 422, "VALIDATION_ERROR").keys() == {field}
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(
     ("body", "field"),
     [
@@ -176,6 +178,7 @@ async def test_every_change_of_a_webhook_is_audited(api: Api) -> None:
     assert "whsec_" not in str(entries)
 
 
+@pytest.mark.one_engine
 async def test_webhooks_make_no_event(api: Api) -> None:
     admin = await api.caller("admin")
     path = f"/webhooks/{(await made(admin))['id']}"
