@@ -14,7 +14,7 @@ from portico.mail.files import FileOutlet
 from portico.mail.protocol import Undelivered
 
 
-async def test_each_letter_is_a_file_of_its_own_for_its_owner_alone(tmp_path: Path) -> None:
+async def test_mail_file_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
     directory = tmp_path / "log"
     outlet = FileOutlet(directory, "portico@localhost", "Portico")
     letters = [msgspec.structs.replace(LETTER, id=f"{number:x}") for number in range(20)]
@@ -32,13 +32,13 @@ async def test_each_letter_is_a_file_of_its_own_for_its_owner_alone(tmp_path: Pa
     assert {message["To"] for message in messages} == {"ada@example.com"}
 
 
-async def test_a_link_in_a_file_can_be_copied_as_it_stands(tmp_path: Path) -> None:
+async def test_link_in_a_mail_file_is_not_wrapped(tmp_path: Path) -> None:
     await FileOutlet(tmp_path, "portico@localhost", "Portico").send(LETTER)
     link = next(line for line in LETTER.text.splitlines() if line.startswith("https://"))
     assert link in only_file(tmp_path).split("\n")
 
 
-async def test_umlauts_in_a_file_can_be_read_as_they_stand(tmp_path: Path) -> None:
+async def test_mail_file_is_not_encoded(tmp_path: Path) -> None:
     letter = msgspec.structs.replace(LETTER, subject="Schlüssel", text=f"Öffnen:\n\n{LETTER.text}")
     await FileOutlet(tmp_path, "portico@localhost", "Portico").send(letter)
     assert {"Subject: Schlüssel", "Öffnen:"} < set(only_file(tmp_path).split("\n"))
@@ -50,7 +50,7 @@ def only_file(directory: Path) -> str:
     return file.read_text("utf-8")
 
 
-async def test_a_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+async def test_unwritable_mail_directory_is_reported(tmp_path: Path) -> None:
     (tmp_path / "log").touch()
     with pytest.raises(Undelivered) as caught:
         await FileOutlet(tmp_path / "log", "portico@localhost", "Portico").send(LETTER)
@@ -58,7 +58,7 @@ async def test_a_directory_that_cannot_be_written_is_told(tmp_path: Path) -> Non
     assert not caught.value.lasting
 
 
-async def test_a_letter_is_on_disk_before_it_counts_as_sent(
+async def test_mail_file_is_synced_before_it_counts_as_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = tmp_path / "mail"

@@ -57,7 +57,7 @@ async def useless(api: Api, token: str) -> None:
     assert "ask for a new one" in caught.value.message
 
 
-async def test_whoever_is_deleted_is_not_let_in_again_by_what_once_invited_them(api: Api) -> None:
+async def test_deleted_user_cannot_return_by_an_earlier_invitation(api: Api) -> None:
     made = await invited(api, role="admin")
     admin = await api.caller("admin")
     body = {"name": "Ada King", "email": "ada@Example.com", "password": CHOSEN}
@@ -67,7 +67,7 @@ async def test_whoever_is_deleted_is_not_let_in_again_by_what_once_invited_them(
 
 
 @pytest.mark.parametrize("first", ["Ada@example.com", "before@example.com"])
-async def test_nor_is_whoever_has_another_e_mail_when_they_are_deleted(
+async def test_deleted_user_of_a_changed_e_mail_cannot_return_by_an_earlier_invitation(
     api: Api, first: str
 ) -> None:
     made = await invited(api, "ada@example.com", role="admin")
@@ -83,7 +83,7 @@ async def test_nor_is_whoever_has_another_e_mail_when_they_are_deleted(
     assert [entry.action for entry in entries] == ["invitation.revoked", "invitation.created"]
 
 
-async def test_whoever_is_invited_has_the_account_that_they_were_invited_to(api: Api) -> None:
+async def test_accepted_invitation_makes_the_account_it_names(api: Api) -> None:
     made = await invited(api)
     assert made.link.startswith("https://localhost:8443/dashboard/invitation?token=")
     assert made.invitation.expires_at == api.clock() + 7 * DAY * 1000
@@ -98,9 +98,7 @@ async def test_whoever_is_invited_has_the_account_that_they_were_invited_to(api:
     assert (await Visitor(api).log_in("ada@example.com", CHOSEN)).status_code == 200
 
 
-async def test_the_mail_goes_to_whom_it_invites_and_verifies_the_address(
-    api: Api, post: Post
-) -> None:
+async def test_mailed_invitation_verifies_the_e_mail(api: Api, post: Post) -> None:
     api.live.has_mail_server = True
     made = await invited(api, handed_over=False)
     (message,) = await post.new()
@@ -112,45 +110,19 @@ async def test_the_mail_goes_to_whom_it_invites_and_verifies_the_address(
     assert (await accepted(api, token_of(made))).email_verified_at == api.clock()
 
 
-async def test_a_link_that_somebody_else_has_seen_verifies_nothing(api: Api, post: Post) -> None:
+async def test_handed_over_invitation_verifies_no_e_mail(api: Api, post: Post) -> None:
     api.live.has_mail_server = True
     made = await invited(api, handed_over=True)
     assert len(await post.new()) == 1
     assert (await accepted(api, token_of(made))).email_verified_at is None
 
 
-async def test_without_a_mail_server_no_link_lies_about(api: Api, post: Post) -> None:
+async def test_invitation_without_mail_server_writes_no_mail_file(api: Api, post: Post) -> None:
     await invited(api)
     assert await post.new() == []
 
 
-async def test_an_invitation_works_once_also_of_fifty_at_a_time(
-    api: Api, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    api.leave_turns(monkeypatch)
-    token = token_of(await invited(api))
-    results = await asyncio.gather(
-        *(accepted(api, token, password=f"Chang3dWord{n}") for n in range(50)),
-        return_exceptions=True,
-    )
-    won = [n for n, result in enumerate(results) if isinstance(result, User)]
-    assert len(won) == 1
-    assert sum(isinstance(result, Invalid) for result in results) == 49
-    answer = await Visitor(api).log_in("ada@example.com", f"Chang3dWord{won[0]}")
-    assert answer.status_code == 200
-    await useless(api, token)
-
-
-async def test_an_invitation_holds_seven_days_and_not_longer(api: Api) -> None:
-    early, late = await invited(api), await invited(api, "grace@example.com")
-    api.clock.advance(days=7, milliseconds=-1)
-    await accepted(api, token_of(early))
-    api.clock.advance(milliseconds=1)
-    await api.portico.passwords.close()  # what has expired is not even hashed
-    await useless(api, token_of(late))
-
-
-async def test_renewing_makes_another_link_for_another_seven_days(api: Api) -> None:
+async def test_renewed_invitation_has_another_link_for_seven_days(api: Api) -> None:
     first = await invited(api, name="Ada")
     api.clock.advance(days=8)
     second = await renew(api.live, first.invitation.id, handed_over=True, by=OPERATOR)
@@ -161,14 +133,14 @@ async def test_renewing_makes_another_link_for_another_seven_days(api: Api) -> N
     await accepted(api, token_of(second))
 
 
-async def test_who_is_invited_again_is_invited_as_said_last(api: Api) -> None:
+async def test_repeated_invitation_replaces_the_earlier_one(api: Api) -> None:
     first = await invited(api)
     second = await invited(api, "ADA@example.com", role="viewer")
     await useless(api, token_of(first))
     assert (await accepted(api, token_of(second))).role == "viewer"
 
 
-async def test_what_was_taken_back_opens_nothing(api: Api) -> None:
+async def test_revoked_invitation_is_refused(api: Api) -> None:
     made = await invited(api)
     await revoke(api.live, made.invitation.id, OPERATOR)
     await useless(api, token_of(made))
@@ -180,14 +152,14 @@ async def test_what_was_taken_back_opens_nothing(api: Api) -> None:
             await again
 
 
-async def test_nobody_with_an_account_is_invited(api: Api) -> None:
+async def test_invitation_of_an_existing_account_is_refused(api: Api) -> None:
     user = await api.account()
     async with api.unchanged():
         with pytest.raises(Duplicate):
             await invited(api, user.email.upper())
 
 
-async def test_an_account_that_came_first_keeps_the_e_mail(api: Api) -> None:
+async def test_invitation_to_an_e_mail_taken_meanwhile_is_refused(api: Api) -> None:
     made = await invited(api)
     await api.account(email="ada@example.com")
     async with api.unchanged():
@@ -196,7 +168,7 @@ async def test_an_account_that_came_first_keeps_the_e_mail(api: Api) -> None:
 
 
 @pytest.mark.parametrize("password", ["Password1", "Xx-Lovelace-9"])
-async def test_a_password_that_is_easy_to_guess_uses_nothing_up(api: Api, password: str) -> None:
+async def test_refused_password_does_not_use_up_an_invitation(api: Api, password: str) -> None:
     token = token_of(await invited(api))
     async with api.unchanged():
         with pytest.raises(Invalid) as caught:
@@ -205,7 +177,7 @@ async def test_a_password_that_is_easy_to_guess_uses_nothing_up(api: Api, passwo
     assert (await find(api.live, token)).email == "Ada@example.com"
 
 
-async def test_only_admins_invite_admins(api: Api) -> None:
+async def test_invitation_to_admin_needs_the_admin_scope(api: Api) -> None:
     boss = await api.account("admin")
     scopes = frozenset({"read:users", "write:users"})
     principal = Principal(
@@ -225,13 +197,13 @@ async def test_only_admins_invite_admins(api: Api) -> None:
             await invited(api, role="admin", by=By(Actor(boss.id), principal))
 
 
-async def test_many_invitations_for_one_e_mail_at_once_leave_one(api: Api) -> None:
+async def test_concurrent_invitations_of_one_e_mail_leave_one(api: Api) -> None:
     results = await asyncio.gather(*(invited(api) for _ in range(20)), return_exceptions=True)
     assert all(isinstance(result, Made) for result in results), results
     assert len((await api.state())["live invitations"]) == 1
 
 
-async def test_the_log_tells_who_invited_and_who_accepted_and_no_secret(
+async def test_invitation_is_audited_without_its_secret(
     api: Api, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -264,7 +236,7 @@ async def _demoted(api: Api, admin: User) -> None:
 
 
 @pytest.mark.parametrize("ends", [_suspended, _deleted, _demoted])
-async def test_what_an_admin_prepared_ends_with_their_access(
+async def test_invitations_and_resets_end_with_the_access_of_their_admin(
     api: Api, ends: Callable[[Api, User], Awaitable[None]]
 ) -> None:
     former, other = await api.account("admin"), await api.account("admin")
@@ -290,7 +262,7 @@ async def test_what_an_admin_prepared_ends_with_their_access(
     assert entry.target_id == str(invitation.invitation.id)
 
 
-async def test_nothing_is_prepared_by_an_admin_who_is_just_being_suspended(api: Api) -> None:
+async def test_admin_suspended_meanwhile_prepares_nothing(api: Api) -> None:
     """Whichever comes first: the other sees it."""
     await api.account("admin")
     target = await api.account()

@@ -47,7 +47,7 @@ async def test_doctor_signs_in_to_the_mail_server_and_sends_nothing(
     assert (server.passwords, server.received) == (1, [])
 
 
-async def test_doctor_tells_without_the_password_why_the_mail_server_is_of_no_use(
+async def test_doctor_reports_an_unusable_mail_server_without_its_password(
     installation: Installation, trusted: Authority
 ) -> None:
     async with serving(MailServer(), tls=trusted.context, password=True) as server:
@@ -62,7 +62,7 @@ async def test_doctor_tells_without_the_password_why_the_mail_server_is_of_no_us
         assert "hunter2" not in str(finding)
 
 
-async def test_the_mail_of_a_command_is_left_to_the_server_that_is_there(
+async def test_mail_of_a_command_is_sent_by_the_running_server(
     installation: Installation,
 ) -> None:
     async with serving(MailServer()) as server:
@@ -83,7 +83,7 @@ async def test_the_mail_of_a_command_is_left_to_the_server_that_is_there(
         assert len(server.received) == 2, "no server is there"
 
 
-async def test_a_forgotten_password_is_reset_by_mail(
+async def test_forgotten_password_is_reset_by_mail(
     installation: Installation, trusted: Authority
 ) -> None:
     admin = str(installation.facts["admin"]["email"])
@@ -121,7 +121,7 @@ async def test_a_forgotten_password_is_reset_by_mail(
     assert received.signed_in
 
 
-async def test_what_waits_when_a_server_stops_the_next_one_sends(
+async def test_waiting_mail_survives_a_restart(
     installation: Installation,
 ) -> None:
     admin = str(installation.facts["admin"]["email"])

@@ -46,7 +46,7 @@ def test_every_language_has_every_text_with_the_same_placeholders(language: str)
     ("tag", "language"),
     [("en", "en"), ("de", "de"), ("de-AT", "de"), ("DE-de", "de"), ("fr", "en"), ("den", "en")],
 )
-async def test_a_mail_is_in_the_language_of_the_profile_or_in_english(
+async def test_mail_is_in_the_language_of_the_profile_or_english(
     api: Api, post: Post, tag: str, language: str
 ) -> None:
     user = await api.account(language=tag)
@@ -75,7 +75,7 @@ async def test_a_mail_is_in_the_language_of_the_profile_or_in_english(
         ("de", "sandbox", "den Webhook 7 der Sandbox deaktiviert, der an"),
     ],
 )
-async def test_a_mail_about_a_webhook_says_of_which_environment_it_is(
+async def test_webhook_mail_names_its_environment(
     api: Api, language: str, name: str, words: str
 ) -> None:
     env = {one.name: one for one in api.portico.environments}[name]
@@ -86,7 +86,7 @@ async def test_a_mail_about_a_webhook_says_of_which_environment_it_is(
         assert words in letter(env, kind, to, **facts).text
 
 
-async def test_an_invitation_is_in_the_language_of_whoever_invites(api: Api, post: Post) -> None:
+async def test_invitation_is_in_the_language_of_the_admin(api: Api, post: Post) -> None:
     api.live.has_mail_server = True
     admin = await api.account("admin", language="de")
     facts: dict[str, Any] = {"role": "viewer", "plan": "free", "handed_over": False}
@@ -100,7 +100,7 @@ async def test_an_invitation_is_in_the_language_of_whoever_invites(api: Api, pos
     }
 
 
-async def test_each_of_many_is_told_in_their_own_language(api: Api, post: Post) -> None:
+async def test_mail_to_many_is_in_the_language_of_each(api: Api, post: Post) -> None:
     for language in ("de", "en"):
         await suspend(api.live, (await api.account(language=language)).id, OPERATOR)
     subjects = {message["Subject"] for message in await post.new()}

@@ -35,15 +35,13 @@ def browser(api: Api, place: str) -> Browser:
     return Browser(api.stranger(place, **{"user-agent": FIREFOX}))
 
 
-async def test_the_first_sign_in_of_an_account_tells_nothing(api: Api, post: Post) -> None:
+async def test_first_sign_in_of_an_account_mails_nothing(api: Api, post: Post) -> None:
     user = await api.account(password=PASSWORD)
     await sign_in(user, browser(api, AWAY))
     assert await post.new() == []
 
 
-async def test_another_browser_somewhere_else_is_told_with_what_it_says_it_is(
-    api: Api, post: Post
-) -> None:
+async def test_sign_in_of_a_new_browser_at_a_new_address_is_mailed(api: Api, post: Post) -> None:
     user = await someone(api)
     api.clock.advance(seconds=60)
     await sign_in(user, browser(api, AWAY))
@@ -57,16 +55,14 @@ async def test_another_browser_somewhere_else_is_told_with_what_it_says_it_is(
     assert link(message) == "https://localhost:8443/dashboard/devices"
 
 
-async def test_where_the_account_has_been_another_browser_is_nothing_new(
-    api: Api, post: Post
-) -> None:
+async def test_new_browser_at_a_known_address_mails_nothing(api: Api, post: Post) -> None:
     user = await someone(api)
     await sign_in(user, browser(api, HOME))
     await sign_in(user, browser(api, HOME))
     assert await post.new() == []
 
 
-async def test_a_phone_whose_address_changes_is_known_by_its_cookie(api: Api, post: Post) -> None:
+async def test_known_cookie_at_a_new_address_mails_nothing(api: Api, post: Post) -> None:
     user, other = await someone(api), await someone(api)
     phone = browser(api, AWAY)
     await sign_in(user, phone)
@@ -84,7 +80,7 @@ async def test_a_phone_whose_address_changes_is_known_by_its_cookie(api: Api, po
 
 
 @pytest.mark.parametrize("way", ["/login", "/sessions"])
-async def test_a_program_is_known_by_its_address_alone(api: Api, post: Post, way: str) -> None:
+async def test_program_is_known_by_its_address_alone(api: Api, post: Post, way: str) -> None:
     user = await someone(api)
     program = Visitor(api, "198.51.100.2")
 
@@ -102,9 +98,7 @@ async def test_a_program_is_known_by_its_address_alone(api: Api, post: Post, way
     assert await post.new() == []
 
 
-async def test_the_second_step_tells_too_and_the_password_alone_does_not(
-    api: Api, post: Post
-) -> None:
+async def test_new_device_is_mailed_after_the_second_step_alone(api: Api, post: Post) -> None:
     user = await factored(api, last_login_at=api.clock())
     assert len(await post.new()) == 1, "that there is an app"
     stranger = browser(api, AWAY)
@@ -115,14 +109,14 @@ async def test_the_second_step_tells_too_and_the_password_alone_does_not(
     assert len(await post.new()) == 1
 
 
-async def test_a_wrong_password_tells_nothing(api: Api, post: Post) -> None:
+async def test_refused_sign_in_mails_nothing(api: Api, post: Post) -> None:
     user = await someone(api)
     answer = await Visitor(api, "198.51.100.2").log_in(user.email, "wrong")
     assert answer.status_code == 401
     assert await post.new() == []
 
 
-async def test_an_ipv6_address_is_known_by_its_network(api: Api, post: Post) -> None:
+async def test_ipv6_address_is_known_by_its_network(api: Api, post: Post) -> None:
     user = await someone(api)
     for address, told in (
         ("2001:db8:1:1::1", 1),
@@ -133,7 +127,7 @@ async def test_an_ipv6_address_is_known_by_its_network(api: Api, post: Post) -> 
         assert len(await post.new()) == told, address
 
 
-async def test_of_two_sign_ins_at_once_one_is_told(api: Api, post: Post) -> None:
+async def test_concurrent_sign_ins_of_a_new_device_mail_once(api: Api, post: Post) -> None:
     user = await someone(api)
     visitor = Visitor(api, "198.51.100.2")
     answers = await asyncio.gather(*(visitor.log_in(user.email) for _ in range(4)))
@@ -141,13 +135,15 @@ async def test_of_two_sign_ins_at_once_one_is_told(api: Api, post: Post) -> None
     assert len(await post.new()) == 1
 
 
-async def test_who_wants_no_such_mails_gets_none(api: Api, post: Post) -> None:
+async def test_muted_sign_ins_mail_nothing(api: Api, post: Post) -> None:
     user = await someone(api, muted="sign-ins")
     await sign_in(user, browser(api, AWAY))
     assert await post.new() == []
 
 
-async def test_who_signs_in_over_another_account_is_no_administrator(api: Api, post: Post) -> None:
+async def test_sign_in_over_another_session_is_not_mailed_as_an_admins(
+    api: Api, post: Post
+) -> None:
     one, user = await someone(api), await someone(api)
     shared = browser(api, AWAY)
     await sign_in(one, shared)
@@ -164,7 +160,7 @@ async def test_who_signs_in_over_another_account_is_no_administrator(api: Api, p
         ("", "mit einem unbekannten Programm"),
     ],
 )
-async def test_the_device_is_named_in_the_language_of_the_mail(
+async def test_new_device_is_named_in_the_language_of_the_mail(
     api: Api, post: Post, agent: str, said: str
 ) -> None:
     user = await someone(api, language="de")

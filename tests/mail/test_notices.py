@@ -22,7 +22,7 @@ pytestmark = pytest.mark.one_engine
 HERE = By(Actor(address="192.0.2.7"))
 
 
-async def test_a_new_password_is_told_whoever_chose_it(api: Api, post: Post) -> None:
+async def test_new_password_is_mailed(api: Api, post: Post) -> None:
     user, browser = await signed_in(api)
     admin = await api.caller("admin")
     await browser.get("/password")
@@ -46,7 +46,7 @@ async def test_a_new_password_is_told_whoever_chose_it(api: Api, post: Post) -> 
     assert "from the IP address 192.0.2.7" in words(by_link)
 
 
-async def test_who_takes_a_link_while_signed_in_as_another_is_no_administrator(
+async def test_link_used_under_another_session_is_not_mailed_as_an_admins(
     api: Api, post: Post
 ) -> None:
     user, other = await api.account(), await api.account()
@@ -59,9 +59,7 @@ async def test_who_takes_a_link_while_signed_in_as_another_is_no_administrator(
     assert "from the IP address 192.0.2.7" in words(told)
 
 
-async def test_fifth_wrong_code_in_a_row_is_told_whatever_is_switched_off(
-    api: Api, post: Post
-) -> None:
+async def test_fifth_wrong_code_in_a_row_is_always_mailed(api: Api, post: Post) -> None:
     user = await factored(api, password=PASSWORD, notifications=False)
     await post.new()
 
@@ -85,7 +83,7 @@ async def test_fifth_wrong_code_in_a_row_is_told_whatever_is_switched_off(
     assert await guess(4) == []
 
 
-async def test_a_new_role_is_told_without_who_gave_it(api: Api, post: Post) -> None:
+async def test_new_role_is_mailed_without_its_admin(api: Api, post: Post) -> None:
     admin, user = await api.caller("admin"), await api.account("viewer")
     await admin.patch(f"/users/{user.id}", json={"role": "editor"})
     (message,) = await post.new()
@@ -103,14 +101,14 @@ async def test_a_new_role_is_told_without_who_gave_it(api: Api, post: Post) -> N
     assert await post.new() == []
 
 
-async def test_a_role_that_reaches_the_sandbox_too_is_told_once(api: Api, post: Post) -> None:
+async def test_new_role_of_account_and_mirror_is_mailed_once(api: Api, post: Post) -> None:
     user = (await api.caller("viewer", key_type="test")).user
     await set_role(api.live, user.email, "editor", OPERATOR)
     assert [message["To"] for message in await post.new()] == [user.email]
 
 
 @pytest.mark.parametrize("key_type", ["live", "test"])
-async def test_a_new_key_is_told_to_its_owner_by_its_hint(
+async def test_new_key_is_mailed_to_its_owner_by_its_hint(
     api: Api, post: Post, key_type: Any
 ) -> None:
     user = await api.account()
@@ -134,9 +132,7 @@ async def test_a_new_key_is_told_to_its_owner_by_its_hint(
 
 
 @pytest.mark.parametrize("break_", ["\n\n", "\r\n\r\n", "\u2029", "\u0085\u0085", "\v\f"])
-async def test_whoever_names_something_writes_no_paragraph_of_a_mail(
-    api: Api, post: Post, break_: str
-) -> None:
+async def test_name_adds_no_paragraph_to_a_mail(api: Api, post: Post, break_: str) -> None:
     user, admin = await api.account(), await api.caller("admin")
     name = break_.join(("ends.", "Keep your account:", "https://evil.example/", "The key"))
     body = {"name": name, "type": "live", "user_id": user.id}
@@ -149,7 +145,7 @@ async def test_whoever_names_something_writes_no_paragraph_of_a_mail(
     assert 'href="https://evil.example' not in html.get_content()
 
 
-async def test_whoever_names_something_turns_no_words_of_a_mail_round(api: Api, post: Post) -> None:
+async def test_name_cannot_reorder_a_mail(api: Api, post: Post) -> None:
     caller = await api.caller("admin")
     body = {"name": "\u2067Till\u202e", "type": "live"}
     assert (await caller.post("/api-keys", json=body)).status_code == 201
@@ -157,7 +153,7 @@ async def test_whoever_names_something_turns_no_words_of_a_mail_round(api: Api, 
     assert "The API key Till (" in words(message)
 
 
-async def test_a_key_that_somebody_else_makes_is_told_to_its_owner(api: Api, post: Post) -> None:
+async def test_key_made_by_an_admin_is_mailed_to_its_owner(api: Api, post: Post) -> None:
     user, admin = await api.account(), await api.caller("admin")
     body = {"name": "CI", "type": "live", "user_id": user.id}
     assert (await admin.post("/api-keys", json=body)).status_code == 201
@@ -167,7 +163,7 @@ async def test_a_key_that_somebody_else_makes_is_told_to_its_owner(api: Api, pos
     assert all("by an administrator" in words(message) for message in messages)
 
 
-async def test_a_refused_key_and_a_repeated_request_tell_nothing_more(api: Api, post: Post) -> None:
+async def test_refused_or_repeated_key_mails_nothing_more(api: Api, post: Post) -> None:
     caller = await api.caller("admin")
     body = {"name": "CI", "type": "live"}
     for _ in range(2):
@@ -177,7 +173,7 @@ async def test_a_refused_key_and_a_repeated_request_tell_nothing_more(api: Api, 
     assert await post.new() == []
 
 
-async def test_a_rotated_key_is_told_with_the_end_of_the_one_before(api: Api, post: Post) -> None:
+async def test_rotated_key_is_mailed_with_the_end_of_the_former(api: Api, post: Post) -> None:
     caller = await api.caller("viewer", expires_at=api.clock() + 30 * DAY)
     answer = await caller.post("/api-keys/rotate")
     assert answer.status_code == 201, answer.text
@@ -187,7 +183,7 @@ async def test_a_rotated_key_is_told_with_the_end_of_the_one_before(api: Api, po
     assert answer.json()["data"]["key"] not in message.as_string()
 
 
-async def test_what_is_switched_off_on_the_profile_page_is_not_mailed(api: Api, post: Post) -> None:
+async def test_mails_switched_off_on_the_profile_are_not_sent(api: Api, post: Post) -> None:
     user, browser = await signed_in(api)
     page = (await browser.get("/profile")).text
     assert page.count('name="mails"') == page.count('name="mails" value') == len(MAILS)
@@ -226,9 +222,7 @@ async def test_what_is_switched_off_on_the_profile_page_is_not_mailed(api: Api, 
     assert (await browser.post("/profile", **fields, mails="others")).status_code == 400
 
 
-async def test_switching_mails_off_is_told_by_a_mail_that_cannot_be_switched_off(
-    api: Api, post: Post
-) -> None:
+async def test_switching_mails_off_is_always_mailed(api: Api, post: Post) -> None:
     user, browser = await signed_in(api)
     admin, own = await api.caller("admin"), await api.caller(user=user)
     await browser.get("/profile")
@@ -264,7 +258,7 @@ async def test_switching_mails_off_is_told_by_a_mail_that_cannot_be_switched_off
             assert link(message) == "https://localhost:8443/dashboard/profile"
 
 
-async def test_what_cannot_be_switched_off_is_mailed_all_the_same(api: Api, post: Post) -> None:
+async def test_security_mails_cannot_be_switched_off(api: Api, post: Post) -> None:
     user = await api.account(notifications=False)
     admin = await api.caller("admin")
     await admin.patch(f"/users/{user.id}", json={"password": "An0therWord"})
@@ -272,7 +266,7 @@ async def test_what_cannot_be_switched_off_is_mailed_all_the_same(api: Api, post
     assert len(await post.new()) == 3
 
 
-async def test_a_mirror_is_written_to_as_its_account_wishes(api: Api, post: Post) -> None:
+async def test_mirror_gets_the_mails_that_its_account_wants(api: Api, post: Post) -> None:
     user, browser = await signed_in(api)
     await give_key(api.live, user, name="k", key_type="test", expires_at=None, by=OPERATOR)
     await post.new()

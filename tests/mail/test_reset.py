@@ -1,6 +1,5 @@
 """A password is reset by a link that works once, for an hour, and tells strangers nothing."""
 
-import asyncio
 import logging
 from typing import Any
 
@@ -22,10 +21,8 @@ from portico.services.recovery import (
     ask_verification,
     give_reset,
     reset_password,
-    verify_email,
 )
 from portico.services.suspension import suspend
-from portico.storage.audit import AuditFilter
 from signing_in import PASSWORD, Visitor, client_of, login_of, session_of, tokens_of
 
 STRANGER = By(Actor(address="192.0.2.7", request_id="req_1"))
@@ -47,9 +44,7 @@ async def refused(env: Environment, token: str) -> None:
     assert "ask for a new one" in caught.value.message
 
 
-async def test_a_used_link_ends_the_waits_of_an_account_that_was_guessed_at(
-    api: Api, post: Post
-) -> None:
+async def test_reset_ends_the_delay_of_failed_sign_ins(api: Api, post: Post) -> None:
     user = await api.account(password=PASSWORD)
     for _ in range(10):
         assert (await Visitor(api).log_in(user.email, "wrong")).status_code == 401
@@ -61,7 +56,7 @@ async def test_a_used_link_ends_the_waits_of_an_account_that_was_guessed_at(
     assert (await Visitor(api).log_in(user.email, NEW)).status_code == 200
 
 
-async def test_a_link_in_a_mail_gives_the_account_a_password(api: Api, post: Post) -> None:
+async def test_mailed_reset_link_sets_the_password(api: Api, post: Post) -> None:
     user = await api.account(password=PASSWORD)
     await ask_reset(api.live, user.email.upper(), STRANGER)
     (message,) = await post.new()
@@ -80,9 +75,7 @@ async def test_a_link_in_a_mail_gives_the_account_a_password(api: Api, post: Pos
     assert (await visitor.log_in(user.email, NEW)).status_code == 200
 
 
-async def test_a_reset_ends_all_that_is_signed_in_and_granted_but_no_key(
-    api: Api, post: Post
-) -> None:
+async def test_reset_ends_sessions_logins_and_grants_but_no_key(api: Api, post: Post) -> None:
     env, visitor = api.live, Visitor(api)
     user, other = await api.account(password=PASSWORD), await api.account()
     session, login = await session_of(env, user), await login_of(env, user)
@@ -109,7 +102,7 @@ async def test_a_reset_ends_all_that_is_signed_in_and_granted_but_no_key(
     assert (await visitor.refresh(elsewhere.refresh_token)).status_code == 200
 
 
-async def test_a_reset_verifies_the_address_that_the_mail_came_to(api: Api, post: Post) -> None:
+async def test_mailed_reset_verifies_the_e_mail(api: Api, post: Post) -> None:
     api.live.has_mail_server = True
     user = await api.account()
     mirror = await mirror_of(api.live, user, STRANGER)
@@ -134,7 +127,7 @@ async def test_a_reset_verifies_the_address_that_the_mail_came_to(api: Api, post
     assert (await fresh(api.live, user)).email_verified_at is None
 
 
-async def test_a_link_that_an_admin_hands_over_holds_a_day_and_verifies_nothing(api: Api) -> None:
+async def test_handed_over_reset_verifies_no_e_mail(api: Api) -> None:
     user = await api.account(password=PASSWORD)
     first = await give_reset(api.live, user.id, OPERATOR)
     given = await give_reset(api.live, user.id, OPERATOR)
@@ -148,7 +141,7 @@ async def test_a_link_that_an_admin_hands_over_holds_a_day_and_verifies_nothing(
 
 
 @pytest.mark.parametrize("used", ["handed over", "mailed"])
-async def test_a_mail_that_anybody_asks_for_ends_no_link_that_was_handed_over(
+async def test_mailed_reset_leaves_a_handed_over_link_valid(
     api: Api, post: Post, used: str
 ) -> None:
     user = await api.account(password=PASSWORD)
@@ -166,7 +159,7 @@ async def test_a_mail_that_anybody_asks_for_ends_no_link_that_was_handed_over(
         await refused(api.live, token)
 
 
-async def test_there_is_no_link_for_whom_it_would_not_open_anything(api: Api) -> None:
+async def test_reset_link_of_suspended_mirror_or_missing_user_is_refused(api: Api) -> None:
     account = await api.account()
     mirror = await mirror_of(api.live, account, STRANGER)
     await suspend(api.live, account.id, OPERATOR)
@@ -183,7 +176,7 @@ async def test_there_is_no_link_for_whom_it_would_not_open_anything(api: Api) ->
 @pytest.mark.parametrize(
     "email", ["nobody@example.com", "no address", "", "\0@example.com", "a" * 70_000]
 )
-async def test_nobody_gets_mail_for_an_address_without_an_account(
+async def test_reset_of_an_unknown_e_mail_mails_nothing(
     api: Api, post: Post, caplog: pytest.LogCaptureFixture, email: str
 ) -> None:
     await api.account()
@@ -193,7 +186,7 @@ async def test_nobody_gets_mail_for_an_address_without_an_account(
     assert caplog.records == []
 
 
-async def test_a_mirror_user_gets_no_mail(api: Api, post: Post) -> None:
+async def test_reset_of_a_mirror_user_mails_nothing(api: Api, post: Post) -> None:
     account = await api.account()
     await mirror_of(api.live, account, STRANGER)
     await ask_reset(api.sandbox, account.email, STRANGER)
@@ -203,54 +196,7 @@ async def test_a_mirror_user_gets_no_mail(api: Api, post: Post) -> None:
     assert (await post.link()).startswith("https://localhost:8443/dashboard/sandbox/reset?")
 
 
-async def test_a_link_holds_for_an_hour_and_not_longer(api: Api, post: Post) -> None:
-    one, other = await api.account(), await api.account()
-    await ask_reset(api.live, one.email, STRANGER)
-    early = await post.token()
-    await ask_reset(api.live, other.email, STRANGER)
-    late = await post.token()
-    api.clock.advance(seconds=HOUR, milliseconds=-1)
-    await reset_password(api.live, early, NEW, STRANGER)
-    api.clock.advance(milliseconds=1)
-    await api.portico.passwords.close()  # what has expired is not even hashed
-    await refused(api.live, late)
-    assert await fresh(api.live, other) == other
-
-
-async def test_a_link_works_once(api: Api, post: Post) -> None:
-    user = await api.account()
-    await ask_reset(api.live, user.email, STRANGER)
-    token = await post.token()
-    await reset_password(api.live, token, NEW, STRANGER)
-    async with api.unchanged():
-        await refused(api.live, token)
-
-
-async def test_of_fifty_uses_at_once_one_gives_its_password(
-    api: Api, post: Post, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    api.leave_turns(monkeypatch)
-    user = await api.account()
-    await ask_reset(api.live, user.email, STRANGER)
-    token = await post.token()
-    passwords = [f"Chang3dWord{number}" for number in range(50)]
-    results = await asyncio.gather(
-        *(reset_password(api.live, token, one, STRANGER) for one in passwords),
-        return_exceptions=True,
-    )
-    won = [i for i, result in enumerate(results) if result is None]
-    assert len(won) == 1
-    assert sum(isinstance(result, Invalid) for result in results) == 49
-    stored = await fresh(api.live, user)
-    assert stored.password_hash is not None
-    assert await api.live.passwords.verify(passwords[won[0]], stored.password_hash)
-    entries = await api.live.audit.page(AuditFilter(action="password.reset"), limit=100)
-    assert len(entries) == 1
-
-
-async def test_of_fifty_links_asked_for_at_once_the_newest_works_alone(
-    api: Api, post: Post
-) -> None:
+async def test_latest_of_fifty_concurrent_reset_links_works_alone(api: Api, post: Post) -> None:
     user = await api.account()
     for _ in range(50):
         await ask_reset(api.live, user.email, STRANGER)
@@ -264,7 +210,7 @@ async def test_of_fifty_links_asked_for_at_once_the_newest_works_alone(
     await reset_password(api.live, held[0], NEW, STRANGER)
 
 
-async def test_an_account_gets_three_mails_an_hour_whoever_asks(api: Api, post: Post) -> None:
+async def test_reset_mails_of_an_account_are_limited_to_three_an_hour(api: Api, post: Post) -> None:
     user, other = await api.account(), await api.account()
     for _ in range(3):
         await ask_reset(api.live, user.email, STRANGER)
@@ -283,24 +229,10 @@ async def test_an_account_gets_three_mails_an_hour_whoever_asks(api: Api, post: 
 
 
 @pytest.mark.parametrize("token", ["", "x", "t" * 43, "\0", "ü" * 43])
-async def test_junk_is_refused_before_anything_is_hashed(api: Api, token: str) -> None:
+async def test_junk_reset_token_is_refused_before_hashing(api: Api, token: str) -> None:
     await api.portico.passwords.close()  # whoever hashes now fails
     async with api.unchanged():
         await refused(api.live, token)
-
-
-async def test_a_link_of_one_kind_is_none_of_the_other(api: Api, post: Post) -> None:
-    user = await api.account()
-    await ask_verification(api.live, user, STRANGER)
-    token = await post.token()
-    async with api.unchanged():
-        await refused(api.live, token)
-    await ask_reset(api.live, user.email, STRANGER)
-    reset = await post.token()
-    async with api.unchanged():
-        with pytest.raises(Invalid):
-            await verify_email(api.live, reset, STRANGER)
-    await verify_email(api.live, token, STRANGER)
 
 
 @pytest.mark.parametrize(
@@ -308,7 +240,7 @@ async def test_a_link_of_one_kind_is_none_of_the_other(api: Api, post: Post) -> 
     [{"email": "new@example.com"}, {"password": "An0therWord"}],
     ids=["another e-mail", "another password"],
 )
-async def test_a_change_of_e_mail_or_password_ends_the_link(
+async def test_new_e_mail_or_password_ends_the_reset_link(
     api: Api, post: Post, change: dict[str, Any]
 ) -> None:
     admin, user = await api.caller("admin"), await api.account()
@@ -322,7 +254,7 @@ async def test_a_change_of_e_mail_or_password_ends_the_link(
         await refused(api.live, ended)
 
 
-async def test_the_link_of_a_deleted_account_is_refused(api: Api, post: Post) -> None:
+async def test_reset_link_of_a_deleted_account_is_refused(api: Api, post: Post) -> None:
     admin, user = await api.caller("admin"), await api.account()
     await ask_reset(api.live, user.email, STRANGER)
     token = await post.token()
@@ -332,7 +264,7 @@ async def test_the_link_of_a_deleted_account_is_refused(api: Api, post: Post) ->
 
 
 @pytest.mark.parametrize("meanwhile", ["deleted", "suspended"])
-async def test_an_account_that_has_ended_before_its_mail_is_written_gets_none(
+async def test_account_ended_meanwhile_gets_no_verification_mail(
     api: Api, post: Post, meanwhile: str
 ) -> None:
     user = await api.account()
@@ -346,7 +278,7 @@ async def test_an_account_that_has_ended_before_its_mail_is_written_gets_none(
     assert await post.new() == []
 
 
-async def test_the_audit_log_tells_who_asked_and_who_used_the_link(api: Api, post: Post) -> None:
+async def test_reset_is_audited_when_asked_and_used(api: Api, post: Post) -> None:
     user = await api.account()
     await ask_reset(api.live, user.email, STRANGER)
     await reset_password(api.live, await post.token(), NEW, STRANGER)
@@ -358,7 +290,7 @@ async def test_the_audit_log_tells_who_asked_and_who_used_the_link(api: Api, pos
         assert (entry.address, entry.request_id) == ("192.0.2.7", "req_1")
 
 
-async def test_no_token_and_no_password_stands_anywhere_in_the_clear(
+async def test_reset_token_and_password_are_stored_nowhere_in_clear(
     api: Api, post: Post, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -373,9 +305,7 @@ async def test_no_token_and_no_password_stands_anywhere_in_the_clear(
         assert secret not in held
 
 
-async def test_what_a_proxy_passes_on_for_an_address_is_not_repeated_in_a_mail(
-    api: Api, post: Post
-) -> None:
+async def test_forwarded_address_text_is_not_repeated_in_a_mail(api: Api, post: Post) -> None:
     user = await api.account()
     await ask_reset(api.live, user.email, By(Actor(address="https://evil.example ü")))
     (message,) = await post.new()
@@ -383,9 +313,7 @@ async def test_what_a_proxy_passes_on_for_an_address_is_not_repeated_in_a_mail(
     assert "an unknown IP address" in message.as_string()
 
 
-async def test_a_thief_who_knows_the_password_does_not_outlast_the_owner_s_reset(
-    api: Api, post: Post
-) -> None:
+async def test_password_change_overtaken_by_a_reset_is_refused(api: Api, post: Post) -> None:
     """Their change of it was checked before the reset, and is stored after it."""
     user = await api.account("viewer", password="Analytical1")
     thief = await api.caller(user=user)

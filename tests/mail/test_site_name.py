@@ -21,7 +21,7 @@ def environ() -> dict[str, str]:
     ("language", "subject"),
     [("en", f"Your {NAME} account was suspended"), ("de", f"Ihr Konto bei {NAME} wurde gesperrt")],
 )
-async def test_mails_have_the_name_as_sender_in_the_subject_and_below(
+async def test_site_name_is_sender_subject_and_footer_of_mails(
     api: Api, post: Post, language: str, subject: str
 ) -> None:
     await suspend(api.live, (await api.account(language=language)).id, OPERATOR)

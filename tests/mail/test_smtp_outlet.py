@@ -47,7 +47,7 @@ def arrived(server: MailServer) -> Received:
     return server.received[0]
 
 
-async def test_a_letter_arrives_whole_over_tls_from_the_first_byte(trusted: Authority) -> None:
+async def test_mail_is_sent_over_implicit_tls(trusted: Authority) -> None:
     async with serving(MailServer(), tls=trusted.context) as server:
         await SmtpOutlet(f"smtps://localhost:{server.port}", SENDER, "Portico").send(LETTER)
     sent = arrived(server)
@@ -87,14 +87,14 @@ class Asking(MailServer):
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="the system has none")
-async def test_a_server_that_goes_while_a_letter_is_on_its_way_is_noticed_within_a_minute() -> None:
+async def test_vanished_mail_server_is_noticed_within_a_minute() -> None:
     async with serving(Asking()) as server:
         await SmtpOutlet(f"smtp://127.0.0.1:{server.port}", SENDER, "Portico").send(LETTER)
     assert isinstance(server, Asking)
     assert server.milliseconds == 40_000
 
 
-async def test_a_connection_that_leaves_this_host_is_upgraded_before_signing_in(
+async def test_remote_connection_is_upgraded_to_tls_before_login(
     trusted: Authority,
 ) -> None:
     async with serving(MailServer(), starttls=trusted.context, password=True) as server:
@@ -105,21 +105,21 @@ async def test_a_connection_that_leaves_this_host_is_upgraded_before_signing_in(
     assert arrived(server).signed_in
 
 
-async def test_a_server_that_does_not_upgrade_gets_neither_password_nor_letter() -> None:
+async def test_mail_server_without_starttls_gets_no_password_and_no_mail() -> None:
     async with serving(MailServer(), password=True) as server:
         refused = await refusal(f"smtp://{SIGNED_IN}{ELSEWHERE}:{server.port}")
     assert "STARTTLS" in refused.reason
     assert (server.passwords, server.received) == (0, [])
 
 
-async def test_a_server_on_this_host_needs_no_tls() -> None:
+async def test_local_mail_server_needs_no_tls() -> None:
     async with serving(MailServer()) as server:
         await SmtpOutlet(f"smtp://127.0.0.1:{server.port}", SENDER, "Portico").send(LETTER)
     assert not arrived(server).over_tls
 
 
 @pytest.mark.parametrize("scheme", ["smtp", "smtps"])
-async def test_a_server_whose_certificate_nobody_vouches_for_gets_nothing(
+async def test_untrusted_mail_server_gets_nothing(
     trusted: Authority, tmp_path: Path, scheme: str
 ) -> None:
     stranger = authority(tmp_path / "stranger").context
@@ -131,14 +131,16 @@ async def test_a_server_whose_certificate_nobody_vouches_for_gets_nothing(
     assert trusted.certificate.exists()
 
 
-async def test_a_certificate_for_another_host_is_not_enough(trusted: Authority) -> None:
+async def test_mail_server_with_the_certificate_of_another_host_gets_nothing(
+    trusted: Authority,
+) -> None:
     async with serving(MailServer(), tls=trusted.context) as server:
         refused = await refusal(f"smtps://127.0.0.2:{server.port}")
     assert "CERTIFICATE_VERIFY_FAILED" in refused.reason
     assert server.received == []
 
 
-async def test_a_wrong_password_is_told_without_it_and_can_be_set_right(trusted: Authority) -> None:
+async def test_refused_mail_password_is_reported_without_it(trusted: Authority) -> None:
     async with serving(MailServer(), starttls=trusted.context, password=True) as server:
         refused = await refusal(f"smtp://portico:hunter2@{ELSEWHERE}:{server.port}")
     assert not refused.lasting
@@ -156,7 +158,11 @@ async def test_a_wrong_password_is_told_without_it_and_can_be_set_right(trusted:
         ("550 5.1.1234 ada@example.com", True, "550"),
     ],
 )
-async def test_of_a_refusal_only_its_codes_are_told(answer: str, lasting: bool, told: str) -> None:  # noqa: FBT001 - a column of the table
+async def test_refusal_of_a_mail_server_is_reported_by_codes_alone(
+    answer: str,
+    lasting: bool,  # noqa: FBT001 - a column of the table
+    told: str,
+) -> None:
     async with serving(MailServer([answer])) as server:
         refused = await refusal(f"smtp://127.0.0.1:{server.port}")
     assert refused.lasting is lasting
@@ -164,7 +170,7 @@ async def test_of_a_refusal_only_its_codes_are_told(answer: str, lasting: bool, 
     assert server.received == []
 
 
-async def test_what_a_server_refuses_before_it_hears_of_whom_is_no_fault_of_the_letter() -> None:
+async def test_refusal_before_the_recipient_is_temporary() -> None:
     async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"554 5.3.2 no mail today\r\n")
 
@@ -175,7 +181,7 @@ async def test_what_a_server_refuses_before_it_hears_of_whom_is_no_fault_of_the_
 
 
 @pytest.mark.parametrize("line", ["HTTP/1.1 400 Bad Request", "SSH-2.0-OpenSSH_9.2", "+OK POP3"])
-async def test_a_port_of_something_else_is_told_as_that(line: str) -> None:
+async def test_port_without_smtp_is_reported(line: str) -> None:
     async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(f"{line}\r\n".encode())
 
@@ -185,14 +191,14 @@ async def test_a_port_of_something_else_is_told_as_that(line: str) -> None:
     assert refused.reason == "the server does not speak SMTP"
 
 
-async def test_nobody_listening_is_no_lasting_failure() -> None:
+async def test_closed_mail_port_is_temporary() -> None:
     async with serving(MailServer()) as server:
         pass
     refused = await refusal(f"smtp://127.0.0.1:{server.port}")
     assert not refused.lasting
 
 
-async def test_a_server_that_says_nothing_is_given_up() -> None:
+async def test_silent_mail_server_is_given_up() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         refused = await refusal(f"smtp://127.0.0.1:{silent.getsockname()[1]}", seconds=0.2)
     assert not refused.lasting
@@ -216,7 +222,7 @@ async def passed(seconds: float) -> None:
     await asyncio.sleep(0.01)
 
 
-def test_a_server_that_takes_its_time_at_every_step_is_given_up() -> None:
+def test_mail_server_slow_at_every_step_is_given_up() -> None:
     steps = 0
 
     async def sent() -> None:
@@ -256,7 +262,7 @@ class Thorough(MailServer):
     ("seconds", "waits"),
     [(SECONDS * 2, True), (ACCEPTING_SECONDS - 60, True), (ACCEPTING_SECONDS, False)],
 )
-def test_a_server_may_take_ten_minutes_to_say_that_it_has_a_letter(
+def test_mail_server_may_take_ten_minutes_to_accept_a_mail(
     seconds: float,
     waits: bool,  # noqa: FBT001 - a column of the table
 ) -> None:
@@ -275,7 +281,7 @@ def test_a_server_may_take_ten_minutes_to_say_that_it_has_a_letter(
         runner.run(sent())
 
 
-async def test_a_letter_that_was_taken_counts_however_they_part() -> None:
+async def test_accepted_mail_counts_as_sent_whatever_follows() -> None:
     class Rude(MailServer):
         async def handle_QUIT(self, server: object, _session: object, _envelope: object) -> str:  # noqa: N802 - the library's name
             server.transport.abort()  # type: ignore[attr-defined]
@@ -286,7 +292,7 @@ async def test_a_letter_that_was_taken_counts_however_they_part() -> None:
     assert arrived(server).recipients == ["ada@example.com"]
 
 
-async def test_a_domain_beyond_ascii_is_spelled_as_every_server_understands() -> None:
+async def test_domain_beyond_ascii_is_sent_as_punycode() -> None:
     async with serving(MailServer()) as server:
         letter = msgspec.structs.replace(LETTER, to="ada@bücher.example")
         await SmtpOutlet(f"smtp://127.0.0.1:{server.port}", SENDER, "Portico").send(letter)
@@ -294,7 +300,7 @@ async def test_a_domain_beyond_ascii_is_spelled_as_every_server_understands() ->
     assert arrived(server).message["To"] == "ada@xn--bcher-kva.example"
 
 
-async def test_a_name_beyond_ascii_needs_a_server_that_knows_such_names() -> None:
+async def test_local_part_beyond_ascii_needs_smtputf8() -> None:
     letter = msgspec.structs.replace(LETTER, to="用户@bücher.example")
     async with serving(MailServer(), enable_SMTPUTF8=True) as server:
         await SmtpOutlet(f"smtp://127.0.0.1:{server.port}", SENDER, "Portico").send(letter)
@@ -310,7 +316,7 @@ UMLAUTS = msgspec.structs.replace(
 
 
 @pytest.mark.parametrize("options", [{}, {"decode_data": True}], ids=["8BITMIME", "ASCII alone"])
-async def test_letters_beyond_ascii_arrive_whole_whatever_the_server_takes(
+async def test_text_beyond_ascii_arrives_whole_by_any_server(
     options: dict[str, Any],
 ) -> None:
     async with serving(MailServer(), **options) as server:
@@ -323,7 +329,7 @@ async def test_letters_beyond_ascii_arrive_whole_whatever_the_server_takes(
     assert (plain.get_content(), html.get_content()) == (UMLAUTS.text, UMLAUTS.html)
 
 
-async def test_a_line_that_is_too_long_for_mail_arrives_whole_too() -> None:
+async def test_overlong_line_of_a_mail_arrives_whole() -> None:
     letter = msgspec.structs.replace(LETTER, text=f"https://example.com/{'ü' * 600}\n")
     async with serving(MailServer()) as server:
         await SmtpOutlet(f"smtp://127.0.0.1:{server.port}", SENDER, "Portico").send(letter)
@@ -332,7 +338,7 @@ async def test_a_line_that_is_too_long_for_mail_arrives_whole_too() -> None:
     assert plain.get_content() == letter.text
 
 
-async def test_a_check_signs_in_and_sends_nothing(trusted: Authority) -> None:
+async def test_check_of_a_mail_server_signs_in_and_sends_nothing(trusted: Authority) -> None:
     async with serving(MailServer(), starttls=trusted.context, password=True) as server:
         await SmtpOutlet(f"smtp://{SIGNED_IN}{ELSEWHERE}:{server.port}", SENDER, "Portico").check()
     assert (server.passwords, server.received) == (1, [])
@@ -345,7 +351,7 @@ HEADERS = {
 
 
 @given(to=st.text(), subject=st.text(), sender=st.sampled_from([SENDER, "a@b.c\r\nBcc: x@y.z"]))
-def test_no_value_can_begin_another_header(to: str, subject: str, sender: str) -> None:
+def test_value_cannot_begin_another_header(to: str, subject: str, sender: str) -> None:
     letter = msgspec.structs.replace(LETTER, to=f"{to}@example.com", subject=subject)
     with suppress(Exception):  # refused in one way or another: then nothing is sent
         lines = compose(letter, sender, "Portico").as_bytes().partition(b"\n\n")[0].decode()

@@ -94,7 +94,7 @@ async def sent(api: Api) -> None:
     await SendMails(api.live).flush()
 
 
-async def test_a_mail_that_is_refused_for_now_is_sent_again(
+async def test_mail_refused_temporarily_is_sent_again(
     quiet: Api, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with serving(MailServer([BUSY] * 3)) as server:
@@ -111,7 +111,7 @@ async def test_a_mail_that_is_refused_for_now_is_sent_again(
     assert caplog.records == []
 
 
-async def test_what_cannot_be_sent_for_a_day_is_logged_by_purpose_and_user_alone(
+async def test_mail_given_up_is_logged_by_purpose_and_user_alone(
     quiet: Api, caplog: pytest.LogCaptureFixture
 ) -> None:
     begun = quiet.clock()
@@ -130,7 +130,7 @@ async def test_what_cannot_be_sent_for_a_day_is_logged_by_purpose_and_user_alone
     assert "token" not in caplog.text
 
 
-async def test_a_refusal_for_good_is_not_tried_again(
+async def test_mail_refused_permanently_is_not_tried_again(
     quiet: Api, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with serving(MailServer(["550 5.1.1 no such user"])) as server:
@@ -141,7 +141,7 @@ async def test_a_refusal_for_good_is_not_tried_again(
     assert "was not sent: the mail server answered 550" in caplog.text
 
 
-async def test_a_mail_that_waited_for_a_day_is_not_sent_any_more(
+async def test_mail_older_than_a_day_is_not_sent(
     quiet: Api, caplog: pytest.LogCaptureFixture
 ) -> None:
     quiet.live.outlet = outbox = Outbox()
@@ -163,7 +163,7 @@ async def re_encrypted(api: Api) -> None:
         await replace(tx, where, [one._asdict()])
 
 
-async def test_a_mail_that_is_asked_for_is_written_though_the_ask_is_encrypted_anew(
+async def test_requested_mail_survives_reencryption(
     quiet: Api,
 ) -> None:
     await quiet.account(email="ada@example.com")
@@ -179,7 +179,7 @@ async def test_a_mail_that_is_asked_for_is_written_though_the_ask_is_encrypted_a
     assert (len(outbox.tried), await waiting(quiet)) == (1, 0)
 
 
-async def test_a_mail_whose_user_is_deleted_meanwhile_is_not_tried_again(
+async def test_mail_of_a_deleted_user_is_not_tried_again(
     quiet: Api, caplog: pytest.LogCaptureFixture
 ) -> None:
     quiet.live.outlet = outbox = Outbox(AWAY)
@@ -192,7 +192,7 @@ async def test_a_mail_whose_user_is_deleted_meanwhile_is_not_tried_again(
     assert caplog.records == []
 
 
-async def test_nobody_gets_a_link_that_has_ended_while_it_waited(
+async def test_mail_with_an_expired_link_is_not_sent(
     quiet: Api, caplog: pytest.LogCaptureFixture
 ) -> None:
     user = await quiet.account()
@@ -209,7 +209,7 @@ async def test_nobody_gets_a_link_that_has_ended_while_it_waited(
     assert "was not sent: it has waited too long" in caplog.text
 
 
-async def test_a_mail_that_cannot_be_read_here_is_left_to_others(quiet: Api) -> None:
+async def test_mail_sealed_by_another_secret_is_left_to_others(quiet: Api) -> None:
     await somebody(quiet)
     async with quiet.live.db.transaction() as tx:
         content = quiet.live.vault.seal(b"x", "another")
@@ -218,7 +218,7 @@ async def test_a_mail_that_cannot_be_read_here_is_left_to_others(quiet: Api) -> 
     assert await waiting(quiet) == 1
 
 
-async def test_a_fault_of_our_own_is_logged_without_its_message(
+async def test_internal_error_of_a_mail_is_logged_without_its_message(
     quiet: Api, caplog: pytest.LogCaptureFixture
 ) -> None:
     quiet.live.outlet = Outbox(RuntimeError("ada@example.com"))
@@ -230,7 +230,7 @@ async def test_a_fault_of_our_own_is_logged_without_its_message(
     assert await waiting(quiet) == 0
 
 
-async def test_what_a_stolen_database_holds_of_a_mail_opens_nothing(quiet: Api) -> None:
+async def test_waiting_mail_is_sealed_in_the_database(quiet: Api) -> None:
     user = await somebody(quiet)
     await ask_reset(quiet.live, user.email, STRANGER)
     rows = await quiet.live.db.all("SELECT content FROM mails ORDER BY id")
@@ -243,7 +243,7 @@ async def test_what_a_stolen_database_holds_of_a_mail_opens_nothing(quiet: Api) 
         assert trace not in held
 
 
-async def test_asking_is_over_before_anything_depends_on_the_account(quiet: Api) -> None:
+async def test_request_for_a_mail_looks_alike_for_known_and_unknown_e_mails(quiet: Api) -> None:
     user = await quiet.account(email="somebody@example.com")
     async with quiet.unchanged():
         await ask_reset(quiet.live, user.email, STRANGER)
@@ -264,7 +264,7 @@ class Held(Outbox):
         await self.told.wait()
 
 
-async def test_nobody_takes_a_mail_from_a_process_whose_mail_server_takes_its_time(
+async def test_mail_claimed_by_a_slow_process_is_not_claimed_again(
     quiet: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("portico.jobs.mails.KEEP_SECONDS", 0.01)
@@ -288,7 +288,7 @@ async def test_nobody_takes_a_mail_from_a_process_whose_mail_server_takes_its_ti
     assert (len(outbox.tried), await waiting(quiet)) == (1, 0)
 
 
-async def test_a_process_hands_over_no_more_mails_at_once_than_it_may(quiet: Api) -> None:
+async def test_concurrent_mails_of_a_process_are_bounded(quiet: Api) -> None:
     users = [await quiet.account() for _ in range(AT_ONCE + 2)]
     quiet.live.outlet = outbox = Held()
     for user in users:
@@ -305,7 +305,7 @@ async def test_a_process_hands_over_no_more_mails_at_once_than_it_may(quiet: Api
     assert (len(outbox.tried), await waiting(quiet)) == (AT_ONCE + 2, 0)
 
 
-async def test_of_several_processes_one_sends_each_mail(quiet: Api) -> None:
+async def test_mail_is_sent_by_one_of_several_processes(quiet: Api) -> None:
     users = [await quiet.account() for _ in range(3 * AT_ONCE)]
     quiet.live.outlet = outbox = Outbox()
     for user in users:
@@ -316,7 +316,7 @@ async def test_of_several_processes_one_sends_each_mail(quiet: Api) -> None:
     assert await waiting(quiet) == 0
 
 
-async def test_a_mail_is_there_with_the_change_that_it_tells_of_or_not_at_all(quiet: Api) -> None:
+async def test_mail_is_stored_in_the_transaction_of_its_change(quiet: Api) -> None:
     user = await quiet.account()
 
     async def work(change: Change) -> None:
@@ -328,7 +328,7 @@ async def test_a_mail_is_there_with_the_change_that_it_tells_of_or_not_at_all(qu
     assert await waiting(quiet) == 0
 
 
-async def test_a_crash_loses_no_mail(api: Api) -> None:
+async def test_crash_loses_no_mail(api: Api) -> None:
     user = await api.account()
     nowhere = api.settings.data / "log"
     nowhere.write_text("no directory")
@@ -342,7 +342,7 @@ async def test_a_crash_loses_no_mail(api: Api) -> None:
     assert "/dashboard/reset?token=" in file.read_text()
 
 
-async def test_where_too_many_wait_whoever_asks_is_refused_and_nothing_is_stored(
+async def test_mail_beyond_the_bound_of_waiting_ones_is_refused(
     quiet: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     user = await quiet.account()
@@ -368,7 +368,7 @@ async def by_sign_up(api: Api) -> None:
 
 @pytest.mark.parametrize("late", [False, True], ids=["at first", "at last"])
 @pytest.mark.parametrize("asks", [by_reset, by_sign_up])
-async def test_an_ask_that_cannot_be_answered_for_a_while_is_tried_again_and_counted_once(
+async def test_unanswered_request_for_a_mail_is_retried_and_counted_once(
     quiet: Api, monkeypatch: pytest.MonkeyPatch, asks: Any, *, late: bool
 ) -> None:
     async def away(*_: Any, **__: Any) -> None:
@@ -397,7 +397,7 @@ async def test_an_ask_that_cannot_be_answered_for_a_while_is_tried_again_and_cou
     assert (len(outbox.tried), await waiting(quiet)) == (3, 0)
 
 
-async def test_the_letter_in_the_place_of_an_ask_has_all_its_attempts_before_it(
+async def test_mail_written_for_a_request_has_all_its_attempts(
     quiet: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def away(*_: Any, **__: Any) -> None:
@@ -421,7 +421,7 @@ async def test_the_letter_in_the_place_of_an_ask_has_all_its_attempts_before_it(
 
 @pytest.mark.parametrize("known", ["no", "account", "invited"])
 @pytest.mark.parametrize("asks", [by_reset, by_sign_up])
-async def test_an_ask_in_the_last_place_gives_it_to_its_letter(
+async def test_request_in_the_last_place_passes_it_to_its_mail(
     quiet: Api, monkeypatch: pytest.MonkeyPatch, asks: Any, known: str
 ) -> None:
     quiet.live.outlet = outbox = Outbox()
@@ -453,7 +453,7 @@ class SlowOnce(Users):
         return await super().by_email(*args)
 
 
-async def test_an_ask_that_two_processes_have_is_answered_once(
+async def test_request_claimed_by_two_processes_is_answered_once(
     quiet: Api, caplog: pytest.LogCaptureFixture
 ) -> None:
     await quiet.account(email="ada@example.com")
