@@ -14,13 +14,12 @@ from portico.http.api_responder import ApiResponder
 from portico.http.authenticate import Authenticators
 from portico.http.cookies import Origins, session_cookie
 from portico.http.cors import Sharings, sharings
-from portico.http.internal_client import InternalClient
 from portico.http.oauth_responder import OAuthResponder
 from portico.http.representations import Representations
 from portico.http.routing import AnyRoute, Mount, Responder
 from portico.pages.authorize import authorize_mount
 from portico.pages.dashboard import dashboard_mounts
-from portico.pages.docs import docs_mounts, trying_in
+from portico.pages.docs import docs_mounts
 from portico.pages.entrance import entrance_routes
 from portico.pages.files import PAGE_ASSETS, asset_routes
 from portico.pages.site import Accounts
@@ -45,13 +44,12 @@ def mounts(
     environments: Sequence[Environment],
     credentials: Mapping[str, Credentials],
     kept: Representations,
-    inside: InternalClient,
     files: Responder,
 ) -> Iterator[Mount]:
     """Every mount except that of the operators' routes.
 
     `environments` are live and sandbox, in this order; `credentials` are by the environment's name.
-    `files` serves files. `inside` sends a request through the pipeline from within the process.
+    `files` serves files.
     """
     home = settings.dashboard_url
     origins = Origins(settings.addresses, home)
@@ -65,9 +63,8 @@ def mounts(
     yield from bases
     for env in environments:
         yield from _auth(env, api, oauth_responder, cors[env.name])
-    trying = trying_in(sandbox, bases[1], settings.plans, inside)
     pages = [
-        *dashboard_mounts(live, home, trying),
+        *dashboard_mounts(live, home),
         authorize_mount(live, home, home),
         authorize_mount(sandbox, f"{home}/{SANDBOX}", ""),
     ]

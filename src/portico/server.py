@@ -12,8 +12,8 @@ from portico.app import Portico
 from portico.contract.audit import rows as audit_rows
 from portico.contract.events import delivered
 from portico.domain.errors import Unavailable
-from portico.http.internal_client import Application, InternalClient
 from portico.http.measure import LOG_PERIOD, Measure, RequestLog
+from portico.http.messages import Application
 from portico.http.metrics import SharedMetrics
 from portico.http.open_responder import OpenResponder, PlainHttpResponder
 from portico.http.operations import SHARE_PERIOD, Operations
@@ -88,8 +88,7 @@ class Server:
         )
         open_responder = OpenResponder(settings.metrics_allow)
         operations = Mount("", "", None, self._operations.routes(), "", open_responder)
-        inside = InternalClient(lambda: self.application)
-        served = mounts(settings, environments, credentials, kept, inside, open_responder)
+        served = mounts(settings, environments, credentials, kept, open_responder)
         refusal = Mount("", "", None, (), "", PlainHttpResponder(settings.base_url))
         pipeline = partial(
             Pipeline,

@@ -33,7 +33,6 @@ STRANGERS = (
     "invitation?token={invitation}",
     "sign-up",
     "sign-up/sent",
-    "sandbox/try?operation=list_products",
     "verified",
     "/auth/sign-in?next=%2Fauth%2Fauthorize%3Fclient_id%3D{client_id}",
     "/sandbox/auth/sign-in",
@@ -64,7 +63,6 @@ EVERYBODYS = (
     "sandbox/requests",
     "sandbox/events",
     "sandbox/profile",
-    "sandbox/try?operation=create_product",
 )
 ADMINS = (
     "products/new",

@@ -1,10 +1,9 @@
 """The reference in a browser: every language, copying, searching by keyboard."""
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Locator, Page, Request, expect
 
 from browser.looking import PHONE, WIDE, Desk, cut_off, faults, overflow
-from operating import in_database
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -200,97 +199,124 @@ async def test_every_language_can_be_read_without_javascript(desk: Desk) -> None
         assert await overflow(page) <= 0
 
 
-async def test_an_operation_is_tried_without_leaving_the_reference(desk: Desk) -> None:
-    editor, viewer = desk.person("editor"), desk.person()
-    asked: list[tuple[str, str]] = []
-    async with desk.looking(editor) as page:
-        page.on("request", lambda one: asked.append((one.method, one.url)))
-        await page.goto(f"{desk.origin}/v1/docs/create_product")
-        create = page.locator("main")
-        await create.get_by_role("link", name="Try it in the sandbox").press("Enter")
-        await create.get_by_label("Body").fill('{"name": "Lamp", "category": "a", "price":')
-        await create.get_by_role("button", name="Send to the sandbox").press("Enter")
-        came = create.locator(".came")
-        await expect(came.locator(".outcome")).to_have_text("400 Bad Request")
-        await expect(came.locator(".outcome")).to_be_focused()
-        await expect(came.locator(".notice")).to_have_text("The body is not valid JSON.")
-        body = create.get_by_label("Body")
-        await expect(body).to_have_value('{"name": "Lamp", "category": "a", "price":')
-        await body.fill('{"name": "Lamp", "category": "a", "price": 2}')
-        await body.press("Tab")
-        await page.keyboard.press("Enter")
-        await expect(came.locator(".outcome")).to_have_text("201 Created")
-        await expect(came).to_contain_text(f"{desk.origin}/sandbox/v1/products/")
-        await expect(came.locator("pre")).to_contain_text('"price": 2')
-        assert await faults(page) == []
-        assert await overflow(page) <= 0
-        await page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
-        assert await overflow(page) <= 0
-    trying = f"{desk.dashboard}/sandbox/try"
-    sent = [(method, url) for method, url in asked if "/docs" not in url and "/static/" not in url]
-    assert sent == [("GET", f"{trying}?operation=create_product"), *[("POST", trying)] * 2]
+def key_of(desk: Desk) -> str:
+    """The administrator's test key."""
+    return str(desk.installation.facts["keys"]["test"])
+
+
+async def opened(page: Page, desk: Desk, operation: str, of: str = "v1") -> Locator:
+    """The form of an operation, on a page of the reference."""
+    await page.goto(f"{desk.origin}/{of}/docs/{operation}")
+    await page.get_by_text("Try it in the sandbox").press("Enter")
+    return page.locator(".trying")
+
+
+async def outcome(form: Locator, words: str) -> None:
+    """Sends the form by keyboard, and sees what comes."""
+    await form.get_by_role("button", name="Send to the sandbox").press("Enter")
+    await expect(form.locator(".outcome")).to_have_text(words)
+    await expect(form.locator(".outcome")).to_be_focused()
+
+
+async def test_try_sends_a_pasted_key_to_the_sandbox_and_nowhere_else(desk: Desk) -> None:
+    sent: list[Request] = []
+    expected = ("status of 400", "status of 422")
+    async with desk.looking(desk.person("admin"), expected=expected) as page:
+        form = await opened(page, desk, "create_product")
+        page.on("request", lambda one: sent.append(one))
+        await form.get_by_label("Test key").fill(key_of(desk))
+        body = form.get_by_label("Body")
+        for typed, status in (
+            ('{"name": "Lamp", "category": "a", "price":', "400 Bad Request"),
+            ('{"name": "Lamp", "category": "a", "price": -1}', "422 Unprocessable Entity"),
+            ('{"name": "Lamp", "category": "a", "price": 2.50}', "201 Created"),
+        ):
+            await body.fill(typed)
+            await outcome(form, status)
+            await expect(body).to_have_value(typed)
+            await expect(form.locator(".came")).to_have_count(1)
+        await expect(form.locator(".headers")).to_contain_text(
+            f"location{desk.origin}/sandbox/v1/products/"
+        )
+        await expect(form.locator(".came pre")).to_contain_text('\n    "name": "Lamp",\n')
+        assert {one.url for one in sent} == {f"{desk.origin}/sandbox/v1/products"}
+        for one in sent:
+            headers = await one.all_headers()
+            assert headers["authorization"] == f"Bearer {key_of(desk)}"
+            assert "cookie" not in headers
+        for theme in ("light", "dark"):
+            await page.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
+            assert await faults(page) == []
+        assert await cut_off(page) == []
     with desk.client(headers={"authorization": f"Bearer {desk.installation.key}"}) as caller:
         assert caller.get("/v1/products?search=Lamp&category=a").json()["data"] == []
-    async with desk.looking(viewer, expected=("status of 403",)) as page:
-        await page.goto(f"{desk.origin}/v1/docs/delete_product")
-        delete = page.locator("main")
-        await delete.get_by_role("link", name="Try it in the sandbox").click()
-        await delete.get_by_role("button", name="Send to the sandbox").click()
-        await expect(delete.locator(".outcome")).to_have_text("403 Forbidden")
-        await expect(delete.locator(".came .notice")).to_contain_text("write:products")
-        # A session that ends meanwhile says so, and what was typed stays.
-        await page.context.clear_cookies()
-        await delete.get_by_label("id").fill("5")
-        await delete.get_by_role("button", name="Send to the sandbox").click()
-        await expect(
-            delete.get_by_text("no longer signed in, and nothing was sent")
-        ).to_be_visible()
-        await expect(delete.get_by_label("id")).to_have_value("5")
 
 
-async def test_whoever_has_to_prove_who_they_are_does_so_in_the_reference_too(desk: Desk) -> None:
-    person = desk.person()
-    async with desk.looking(person, expected=("status of 409", "status of 422")) as page:
-        stale = "UPDATE sessions SET proved_at = 0 WHERE user_id = ?"
-        in_database(desk.installation.data / "live.db", stale, person.id)
-        await page.goto(f"{desk.origin}/v1/docs/create_api_key")
-        main = page.locator("main")
-        await main.get_by_role("link", name="Try it in the sandbox").click()
-        body = main.get_by_label("Body")
-        await body.fill('{"name": "Till", "type": "test"}')
-        send = main.get_by_role("button", name="Send to the sandbox")
-        await send.click()
-        password = main.get_by_label("Your password")
-        await expect(main.get_by_role("heading", name="Confirm that it is you")).to_be_visible()
-        await expect(password).to_be_focused()
-        assert await faults(page) == []
-        assert await overflow(page) <= 0
-        await main.get_by_role("button", name="Cancel").click()
-        await expect(main.get_by_text("You cancelled, so nothing was changed.")).to_be_visible()
-        await expect(body).to_have_value('{"name": "Till", "type": "test"}')
-        await send.click()
-        await password.fill("Wrong-password1")
-        await page.keyboard.press("Enter")
-        await expect(main.get_by_text("This is not the current password.")).to_be_visible()
-        await password.fill(person.password)
-        await page.keyboard.press("Enter")
-        await expect(main.locator(".outcome")).to_have_text("201 Created")
-        await expect(main.locator(".came")).to_contain_text("sk_test_")
+async def test_try_fills_parameters_into_the_request(desk: Desk) -> None:
+    async with desk.looking() as page:
+        form = await opened(page, desk, "list_products", "sandbox/v1")
+        await form.get_by_label("Test key").fill(key_of(desk))
+        await form.get_by_label("limit", exact=True).fill("1")
+        await form.get_by_label("search").fill("a&b=c #")
+        await form.get_by_label("status").select_option("draft")
+        await outcome(form, "200 OK")
+        path = "/sandbox/v1/products?limit=1&status=draft&search=a%26b%3Dc+%23"
+        await expect(form.locator(".came .path")).to_have_text(f"{desk.origin}{path}")
 
 
-async def test_an_operation_is_tried_without_javascript(desk: Desk) -> None:
-    editor = desk.person("editor")
+async def test_try_keeps_no_key_once_its_page_is_left(desk: Desk) -> None:
+    async with desk.looking() as page:
+        form = await opened(page, desk, "read_me")
+        await form.get_by_label("Test key").fill(key_of(desk))
+        await outcome(form, "200 OK")
+        await page.get_by_role("link", name="Create a product").first.click()
+        await page.go_back()
+        await expect(page.get_by_label("Test key")).to_have_value("")
+        kept = await page.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}])")
+        assert "sk_" not in kept
+
+
+async def test_try_sends_the_session_of_the_sandbox_where_no_key_is_typed(desk: Desk) -> None:
+    with desk.client() as client:
+        person = {"email": "ada@sandbox.test", "password": "Analytical1"}
+        key = {"authorization": f"Bearer {key_of(desk)}"}
+        fields = {**person, "name": "Ada", "role": "editor"}
+        added = client.post("/sandbox/v1/users", json=fields, headers=key)
+        assert added.status_code == 201, added.text
+        assert client.post("/sandbox/v1/sessions", json=person).status_code == 201
+        secret = client.cookies["__Host-session"]
+    async with desk.looking(expected=("status of 403",)) as page:
+        await page.context.add_cookies(
+            [{"name": "__Host-session", "value": secret, "url": desk.origin, "secure": True}]
+        )
+        form = await opened(page, desk, "create_product")
+        await outcome(form, "201 Created")
+        form = await opened(page, desk, "delete_user")
+        await outcome(form, "403 Forbidden")
+        await expect(form.locator(".came pre")).to_contain_text("write:users")
+
+
+async def test_try_reaches_nothing_of_live_with_the_session_of_the_dashboard(desk: Desk) -> None:
+    expected = ("status of 401",)
+    async with desk.looking(desk.person("admin"), expected=expected) as page:
+        form = await opened(page, desk, "read_me")
+        await outcome(form, "401 Unauthorized")
+        form = await opened(page, desk, "redeliver")
+        sent: list[Request] = []
+        page.on("request", lambda one: sent.append(one))
+        for name in ("id", "delivery_id"):
+            await form.get_by_label(f"{name} required", exact=True).fill("..")
+        await form.get_by_role("button", name="Send to the sandbox").press("Enter")
+        await expect(form.get_by_role("alert")).to_contain_text("must not be")
+        assert sent == []
+
+
+async def test_reference_without_javascript_has_the_line_for_curl_in_place_of_a_form(
+    desk: Desk,
+) -> None:
     async with desk.looking(script=False, size=PHONE) as page:
         await page.goto(f"{desk.origin}/sandbox/v1/docs/create_product")
-        create = page.locator("main")
-        await create.get_by_role("link", name="Try it in the sandbox").click()
-        await page.get_by_role("link", name="Sign in").click()
-        await page.get_by_label("E-mail").fill(editor.email)
-        await page.get_by_label("Password").fill(editor.password)
-        await page.get_by_role("button", name="Sign in", exact=True).click()
-        await page.get_by_role("button", name="Send to the sandbox").click()
-        await expect(page.get_by_text("201 Created")).to_be_visible()
-        await expect(page.get_by_text('"Desk lamp"').last).to_be_visible()
-        assert await overflow(page) <= 0
-        await page.get_by_role("link", name="Reference").click()
-        await expect(page).to_have_url(f"{desk.origin}/sandbox/v1/docs/create_product")
+        await expect(page.get_by_text("Try it in the sandbox")).to_be_hidden()
+        await expect(page.locator(".curl pre")).to_contain_text(
+            f"{desk.origin}/sandbox/v1/products"
+        )

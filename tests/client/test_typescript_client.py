@@ -25,7 +25,7 @@ from operating import PATIENCE_SECONDS, free_port, until
 from portico.domain.limits import DEFAULT_PLANS
 from portico.http.openapi import Part, document
 from portico.mounts import AUTH, V1
-from portico.pages.reference import operations
+from portico.pages.code_samples import with_samples
 from portico.services.addresses import Addresses
 
 HOME = ROOT / "clients/typescript"
@@ -182,10 +182,11 @@ def test_every_example_of_the_reference_has_the_types_of_the_client(package: Pat
     (home / "given.d.ts").write_text(GIVEN)
     base, auth = "https://localhost:8443/v1", "https://localhost:8443/auth"
     described = document(Part(base, V1), Part(auth, AUTH), DEFAULT_PLANS, site_name="Portico")
-    for operation in operations(described, Addresses(base, auth, "")):
-        for example in operation.examples:
-            if example.language == "typescript":
-                (home / f"{operation.id}.ts").write_text(example.text, "utf-8")
+    shown = with_samples(described, Addresses(base, auth, ""))
+    for operation in (one for item in shown["paths"].values() for one in item.values()):
+        for sample in operation["x-codeSamples"]:
+            if sample["lang"] == "TypeScript":
+                (home / f"{operation['operationId']}.ts").write_text(sample["source"], "utf-8")
     files = [path.name for path in home.glob("*.ts")]
     assert len(files) > 30
     options = ["--noEmit", "--strict", "--skipLibCheck", "--module", "nodenext"]

@@ -1,7 +1,6 @@
 """Two environments that share nothing but the accounts' mirrors (decisions §3)."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -13,9 +12,9 @@ from portico.domain.audit import OPERATOR
 from portico.domain.errors import Unavailable
 from portico.domain.users import Shared, User
 from portico.services.accounts import give_key, set_plan
-from portico.services.mirrors import lent_session, outdated_mirrors
+from portico.services.mirrors import outdated_mirrors
 from portico.storage.audit import AuditFilter
-from signing_in import PASSWORD, Visitor
+from signing_in import PASSWORD
 
 LAMP: dict[str, Any] = {"name": "Lamp", "category": "light", "price": 1, "status": "active"}
 
@@ -219,24 +218,6 @@ async def test_wishes_for_mails_reach_a_mirror_that_was_out_of_reach(
     assert seen == {"theme": "system", **wishes}
 
 
-async def first_key(api: Api, account: User) -> None:
-    await api.caller(user=account, key_type="test")
-
-
-async def first_try(api: Api, account: User) -> None:
-    async with lent_session(api.live, account, OPERATOR):
-        pass
-
-
-async def test_a_session_that_nobody_ends_after_its_request_ends_after_a_minute(api: Api) -> None:
-    account, visitor = await api.account("editor"), Visitor(api)
-    async with lent_session(api.live, account, OPERATOR) as secret:
-        for seconds, status in ((0, 200), (59, 200), (1, 401)):
-            api.clock.advance(seconds=seconds)
-            answer = await visitor.me(cookie=secret, env="sandbox")
-            assert answer.status_code == status, seconds
-
-
 async def test_an_old_email_that_another_account_gets_costs_no_mirror(api: Api) -> None:
     admin, watcher = await api.caller("admin"), await api.caller("admin", "test")
     ada = await api.caller("editor", "test", email="ada@example.com")
@@ -248,15 +229,14 @@ async def test_an_old_email_that_another_account_gets_costs_no_mirror(api: Api) 
     assert await happened(watcher) == ["user.created", "user.updated", "user.created"]
 
 
-@pytest.mark.parametrize("first", [first_key, first_try])
 async def test_a_mirror_that_missed_a_new_email_gets_it_when_another_needs_the_old_one(
-    api: Api, first: Callable[[Api, User], Awaitable[None]]
+    api: Api,
 ) -> None:
     watcher = await api.caller("admin", "test")
     ada = await api.caller("editor", "test", email="ada@example.com")
     await unseen(api, ada.user, email="new@example.com")
     bob = await api.account("viewer", email="ada@example.com")
-    await first(api, bob)
+    await api.caller(user=bob, key_type="test")
     assert await email(ada) == "new@example.com"
     found = await mirror(api, bob)
     assert found is not None

@@ -13,14 +13,14 @@ import pytest
 from markupsafe import escape
 
 from driving import Api, settings_for
-from openapi.conftest import ADDRESS, AUTH_ADDRESS
+from openapi.conftest import ADDRESS
 from portico.domain.limits import DEFAULT_PLANS
 from portico.http.openapi import Part, document
+from portico.http.openapi_webhooks import TAG as DELIVERIES
 from portico.mounts import V1
 from portico.pages.files import DOCS_ASSETS, asset_path
-from portico.pages.filters import coloured, prose
-from portico.pages.reference import DELIVERIES, Reference
-from portico.services.addresses import Addresses
+from portico.pages.reference.markdown import coloured, prose
+from portico.pages.reference.pages import Place, Reference
 
 VOID = {"meta", "link", "img", "br", "hr", "input"}
 STATIC = Path(__file__).parents[2] / "src/portico/pages/static"
@@ -30,7 +30,7 @@ LOCAL = (
     r"|static/[0-9a-f]{16}-(docs\.(css|js)|icon\.svg)$)|\w+$|https://localhost:8443/(auth/openapi\.json|dashboard)$"
 )
 
-ADDRESSES = Addresses(ADDRESS, AUTH_ADDRESS, "https://localhost:8443/dashboard")
+PLACE = Place(ADDRESS, home="https://localhost:8443/dashboard")
 
 
 class Reading(HTMLParser):
@@ -71,7 +71,7 @@ class Reading(HTMLParser):
 @pytest.fixture(scope="module")
 def pages(described: dict[str, Any]) -> dict[str, Reading]:
     """All pages, by their addresses."""
-    reference = Reference(described, ADDRESSES)
+    reference = Reference(described, PLACE)
     names = [operation["operationId"] for operation in operations(described)]
     return {
         f"{ADDRESS}/docs": Reading(reference.index()),
@@ -192,7 +192,7 @@ def test_whatever_has_a_name_is_told_of_beside_it(pages: dict[str, Reading]) -> 
 def test_what_a_document_says_is_text_and_never_markup(described: dict[str, Any]) -> None:
     hostile = "<script>alert(1)</script>`<b>`"
     info = {**described["info"], "title": hostile, "description": hostile}
-    text = Reference({**described, "info": info}, ADDRESSES).index()
+    text = Reference({**described, "info": info}, PLACE).index()
     assert "<script>" not in text
     assert "<code>&lt;b&gt;</code>" in text
     assert "<script" not in prose(f"```\n{hostile}\n```")
@@ -359,9 +359,7 @@ def test_a_superseded_version_says_so() -> None:
     described = document(
         version_part, nothing, DEFAULT_PLANS, [("deprecation", "@0")], site_name="Portico"
     )
-    assert "This version of the API has been superseded." in Reference(described, ADDRESSES).page(
-        "list_users"
-    )
+    assert "This operation is deprecated." in Reference(described, PLACE).page("list_users")
 
 
 @pytest.mark.parametrize("path", ["", "/read_user", "/delete_product"])

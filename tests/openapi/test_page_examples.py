@@ -14,7 +14,8 @@ import pytest
 
 from documents import ROOT
 from openapi.conftest import ADDRESS, AUTH_ADDRESS
-from portico.pages.reference import Operation, operations
+from portico.pages.docs import shown as shown_to
+from portico.pages.reference.operations import Operation, operations
 from portico.services.addresses import Addresses
 from portico_client import CallbackRejected, OAuthTokens
 
@@ -34,11 +35,17 @@ ENDING = {"stream_events": Enough, "token": CallbackRejected}
 
 @pytest.fixture(scope="module")
 def shown(described: dict[str, Any]) -> dict[str, Operation]:
-    return {one.id: one for one in operations(described, ADDRESSES)}
+    return shown_at(described, ADDRESSES)
+
+
+def shown_at(described: dict[str, Any], addresses: Addresses) -> dict[str, Operation]:
+    """The operations as the reference shows them to those who read these addresses."""
+    made = operations(shown_to(described, addresses), addresses.base, addresses.curl)
+    return {one.id: one for one in made}
 
 
 def text(operation: Operation, language: str) -> str:
-    return next(one.text for one in operation.examples if one.language == language)
+    return next(one.text for one in operation.samples if one.language == language)
 
 
 def answering(described: dict[str, Any], made: list[httpx.Request]) -> Callable[..., Any]:
@@ -73,11 +80,11 @@ def test_what_the_clients_have_a_call_for_is_shown_by_both(shown: dict[str, Oper
     by_both = {
         name
         for name, operation in shown.items()
-        if [one.language for one in operation.examples] == ["curl", "python", "typescript"]
+        if [one.language for one in operation.samples] == ["curl", "python", "typescript"]
     }
     assert len(by_both) > 30
     by_curl_alone = set(shown) - by_both
-    assert all([one.language for one in shown[name].examples] == ["curl"] for name in by_curl_alone)
+    assert all([one.language for one in shown[name].samples] == ["curl"] for name in by_curl_alone)
     python, typescript = (
         set(re.findall(rf"^{start} (\w+)\(", (SNIPPETS / name).read_text("utf-8"), re.MULTILINE))
         for name, start in (("python.py", "def"), ("typescript.ts", "export async function"))
@@ -97,7 +104,7 @@ def test_the_python_examples_make_the_calls_that_they_stand_beside(
         "print": lambda *_: None,
     }
     for name, operation in shown.items():
-        if len(operation.examples) == 1:
+        if len(operation.samples) == 1:
             continue
         made: list[httpx.Request] = []
         answer = answering(described, made)
@@ -129,7 +136,7 @@ def test_examples_know_where_they_are_and_whom_to_trust(described: dict[str, Any
         "https://home.test",
         authority=Path("/srv/our data/ca.pem"),
     )
-    shown = {one.id: one for one in operations(described, addresses)}
+    shown = shown_at(described, addresses)
     curl = "curl --cacert '/srv/our data/ca.pem'"
     python = """from portico_client import Client, Login
 
@@ -166,7 +173,7 @@ def test_examples_for_readers_elsewhere_name_no_path_of_the_server(
     addresses = Addresses(
         "https://api.test/v1", "https://api.test/auth", "https://api.test", authority=authority
     )
-    shown = {one.id: one for one in operations(described, addresses.read(here=False))}
+    shown = shown_at(described, addresses.read(here=False))
     for language, trust in (
         ("curl", "--cacert ca.pem"),
         ("python", 'ca="ca.pem"'),

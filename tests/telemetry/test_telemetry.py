@@ -16,7 +16,6 @@ from answering import answering
 from collecting import Collector, collecting, exported, exporting, trace, values
 from driving import Api, InProcess, settings_for
 from operating import PATIENCE_SECONDS, eventually, free_port
-from pages.visiting import signed_in
 from portico.domain.errors import Unavailable
 from portico.telemetry.sdk import Telemetry
 
@@ -363,18 +362,6 @@ def test_an_impossible_variable_stops_the_start_with_one_line(
     assert done.stderr.count("\n") == 1
     assert "c4n4ry" not in done.stderr
     assert done.stdout == ""
-
-
-async def test_what_a_page_asks_of_the_api_is_part_of_its_trace(
-    api: Api, collector: Collector
-) -> None:
-    _, editor = await signed_in(api, "editor")
-    await editor.get("/sandbox/try?operation=list_products")
-    await editor.send("/sandbox/try", {"csrf": editor.csrf, "operation": "list_products"})
-    page = await got(collector, "POST /dashboard/try")
-    asked = await got(collector, "GET /v1/products")
-    assert (asked.trace_id, asked.parent_span_id) == (page.trace_id, page.span_id)
-    assert page.attributes != asked.attributes
 
 
 async def test_pages_of_other_origins_may_send_what_continues_their_trace(

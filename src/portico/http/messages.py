@@ -55,6 +55,14 @@ class Scope(Protocol):
     headers: Any
 
 
+class Application(Protocol):
+    """An RSGI application."""
+
+    async def __rsgi__(self, scope: Scope, proto: Any) -> None:
+        """Answers one request."""
+        ...
+
+
 class Origin(msgspec.Struct, frozen=True):
     """The client of a request, behind any trusted proxies."""
 

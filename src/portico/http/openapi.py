@@ -131,7 +131,7 @@ def document(
     about = {
         "title": f"{site_name} API",
         "summary": "Users and products, over HTTPS.",
-        "description": _guide(version_part.address),
+        "description": _guide(version_part.address, plans),
     }
     external_docs = {
         "description": "The document of the authorization server.",
@@ -209,7 +209,7 @@ def _components(
 
 
 def _tables(plans: Mapping[str, Plan]) -> Json:
-    """The tables of errors and plans, for the reference's pages."""
+    """The tables of errors and plans, for programs."""
     return {
         "x-errors": [
             {"status": status, "code": error.code, "meaning": meaning(error)}
@@ -240,12 +240,18 @@ def _paths(part: Part, answers: Mapping[Any, Json], extra: Sequence[str]) -> Jso
     return paths
 
 
-def _guide(address: str) -> str:
+def _guide(address: str, plans: Mapping[str, Plan]) -> str:
     roles = " ".join(
         f"A user who is {role} has {_listed(scope for scope in SCOPES if scope in has)}."
         for role, has in ROLE_SCOPES.items()
     )
-    return Template(GUIDE.read_text("utf-8")).safe_substitute(base=address, roles=roles)
+    errors = [f"| {status} | `{error.code}` {meaning(error)} |" for error, status in STATUS.items()]
+    allowed = [
+        f"| {plan.name} | {plan.per_minute:,} | {plan.per_day:,} |" for plan in plans.values()
+    ]
+    return Template(GUIDE.read_text("utf-8")).safe_substitute(
+        base=address, roles=roles, errors="\n".join(errors), plans="\n".join(allowed)
+    )
 
 
 def _listed(scopes: Iterable[str]) -> str:
@@ -269,7 +275,7 @@ def _tag(route: AnyRoute) -> str:
 
 def _tag_object(tag: str) -> Json:
     title, description = TAGS[tag]
-    return {"name": tag, "x-title": title, "description": description}
+    return {"name": tag, "x-displayName": title, "description": description}
 
 
 def operation_id(route: AnyRoute) -> str:

@@ -261,7 +261,7 @@ def _error_component(
         headers["WWW-Authenticate"] = {**HEADERS["WWW-Authenticate"], "required": False}
     schema = {"$ref": f"#/components/schemas/{_schema_name(kinds, 'Error')}"}
     examples = {
-        kind.__name__: {"value": msgspec.json.decode(reply.body)} for kind, reply in replies.items()
+        kind.code: {"value": msgspec.json.decode(reply.body)} for kind, reply in replies.items()
     }
     return {
         "description": " ".join(map(meaning, kinds)),

@@ -31,7 +31,6 @@ from portico.pages import (
 from portico.pages.providers import LINKING, provider_pages
 from portico.pages.responder import PageResponder
 from portico.pages.site import Accounts, Dashboard, PageRoute, Site, routes
-from portico.pages.trying import Trying
 from portico.services.environment import Environment
 
 SHOWING: tuple[PageRoute, ...] = (
@@ -68,17 +67,17 @@ LIVE: tuple[PageRoute, ...] = (*users.RECOVERY, *invitations.PAGES)
 """The pages that only the accounts' environment has."""
 
 
-def dashboard_mounts(accounts: Accounts, address: str, trying: Trying) -> Iterator[Mount]:
-    """The dashboard at `address`, and below it that of the environment with the mirror users, which
-    also tries out its API. Both have the account's pages, so that their links stay in the
-    environment that the user came from."""
+def dashboard_mounts(accounts: Accounts, address: str) -> Iterator[Mount]:
+    """The dashboard at `address`, and below it that of the environment with the mirror users. Both
+    have the account's pages, so that their links stay in the environment that the user came
+    from."""
     at = urlsplit(address)
     live, mirror = accounts.environment, accounts.environment.mirror
     account = (*ACCOUNT, *provider_pages(live))
     shown = [(live, at.path, (*SHOWING, *LIVE), account)]
     if mirror is not None:
         signed_in = tuple(page for page in account if page.access is not Access.ANYONE)
-        shown.append((mirror, f"{at.path}/{mirror.name}", (*SHOWING, *trying.pages), signed_in))
+        shown.append((mirror, f"{at.path}/{mirror.name}", SHOWING, signed_in))
     dashboards = [Dashboard(env.name.capitalize(), base) for env, base, *_ in shown]
     for env, base, pages, account_pages in shown:
         site = Site(

@@ -3,18 +3,21 @@ reference, which is made of them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
+from markupsafe import Markup
 from msgspec.structs import replace
 
 from portico.domain.errors import NotFound, PorticoError
 from portico.domain.limits import Plan
 from portico.http.cors import PUBLISHED, Sharing
-from portico.http.internal_client import InternalClient
 from portico.http.messages import JSON, Reply, Request
 from portico.http.openapi import Part, auth_document, document, operation_id
+from portico.http.openapi_webhooks import TAG as DELIVERIES
 from portico.http.routing import AnyRoute, Mount, Responder
+from portico.pages.code_samples import with_samples
 from portico.pages.files import (
     DOCS_ASSETS,
     HTML,
@@ -25,9 +28,9 @@ from portico.pages.files import (
     file_route,
     page_route,
 )
-from portico.pages.reference import DELIVERIES, Edition, Operation, Reference, operations
-from portico.pages.site import Accounts, html
-from portico.pages.trying import PATH, Trying
+from portico.pages.html import template
+from portico.pages.reference.pages import Edition, Place, Reference, Sandbox
+from portico.pages.site import html
 from portico.services.addresses import Addresses
 
 
@@ -47,32 +50,42 @@ def docs_mounts(
     """
     env = mount.environment
     addresses = env.addresses
-    # A superseded version is documented, but cannot be tried.
-    trying = "" if mount.extra_headers else (env.mirror or env).addresses.dashboard + PATH
     own = Part(addresses.base, mount.routes)
     auth = Part(addresses.auth, () if mount.extra_headers else auth_routes)
     described = partial(document, site_name=env.site_name)
     alone = partial(described, own, Part(addresses.auth, ()), plans, mount.extra_headers)
     together = partial(described, own, auth, plans, mount.extra_headers)
 
+    tested = (env.mirror or env).addresses
+    hint = f"From [the dashboard]({tested.dashboard}/keys). Without one, this browser's session in"
+    hint += " the sandbox is sent, if there is one."
+    sandbox = Sandbox(tested.base, f"{tested.base}/docs", "Test key", hint)
+    editions = [
+        Edition(one.environment.name.capitalize(), one.environment.addresses.base) for one in beside
+    ]
+
     @cache
     def reference(addresses: Addresses) -> Reference:
-        editions = [
-            Edition(one.environment.name.capitalize(), one.environment.addresses.base)
-            for one in beside
-        ]
-        return Reference(together(), addresses, trying, editions)
+        note = template("authority_copy.html").render(needs_copy=addresses.needs_copy)
+        place = Place(
+            addresses.base,
+            curl=addresses.curl,
+            note=Markup(note),  # noqa: S704 - our own
+            home=addresses.dashboard,
+            editions=editions,
+            # A superseded version is documented, but cannot be tried.
+            sandbox=None if mount.extra_headers else sandbox,
+        )
+        return Reference(shown(together(), addresses), place)
 
     def page(name: str, text: Callable[[Reference], str]) -> AnyRoute:
         def make(*, here: bool) -> File:
-            shown = text(reference(addresses.read(here=here)))
-            return File(HTML, shown.encode(), REVALIDATED, SCRIPTED)
+            made = text(reference(addresses.read(here=here)))
+            return File(HTML, made.encode(), REVALIDATED, SCRIPTED)
 
         return page_route(name, partial(make, here=True), partial(make, here=False))
 
-    names = [operation_id(route) for route in (*own.routes, *auth.routes)]
-    if "/webhooks" in {route.path for route in own.routes}:
-        names.append(DELIVERIES)
+    names = [*(operation_id(route) for route in (*own.routes, *auth.routes)), DELIVERIES]
     below = replace(mount, responder=responder, cors=PUBLISHED)
     yield replace(
         below,
@@ -90,6 +103,14 @@ def docs_mounts(
         yield replace(
             below, host=at.netloc, prefix=at.path, name="auth", routes=(_json_route(of_auth),)
         )
+
+
+def shown(document: Mapping[str, Any], addresses: Addresses) -> Mapping[str, Any]:
+    """The document as its reference shows it to those who read these addresses: with samples for
+    the clients, and lines for curl that trust the local authority."""
+    info = document["info"]
+    described = info["description"].replace("\ncurl ", f"\n{addresses.curl} ")
+    return with_samples({**document, "info": {**info, "description": described}}, addresses)
 
 
 def _operations_mount(mount: Mount, pages: Sequence[AnyRoute], nowhere: Callable[[], str]) -> Mount:
@@ -125,18 +146,3 @@ def _json_route(make: Callable[[], dict[str, object]]) -> AnyRoute:
         lambda: File(JSON, msgspec.json.encode(make()), REVALIDATED),
         Sharing.ALL,
     )
-
-
-def trying_in(
-    accounts: Accounts, mount: Mount, plans: Mapping[str, Plan], inside: InternalClient
-) -> Trying:
-    """The pages that try out an API mount's operations; `accounts` are its environment's."""
-    env = accounts.environment
-    addresses = env.addresses
-
-    def described() -> Mapping[str, Operation]:
-        own, auth = Part(addresses.base, mount.routes), Part(addresses.auth, ())
-        alone = document(own, auth, plans, site_name=env.site_name)
-        return {one.id: one for one in operations(alone, addresses)}
-
-    return Trying(accounts, described, inside)

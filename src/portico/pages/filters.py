@@ -1,6 +1,5 @@
 """Filters of the templates, which format values."""
 
-import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -8,19 +7,13 @@ from typing import Any
 from unicodedata import category
 
 import msgspec
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from portico.domain.oauth import OPENID_WORDS
 from portico.domain.requests import REFUSED
 from portico.domain.scopes import SCOPE_WORDS
 from portico.domain.text import counted, without_direction_marks
 from portico.domain.times import SECOND
-
-# A string that is cut off goes on to the end: else each quote in it would begin another search.
-_TOKEN = re.compile(
-    r'(?P<key>"(?:[^"\\]|\\.)*")(?=\s*:)|(?P<text>"(?:[^"\\]|\\.)*(?:"|\\?\Z))'
-    r"|(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|(?P<word>true|false|null)"
-)
 
 _BLANK = "\u115f\u1160\u2800\u3164\uffa0"
 """Letters and symbols that are invisible."""
@@ -39,34 +32,6 @@ def email(address: str) -> Markup:
     """An e-mail address that may break only before its @."""
     name, sign, host = address.rpartition("@")
     return Markup("{}<wbr>{}{}").format(name, sign, host)
-
-
-def prose(text: str) -> Markup:
-    """Render Markdown as far as the guide and the declarations use it: paragraphs and code."""
-    parts = []
-    for block in re.split(r"\n{2,}", text.strip()):
-        if block.startswith("```"):
-            code = block.strip("`").strip("\n")
-            parts.append(Markup('<pre tabindex="0"><code>{}</code></pre>').format(code))
-        else:
-            parts.append(Markup("<p>{}</p>").format(inline(block)))
-    return Markup("\n").join(parts)
-
-
-def inline(text: str) -> Markup:
-    """Render the text of a paragraph with its code."""
-    marked = re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text)))
-    return Markup(marked)  # noqa: S704 - escaped above
-
-
-def coloured(text: str) -> Markup:
-    """Mark the tokens of JSON text for the style sheet."""
-    parts, end = [], 0
-    for token in _TOKEN.finditer(text):
-        parts.append(escape(text[end : token.start()]))
-        parts.append(Markup('<span class="{}">{}</span>').format(token.lastgroup, token[0]))
-        end = token.end()
-    return Markup("").join([*parts, escape(text[end:])])
 
 
 def number(value: int) -> str:

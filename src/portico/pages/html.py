@@ -9,6 +9,7 @@ from markupsafe import Markup
 from portico.domain.money import price_shown
 from portico.pages import filters
 from portico.pages.files import asset_path, content
+from portico.pages.reference.markdown import coloured, inline, prose
 
 
 def _mark() -> Markup:
@@ -34,7 +35,6 @@ def _environment() -> Environment:
             "ago",
             "clock",
             "code_words",
-            "coloured",
             "credential_words",
             "dated",
             "day",
@@ -42,17 +42,20 @@ def _environment() -> Environment:
             "email",
             "facts",
             "in_order",
-            "inline",
             "named",
             "number",
-            "prose",
             "scope_words",
             "second",
             "status_colour",
             "when",
         )
     }
-    environment.filters["price"] = price_shown
+    environment.filters |= {
+        "coloured": coloured,
+        "inline": inline,
+        "price": price_shown,
+        "prose": prose,
+    }
     return environment
 
 

@@ -6,16 +6,12 @@ updated stays behind until `jobs.mirrors` updates it.
 """
 
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
 
 import msgspec
 
 from portico.domain.audit import SYSTEM, By
 from portico.domain.errors import NotFound, Unavailable
 from portico.domain.events.users import UserChanged, UserCreated, UserDeleted
-from portico.domain.secrets import digest, mint
-from portico.domain.times import MINUTE
 from portico.domain.users import Shared, User, email_key
 from portico.services.change import Change
 from portico.services.endings import set_suspended
@@ -60,48 +56,6 @@ async def mirrored(env: Environment, by: By) -> By:
         return by
     mirror = await env.users.by_account(by.actor.user_id)
     return By(by.named(user_id=mirror and mirror.id).actor)
-
-
-@asynccontextmanager
-async def lent_session(env: Environment, account: User, by: By) -> AsyncIterator[str]:
-    """The secret of a session of the account's mirror user, for one request within the block. The
-    session ends with the block or, if the process is killed, after a minute. Raises `NotFound` for
-    an account that was deleted."""
-    sandbox = _mirroring(env)
-    mirror = await sandbox.users.by_account(account.id)
-    if mirror is None:
-        mirror = await mirror_user(env, account, by)
-    by = await mirrored(sandbox, by)
-    secret = mint("", sandbox.random)
-
-    async def lend(change: Change) -> int:
-        change.noted_elsewhere()  # by what the request does
-        if await change.lock(sandbox.users, mirror.id) is None:
-            raise NotFound("This account was deleted.")
-        session = await sandbox.sessions.insert(
-            change.tx,
-            user_id=mirror.id,
-            token_hash=digest(secret),
-            address=by.address,
-            user_agent="",
-            amr=(),
-            now=change.now,
-            expires_at=change.now + MINUTE,
-            proved_at=0,
-        )
-        return session.id
-
-    session_id = await sandbox.change(by, lend)
-
-    async def end(change: Change) -> None:
-        change.noted_elsewhere()
-        await sandbox.sessions.delete(change.tx, session_id)
-
-    try:
-        yield secret
-    finally:
-        with suppress(Unavailable):  # then it expires
-            await sandbox.change(by, end)
 
 
 def _mirroring(env: Environment) -> Environment:

@@ -19,7 +19,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from prometheus_client.core import Metric
 
 from portico.domain.errors import Unavailable
-from portico.http.internal_client import Application
+from portico.http.messages import Application
 from portico.outbound.sender import Sends
 from portico.settings import SettingError
 from portico.telemetry.exporting import METRICS, TRACES, brief_session, in_daemon_thread

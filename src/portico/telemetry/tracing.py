@@ -24,8 +24,7 @@ from opentelemetry.trace import (
 )
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from portico.http.internal_client import Application
-from portico.http.messages import Request, Scope
+from portico.http.messages import Application, Request, Scope
 from portico.http.routing import Endpoint
 from portico.outbound.sender import Outcome, Sends
 from portico.storage.database import traceparent

@@ -1,12 +1,12 @@
 /* Enhancements of the reference: one language at a time, copy buttons, search, trying out operations in place.
-   The reference can be read, and operations tried out, without script. */
+   The reference can be read without script. */
 "use strict";
 
 const root = document.documentElement;
-const LANGUAGES = ["curl", "python", "typescript"];
 const REMEMBERED = "portico.language";
 const THEME = "portico.theme";
 const MOST_FOUND = 12;
+const MOST_SHOWN = 65_536;
 
 /** An element with these attributes and this text. */
 function made(name, attributes, text = "") {
@@ -27,13 +27,21 @@ function remembered(name) {
 // The reference is the same for all users; its theme is that of the dashboard last seen in this browser.
 root.dataset.theme ??= remembered(THEME) ?? "system";
 
-// At first the page shows the language that was selected before.
-root.dataset.language = LANGUAGES.find((language) => language === remembered(REMEMBERED)) ?? LANGUAGES[0];
+// The page shows one language, at first the one that was selected before. A sheet says which, since any may come.
+const chosenSheet = new CSSStyleSheet();
+document.adoptedStyleSheets.push(chosenSheet);
+
+function show(language) {
+  const others = `.examples:not(.alone) .example:not([data-language="${CSS.escape(language)}"])`;
+  chosenSheet.replaceSync(`${others}, .example h3 { display: none; }`);
+}
+
+show(remembered(REMEMBERED) ?? "curl");
 
 /** Show all examples in one language; the clicked tab stays at its place on the screen. */
 function choose(language, used) {
   const before = used?.getBoundingClientRect().top;
-  root.dataset.language = language;
+  show(language);
   for (const tab of document.querySelectorAll("[role=tab]")) {
     const chosen = tab.dataset.language === language;
     tab.setAttribute("aria-selected", chosen);
@@ -58,7 +66,8 @@ function offerLanguages() {
     }
     block.prepend(tabs);
   }
-  choose(root.dataset.language);
+  const offered = [...document.querySelectorAll("[role=tab]")].map((tab) => tab.dataset.language);
+  if (offered.length) choose(offered.find((language) => language === remembered(REMEMBERED)) ?? offered[0]);
 }
 
 function use(tab) {
@@ -132,7 +141,7 @@ async function findable(index) {
     const text = `${title} ${method} ${detail} ${address}`.toLowerCase();
     found.push({ title, about: `${method} ${detail}`.trim(), text, href: new URL(address, index).href });
   };
-  for (const part of page.querySelectorAll(".guide, .tag")) {
+  for (const part of page.querySelectorAll(":is(.guide, .tag)[id]")) {
     add(part.querySelector("h2").textContent, "", "", `#${part.id}`);
   }
   for (const line of page.querySelectorAll(".operations > li")) {
@@ -235,63 +244,104 @@ function offerSearch() {
   });
 }
 
-/** The part of a page that tries out an operation or asks the user to sign in; of any other page, its message. */
-async function tried(answer) {
-  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-  const part = page.querySelector(".trying, .card:has([name=step_up])");
-  if (part) {
-    part.classList.add("trying");
-    return document.adoptNode(part);
+/** The request that a form describes. Whatever its fields hold, it goes to the path that the form has. */
+function described(form) {
+  const { server, method, type } = form.dataset;
+  const options = { method, headers: new Headers(), redirect: "error", cache: "no-store" };
+  options.credentials = "cookie" in form.dataset ? "same-origin" : "omit";
+  let path = form.dataset.path;
+  const query = new URLSearchParams();
+  for (const { dataset, value } of form.elements) {
+    if (!dataset.in || !value) continue;
+    const text = (dataset.start ?? "") + (dataset.in === "basic" ? btoa(value) : value);
+    if (dataset.in === "path") {
+      // Browsers would leave such a part out, and one before it: the request would go elsewhere.
+      if (/^\.{1,2}$/.test(text)) throw new Error(`${dataset.name} must not be ${text}`);
+      path = path.replaceAll(`{${dataset.name}}`, () => encodeURIComponent(text));
+    }
+    if (dataset.in === "query") query.append(dataset.name, text);
+    if (dataset.in === "body") options.body = text;
+    if (["header", "basic"].includes(dataset.in)) options.headers.set(dataset.name, text);
+    if ("start" in dataset) options.credentials = "omit"; // A key that was typed goes alone.
   }
-  const said = made("p", { class: "notice bad", role: "alert" });
-  said.textContent = [...page.querySelectorAll("main h1, main h1 + p")].map((one) => one.textContent).join(": ");
-  return said;
+  if (options.body) options.headers.set("Content-Type", type);
+  const address = new URL(server + path);
+  address.search = query;
+  return [address, options];
 }
 
-// The form is fetched from the page that the link leads to, if that has this origin.
-document.addEventListener("click", async (event) => {
-  const link = event.target.closest("a.try");
-  if (!link || link.origin !== location.origin || event.ctrlKey || event.metaKey || event.shiftKey) return;
-  event.preventDefault();
-  const place = link.parentElement;
-  const open = place.nextElementSibling?.matches(".trying, .notice") ? place.nextElementSibling : null;
-  link.setAttribute("aria-expanded", !open);
-  if (open) return open.remove();
+const TOKEN = /("(?:[^"\\]|\\.)*")(\s*:)?|([[{])\s*([\]}])|[[{\]},]|[^\s"[\]{},]+/g;
+
+/** A body for reading: JSON is indented and coloured, its values as they came. */
+function readable(body) {
+  const code = made("code", {});
   try {
-    const part = await tried(await fetch(link.href));
-    place.after(part);
-    offerCopies(part);
-    part.querySelector("input:not([type=hidden]), select, textarea, button, a")?.focus();
+    JSON.parse(body);
   } catch {
-    location.assign(link.href);
+    code.textContent = body;
+    return code;
   }
-});
+  let depth = 0;
+  const line = () => `\n${"  ".repeat(depth)}`;
+  for (const [token, string, colon, opened] of body.matchAll(TOKEN)) {
+    if (string) code.append(made("span", { class: colon ? "key" : "text" }, string), colon ? ": " : "");
+    else if (opened) code.append(token.replace(/\s/g, ""));
+    else if (token === ",") code.append(`,${line()}`);
+    else if ("[{".includes(token)) depth++, code.append(token + line());
+    else if ("]}".includes(token)) depth--, code.append(line() + token);
+    else code.append(made("span", { class: /^[-\d]/.test(token) ? "number" : "word" }, token));
+  }
+  return code;
+}
+
+/** What came of a request, for its reader. */
+async function told(address, options) {
+  const answer = await fetch(address, options);
+  const body = await answer.text();
+  const came = made("div", { class: "came" });
+  const outcome = made("p", { tabindex: -1, class: `outcome ${answer.ok ? "good" : "bad"}` });
+  // HTTP/2 has no phrase beside the status; the response that is documented has.
+  const known = [...document.querySelectorAll(".answer summary")].find((one) => one.firstChild.textContent === `${answer.status}`);
+  outcome.append(made("b", {}, answer.status), known?.lastChild.textContent ?? "");
+  const line = made("p", { class: "line" });
+  line.append(made("span", { class: `method ${options.method.toLowerCase()}` }, options.method), made("code", { class: "path" }, address));
+  const headers = made("dl", { class: "headers" });
+  for (const [name, value] of answer.headers) {
+    const pair = made("div", {});
+    pair.append(made("dt", {}, name), made("dd", {}, value));
+    headers.append(pair);
+  }
+  came.append(outcome, line, headers);
+  if (body) {
+    const code = made("pre", { tabindex: 0 });
+    code.append(readable(body.length > MOST_SHOWN ? `${body.slice(0, MOST_SHOWN)}…` : body));
+    came.append(code);
+  } else came.append(made("p", { class: "hint" }, "No body."));
+  return came;
+}
 
 document.addEventListener("submit", async (event) => {
-  const form = event.target;
-  const part = form.closest(".trying");
-  if (!part) return;
+  const form = event.target.closest(".trying form");
+  if (!form) return;
   event.preventDefault();
-  const sent = new URLSearchParams(new FormData(form, event.submitter));
   const button = form.querySelector("button");
   button.disabled = true;
   let next;
   try {
-    next = await tried(await fetch(form.action, { method: "POST", body: sent }));
-  } catch {
-    next = made("p", { class: "notice bad", role: "alert" }, "The server did not answer. Nothing is known of the request.");
+    next = await told(...described(form));
+  } catch (error) {
+    next = made("p", { class: "notice bad", role: "alert" }, `No answer came: ${error.message}`);
   }
   button.disabled = false;
-  part.querySelector(":scope > .notice, .came")?.remove();
-  if (!next.querySelector("form")) return part.append(next); // Keep what was typed.
-  part.replaceWith(next);
+  form.parentElement.querySelector(":scope > :is(.notice, .came)")?.remove();
+  form.after(next);
   offerCopies(next);
-  next.querySelector("[aria-invalid], [type=password], .outcome")?.focus();
+  next.querySelector(".outcome")?.focus();
 });
 
-// After signing out, or the end of the session, going back shows no filled form from the browser's memory.
-window.addEventListener("pageshow", (event) => {
-  if (event.persisted && document.querySelector(".trying")) location.reload();
+// Whoever comes back to the page finds no key in it.
+window.addEventListener("pagehide", () => {
+  for (const field of document.querySelectorAll(".secret")) field.value = "";
 });
 
 /** Old links lead to an operation's line on the first page: go on to its own page. */
@@ -306,4 +356,5 @@ document.addEventListener("DOMContentLoaded", () => {
   offerLanguages();
   offerCopies(document);
   offerSearch();
+  for (const form of document.querySelectorAll(".trying")) form.hidden = false;
 });

@@ -1,8 +1,8 @@
-"""Examples of calling an operation, with curl and with the clients; those are in `snippets`."""
+"""Samples of calling an operation with the clients, which are in `snippets`."""
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from shlex import quote
@@ -10,8 +10,6 @@ from textwrap import dedent, indent
 from typing import Any, NamedTuple
 from urllib.parse import urljoin
 
-from portico.http.messages import FORM
-from portico.http.sse import EVENT_STREAM
 from portico.services.addresses import Addresses
 
 Json = Mapping[str, Any]
@@ -21,14 +19,6 @@ _PYTHON = re.compile(r"^def (\w+)\((.*)\) -> None:\n((?:    .*\n)+)", re.MULTILI
 _TYPESCRIPT = re.compile(r"^export async function (\w+)\((.*)\) \{\n((?:  .*\n)+)\}", re.MULTILINE)
 _PYTHON_IMPORT = re.compile(r"^(from \w+ import )(.+)()$", re.MULTILINE)
 _TYPESCRIPT_IMPORT = re.compile(r"^(import \{ )(.+)( \} from .+)$", re.MULTILINE)
-
-
-class Example(NamedTuple):
-    """An example in one language: `language` is its key on pages, `title` its name."""
-
-    language: str
-    title: str
-    text: str
 
 
 class _Snippets(NamedTuple):
@@ -46,52 +36,26 @@ class _Snippets(NamedTuple):
         return "".join([*lines, "\n", text])
 
 
-def examples(
-    address: str, method: str, operation: Json, document: Json, addresses: Addresses
-) -> Iterator[Example]:
-    """The examples of an operation; those of a client only if it has the call."""
-    yield Example("curl", "curl", _curl(address, method, operation, document, addresses))
-    for language, title, program in (
-        ("python", "Python", _python),
-        ("typescript", "TypeScript", _typescript),
-    ):
-        if text := program(operation["operationId"], addresses):
-            yield Example(language, title, text.rstrip())
+def with_samples(document: Json, addresses: Addresses) -> Json:
+    """A document whose operations have `x-codeSamples` of the clients that have the call, for those
+    who read these addresses."""
+    paths = {
+        path: {
+            method: {**operation, "x-codeSamples": _samples(operation["operationId"], addresses)}
+            for method, operation in item.items()
+        }
+        for path, item in document["paths"].items()
+    }
+    return {**document, "paths": paths}
 
 
-def _curl(address: str, method: str, operation: Json, document: Json, addresses: Addresses) -> str:
-    parts = [addresses.curl]
-    if EVENT_STREAM in operation["responses"].get("200", {}).get("content", ()):
-        parts.append("-N")
-    if method != "GET":
-        parts.append(f"-X {method}")
-    if not addresses.authority:  # with a CA, its path fills the first line
-        parts = [" ".join(parts)]
-    security = operation.get("security", document["security"])
-    if {} in security:
-        pass  # the credentials are in the body
-    elif any("bearer" in way for way in security):
-        parts.append('-H "Authorization: Bearer $API_KEY"')
-    elif any("oauth" in way for way in security):
-        parts.append('-H "Authorization: Bearer $ACCESS_TOKEN"')
-    elif {"cookie": []} in security:
-        parts.append('-b "__Host-session=$SESSION"')
-    content = operation.get("requestBody", {}).get("content", {})
-    if FORM in content:
-        example = content[FORM]["example"]
-        parts += [f"-d {name}={_quoted(value)}" for name, value in example.items()]
-    elif content:
-        text = _indented(content["application/json"]["example"]).replace("\n", "\n  ")
-        parts += ["-H 'Content-Type: application/json'", f"-d {_quoted(text)}"]
-    return " \\\n  ".join([*parts, re.sub(r"\{\w+\}", "17", address)])
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "'\\''") + "'"
-
-
-def _indented(value: Any) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False)
+def _samples(operation: str, addresses: Addresses) -> list[Json]:
+    programs = (("Python", _python), ("TypeScript", _typescript))
+    return [
+        {"lang": language, "source": text}
+        for language, program in programs
+        if (text := program(operation, addresses))
+    ]
 
 
 @cache
