@@ -725,6 +725,43 @@ def test_a_full_disk_of_postgresql_is_found_beside_a_server(
     assert found["server"]["advice"] == "free some space there; the server then recovers by itself"
 
 
+async def test_changed_collation_version_is_a_problem_until_it_is_refreshed(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
+    url = postgres.fresh_database()
+    name = url.rpartition("/")[2]
+    given = Installation(tmp_path).having(database_url=url)
+    given.told("init")
+    owner = await asyncpg.connect(url)
+    await owner.execute(
+        "CREATE COLLATION german (provider = icu, locale = 'de');"
+        "CREATE COLLATION unused (provider = icu, locale = 'fr');"
+        "CREATE INDEX of_the_operator ON portico_live.users (name COLLATE german);"
+        "UPDATE pg_collation SET collversion = '1' WHERE collname = 'unused'"
+    )
+    assert await asyncio.to_thread(examined, given) == {}
+    changed = {
+        "UPDATE pg_collation SET collversion = '1' WHERE collname = 'german'": (
+            "ALTER COLLATION public.german REFRESH VERSION"
+        )
+    }
+    if owner.get_server_version().major >= 15:  # 14 records no version of a database
+        of_database = (
+            "UPDATE pg_database SET datcollversion = '1' WHERE datname = current_database()"
+        )
+        changed[of_database] = f"ALTER DATABASE {name} REFRESH COLLATION VERSION"
+    for change, refresh in changed.items():
+        await owner.execute(change)
+        problems = await asyncio.to_thread(examined, given)
+        assert set(problems) == {"collation"}
+        assert "had version 1 and has" in problems["collation"]["message"]
+        assert problems["collation"]["advice"].endswith(refresh)
+        await owner.execute(f"REINDEX DATABASE {name}")
+        await owner.execute(refresh)
+        assert await asyncio.to_thread(examined, given) == {}
+    await owner.close()
+
+
 def test_a_postgresql_that_takes_no_writes_is_found_while_nothing_serves(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:

@@ -52,6 +52,20 @@ BACKUP_DAYS = 8
 """How old the last backup may be: those of every week are no reason for a notice."""
 
 _NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+# What pg_database and pg_collation have recorded, and what the operating system has now. Server 14
+# records nothing of the database's own collation. Materialized: of other collations, whose locale
+# may be gone, nothing is asked.
+_COLLATIONS = """
+WITH used AS MATERIALIZED (
+    SELECT oid, collname, collversion FROM pg_collation
+    WHERE collname <> 'default' AND collversion IS NOT NULL
+        AND oid IN (SELECT attcollation FROM pg_attribute)
+)
+SELECT format('COLLATION %s', oid::regcollation) AS name, collversion AS recorded,
+    pg_collation_actual_version(oid) AS present FROM used"""
+_DATABASE_COLLATION = """
+SELECT format('DATABASE %I', datname), datcollversion, pg_database_collation_actual_version(oid)
+FROM pg_database WHERE datname = current_database() AND datcollversion IS NOT NULL"""
 _READ_ONLY = "SHOW transaction_read_only"
 """`on` on a standby too."""
 
@@ -233,6 +247,9 @@ async def _database(
         yield problem(check, f"{engine} is read-only", advice)
     else:
         yield ok(check, f"{engine}, up to date" + (", intact" if db.engine == "sqlite" else ""))
+    if environment == LIVE and db.engine == "postgres":
+        async for finding in _collations(db):
+            yield finding
     async for finding in secret(settings, environment, db):
         yield finding
     if environment == LIVE and (made_at := await last_backup(Audit(db))) is not None:
@@ -246,6 +263,24 @@ def _backup(made_at: int) -> Finding:
     if system_clock() - made_at <= BACKUP_DAYS * DAY:
         return ok("backup", message)
     return notice("backup", message, "see why portico backup has not run since")
+
+
+async def _collations(db: Database) -> AsyncIterator[Finding]:
+    """Whether the operating system still sorts text as it did when PostgreSQL's indexes were built.
+    Portico's own do not depend on it."""
+    rows = [*await db.slow.all(_COLLATIONS)]
+    version = await db.slow.one("SELECT current_setting('server_version_num')::int")
+    if version is not None and version[0] >= 150000:
+        rows += await db.slow.all(_DATABASE_COLLATION)
+    for name, recorded, present in rows:
+        if present != recorded:
+            verb = "REFRESH COLLATION VERSION" if name.startswith("DATABASE") else "REFRESH VERSION"
+            yield problem(
+                "collation",
+                f"{name} had version {recorded} and has {present}: indexes that others have made"
+                " with it may find too little and take duplicates",
+                f"rebuild them (REINDEX DATABASE), then ALTER {name} {verb}",
+            )
 
 
 async def _clock(environment: str, db: Database) -> Finding:
