@@ -66,40 +66,6 @@ async def test_a_password_is_never_answered_nor_stored_in_the_open(api: Api) -> 
     assert "Analytical1" not in str(await api.state())
 
 
-@pytest.mark.one_engine
-async def test_a_name_is_trimmed_before_it_is_measured(api: Api) -> None:
-    admin = await api.caller("admin")
-    long = "é" * 100
-    answer = await admin.post("/users", json=NEW | {"name": f" \u2003{long}\n"})
-    assert answer.json()["data"]["name"] == long
-    async with api.unchanged():
-        for name in ("x", " x ", "é" * 101, ""):
-            answer = await admin.post("/users", json=NEW | {"name": name, "email": "b@example.com"})
-            assert refused(answer, 422, "VALIDATION_ERROR").keys() == {"name"}
-
-
-@pytest.mark.one_engine
-@pytest.mark.parametrize(
-    "password", ["Short1a", "lowercase1", "UPPERCASE1", "NoDigitsHere", "Aa1" + "x" * 126, ""]
-)
-async def test_a_weak_password_is_refused(api: Api, password: str) -> None:
-    admin = await api.caller("admin")
-    async with api.unchanged():
-        answer = await admin.post("/users", json=NEW | {"password": password})
-        assert refused(answer, 422, "VALIDATION_ERROR").keys() == {"password"}
-
-
-@pytest.mark.one_engine
-@pytest.mark.parametrize(
-    "email", ["ada", "ada@", "@example.com", "a b@example.com", "ada@example", "a@b@example.com"]
-)
-async def test_a_malformed_email_is_422(api: Api, email: str) -> None:
-    admin = await api.caller("admin")
-    async with api.unchanged():
-        answer = await admin.post("/users", json=NEW | {"email": email})
-        assert refused(answer, 422, "VALIDATION_ERROR").keys() == {"email"}
-
-
 @pytest.mark.parametrize(
     ("first", "second"),
     [
