@@ -278,3 +278,17 @@ async def counted(api: Api, kind: Kind, count: int = 1) -> list[str]:
         return names if len(names) >= count else None
 
     return list(await eventually(found, f"a count of {kind.spelling}"))
+
+
+async def published(visitor: Visitor) -> list[str]:
+    """The ids of the published keys, in their order."""
+    answer = await visitor.send("GET", f"{AUTH['live']}/.well-known/jwks.json")
+    return [key["kid"] for key in answer.json()["keys"]]
+
+
+async def forget_keys(api: Api) -> None:
+    """Removes every key."""
+    for env in api.portico.environments:
+        async with env.db.transaction() as tx:
+            tx.touch_all()
+            await tx.run("DELETE FROM signing_keys")

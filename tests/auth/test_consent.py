@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from auth.test_fresh_sign_in import (
+from authorizing import (
     HERE,
     ORIGIN,
     Person,

@@ -3,22 +3,27 @@ of the address in between (OpenID Connect Core §3.1.2.1)."""
 
 import re
 from html import unescape
-from typing import Any
-from urllib.parse import parse_qs, parse_qsl, urlencode, urljoin, urlsplit
+from urllib.parse import parse_qs, parse_qsl, urlsplit
 
-import httpx
 import pytest
 
+from authorizing import (
+    CONSENT,
+    Person,
+    address,
+    asks_for_consent,
+    exchanged,
+    query,
+    told,
+    wants_sign_in,
+)
 from driving import Api
-from portico.domain.users import User
 from portico.services.clients import Registered
 from portico.services.fresh_sign_in import PARAMETER, SECONDS
-from signing_in import AUTH, CALLBACK, PASSWORD, client_of, read
+from signing_in import AUTH, PASSWORD, client_of, read
 
 pytestmark = pytest.mark.one_engine
 
-HERE = "https://localhost:8443"
-ORIGIN = {"origin": HERE}
 FRESH: list[dict[str, str]] = [
     {"max_age": "0"},
     {"prompt": "login"},
@@ -26,45 +31,6 @@ FRESH: list[dict[str, str]] = [
     {"prompt": "select_account"},
     {"max_age": "60"},
 ]
-
-
-class Person:
-    """Somebody with a browser, at the authorization server."""
-
-    def __init__(self, api: Api, user: User) -> None:
-        self.browser = api.stranger()
-        self.user = user
-
-    async def get(self, address: str, **headers: str) -> httpx.Response:
-        """A page."""
-        return await self.browser.get(urljoin(HERE, address), headers=headers)
-
-    async def decide(self, address: str, decision: str = "allow") -> httpx.Response:
-        """The form of the consent page, sent to this address."""
-        page = await self.get(f"{AUTH['live']}/authorize?{CONSENT[self.user.id]}")
-        csrf = re.search(r'name="csrf" value="(\w+)"', page.text)
-        assert csrf, page.text
-        form = {"csrf": csrf[1], "scopes": shown(page), "decision": decision}
-        return await self.browser.post(urljoin(HERE, address), data=form, headers=ORIGIN)
-
-    async def sign_in(self, address: str = f"{AUTH['live']}/sign-in") -> str:
-        """The address that signing in there leads to."""
-        hidden = dict(parse_qsl(urlsplit(address).query))
-        form = {"email": self.user.email, "password": PASSWORD, "next": hidden.get("next", "")}
-        answer = await self.browser.post(f"{AUTH['live']}/sign-in", data=form, headers=ORIGIN)
-        assert answer.status_code == 303, answer.text
-        return answer.headers["location"]
-
-
-def shown(consent: httpx.Response) -> str:
-    """The scopes that a consent page shows, as its form has them."""
-    found = re.search(r'name="scopes" value="([^"]*)"', consent.text)
-    assert found, consent.text
-    return found[1]
-
-
-CONSENT: dict[int, str] = {}
-"""A request of each user that wants nothing in particular."""
 
 
 @pytest.fixture
@@ -81,45 +47,6 @@ async def ada(api: Api, shop: Registered) -> Person:
     await person.sign_in()
     api.clock.advance(seconds=120)
     return person
-
-
-def query(client: Registered, **wishes: str) -> str:
-    """What a client asks for."""
-    whole = {
-        "response_type": "code",
-        "client_id": client.client.client_id,
-        "redirect_uri": CALLBACK,
-        "scope": "openid read:products",
-        "state": "s",
-        **wishes,
-    }
-    return urlencode(whole)
-
-
-def address(client: Registered, **wishes: str) -> str:
-    """Where a client sends the browser."""
-    return f"{AUTH['live']}/authorize?{query(client, **wishes)}"
-
-
-def wants_sign_in(answer: httpx.Response) -> str:
-    """Sees that the browser is sent to sign in; returns where."""
-    assert answer.status_code == 303, answer.text
-    where = answer.headers["location"]
-    assert urlsplit(where).path == "/auth/sign-in", where
-    return str(where)
-
-
-def told(answer: httpx.Response) -> dict[str, str]:
-    """Sees that the browser goes back to the client; returns with what."""
-    assert answer.status_code == 303, answer.text
-    where = urlsplit(answer.headers["location"])
-    assert f"{where.scheme}://{where.netloc}{where.path}" == CALLBACK
-    return dict(parse_qsl(where.query))
-
-
-def asks_for_consent(answer: httpx.Response) -> bool:
-    """Whether an answer is the consent page."""
-    return answer.status_code == 200 and 'name="decision"' in answer.text
 
 
 async def stamped(person: Person, url: str) -> str:
@@ -150,15 +77,6 @@ async def test_decision_needs_the_sign_in_that_the_request_wants(
     bought = await exchanged(api, shop, code)
     _, claims = read(bought["id_token"])
     assert claims["auth_time"] == api.clock() // 1000 - 90, "of the new sign-in"
-
-
-async def exchanged(api: Api, client: Registered, code: str) -> dict[str, Any]:
-    """What a code buys."""
-    form = {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK}
-    secret = {"client_id": client.client.client_id, "client_secret": client.secret or ""}
-    answer = await api.stranger().post(f"{AUTH['live']}/token", data={**form, **secret})
-    assert answer.status_code == 200, answer.text
-    return dict(answer.json())
 
 
 @pytest.mark.parametrize("wishes", FRESH, ids=str)

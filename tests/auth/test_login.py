@@ -67,6 +67,7 @@ async def test_login_accepts_an_email_in_any_case_unicode_form_and_spacing(
     assert (await visitor.open_session(spelled)).status_code == 201
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("email", ["ada@münchen.de", "zoë@straße.example"])
 async def test_login_accepts_an_international_domain_in_either_form(
     api: Api, visitor: Visitor, email: str
@@ -80,6 +81,7 @@ async def test_login_accepts_an_international_domain_in_either_form(
         assert (await visitor.send("POST", f"{BASE['live']}/sessions", body)).status_code == 201
 
 
+@pytest.mark.one_engine
 async def test_published_keys_verify_a_login_token(api: Api, visitor: Visitor) -> None:
     ada = await api.account(password=PASSWORD)
     token = (await visitor.log_in(ada.email)).json()["access_token"]
@@ -148,6 +150,7 @@ async def test_login_tokens_are_not_stored(api: Api, visitor: Visitor) -> None:
         assert token.removeprefix("ort_") not in held
 
 
+@pytest.mark.one_engine
 async def test_refused_login_has_the_error_body_of_the_api(visitor: Visitor) -> None:
     answer = await visitor.log_in("nobody@example.com")
     refused(answer, 401, "AUTHENTICATION_REQUIRED")

@@ -60,6 +60,7 @@ async def test_passkey_signs_in_without_a_password(api: Api, algorithm: str) -> 
     assert "Laptop" in page
 
 
+@pytest.mark.one_engine
 async def test_passkey_options_require_a_resident_key_and_verification(api: Api) -> None:
     user = await api.account(password=PASSWORD)
     person = Person(api, DASHBOARD)
@@ -176,6 +177,7 @@ async def test_assertion_by_a_clock_slightly_behind_is_accepted_once(api: Api) -
     assert again.status_code == 422
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(
     "change",
     [
@@ -209,6 +211,7 @@ JUNK = ["", "{}", "[]", "null", "é", '{"id": 1}', '{"id": "é"}', "[" * 9, DEEP
 JUNK.append(json.dumps({"id": "x", "response": {"clientDataJSON": b64(DEEP.encode())}}))
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("text", JUNK, ids=range(len(JUNK)))
 async def test_malformed_assertion_is_refused(api: Api, text: str) -> None:
     async with api.unchanged():
@@ -300,6 +303,7 @@ NO_PASSKEYS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.one_engine
 async def test_invalid_attestation_is_not_registered(api: Api) -> None:
     person = Person(api, DASHBOARD)
     await person.password(await api.account(password=PASSWORD))
@@ -392,6 +396,7 @@ async def test_passkey_sign_in_clears_failures_of_the_account(api: Api) -> None:
     assert (await Way(api, "/auth/login").send(user)).status_code == 401
 
 
+@pytest.mark.one_engine
 async def test_passkey_from_a_foreign_origin_is_refused(api: Api) -> None:
     device = Authenticator()
     await owner(api, device)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from auth.test_fresh_sign_in import shown
+from authorizing import shown
 from driving import Api, settings_for
 from portico.outbound.fetching import Fetched, Fetcher
 from portico.services.clients import Registered

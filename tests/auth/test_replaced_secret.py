@@ -8,7 +8,6 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from auth.test_signing_keys import forget_keys, published
 from driving import Api
 from passkey_device import Authenticator, owner
 from portico.app import Portico
@@ -23,7 +22,7 @@ from portico.services.sealing import reencrypt
 from portico.storage import sealed
 from portico.storage.sealed import COLUMNS, Column
 from second_factor import HERE, Way, code_of, factored
-from signing_in import Visitor, login_of
+from signing_in import Visitor, forget_keys, login_of, published
 
 NEW = "5e" * 32
 HOOK = {"url": "https://hooks.example.com/in", "types": ("*",), "description": ""}

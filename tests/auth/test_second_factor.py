@@ -95,6 +95,7 @@ def separated(code: str) -> str:
     return SEPARATED.format(digits[:third], digits[third : 2 * third], digits[2 * third :])
 
 
+@pytest.mark.one_engine
 async def test_code_with_other_separators_is_the_same_code(api: Api, way: Way) -> None:
     user = await factored(api)
     assert (await way.send(user, separated(code_of(api)))).is_success
@@ -103,6 +104,7 @@ async def test_code_with_other_separators_is_the_same_code(api: Api, way: Way) -
     refused_for_otp(await way.send(user, CODES[1]))
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("path", ["/security/app", "/sign-in/code"])
 async def test_pages_take_codes_with_other_separators(api: Api, path: str) -> None:
     person = Person(api, DASHBOARD)
@@ -355,6 +357,7 @@ async def test_pending_sign_in_ends_after_ten_minutes_and_with_the_password(api:
     assert "sign-in-again" in answer.headers["location"]
 
 
+@pytest.mark.one_engine
 async def test_second_step_continues_to_the_requested_page(api: Api) -> None:
     user = await factored(api)
     person = Person(api, DASHBOARD)
@@ -394,6 +397,7 @@ async def test_code_that_sets_up_an_app_is_used_up(api: Api, steps: int) -> None
     assert (await person.browser.get(HERE + made.headers["location"])).status_code == 410
 
 
+@pytest.mark.one_engine
 async def test_wrong_clock_is_reported_when_an_app_is_set_up(api: Api) -> None:
     user = await api.account(password=PASSWORD)
     person = Person(api, DASHBOARD)
@@ -409,6 +413,7 @@ async def test_wrong_clock_is_reported_when_an_app_is_set_up(api: Api) -> None:
     assert kept[1] == person.key, "what was scanned stays"  # type: ignore[attr-defined]
 
 
+@pytest.mark.one_engine
 async def test_code_of_the_next_step_sets_up_no_app(api: Api) -> None:
     user = await api.account(password=PASSWORD)
     person = Person(api, DASHBOARD)
@@ -419,6 +424,7 @@ async def test_code_of_the_next_step_sets_up_no_app(api: Api) -> None:
     assert "fast" in answer.text
 
 
+@pytest.mark.one_engine
 async def test_enrolment_offer_of_another_account_is_refused(api: Api) -> None:
     ada, grace = await api.account(), await api.account()
     offer = offer_authenticator(api.live, ada.id)
@@ -488,6 +494,7 @@ async def test_password_change_keeps_the_factors(api: Api) -> None:
     refused_for_otp(answer)
 
 
+@pytest.mark.one_engine
 async def test_id_token_names_two_factors(api: Api) -> None:
     user = await factored(api)
     shop = await client_of(api.live)
@@ -512,6 +519,7 @@ async def test_id_token_names_two_factors(api: Api) -> None:
     assert claims["auth_time"] == NOON // 1000
 
 
+@pytest.mark.one_engine
 async def test_acr_values_require_two_factors_of_accounts_with_two(api: Api) -> None:
     user = await api.account(password=PASSWORD)
     shop = await client_of(api.live)

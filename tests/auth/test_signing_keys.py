@@ -16,16 +16,10 @@ from portico.domain.oauth import ACCESS_SECONDS
 from portico.secret_file import NAME as SECRET_FILE
 from portico.settings import Settings
 from portico.storage.signing_keys import SigningKey
-from signing_in import AUTH, Visitor, login_of, read
+from signing_in import AUTH, Visitor, forget_keys, login_of, published, read
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE
-
-
-async def published(visitor: Visitor) -> list[str]:
-    """The ids of the published keys, in their order."""
-    answer = await visitor.send("GET", f"{AUTH['live']}/.well-known/jwks.json")
-    return [key["kid"] for key in answer.json()["keys"]]
 
 
 @pytest.fixture(autouse=True)
@@ -36,14 +30,6 @@ async def one_key(api: Api) -> AsyncIterator[None]:
     await api.start()
     yield
     await forget_keys(api)
-
-
-async def forget_keys(api: Api) -> None:
-    """Removes every key."""
-    for env in api.portico.environments:
-        async with env.db.transaction() as tx:
-            tx.touch_all()
-            await tx.run("DELETE FROM signing_keys")
 
 
 async def test_new_key_is_published_then_signs_and_then_the_old_one_goes(
