@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from contract.test_kept_representations import LISTS, counted, shown
 from driving import Api
+from kept_lists import LISTS, counted, shown
 from portico.app import Portico
 from portico.domain.audit import OPERATOR
 from portico.services import products

@@ -3,17 +3,15 @@ from those that are made anew, but by the metrics.
 """
 
 import asyncio
-import re
 import tracemalloc
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
-from driving import TINY, Api, Caller, refused, settings_for
+from driving import TINY, Api, refused, settings_for
+from kept_lists import LISTS, counted, counts, shown
 from portico.contract.products import ListProducts
 from portico.contract.reading import decode_query
 from portico.domain.audit import OPERATOR
@@ -24,42 +22,11 @@ from portico.services import sandbox
 from portico.storage.database import NOTHING, Params, Reader, Row, T
 from portico.storage.requests import HOURS, RequestFilter
 
-LISTS = ("/products", "/products?category=light", "/products?search=lamp")
-
 
 @pytest.fixture
 def environ() -> dict[str, str]:
     """The engine on which anything is kept."""
     return {}
-
-
-class Counts(NamedTuple):
-    """What the metrics tell."""
-
-    hits: int
-    misses: int
-    size: int
-
-
-async def counts(api: Api) -> Counts:
-    text = (await api.stranger().get("https://localhost:8443/metrics")).text
-    told = dict(re.findall(r"^portico_kept_representations_(\S+) (\S+)$", text, re.MULTILINE))
-    return Counts(*(int(float(told[name])) for name in ("hits_total", "misses_total", "bytes")))
-
-
-@asynccontextmanager
-async def counted(api: Api, *, hits: int = 0, misses: int = 0) -> AsyncIterator[None]:
-    """What happens inside has so many hits and misses."""
-    before = await counts(api)
-    yield
-    after = await counts(api)
-    assert (after.hits - before.hits, after.misses - before.misses) == (hits, misses)
-
-
-async def shown(caller: Caller, path: str) -> Any:
-    answer = await caller.get(path)
-    assert answer.status_code == 200
-    return answer.json()["data"]
 
 
 @pytest.mark.parametrize("path", [*LISTS, "/products?page=2&limit=1", "/products?limit=1"])

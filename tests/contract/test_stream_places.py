@@ -4,7 +4,7 @@ import asyncio
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
-from contract.test_unavailable_stores import Cut, beyond, unavailable
+from cut_connections import Cut, beyond, unavailable
 from driving import Api
 from event_streams import SOON, streaming
 from operating import eventually
