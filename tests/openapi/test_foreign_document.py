@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from openapi.test_page import Reading
+from openapi.reading import Reading
 from portico.pages.reference.pages import Place, Reference, Sandbox
 
 ADDRESS = "https://api.test/v1/invoices"

@@ -3,7 +3,6 @@
 import gzip
 import re
 from collections.abc import Iterator
-from html.parser import HTMLParser
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from markupsafe import escape
 
 from driving import Api, settings_for
 from openapi.conftest import ADDRESS
+from openapi.reading import Reading
 from portico.domain.limits import DEFAULT_PLANS
 from portico.http.openapi import Part, document
 from portico.http.openapi_webhooks import TAG as DELIVERIES
@@ -22,7 +22,6 @@ from portico.pages.files import DOCS_ASSETS, asset_path
 from portico.pages.reference.markdown import coloured, prose
 from portico.pages.reference.pages import Place, Reference
 
-VOID = {"meta", "link", "img", "br", "hr", "input"}
 STATIC = Path(__file__).parents[2] / "src/portico/pages/static"
 BASE = STATIC / "base.css"
 LOCAL = (
@@ -31,41 +30,6 @@ LOCAL = (
 )
 
 PLACE = Place(ADDRESS, home="https://localhost:8443/dashboard")
-
-
-class Reading(HTMLParser):
-    """Reads a page and sees that every element is closed where it should be."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.opened: list[str] = []
-        self.attributes: list[tuple[str, str, str]] = []
-        self.text = ""
-        self.feed(text)
-        self.close()
-        assert not self.open, self.open
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.opened.append(tag)
-        self.attributes += [(tag, name, value or "") for name, value in attrs]
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag, f"</{tag}> closes another element"
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-    @property
-    def tags(self) -> set[str]:
-        """The names of its elements."""
-        return set(self.opened)
-
-    def values(self, *names: str) -> list[str]:
-        """The values of attributes of these names."""
-        return [value for _, name, value in self.attributes if name in names]
 
 
 @pytest.fixture(scope="module")
