@@ -130,6 +130,14 @@ async def test_a_password_change_by_a_mirror_is_409(api: Api) -> None:
         refused(answer, 409, "CONFLICT")
 
 
+async def test_deleting_a_mirror_is_409_and_its_keys_go_on(api: Api) -> None:
+    boss, caller = await api.caller("admin", "test"), await api.caller("editor", "test")
+    for mirrored in (caller.record.user_id, boss.record.user_id):
+        async with api.unchanged():
+            refused(await boss.delete(f"/users/{mirrored}"), 409, "CONFLICT")
+    assert (await caller.get("/users/me")).status_code == 200
+
+
 async def test_a_deleted_account_takes_its_mirror_and_sandbox_keys_along(api: Api) -> None:
     admin = await api.caller("admin")
     caller = await api.caller("editor", "test")

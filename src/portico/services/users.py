@@ -243,11 +243,14 @@ async def _uninvite(env: Environment, change: Change, email: str) -> None:
 
 async def delete_user(env: Environment, user_id: int, check: Check, by: By) -> None:
     """Deletes a user and everything that belongs to them. Raises `NotFound`, `PreconditionFailed`,
-    `PermissionDenied` for an admin without the scope `admin`, and `Conflict` for the last admin."""
+    `PermissionDenied` for an admin without the scope `admin`, and `Conflict` for the last admin and
+    for a mirror."""
 
     async def work(change: Change) -> None:
         user = await locked_user(env, change, user_id)
         check(user)
+        if user.account_id is not None:
+            raise Conflict("This user mirrors a live account: delete that account instead.")
         if user.role == "admin":
             if not by.may("admin"):
                 raise admins_only()
