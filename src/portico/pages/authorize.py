@@ -11,7 +11,7 @@ from portico.domain.oauth import Refused, implied, narrowed
 from portico.domain.scopes import ROLE_SCOPES
 from portico.http import throttle
 from portico.http.messages import Reply, Request
-from portico.http.routing import Access, Endpoint, Mount, PathMatch
+from portico.http.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, Mount, PathMatch
 from portico.pages import once, sign_in
 from portico.pages.consent import SHOWN, consent_page, refusal_page
 from portico.pages.forms import read_form
@@ -160,7 +160,7 @@ class AuthorizationResponder(PageResponder):
         if not is_asked or endpoint is None or endpoint.route.path != AUTHORIZE:
             return await super().answer(request, match, endpoint, id_texts)
         await throttle.address(request)
-        body = await request.read_body(self.public_body_limit)
+        body = await request.read_body(PUBLIC_BODY_LIMIT)
         form = read_form(request.header("content-type"), body)
         return see_other(f"{request.path}?{urlencode(form.pairs(but=()))}")
 
