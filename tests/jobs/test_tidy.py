@@ -53,7 +53,7 @@ ROWS: dict[Aging, tuple[str, int]] = {
         NOON,
     ),
     Aging.EMAIL_TOKENS: (
-        "INSERT INTO email_tokens VALUES (:hash, :user, 'reset', 'a@example.com', :at, 0)",
+        "INSERT INTO email_tokens VALUES (:hash, :user, 'reset', 'a@example.com', :at, 0, NULL)",
         NOON,
     ),
     Aging.INVITATIONS: (

@@ -14,7 +14,7 @@ WAIVED = "-dac_override,-dac_read_search"
 BOUND = () if os.getuid() else ("setpriv", f"--bounding-set={WAIVED}", f"--inh-caps={WAIVED}")
 """Runs a command as an account that permissions hold for, which for root they do not."""
 
-CHECKS = {"settings", "data directory", "certificate", "mail", "server"}
+CHECKS = {"settings", "data directory", "certificate", "server"}
 
 
 def as_owner(installation: Installation, *words: str) -> "subprocess.CompletedProcess[bytes]":
