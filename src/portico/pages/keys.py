@@ -61,10 +61,10 @@ def shown(key: ApiKey, now: int) -> Shown:
         state, colour, until, ended = "Revoked", "", key.revoked_at, True
     elif ended:
         state, colour = "Expired", ""
-    elif key.rotated_at is not None:
-        state, colour = "Active (rotated) until", "warn"
     elif until is not None:
         state = "Active until"
+        if key.rotated_at is not None:
+            colour = "warn"
     return Shown(
         key.id,
         key.name,
