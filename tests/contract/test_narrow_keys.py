@@ -153,7 +153,7 @@ async def test_a_key_has_the_scopes_of_both_role_and_key(api: Api, role: str) ->
             caller = await principal_of(api, user.id, key_type, subset)
             given = frozenset(SCOPES) if subset is None or "admin" in subset else subset
             if key_type == "read":
-                given = READ_SCOPES if subset is None else READ_SCOPES & subset
+                given = frozenset(READ_SCOPES) if subset is None else subset & READ_SCOPES
             assert caller.scopes == ROLE_SCOPES[role] & given
             for scope, method in NEEDS:
                 allowed = scope in ROLE_SCOPES[role] & given

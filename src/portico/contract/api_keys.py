@@ -1,6 +1,6 @@
 """The JSON shapes of API keys."""
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -17,7 +17,7 @@ from portico.domain.scopes import SCOPES
 from portico.domain.times import moment
 
 _HINT = "The part of the key that may be shown."
-ScopeName = Literal[SCOPES]  # type: ignore[valid-type]
+ScopeName = Annotated[str, Meta(extra_json_schema={"enum": SCOPES})]
 _NO_END = "Null if the key does not expire."
 
 
@@ -159,7 +159,7 @@ class CreateApiKey(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     scopes: Annotated[
         list[str] | None,
-        FormOnly(Nullable(Items(Text(scope), len(SCOPES), 1))),
+        FormOnly(Nullable(Items(Text(scope), SCOPES, 1))),
     ] = None
     networks: Annotated[
         list[str] | None,

@@ -1,6 +1,6 @@
 """The kinds of values in JSON bodies."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from decimal import Decimal
 from itertools import islice
 from typing import Any
@@ -171,10 +171,15 @@ _EXTRA_ENTRIES = 100
 class Items:
     """An array of one kind of value."""
 
-    def __init__(self, kind: Kind, most: int, least: int = 0) -> None:
+    def __init__(self, kind: Kind, most: int | Sized, least: int = 0) -> None:
+        """`most` is a number, or a container: as many as there are in it."""
         self._kind = kind
-        self._most = most
+        self._limit = most
         self._least = least
+
+    @property
+    def _most(self) -> int:
+        return self._limit if isinstance(self._limit, int) else len(self._limit)
 
     def read(self, value: Any, path: str, faults: Faults) -> Any:
         """See `Kind.read`."""

@@ -62,7 +62,7 @@ class ApiKey(msgspec.Struct, frozen=True):
         """The scopes that the key may use; None: all of its owner's."""
         if self.type != "read":
             return self.scopes
-        return READ_SCOPES if self.scopes is None else READ_SCOPES & self.scopes
+        return frozenset(READ_SCOPES) if self.scopes is None else self.scopes & READ_SCOPES
 
 
 def mint(key_type: KeyType, random: Random) -> str:

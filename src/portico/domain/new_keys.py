@@ -114,7 +114,7 @@ class _Checker:
 
     def scopes(self) -> frozenset[str] | None:
         carried, wanted = self._bounds.carried, self._new.scopes
-        type_carries = READ_SCOPES if self._new.type == "read" else frozenset(SCOPES)
+        type_carries = frozenset(READ_SCOPES if self._new.type == "read" else SCOPES)
         if wanted is None:
             return None if carried is None else carried & type_carries
         if self._items("scopes", scope, wanted, len(SCOPES)) and self._bounds.role is not None:

@@ -1,7 +1,8 @@
 """The kinds of resources that the API has.
 
 The scopes and those of each role, the texts of the consent page, the sections of the reference and
-the samples of a sandbox reset are derived from this list.
+the samples of a sandbox reset are derived from this list. Kinds of the
+installation are added to it at the start (`scopes.Permissions`).
 """
 
 import msgspec
@@ -27,7 +28,7 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
     samples: bool = False
 
 
-RESOURCES = (
+RESOURCES = [
     Resource(
         path="users",
         title="Users",
@@ -69,7 +70,7 @@ RESOURCES = (
         title="Webhooks",
         about="Where events are sent as they happen.",
     ),
-)
+]
 
-SCOPED = tuple(kind for kind in RESOURCES if kind.plural)
+SCOPED = [kind for kind in RESOURCES if kind.plural]
 """The kinds with scopes of their own."""

@@ -1,6 +1,8 @@
 """The rules for most fields, as values: called with the input, a rule returns the value to store or
 raises `BrokenRule`. Descriptions of a field read its bounds from its rule."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from portico.domain.errors import BrokenRule
@@ -30,7 +32,7 @@ class Trimmed(msgspec.Struct, frozen=True):
 class OneOf(msgspec.Struct, frozen=True):
     """One of these words."""
 
-    words: tuple[str, ...]
+    words: Sequence[str]
 
     def __call__(self, text: str) -> str:
         if text not in self.words:

@@ -1,29 +1,89 @@
-"""The permission model: the scopes of a role, and which of them a credential carries."""
+"""The permission model: the scopes of a role, and which of them a credential carries.
 
-from portico.domain.resources import SCOPED
+What the installation adds to Portico's own (kinds of resources, services, roles) is added when it
+starts, before it serves anything. The containers below are changed in place, so that whoever holds
+one has what was added.
+"""
+
+from collections.abc import Collection
+
+from portico.domain.resources import RESOURCES, SCOPED, Resource
 from portico.domain.words import ROLES
 
-SCOPE_WORDS: dict[str, str] = {
-    f"{deed}:{kind.plural}": words
-    for kind in SCOPED
-    for deed, words in (("read", kind.see), ("write", kind.change))
-} | {"admin": "Administer everything: plans, keys, clients and the audit log"}
-"""What each scope permits, the least powerful ones first."""
-
-SCOPES = tuple(SCOPE_WORDS)
-
-READ_SCOPES = frozenset(f"read:{kind.plural}" for kind in SCOPED)
-"""The scopes that permit no changes."""
+_ADMIN = "admin"
 
 
-def _has(role: str) -> frozenset[str]:
-    if role == "admin":
-        return frozenset(SCOPES)
-    reads = {f"read:{kind.plural}" for kind in SCOPED if role in kind.readers}
-    return frozenset(reads | {f"write:{kind.plural}" for kind in SCOPED if role in kind.writers})
+class Permissions:
+    """The scopes of this installation, and which of them each role has."""
+
+    def __init__(self) -> None:
+        self.words: dict[str, str] = {}
+        """What each scope permits, the least powerful ones first."""
+        self.scopes: list[str] = []
+        """All scopes, in the same order."""
+        self.reading: set[str] = set()
+        """The scopes that permit no changes."""
+        self.of_role: dict[str, frozenset[str]] = {}
+        """The scopes of each role, the least powerful role first."""
+        self.resources: list[Resource] = []
+        """The kinds of resources that were added."""
+        self.only_built_in()
+
+    def only_built_in(self) -> None:
+        """Removes all that was added."""
+        for added in self.resources:
+            RESOURCES.remove(added)
+            SCOPED.remove(added)
+        for container in (self.words, self.scopes, self.reading, self.of_role, self.resources):
+            container.clear()
+        self.of_role.update((role, frozenset()) for role in reversed(ROLES))
+        self.add(_ADMIN, "Administer everything: plans, keys, clients and the audit log")
+        for resource in SCOPED:
+            self._scopes_of(resource)
+
+    def add(
+        self, scope: str, words: str, roles: Collection[str] = (), *, reads: bool = False
+    ) -> None:
+        """Adds a scope that `admin` and these roles have. `words` are those of the consent page;
+        `reads` says that it permits no changes. Raises `ValueError` if it exists."""
+        if scope in self.words:
+            raise ValueError(f"The scope {scope} exists.")
+        words_of_admin = self.words.pop(_ADMIN, None)
+        self.words[scope] = words
+        if words_of_admin is not None:
+            self.words[_ADMIN] = words_of_admin  # the most powerful one stays the last
+        self.scopes[:] = self.words
+        if reads:
+            self.reading.add(scope)
+        for role, has in self.of_role.items():
+            if role == _ADMIN or role in roles:
+                self.of_role[role] = has | {scope}
+
+    def add_resource(self, resource: Resource) -> None:
+        """Adds a kind of resource with its two scopes. Raises `ValueError` if one exists."""
+        self._scopes_of(resource)
+        RESOURCES.append(resource)
+        SCOPED.append(resource)
+        self.resources.append(resource)
+
+    def add_role(self, role: str, scopes: Collection[str]) -> None:
+        """Adds a role with these scopes. Raises `ValueError` if it exists."""
+        if role in self.of_role:
+            raise ValueError(f"The role {role} exists.")
+        self.of_role[role] = frozenset(scopes)
+
+    def _scopes_of(self, kind: Resource) -> None:
+        self.add(f"read:{kind.plural}", kind.see, kind.readers, reads=True)
+        self.add(f"write:{kind.plural}", kind.change, kind.writers)
 
 
-ROLE_SCOPES: dict[str, frozenset[str]] = {role: _has(role) for role in reversed(ROLES)}
+PERMISSIONS = Permissions()
+"""Those of this process, which serves one installation."""
+
+SCOPE_WORDS = PERMISSIONS.words
+SCOPES = PERMISSIONS.scopes
+READ_SCOPES = PERMISSIONS.reading
+ROLE_SCOPES = PERMISSIONS.of_role
 
 
 def effective(role: str, granted: frozenset[str] | None) -> frozenset[str]:

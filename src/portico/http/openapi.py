@@ -51,13 +51,16 @@ AUTH_GUIDE = Path(__file__).with_name("auth_guide.md")
 
 AUTH = "auth"
 
-TAGS: Mapping[str, tuple[str, str]] = {
-    **{kind.path: (kind.title, kind.about) for kind in RESOURCES},
-    AUTH: ("Sign-in and OAuth", "The authorization server: logins, tokens, keys, metadata."),
-    DELIVERIES: ("Webhook deliveries", "What is sent to the URLs of webhooks."),
-}
-"""Title and description by the first segment of a path, of the authorization server, and of what
-Portico itself sends."""
+
+def tags() -> Mapping[str, tuple[str, str]]:
+    """Title and description by the first segment of a path, of the authorization server, and of
+    what Portico itself sends."""
+    return {
+        **{kind.path: (kind.title, kind.about) for kind in RESOURCES},
+        AUTH: ("Sign-in and OAuth", "The authorization server: logins, tokens, keys, metadata."),
+        DELIVERIES: ("Webhook deliveries", "What is sent to the URLs of webhooks."),
+    }
+
 
 _ID = {
     "in": "path",
@@ -270,11 +273,11 @@ def _is_oauth(route: AnyRoute) -> bool:
 
 def _tag(route: AnyRoute) -> str:
     first = route.path.split("/")[1]
-    return first if first in TAGS else AUTH
+    return first if first in tags() else AUTH
 
 
 def _tag_object(tag: str) -> Json:
-    title, description = TAGS[tag]
+    title, description = tags()[tag]
     return {"name": tag, "x-displayName": title, "description": description}
 
 

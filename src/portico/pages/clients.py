@@ -25,7 +25,6 @@ from portico.services.clients import (
 )
 from portico.storage.listing import Page
 
-_SCOPES = [(scope, scope, scope_words(scope)) for scope in SCOPES]
 _KINDS = (
     ("confidential", "Confidential", "Runs on a server that can keep a secret."),
     ("public", "Public", "Runs on a user's device or in a browser, with PKCE and no secret."),
@@ -67,7 +66,7 @@ def _form(visit: Visit, title: str, client: Client | None, mine: Told | None = N
         title,
         **beside(visit.form, stored, mine),
         client=client,
-        scopes=_SCOPES,
+        scopes=[(scope, scope, scope_words(scope)) for scope in SCOPES],
         kinds=_KINDS,
         once=fresh_key(visit),
     )

@@ -5,8 +5,6 @@ from itertools import groupby
 
 from portico.domain.resources import RESOURCES
 
-_TITLES = {kind.path: kind.title for kind in RESOURCES}
-
 
 def by_noun(types: Iterable[str]) -> list[tuple[str, list[str]]]:
     """Event types grouped by kind of resource: its title, then all of a noun (`user.*`) if it has
@@ -21,4 +19,5 @@ def by_noun(types: Iterable[str]) -> list[tuple[str, list[str]]]:
 
 def _title(noun: str) -> str:
     path = noun.replace("_", "-")
-    return _TITLES.get(path) or _TITLES.get(f"{path}s") or noun.capitalize()
+    titles = {kind.path: kind.title for kind in RESOURCES}
+    return titles.get(path) or titles.get(f"{path}s") or noun.capitalize()

@@ -95,17 +95,14 @@ def duration(seconds: int) -> str:
     return counted(seconds, "second")
 
 
-_SCOPES = {**OPENID_WORDS, **SCOPE_WORDS}
-
-
 def scope_words(scope: str) -> str:
     """What a scope allows."""
-    return _SCOPES[scope]
+    return OPENID_WORDS.get(scope) or SCOPE_WORDS[scope]
 
 
 def in_order(scopes: Iterable[str]) -> list[str]:
     """Scopes in reading order, the harmless ones first."""
-    return sorted(scopes, key=list(_SCOPES).index)
+    return sorted(scopes, key=[*OPENID_WORDS, *SCOPE_WORDS].index)
 
 
 _CREDENTIALS = {
