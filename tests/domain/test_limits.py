@@ -3,7 +3,7 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from portico.domain.limits import DEFAULT_PLANS, Plan, Verdict, judge, judge_all
+from portico.domain.limits import DEFAULT_PLANS, Plan, Use, Verdict, judge, judge_all
 
 MINUTE_AND_DAY = 60, 86_400
 NOON = 1_800_014_400_000  # 2027-01-15T12:00:00Z, epoch milliseconds
@@ -66,6 +66,6 @@ def test_where_both_windows_are_exhausted_the_wait_is_for_the_day() -> None:
 
 
 def test_where_several_refuse_the_wait_is_for_the_last_to_let_it_pass() -> None:
-    by_the_day, by_the_minute = (Plan("any", 9, 1), 1, 1), (Plan("any", 1, 9), 1, 1)
+    by_the_day, by_the_minute = Use(Plan("any", 9, 1), 1, 1), Use(Plan("any", 1, 9), 1, 1)
     for uses in ([by_the_day, by_the_minute], [by_the_minute, by_the_day]):
-        assert judge_all(uses, NOON, admitted=False) == judge(*by_the_day, NOON, admitted=False)
+        assert judge_all(uses, NOON, admitted=False) == judge(*by_the_day[:3], NOON, admitted=False)

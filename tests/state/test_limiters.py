@@ -8,10 +8,11 @@ import pytest
 import pytest_asyncio
 
 from busy_machine import leave_time
-from portico.domain.limits import Plan, Verdict
-from portico.state.callers import ACCOUNT, ADDRESS, NETWORK, Caller
+from portico.domain.limits import UNLIMITED, Plan, Verdict
+from portico.domain.times import month_of, month_start
+from portico.state.callers import ACCOUNT, ADDRESS, LIMITED, NETWORK, Caller
 from portico.state.memory import MemoryLimiter
-from portico.state.protocol import Limiter
+from portico.state.protocol import Claims, Limiter
 from portico.state.valkey import ValkeyLimiter
 from servers import RedisServer
 
@@ -215,3 +216,54 @@ async def test_of_a_network_at_once_as_many_pass_as_may(limiter: Limiter) -> Non
     ]
     verdicts = await asyncio.gather(*(limiter.take_all(claim, NOON) for claim in claims))
     assert admitted(verdicts) == 10
+
+
+MONTHLY = Plan("monthly", 10**6, 10**6, 20)
+HEAVY = Plan("heavy", 3, UNLIMITED)
+
+
+def judged(
+    limit: int, remaining: int, reset: int, retry_after: int = 0, *, month_used: int
+) -> Verdict:
+    return Verdict(not retry_after, limit, remaining, reset, retry_after, month_used)
+
+
+async def test_a_month_is_counted_to_its_end_and_begins_anew(limiter: Limiter) -> None:
+    end = month_start(month_of(NOON) + 1)
+    assert admitted(await take(limiter, 15, MONTHLY, NOON)) == 15
+    verdicts = await take(limiter, 6, MONTHLY, end - 1)
+    assert [one.admitted for one in verdicts] == [True] * 5 + [False]
+    assert verdicts[0] == judged(20, 4, end // SECOND, month_used=16)
+    assert verdicts[-1] == judged(20, 0, end // SECOND, 1, month_used=20)
+    assert admitted(await take(limiter, 21, MONTHLY, end)) == 20
+
+
+@pytest.mark.parametrize(("cost", "times"), [(7, 2), (1, 20), (20, 1), (21, 0)])
+async def test_a_cost_is_taken_whole_or_not_at_all(limiter: Limiter, cost: int, times: int) -> None:
+    claims: Claims = [((ACCOUNT, 1), MONTHLY)]
+    verdicts = [await limiter.take_all(claims, NOON, [cost]) for _ in range(times + 1)]
+    assert [one.admitted for one in verdicts] == [True] * times + [False]
+    assert verdicts[-1].remaining == 20 - cost * times
+    free = await limiter.take_all(claims, NOON, [0])
+    assert (free.admitted, free.month_used) == (True, cost * times)
+
+
+async def test_a_named_limit_refuses_and_the_plan_is_not_charged(limiter: Limiter) -> None:
+    claims: Claims = [((ACCOUNT, 1), MONTHLY), ((LIMITED, "1:heavy"), HEAVY)]
+    verdicts = [await limiter.take_all(claims, NOON, [2, 1]) for _ in range(4)]
+    assert [one.admitted for one in verdicts] == [True, True, True, False]
+    assert verdicts[-1] == judged(3, 0, NOON // SECOND + 60, 60, month_used=6)
+    assert await limiter.used((ACCOUNT, 1), NOON) == (6, 6)
+    other: Claims = [((ACCOUNT, 2), MONTHLY), ((LIMITED, "2:heavy"), HEAVY)]
+    assert (await limiter.take_all(other, NOON, [2, 1])).admitted
+
+
+async def test_windows_cost_and_named_limit_are_exact_together(open_limiter: Open) -> None:
+    plan, named = Plan("all", 70 * 7, 60 * 7, 50 * 7), Plan("named", 40, UNLIMITED)
+    first = open_limiter("live")
+    hosts = [first, first if isinstance(first, MemoryLimiter) else open_limiter("live")]
+    claims: Claims = [((ACCOUNT, 1), plan), ((LIMITED, "1:named"), named)]
+    takes = [hosts[i % 2].take_all(claims, NOON, [7, 1]) for i in range(200)]
+    assert admitted(list(await asyncio.gather(*takes))) == 40
+    alone = [hosts[i % 2].take_all(claims[:1], NOON, [7]) for i in range(200)]
+    assert admitted(list(await asyncio.gather(*alone))) == 10

@@ -8,7 +8,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from portico.domain.limits import Plan, Verdict, judge
+from portico.domain.limits import Plan, Use, Verdict, judge, judge_all
+from portico.domain.times import month_of
 from portico.state.callers import ACCOUNT, ADDRESS, NETWORK, VISITOR, Caller, read_caller, spelled
 from portico.state.memory import STRANGERS_AT_ONCE, STRANGERS_KEPT, MemoryLimiter
 
@@ -71,24 +72,36 @@ class NeverForgets(RuleBasedStateMachine):
     def start(self, now_ms: int) -> None:
         self.now_ms = now_ms
 
-    @rule(milliseconds=st.sampled_from([1, 999, 20_000, MINUTE, 7 * MINUTE, DAY, 3 * DAY]))
+    @rule(
+        milliseconds=st.sampled_from([1, 999, 20_000, MINUTE, 7 * MINUTE, DAY, 3 * DAY, 20 * DAY])
+    )
     def time_goes_on(self, milliseconds: int) -> None:
         self.now_ms += milliseconds
 
     @rule(
         caller=st.sampled_from([(ACCOUNT, 1), (ACCOUNT, 2), (ADDRESS, "192.0.2.1")]),
-        plan=st.sampled_from([Plan("small", 2, 3), Plan("even", 4, 4), Plan("large", 3, 9)]),
+        plan=st.sampled_from(
+            [Plan("small", 2, 3), Plan("even", 4, 4), Plan("large", 3, 9), Plan("month", 9, 9, 12)]
+        ),
         times=st.integers(1, 4),
     )
     def requests_come(self, caller: Caller, plan: Plan, times: int) -> None:
-        minute, day = (caller, MINUTE, self.now_ms // MINUTE), (caller, DAY, self.now_ms // DAY)
+        windows = [
+            (caller, MINUTE, self.now_ms // MINUTE),
+            (caller, DAY, self.now_ms // DAY),
+            (caller, 31 * DAY, month_of(self.now_ms)),
+        ][: 2 if plan.per_month is None else 3]
+        limits = (plan.per_minute, plan.per_day, plan.per_month)
         for _ in range(times):
-            used = self.used.get(minute, 0), self.used.get(day, 0)
-            admitted = used[0] < plan.per_minute and used[1] < plan.per_day
+            used = [self.used.get(window, 0) for window in windows]
+            admitted = all(n < (limits[i] or 0) for i, n in enumerate(used))
             if admitted:
-                used = self.used[minute], self.used[day] = used[0] + 1, used[1] + 1
-            expected = judge(plan, *used, self.now_ms, admitted)
+                used = [n + 1 for n in used]
+                self.used.update(zip(windows, used, strict=True))
+            expected = judge_all([Use(plan, *used)], self.now_ms, admitted=admitted)
             assert take(self.limiter, caller, plan, self.now_ms) == expected
+            if plan.per_month is None:
+                assert expected == judge(plan, used[0], used[1], self.now_ms, admitted)
 
     @rule()
     def changes_are_kept(self) -> None:

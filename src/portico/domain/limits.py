@@ -1,23 +1,33 @@
-"""Rate limits: plans, and the verdict of a plan on a caller's use of its two windows.
+"""Rate limits: plans, and the verdict of a plan on a caller's use of its windows.
 
-Both windows are fixed: the Unix minute and the UTC day. The counts are kept in `state`; nothing
-here stores a count or reads a clock.
+The windows are fixed: the Unix minute, the UTC day and, where the plan limits it, the UTC calendar
+month. The counts are kept in `state`; nothing here stores a count or reads a clock.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from portico.domain.errors import RateLimited
 from portico.domain.text import counted
+from portico.domain.times import SECOND, month_of, month_start
+
+UNLIMITED = 2**53
+"""A limit that no count reaches."""
+
+QUOTA_PERCENTS = (80, 100)
+"""How much of a month's limit must be used for `quota.reached`."""
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """How many requests a caller may make in a Unix minute and in a UTC day."""
+    """How many requests a caller may make in a Unix minute, in a UTC day, and in a UTC calendar
+    month (None: any number)."""
 
     name: str
     per_minute: int
     per_day: int
+    per_month: int | None = None
 
 
 DEFAULT_PLANS: dict[str, Plan] = {
@@ -32,7 +42,8 @@ class Verdict(msgspec.Struct, frozen=True):
     """Whether one request may pass, and the limits that its response reports.
 
     `limit`, `remaining` and `reset` (Unix seconds) describe the window with the fewest requests
-    remaining. `retry_after` is in whole seconds: 0 when admitted, else at least 1.
+    remaining. `retry_after` is in whole seconds: 0 when admitted, else at least 1. `month_used` is
+    the count of the month of the first caller, 0 where its plan has no such window.
     """
 
     admitted: bool
@@ -40,6 +51,7 @@ class Verdict(msgspec.Struct, frozen=True):
     remaining: int
     reset: int
     retry_after: int
+    month_used: int = 0
 
 
 def over_limit(verdict: Verdict) -> RateLimited:
@@ -55,22 +67,48 @@ def network_plan(plan: Plan) -> Plan:
     return Plan(f"{plan.name} for a network", 10 * plan.per_minute, 10 * plan.per_day)
 
 
-Use = tuple[Plan, int, int]
-"""A plan, and how many requests its current minute and day have."""
+class Use(NamedTuple):
+    """A plan, how much of its current windows is used, and what a request takes from each."""
+
+    plan: Plan
+    minute: int
+    day: int
+    month: int = 0
+    cost: int = 1
+
+    def windows(self, now_ms: int) -> Iterator[tuple[int, int, int]]:
+        """The limit, the used and the reset (Unix seconds) of each window."""
+        now = now_ms // SECOND
+        yield self.plan.per_minute, self.minute, now - now % 60 + 60
+        yield self.plan.per_day, self.day, now - now % 86400 + 86400
+        if self.plan.per_month is not None:
+            reset = month_start(month_of(now_ms) + 1) // SECOND
+            yield self.plan.per_month, self.month, reset
 
 
 def is_full(use: Use) -> bool:
-    """Whether one more request would be refused."""
-    plan, minute_used, day_used = use
-    return minute_used >= plan.per_minute or day_used >= plan.per_day
+    """Whether the request would be refused. What costs nothing never is."""
+    plan, cost = use.plan, use.cost
+    return cost > 0 and (
+        use.minute + cost > plan.per_minute
+        or use.day + cost > plan.per_day
+        or (plan.per_month is not None and use.month + cost > plan.per_month)
+    )
 
 
 def judge_all(uses: Sequence[Use], now_ms: int, *, admitted: bool) -> Verdict:
-    """As `judge`, on a request that counts against several callers: describes the window with the
-    fewest remaining, or if some are full, the one of those that resets last."""
-    telling = uses if admitted else [use for use in uses if is_full(use)]
-    verdicts = [judge(*use, now_ms, admitted) for use in telling]
-    return min(verdicts, key=lambda verdict: (verdict.remaining, -verdict.reset))
+    """As `judge`, on a request that counts against several callers, or takes more than one:
+    describes the window with the fewest remaining, or of full ones the one that resets last."""
+    windows = [
+        (max(limit - used, 0), -reset, limit)
+        for use in uses
+        for limit, used, reset in use.windows(now_ms)
+        if admitted or (use.cost and used + use.cost > limit)
+    ]
+    remaining, back, limit = min(windows, key=lambda one: one if admitted else (one[1], one[0]))
+    retry_after = 0 if admitted else -back - now_ms // SECOND
+    month_used = uses[0].month if uses[0].plan.per_month is not None else 0
+    return Verdict(admitted, limit, remaining, -back, retry_after, month_used)
 
 
 def judge(plan: Plan, minute_used: int, day_used: int, now_ms: int, admitted: bool) -> Verdict:  # noqa: FBT001 — runs for every request, and a keyword costs time

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from portico.domain.errors import BrokenRule
 
@@ -44,6 +45,25 @@ def day(text: str) -> int:
         begins = datetime.fromisoformat(text).replace(tzinfo=UTC)
     except ValueError:
         raise BrokenRule("must be a date such as 2027-01-31") from None
+    return (begins - _EPOCH) // timedelta(milliseconds=1)
+
+
+@lru_cache(maxsize=64)
+def month_of_day(number: int) -> int:
+    """The UTC calendar month of a day since the epoch, counted since the year 0."""
+    day = _EPOCH + timedelta(days=number)
+    return day.year * 12 + day.month - 1
+
+
+def month_of(now_ms: int) -> int:
+    """The UTC calendar month of a moment, counted since the year 0."""
+    return month_of_day(now_ms // DAY)
+
+
+@lru_cache(maxsize=64)
+def month_start(month: int) -> int:
+    """The moment at which a month begins."""
+    begins = datetime(month // 12, month % 12 + 1, 1, tzinfo=UTC)
     return (begins - _EPOCH) // timedelta(milliseconds=1)
 
 

@@ -4,7 +4,7 @@ A request is counted once, before any work is done for it. A request over the li
 even on a route that is never refused.
 """
 
-from portico.domain.limits import Plan, is_full, judge_all, network_plan, over_limit
+from portico.domain.limits import Plan, Use, is_full, judge_all, network_plan, over_limit
 from portico.domain.requests import NOBODY
 from portico.http.messages import Request
 from portico.services.environment import Environment
@@ -48,7 +48,7 @@ async def check_address(request: Request) -> None:
     yet be counted against an account."""
     environment, now = request.environment, request.now
     uses = [
-        (plan, *await environment.limiter.used(caller, now))
+        Use(plan, *await environment.limiter.used(caller, now))
         for caller, plan in _of_address(request)
     ]
     if any(map(is_full, uses)):

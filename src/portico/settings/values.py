@@ -239,6 +239,7 @@ def _separated(text: str, parse: Callable[[str], T]) -> tuple[T, ...]:
 
 
 _PLAN_LIMITS = ("per_minute", "per_day")
+_WINDOWS = (*_PLAN_LIMITS, "per_month")
 
 
 def plans(tables: object) -> Mapping[str, Plan]:
@@ -263,19 +264,21 @@ def _plan(name: str, table: object, known: Plan | None) -> Plan:
     if not isinstance(table, dict):
         raise BrokenRule(f"plans.{name} must be a table with per_minute and per_day")
     for key, value in table.items():
-        if key not in _PLAN_LIMITS:
-            raise BrokenRule(
-                f"{key!r} is not a limit of plans.{name}{suggestion(key, _PLAN_LIMITS)}"
-            )
-        if type(value) is not int or not 1 <= value <= 10**9:
-            raise BrokenRule(
-                f"plans.{name}.{key} must be a whole number from 1 to {10**9}, not {value!r}"
-            )
+        check_window(f"plans.{name}", key, value)
     if known:
         return msgspec.structs.replace(known, **table)
     if missing := [key for key in _PLAN_LIMITS if key not in table]:
         raise BrokenRule(f"plans.{name} is a new plan and needs {' and '.join(missing)} too")
     return Plan(name, **table)
+
+
+def check_window(name: str, key: str, value: object) -> None:
+    """Checks one limit of a table. Raises `BrokenRule`."""
+    if key not in _WINDOWS:
+        raise BrokenRule(f"{key!r} is not a limit of {name}{suggestion(key, _WINDOWS)}")
+    most = 10**12 if key == "per_month" else 10**9
+    if type(value) is not int or not 1 <= value <= most:
+        raise BrokenRule(f"{name}.{key} must be a whole number from 1 to {most}, not {value!r}")
 
 
 def suggestion(name: str, known: Collection[str], prefix: str = "") -> str:

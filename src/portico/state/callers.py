@@ -21,6 +21,8 @@ ACCOUNT = Kind("user", by_strangers=False)
 """An account, by its id: requests to the API with any of its credentials."""
 ACCOUNT_PAGES = Kind("pages", by_strangers=False)
 """An account, by its id: requests for pages."""
+LIMITED = Kind("limit", by_strangers=False)
+"""An account under a named limit, by its id and the limit's name, as `17:heavy`."""
 CLIENT = Kind("client", by_strangers=False)
 """An OAuth client without an owner, by its id."""
 MAIL = Kind("mail", by_strangers=False)
@@ -48,7 +50,7 @@ GUARDS = (GUARDED_ACCOUNT, GUARDED_ACQUAINTANCE, GUARDED_ADDRESS)
 KINDS = {
     kind.spelling: kind
     for kind in (
-        *(ACCOUNT, ACCOUNT_PAGES, CLIENT, MAIL, SIGN_UP),
+        *(ACCOUNT, ACCOUNT_PAGES, LIMITED, CLIENT, MAIL, SIGN_UP),
         *(ADDRESS, NETWORK, VISITOR, VISITOR_NETWORK),
         *GUARDS,
     )

@@ -2,14 +2,17 @@
 that `restore` can restore the counters after a restart."""
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from portico.domain.guard import Entry
 from portico.domain.limits import Plan, Use, Verdict, is_full, judge, judge_all
-from portico.domain.times import DAY, MINUTE
+from portico.domain.times import DAY, MINUTE, month_of_day, month_start
 from portico.state.callers import GUARDS, Caller, read_caller, spelled
 from portico.state.memory_guard import FailedAttempts
 from portico.state.protocol import Claims, Guards
+
+MONTH_ROW = "month:"
+"""The beginning of a stored row with the count of a month."""
 
 STRANGERS_KEPT = 100_000
 STRANGERS_AT_ONCE = 1_000
@@ -51,9 +54,15 @@ class MemoryLimiter:
         self._now_ms = 0
         self._day = 0
         self._attempts = FailedAttempts()
+        self._month = 0
+        self._months: dict[Caller, int] = {}
+        """The counts of the current month, of callers whose plan limits it."""
+        self._months_changed: set[Caller] = set()
 
     async def take(self, caller: Caller, plan: Plan, now_ms: int) -> Verdict:
         """See `protocol.Limiter`. Runs for every request: its budget is 1.5 µs."""
+        if plan.per_month is not None:
+            return await self.take_all([(caller, plan)], now_ms)
         counter = self._counters.get(caller)
         if counter is None or counter.minute != now_ms // MINUTE:
             counter = self._turn(caller, now_ms)
@@ -66,17 +75,30 @@ class MemoryLimiter:
             self._changed.add(caller)
         return judge(plan, minute_used, day_used, now_ms, admitted)
 
-    async def take_all(self, claims: Claims, now_ms: int) -> Verdict:
+    async def take_all(
+        self, claims: Claims, now_ms: int, costs: Sequence[int] | None = None
+    ) -> Verdict:
         """See `protocol.Limiter`."""
+        costs = costs or [1] * len(claims)
         counters = [self._turn(caller, now_ms) for caller, _ in claims]
-        admitted = not any(map(is_full, _uses(claims, counters)))
+        uses = [
+            Use(plan, counter.minute_used, counter.day_used, self._month_used(caller, plan), cost)
+            for (caller, plan), counter, cost in zip(claims, counters, costs, strict=True)
+        ]
+        admitted = not any(map(is_full, uses))
         if admitted:
-            for counter in counters:
-                counter.minute_used += 1
-                counter.day_used += 1
+            for i, (use, counter) in enumerate(zip(uses, counters, strict=True)):
+                caller, plan = claims[i]
+                counter.minute_used += use.cost
+                counter.day_used += use.cost
+                uses[i] = use._replace(minute=counter.minute_used, day=counter.day_used)
+                if plan.per_month is not None and use.cost:
+                    self._months[caller] = used = use.month + use.cost
+                    self._months_changed.add(caller)
+                    uses[i] = uses[i]._replace(month=used)
             # One may just have been dropped to make room for another of the callers.
             self._changed.update(caller for caller, _ in claims if caller in self._counters)
-        return judge_all(_uses(claims, counters), now_ms, admitted=admitted)
+        return judge_all(uses, now_ms, admitted=admitted)
 
     async def used(self, caller: Caller, now_ms: int) -> tuple[int, int]:
         """See `protocol.Limiter`."""
@@ -117,17 +139,42 @@ class MemoryLimiter:
         changed, self._changed = self._changed - later, later
         counters = ((caller, self._counters[caller]) for caller in changed)
         return [
-            (spelled(caller), counter.minute, counter.minute_used, counter.day, counter.day_used)
-            for caller, counter in counters
-        ] + self._attempts.changes(STRANGERS_AT_ONCE)
+            *(
+                (
+                    spelled(caller),
+                    counter.minute,
+                    counter.minute_used,
+                    counter.day,
+                    counter.day_used,
+                )
+                for caller, counter in counters
+            ),
+            *self._changed_months(),
+            *self._attempts.changes(STRANGERS_AT_ONCE),
+        ]
+
+    def _changed_months(self) -> Iterator[tuple[str, int, int, int, int]]:
+        """Rows of months: the number of the month stands in the place of the minute, its last day
+        in that of the day."""
+        last_day = month_start(self._month + 1) // DAY - 1 if self._month else 0
+        changed, self._months_changed = self._months_changed, set()
+        for caller in changed:
+            if caller in self._months:
+                text = f"{MONTH_ROW}{spelled(caller)}"
+                yield text, self._month, self._months[caller], last_day, 0
 
     def restore(self, rows: Iterable[tuple[str, int, int, int, int]]) -> None:
         """Restores the last row of each caller, oldest first. Call it before the first `take`."""
         for text, minute, minute_used, day, day_used in rows:
-            caller = read_caller(text)
+            of_month = text.startswith(MONTH_ROW)
+            caller = read_caller(text.removeprefix(MONTH_ROW))
             if caller is None:
                 continue
-            if caller[0] in GUARDS:
+            if of_month:
+                self._turn_month(minute)
+                if minute == self._month:
+                    self._months[caller] = minute_used
+            elif caller[0] in GUARDS:
                 self._attempts.restore(caller, minute, minute_used)
             else:
                 self._add(caller, _Counter(minute, minute_used, day, day_used))
@@ -145,6 +192,15 @@ class MemoryLimiter:
         counter.turn_to(minute, day)
         return counter
 
+    def _turn_month(self, month: int) -> None:
+        """Forgets the counts of an earlier month."""
+        if month > self._month:
+            self._month = month
+            self._months.clear()
+
+    def _month_used(self, caller: Caller, plan: Plan) -> int:
+        return self._months.get(caller, 0) if plan.per_month is not None else 0
+
     def _add(self, caller: Caller, counter: _Counter) -> _Counter:
         """Adds a caller's counter. If there are too many strangers, drops the oldest."""
         if caller[0].by_strangers:
@@ -160,15 +216,9 @@ class MemoryLimiter:
         """Drops the callers without requests on this day, in one sweep a day that takes about
         0.1 µs per caller."""
         self._day = day
+        self._turn_month(month_of_day(day))
         self._counters = {
             caller: counter for caller, counter in self._counters.items() if counter.day == day
         }
         self._strangers = deque(caller for caller in self._strangers if caller in self._counters)
         self._changed.intersection_update(self._counters)
-
-
-def _uses(claims: Claims, counters: Sequence[_Counter]) -> list[Use]:
-    return [
-        (plan, counter.minute_used, counter.day_used)
-        for (_, plan), counter in zip(claims, counters, strict=True)
-    ]

@@ -17,9 +17,9 @@ network."""
 
 
 class Limiter(Protocol):
-    """One environment's rate counters, one for the minute and one for the day of each caller, and
-    its failed attempts. All methods except `close` raise `errors.Unavailable` if the store does not
-    answer."""
+    """One environment's rate counters, for the minute, the day and, where the plan limits it, the
+    month of each caller, and its failed attempts. All methods except `close` raise
+    `errors.Unavailable` if the store does not answer."""
 
     async def take(self, caller: Caller, plan: Plan, now_ms: int) -> Verdict:
         """Counts one request of `caller` at `now_ms` (epoch milliseconds), or refuses it.
@@ -30,8 +30,12 @@ class Limiter(Protocol):
         """
         ...
 
-    async def take_all(self, claims: Claims, now_ms: int) -> Verdict:
-        """As `take`, for several callers at once: counts against all of them, or none."""
+    async def take_all(
+        self, claims: Claims, now_ms: int, costs: Sequence[int] | None = None
+    ) -> Verdict:
+        """As `take`, for several callers at once: counts against all of them, or none. `costs` are
+        how much the request takes from each; by default 1. What costs nothing is always admitted.
+        """
         ...
 
     async def used(self, caller: Caller, now_ms: int) -> tuple[int, int]:

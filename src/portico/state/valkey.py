@@ -20,10 +20,10 @@ from valkey.exceptions import (
 from portico.domain.errors import Unavailable
 from portico.domain.guard import Entry
 from portico.domain.health import FAILING
-from portico.domain.limits import Plan, Verdict, judge, judge_all
-from portico.domain.times import DAY, MINUTE
+from portico.domain.limits import UNLIMITED, Plan, Use, Verdict, judge, judge_all
+from portico.domain.times import DAY, MINUTE, month_of
 from portico.state import valkey_guard
-from portico.state.callers import Caller, network_of, spelled
+from portico.state.callers import ACCOUNT, LIMITED, Caller, network_of, spelled
 from portico.state.protocol import Claims, Guards
 from portico.state.valkey_client import ANSWER_SECONDS, PASSING, answer_of, readable, recover, store
 from portico.state.waiting import in_time
@@ -37,29 +37,35 @@ IS_FULL = "The store of the rate limits is out of memory."
 REFUSES = "The store of the rate limits rejects commands."
 IS_CLUSTER = "The store of the rate limits is a cluster: begin valkey_url with valkey+cluster://."
 
-UNLIMITED = 2**53
-"""A limit that no count reaches, for the probe."""
-
 log = logging.getLogger(__name__)
 
 # Every window has its own key, so that hosts whose clocks differ do not reset each other's counts.
 #
-# One call counts many requests in turn. The first argument lists how many keys each request has,
-# the others are the limits by key. All answers are in one text: per request 1 (admitted), 0
-# (refused) or -1, then the count of each key. A call and a reply per request would cost the client
-# more than all its other work. -1 means that a key holds no count, so another program has written
-# it: then this request is not counted, but the others are.
+# One call counts many requests in turn. The first argument has the windows of each request's keys
+# as letters (m, d, y: minute, day, calendar month), with what it takes from each if that is not 1,
+# as in `md mdy7,7,7`; the others are the limits by key. All answers are in one text: per request 1
+# (admitted), 0 (refused) or -1, then the count of each key. A call and a reply per request would
+# cost the client more than all its other work. -1 means that a key holds no count, so another
+# program has written it: then this request is not counted, but the others are.
 TAKE = """
 local answer, last, get, spell = {}, 0, redis.pcall, string.format
-for count in string.gmatch(ARGV[1], '%d+') do
-    local first, admitted, used = last + 1, 1, {}
-    last = last + tonumber(count)
+local kept_for = {m = 120, d = 172800, y = 2764800}
+for windows, taken in string.gmatch(ARGV[1], '(%a+)([%d,]*)') do
+    local first, admitted, used, costs = last + 1, 1, {}, {}
+    for cost in string.gmatch(taken, '%d+') do
+        last = last + 1
+        costs[last] = tonumber(cost)
+    end
+    last = first + #windows - 1
     for i = first, last do
+        local cost = costs[i] or 1
         local kept = get('GET', KEYS[i]) or '0'
         local number = tonumber(kept)
         if number and number >= 0 and spell('%d', number) == kept then
             used[i] = number
-            if admitted == 1 and number >= tonumber(ARGV[i + 1]) then admitted = 0 end
+            if admitted == 1 and cost > 0 and number + cost > tonumber(ARGV[i + 1]) then
+                admitted = 0
+            end
         elseif kept.err and not string.find(kept.err, 'WRONGTYPE', 1, true) then
             return kept
         else
@@ -68,9 +74,13 @@ for count in string.gmatch(ARGV[1], '%d+') do
     end
     answer[#answer + 1] = admitted
     for i = first, last do
-        if admitted == 1 then
-            used[i] = redis.call('INCR', KEYS[i])
-            if used[i] == 1 then redis.call('EXPIRE', KEYS[i], i % 2 == 1 and 120 or 172800) end
+        local cost = costs[i] or 1
+        if admitted == 1 and cost > 0 then
+            used[i] = redis.call('INCRBY', KEYS[i], cost)
+            if used[i] == cost then
+                local window = string.sub(windows, i - first + 1, i - first + 1)
+                redis.call('EXPIRE', KEYS[i], kept_for[window])
+            end
         end
         answer[#answer + 1] = spell('%d', used[i])
     end
@@ -85,11 +95,12 @@ return {said.err and '' or said, redis.call('TIME')}"""
 
 
 class Question(NamedTuple):
-    """What `TAKE` needs for one request: its keys, alternately of a minute and a day, and the limit
-    of each."""
+    """What `TAKE` needs for one request: its keys, the limit of each, and the letters of their
+    windows, followed by what the request takes from each unless that is 1."""
 
     keys: Sequence[str]
     limits: Sequence[int]
+    windows: str = "md"
 
 
 class About(NamedTuple):
@@ -142,18 +153,37 @@ class ValkeyLimiter:
 
     async def take(self, caller: Caller, plan: Plan, now_ms: int) -> Verdict:
         """See `protocol.Limiter`."""
+        if plan.per_month is not None:
+            return await self.take_all([(caller, plan)], now_ms)
         keys = self._keys(caller, now_ms)
         limits = (plan.per_minute, plan.per_day)
         admitted, minute_used, day_used = await self._ask(Question(keys, limits))
         return judge(plan, minute_used, day_used, now_ms, bool(admitted))
 
-    async def take_all(self, claims: Claims, now_ms: int) -> Verdict:
+    async def take_all(
+        self, claims: Claims, now_ms: int, costs: Sequence[int] | None = None
+    ) -> Verdict:
         """See `protocol.Limiter`."""
-        keys = [key for caller, _ in claims for key in self._keys(caller, now_ms)]
-        limits = [limit for _, plan in claims for limit in (plan.per_minute, plan.per_day)]
-        admitted, *used = await self._ask(Question(keys, limits))
-        plans = [plan for _, plan in claims]
-        uses = list(zip(plans, used[::2], used[1::2], strict=True))
+        costs = costs or [1] * len(claims)
+        keys: list[str] = []
+        limits: list[int] = []
+        letters: list[str] = []
+        taken: list[str] = []
+        for (caller, plan), cost in zip(claims, costs, strict=True):
+            keys += self._keys(caller, now_ms)
+            limits += (plan.per_minute, plan.per_day)
+            letters.append("md" if plan.per_month is None else "mdy")
+            if plan.per_month is not None:
+                keys.append(f"{self._owner(caller)}:month:{month_of(now_ms)}")
+                limits.append(plan.per_month)
+            taken += [str(cost)] * len(letters[-1])
+        windows = "".join(letters) + ("" if set(taken) == {"1"} else ",".join(taken))
+        admitted, *counts = await self._ask(Question(keys, limits, windows))
+        used = iter(counts)
+        uses = [
+            Use(plan, next(used), next(used), next(used) if of == "mdy" else 0, cost)
+            for (_, plan), of, cost in zip(claims, letters, costs, strict=True)
+        ]
         return judge_all(uses, now_ms, admitted=bool(admitted))
 
     async def used(self, caller: Caller, now_ms: int) -> tuple[int, int]:
@@ -200,7 +230,7 @@ class ValkeyLimiter:
         except (ValkeyError, OSError) as error:
             raise _unavailable(error) from error
         for keys in samples:
-            await self._ask(Question(keys, [UNLIMITED] * len(keys)))
+            await self._ask(Question(keys, [UNLIMITED] * len(keys), "m" * len(keys)))
 
     async def about(self) -> About:
         """Facts about the server, for `portico doctor`. Raises `errors.Unavailable` if it does not
@@ -244,14 +274,21 @@ class ValkeyLimiter:
         return f"{self._prefix}:{{{self._environment}:probe:{number}}}"
 
     def _keys(self, caller: Caller, now_ms: int) -> tuple[str, str]:
-        """The keys of the counts of the minute and the day. The keys of an address and of its
-        network are in one slot, since they are counted together."""
+        """The keys of the counts of the minute and the day."""
+        owner = self._owner(caller)
+        return f"{owner}:minute:{now_ms // MINUTE}", f"{owner}:day:{now_ms // DAY}"
+
+    def _owner(self, caller: Caller) -> str:
+        """The beginning of a caller's keys. Those that are counted together are in one slot."""
         kind, name = caller
         own = spelled(caller)
-        network = network_of(str(name)) if kind.by_strangers else None
-        slot = f"{self._prefix}:{{{self._environment}:{network or own}}}"
-        owner = f"{slot}:{own}" if network else slot
-        return f"{owner}:minute:{now_ms // MINUTE}", f"{owner}:day:{now_ms // DAY}"
+        shared = None
+        if kind.by_strangers:
+            shared = network_of(str(name))
+        elif kind is LIMITED:
+            shared = spelled((ACCOUNT, str(name).partition(":")[0]))
+        slot = f"{self._prefix}:{{{self._environment}:{shared or own}}}"
+        return f"{slot}:{own}" if shared else slot
 
     async def _ask(self, question: Question) -> Sequence[int]:
         """The answer of `TAKE` to one question: 1 if admitted, else 0, then the count of each key.
@@ -324,11 +361,10 @@ class ValkeyLimiter:
 
 def _arguments(call: Sequence[Question]) -> Iterator[int | str]:
     """The arguments of `TAKE`, after the number of keys."""
-    counts = [len(one.keys) for one in call]
-    yield sum(counts)
+    yield sum(len(one.keys) for one in call)
     for one in call:
         yield from one.keys
-    yield " ".join(map(str, counts))
+    yield " ".join(one.windows for one in call)
     for one in call:
         yield from one.limits
 

@@ -71,7 +71,9 @@ async def correct(tx: Transaction, now: int) -> None:
     for name, column in _BRIEF:
         await tx.run(f"DELETE FROM {name} WHERE {column} > :now", values)
     day, hour, step = now // DAY, now // HOUR, step_of(now)
-    await tx.run("DELETE FROM rate_counters WHERE day > :day", {"day": day})
+    # A month's count has the last day of its month, which lies ahead.
+    ahead = "DELETE FROM rate_counters WHERE day > :day AND caller NOT LIKE 'month:%'"
+    await tx.run(ahead, {"day": day})
     await tx.run("DELETE FROM request_hours WHERE hour > :hour", {"hour": hour})
     await tx.run("DELETE FROM request_days WHERE day > :day", {"day": day})
     used = "UPDATE authenticators SET last_step = :step WHERE last_step > :step"
