@@ -10,10 +10,12 @@ from functools import partial
 
 from portico.contract.envelope import timestamp
 from portico.contract.events import published
-from portico.domain.errors import Unavailable
+from portico.domain.errors import BrokenRule, Unavailable
 from portico.domain.networks import Destinations
 from portico.domain.providers import Provider
+from portico.domain.scopes import PERMISSIONS
 from portico.domain.secrets import Random
+from portico.domain.services import declare
 from portico.domain.times import Clock
 from portico.engines import LIVE, SANDBOX, database, limiter, outlet
 from portico.lost import require_both
@@ -26,7 +28,7 @@ from portico.services.openid import RelyingParty
 from portico.services.passwords import Passwords
 from portico.services.signing import wrong_secret
 from portico.services.vault import Vault
-from portico.settings import Settings
+from portico.settings import SettingError, Settings
 from portico.storage.database import Database
 from portico.storage.migrate import Migration, migrate, pending
 from portico.storage.moments import newest
@@ -82,6 +84,11 @@ class Portico:
         installation may: if a file was moved away under a running server, an empty one must not
         take its place.
         """
+        PERMISSIONS.only_built_in()
+        try:
+            declare(PERMISSIONS, settings.declared)
+        except BrokenRule as rule:
+            raise SettingError(str(rule)) from None
         self.settings = settings
         self._create = create
         self.clock = clock

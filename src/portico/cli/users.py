@@ -53,6 +53,8 @@ _RESET = (
     "\nnotified by e-mail. Where a second factor is required, they set one up at the next sign-in."
 )
 
+_ROLES = f"{', '.join(ROLES)}, or one from the settings"
+
 MAX_PASSWORD_BYTES = 4096
 T = TypeVar("T")
 Act: TypeAlias = "Callable[[Environment, int, By], Awaitable[T]]"
@@ -70,9 +72,7 @@ def add_to(commands: Commands) -> None:
     )
     create.add_argument("--email", metavar="E", required=True, help="e-mail, to sign in with")
     create.add_argument("--name", metavar="N", required=True, help="name, 2 to 100 characters")
-    create.add_argument(
-        "--role", metavar="R", choices=ROLES, default="viewer", help="%(choices)s (default viewer)"
-    )
+    create.add_argument("--role", metavar="R", default="viewer", help=f"{_ROLES} (default viewer)")
     create.add_argument("--plan", metavar="P", default="free", help="plan (default free)")
     create.add_argument(
         "--password-stdin", action="store_true", help="read the password from standard input"
@@ -80,7 +80,7 @@ def add_to(commands: Commands) -> None:
     add_sandbox(create)
     _add_invite(users)
     listing = users.verb("list", run_list, "list users, oldest first")
-    listing.add_argument("--role", metavar="R", choices=ROLES, help="only this role: %(choices)s")
+    listing.add_argument("--role", metavar="R", help=f"only this role: {_ROLES}")
     add_sandbox(listing)
     show = users.verb("show", run_show, "show one user")
     show.add_argument("email", metavar="EMAIL", type=text, help="the account's e-mail")
@@ -104,7 +104,7 @@ def add_to(commands: Commands) -> None:
         "It takes effect immediately, in the sandbox too. The last admin cannot get another role.",
     )
     role.add_argument("email", metavar="EMAIL", type=text, help="the account's e-mail")
-    role.add_argument("role", metavar="ROLE", choices=ROLES, help="%(choices)s")
+    role.add_argument("role", metavar="ROLE", help=_ROLES)
     add_sandbox(role)
     _add_access(users)
 
@@ -130,9 +130,7 @@ def _add_invite(users: Commands) -> None:
         type=by_rule(lambda given: domain_users.name(given)),
         help="name, which they can change",
     )
-    invite.add_argument(
-        "--role", metavar="R", choices=ROLES, default="viewer", help="%(choices)s (default viewer)"
-    )
+    invite.add_argument("--role", metavar="R", default="viewer", help=f"{_ROLES} (default viewer)")
     invite.add_argument("--plan", metavar="P", default="free", help="plan (default free)")
 
 
@@ -174,15 +172,16 @@ def _add_access(users: Commands) -> None:
 
 def run_create(settings: Settings, chosen: Namespace) -> None:
     _check_plan(settings, chosen.plan)
+    _check_role(settings, chosen.role)
     given = _given_password() if chosen.password_stdin else None
     password = accounts.random_password(os.urandom) if given is None else given
-    values = _checked(
-        {"email": chosen.email, "name": chosen.name, "role": chosen.role, "password": password}
-    )
+    values = _checked({"email": chosen.email, "name": chosen.name, "password": password})
     user = prepared.in_environment(
         settings,
         chosen,
-        lambda env: services_users.create_user(env, **values, plan=chosen.plan, by=audit.OPERATOR),
+        lambda env: services_users.create_user(
+            env, **values, role=chosen.role, plan=chosen.plan, by=audit.OPERATOR
+        ),
     )
     facts: dict[str, Any] = {"id": user.id, "email": user.email}
     lost = None
@@ -263,6 +262,7 @@ def run_reset_second_factor(settings: Settings, chosen: Namespace) -> None:
 
 def run_invite(settings: Settings, chosen: Namespace) -> None:
     _check_plan(settings, chosen.plan)
+    _check_role(settings, chosen.role)
     made = prepared.in_environment(
         settings,
         chosen,
@@ -293,6 +293,7 @@ def run_invite(settings: Settings, chosen: Namespace) -> None:
 
 
 def run_set_role(settings: Settings, chosen: Namespace) -> None:
+    _check_role(settings, chosen.role)
     user = prepared.in_environment(
         settings,
         chosen,
@@ -386,6 +387,8 @@ def _naming(keys: Sequence[MadeKey]) -> str:
 
 
 def run_list(settings: Settings, chosen: Namespace) -> None:
+    if chosen.role is not None:
+        _check_role(settings, chosen.role)
     print_list(settings, chosen, _LIST, lambda env: env.users.batches(chosen.role))
 
 
@@ -455,6 +458,13 @@ def _on_account(settings: Settings, chosen: Namespace, act: Act[T]) -> T:
         return await act(env, user.id, audit.OPERATOR)
 
     return prepared.in_environment(settings, chosen, work)
+
+
+def _check_role(settings: Settings, role: str) -> None:
+    known = [*ROLES, *settings.declared.roles]
+    if role not in known:
+        message = f"There is no role {plain(role)}; there are {', '.join(known)}."
+        raise CommandError(message, exit_code=2)
 
 
 def _check_plan(settings: Settings, plan: str) -> None:

@@ -8,10 +8,11 @@ from msgspec import UNSET, Meta, UnsetType
 from portico.contract.envelope import Identifier, Timestamp, optional_timestamp, timestamp
 from portico.contract.kinds import Boolean, Nullable, Object, Text, any_text
 from portico.contract.paging import ListQuery, choice
+from portico.contract.reading import Param
 from portico.domain import users
 from portico.domain.users import User
 
-Role = Annotated[Literal["admin", "editor", "viewer"], Meta(examples=["editor"])]
+Role = Annotated[str, Meta(examples=["editor"], extra_json_schema={"enum": users.ROLES})]
 
 
 class UserItem(msgspec.Struct, frozen=True):
@@ -58,7 +59,7 @@ def user_item(user: User) -> UserItem:
         user.id,
         user.name,
         user.email,
-        user.role,  # type: ignore[arg-type]  # the database holds no other
+        user.role,
         timestamp(user.created_at),
         timestamp(user.updated_at),
     )
@@ -70,7 +71,7 @@ def user_body(user: User) -> UserBody:
         user.id,
         user.name,
         user.email,
-        user.role,  # type: ignore[arg-type]  # the database holds no other
+        user.role,
         timestamp(user.created_at),
         timestamp(user.updated_at),
         user.avatar_url,
@@ -141,4 +142,4 @@ class ListUsers(ListQuery, frozen=True):
 
     sort: Annotated[str, choice("name", "email", "created_at")] = "created_at"
     order: Annotated[str, choice("asc", "desc")] = "desc"
-    role: Annotated[str | None, choice(*users.ROLES)] = None
+    role: Annotated[str | None, Param(users.role, type="string")] = None

@@ -6,7 +6,7 @@ import msgspec
 
 from portico.domain.errors import PermissionDenied
 from portico.domain.networks import Admits
-from portico.domain.scopes import ROLE_SCOPES, SCOPES
+from portico.domain.scopes import SCOPES, of_role
 
 Held = Literal["api_key", "jwt", "oauth", "session"]
 """The kinds of credentials."""
@@ -44,7 +44,7 @@ class Principal(msgspec.Struct, frozen=True, gc=False):
     @property
     def missing(self) -> frozenset[str]:
         """The scopes of the user's role that the credential does not carry."""
-        return ROLE_SCOPES[self.role] - self.scopes
+        return of_role(self.role) - self.scopes
 
 
 def require_method(principal: Principal, method: str) -> None:
@@ -90,7 +90,7 @@ def require(principal: Principal, scope: str | None, method: str) -> None:
         return
     if scope in principal.scopes:
         return
-    if scope in ROLE_SCOPES[principal.role] or scope not in SCOPES:
+    if scope in of_role(principal.role) or scope not in SCOPES:
         raise PermissionDenied(
             f"This credential does not carry the scope {scope}. Use one that does.", scope=scope
         )

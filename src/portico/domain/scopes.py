@@ -8,9 +8,12 @@ one has what was added.
 from collections.abc import Collection
 
 from portico.domain.resources import RESOURCES, SCOPED, Resource
-from portico.domain.words import ROLES
+from portico.domain.words import ROLES as BUILT_IN
 
 _ADMIN = "admin"
+
+VERIFY = "verify"
+"""The scope of services that ask whether others' credentials are valid. Only `admin` has it."""
 
 
 class Permissions:
@@ -25,6 +28,8 @@ class Permissions:
         """The scopes that permit no changes."""
         self.of_role: dict[str, frozenset[str]] = {}
         """The scopes of each role, the least powerful role first."""
+        self.roles: list[str] = []
+        """All roles, the most powerful one first, then those of the installation."""
         self.resources: list[Resource] = []
         """The kinds of resources that were added."""
         self.only_built_in()
@@ -36,8 +41,10 @@ class Permissions:
             SCOPED.remove(added)
         for container in (self.words, self.scopes, self.reading, self.of_role, self.resources):
             container.clear()
-        self.of_role.update((role, frozenset()) for role in reversed(ROLES))
+        self.roles[:] = BUILT_IN
+        self.of_role.update((role, frozenset()) for role in reversed(BUILT_IN))
         self.add(_ADMIN, "Administer everything: plans, keys, clients and the audit log")
+        self.add(VERIFY, "Ask whose credentials are valid, and count their requests")
         for resource in SCOPED:
             self._scopes_of(resource)
 
@@ -48,10 +55,9 @@ class Permissions:
         `reads` says that it permits no changes. Raises `ValueError` if it exists."""
         if scope in self.words:
             raise ValueError(f"The scope {scope} exists.")
-        words_of_admin = self.words.pop(_ADMIN, None)
+        last = {one: self.words.pop(one) for one in (VERIFY, _ADMIN) if one in self.words}
         self.words[scope] = words
-        if words_of_admin is not None:
-            self.words[_ADMIN] = words_of_admin  # the most powerful one stays the last
+        self.words.update(last)  # the most powerful ones stay the last
         self.scopes[:] = self.words
         if reads:
             self.reading.add(scope)
@@ -71,6 +77,7 @@ class Permissions:
         if role in self.of_role:
             raise ValueError(f"The role {role} exists.")
         self.of_role[role] = frozenset(scopes)
+        self.roles.append(role)
 
     def _scopes_of(self, kind: Resource) -> None:
         self.add(f"read:{kind.plural}", kind.see, kind.readers, reads=True)
@@ -82,8 +89,14 @@ PERMISSIONS = Permissions()
 
 SCOPE_WORDS = PERMISSIONS.words
 SCOPES = PERMISSIONS.scopes
+ROLES = PERMISSIONS.roles
 READ_SCOPES = PERMISSIONS.reading
 ROLE_SCOPES = PERMISSIONS.of_role
+
+
+def of_role(role: str) -> frozenset[str]:
+    """The scopes of a role; none for one that the settings no longer have."""
+    return ROLE_SCOPES.get(role, frozenset())
 
 
 def effective(role: str, granted: frozenset[str] | None) -> frozenset[str]:
@@ -91,7 +104,5 @@ def effective(role: str, granted: frozenset[str] | None) -> frozenset[str]:
 
     `granted` are the credential's own, of which `admin` implies every scope; None means all.
     """
-    of_role = ROLE_SCOPES[role]
-    if granted is None or "admin" in granted:
-        return of_role
-    return of_role & granted
+    has = of_role(role)
+    return has if granted is None or _ADMIN in granted else has & granted

@@ -9,8 +9,8 @@ from email_validator import SPECIAL_USE_DOMAIN_NAMES, EmailNotValidError, valida
 
 from portico.domain.errors import BrokenRule
 from portico.domain.rules import OneOf, Trimmed
+from portico.domain.scopes import ROLES as ROLES
 from portico.domain.text import case_key, measured, web_url
-from portico.domain.words import ROLES as ROLES
 
 THEMES = ("system", "light", "dark")
 

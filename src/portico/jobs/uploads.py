@@ -17,7 +17,7 @@ from portico.contract.product_files import form_of, read_products
 from portico.domain.audit import By
 from portico.domain.errors import Conflict, PermissionDenied, PorticoError, Unavailable
 from portico.domain.imports import FileRow, Outcome
-from portico.domain.scopes import ROLE_SCOPES
+from portico.domain.scopes import of_role
 from portico.domain.times import MINUTE, SECOND
 from portico.domain.uploads import (
     MAX_FAULTS,
@@ -198,7 +198,7 @@ class _Work:
         if (
             user is None
             or user.suspended_at is not None
-            or "write:products" not in ROLE_SCOPES[user.role]
+            or "write:products" not in of_role(user.role)
         ):
             raise PermissionDenied("The account that sent this file may no longer change products.")
 

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from portico.domain.errors import AuthenticationRequired
 from portico.domain.oauth import Refused, implied, narrowed
-from portico.domain.scopes import ROLE_SCOPES
+from portico.domain.scopes import of_role
 from portico.http import throttle
 from portico.http.messages import Reply, Request
 from portico.http.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, Mount, PathMatch
@@ -70,7 +70,7 @@ def _question(visit: Visit, wanted: ConsentRequest, *, meanwhile: bool = False) 
 
 
 def _grantable(visit: Visit, wanted: ConsentRequest) -> frozenset[str]:
-    return narrowed(wanted.scopes, ROLE_SCOPES[visit.user.role])
+    return narrowed(wanted.scopes, of_role(visit.user.role))
 
 
 async def decide(visit: Visit) -> Reply:

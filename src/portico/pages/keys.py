@@ -7,7 +7,7 @@ from portico.domain.durations import parse_duration
 from portico.domain.errors import Conflict, NotFound
 from portico.domain.new_keys import Bounds, NewKey, agreed
 from portico.domain.rules import OneOf
-from portico.domain.scopes import ROLE_SCOPES, SCOPES
+from portico.domain.scopes import SCOPES, of_role
 from portico.domain.text import counted
 from portico.domain.times import DAY
 from portico.http.messages import Reply
@@ -99,7 +99,7 @@ def _expiries(visit: Visit) -> list[tuple[str, str]]:
 
 def _scopes(visit: Visit) -> list[tuple[str, str, str]]:
     """The scopes that the account has."""
-    has = ROLE_SCOPES[visit.user.role]
+    has = of_role(visit.user.role)
     return [(scope, scope, scope_words(scope)) for scope in SCOPES if scope in has]
 
 

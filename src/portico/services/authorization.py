@@ -23,7 +23,7 @@ from portico.domain.oauth import (
     verified,
 )
 from portico.domain.proofs import Proof, level
-from portico.domain.scopes import ROLE_SCOPES
+from portico.domain.scopes import of_role
 from portico.domain.secrets import ACCESS_TOKEN, AUTHORIZATION_CODE, digest, mint
 from portico.domain.times import SECOND
 from portico.services.change import Change
@@ -77,7 +77,7 @@ async def grant_code(env: Environment, wanted: ConsentRequest, proof: Proof, by:
             client_row_id=client.id,
             user_id=user.id,
             redirect_uri=wanted.redirect_uri,
-            scopes=narrowed(wanted.scopes, ROLE_SCOPES[user.role]),
+            scopes=narrowed(wanted.scopes, of_role(user.role)),
             nonce=wanted.nonce,
             code_challenge=wanted.code_challenge,
             signed_in_at=proof.at,
@@ -112,7 +112,7 @@ async def exchange_code(env: Environment, client: Client, exchange: Exchange, by
         if code is None:
             return None
         if code.grant_id is None:
-            narrow = narrowed(code.scopes, ROLE_SCOPES[user.role])
+            narrow = narrowed(code.scopes, of_role(user.role))
             code = msgspec.structs.replace(code, scopes=narrow)
             return await _spend(env, change, client, code, code_hash, exchange)
         if await env.grants.revoke(change.tx, code.grant_id, change.now):
@@ -228,7 +228,7 @@ def _facts(
     return {
         **name,
         **_proven(owned.grant.proof),
-        "scope": spelled(narrowed(scopes, ROLE_SCOPES[owned.role])),
+        "scope": spelled(narrowed(scopes, of_role(owned.role))),
         "client_id": client.client_id,
         "sub": str(owned.grant.user_id),
         "aud": env.addresses.base,

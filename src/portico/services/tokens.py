@@ -21,7 +21,7 @@ from portico.domain.oauth import (
     narrowed,
 )
 from portico.domain.proofs import Proof
-from portico.domain.scopes import ROLE_SCOPES
+from portico.domain.scopes import of_role
 from portico.domain.secrets import ACCESS_TOKEN, REFRESH_TOKEN, digest, mint
 from portico.domain.times import DAY, SECOND
 from portico.services.change import Change
@@ -112,7 +112,7 @@ async def refresh(
         if beyond and owned.token.used_at is None:  # a used token must reach `_rotate` below
             raise Refused("invalid_scope", "A refresh cannot ask for more than was granted.")
     scopes &= client.registered
-    scopes = narrowed(scopes, ROLE_SCOPES[owned.role])
+    scopes = narrowed(scopes, of_role(owned.role))
     pair = await _rotate(env, owned, mint(ACCESS_TOKEN, env.random), scopes, by)
     if pair is None:
         raise Refused("invalid_grant", USED)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from portico.domain.limits import Plan
+from portico.domain.services import NOTHING, Services
 from portico.settings.declaring import Group, declared
 from portico.settings.values import whole
 
@@ -50,3 +51,5 @@ class Limits(Group):
         ),
     ]
     plans: Mapping[str, Plan]
+    declared: Services = NOTHING
+    """The team's services, named limits and roles."""

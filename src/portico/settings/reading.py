@@ -14,6 +14,7 @@ from portico.settings.addresses import derived_addresses
 from portico.settings.composed import SETTINGS, Settings
 from portico.settings.declaring import Setting, SettingError
 from portico.settings.providers import providers
+from portico.settings.services import TABLES, services
 from portico.settings.values import plans, redacted, suggestion
 
 CONFIG_VARIABLE = "PORTICO_CONFIG"
@@ -56,10 +57,11 @@ def load(
     """
     file, document = _document(environ, cwd)
     try:
-        tables = {
+        tables: dict[str, Any] = {
             "plans": plans(document.pop("plans", {})),
             "providers": providers(document.pop("sign_in", {})),
         }
+        declared = {name: document.pop(name, {}) for name in TABLES}
     except BrokenRule as rule:
         raise SettingError(f"{rule} (in {file})") from None
     sources: dict[str, str] = {}
@@ -77,9 +79,14 @@ def load(
         if name not in sources:
             sources[name] = "the running server"
             values[name] = _parsed(_Given(_BY_NAME[name], value, sources[name]), cwd)
+    addresses = derived_addresses(values)
+    try:
+        tables["declared"] = services(declared, [*addresses.values()], addresses["base_url"])
+    except BrokenRule as rule:
+        raise SettingError(f"{rule} (in {file})") from None
     is_secret = bool(tables["providers"]) or any(map(_holds_a_secret, in_file))
     secrets_file = file if is_secret else None
-    settings = Settings(**(values | derived_addresses(values) | tables), secrets_file=secrets_file)
+    settings = Settings(**(values | addresses | tables), secrets_file=secrets_file)
     settings.check(sources)
     return settings
 

@@ -12,7 +12,9 @@ Status: TypeAlias = Literal["active", "archived", "draft"]
 Theme: TypeAlias = Literal["dark", "light", "system"]
 KeyType: TypeAlias = Literal["live", "read", "test"]
 KeyStatus: TypeAlias = Literal["active", "expired", "revoked"]
-Scope: TypeAlias = Literal["admin", "read:products", "read:users", "write:products", "write:users"]
+Scope: TypeAlias = Literal[
+    "read:users", "write:users", "read:products", "write:products", "verify", "admin"
+]
 WebhookStatus: TypeAlias = Literal["disabled", "enabled"]
 DisabledReason: TypeAlias = Literal["by hand", "failing", "gone"]
 DeliveryStatus: TypeAlias = Literal["delivered", "failed", "pending"]

@@ -671,7 +671,7 @@ export interface components {
              *       "read:products"
              *     ]
              */
-            scopes: ("admin" | "read:products" | "read:users" | "write:products" | "write:users")[] | null;
+            scopes: ("read:users" | "write:users" | "read:products" | "write:products" | "verify" | "admin")[] | null;
             /**
              * @description The networks from which it may be used; null for any.
              * @example [
@@ -713,7 +713,7 @@ export interface components {
              *       "read:products"
              *     ]
              */
-            scopes: ("admin" | "read:products" | "read:users" | "write:products" | "write:users")[] | null;
+            scopes: ("read:users" | "write:users" | "read:products" | "write:products" | "verify" | "admin")[] | null;
             /**
              * @description The networks from which it may be used; null for any.
              * @example [
@@ -815,7 +815,7 @@ export interface components {
             type: "live" | "test" | "read";
             /** @description Its owner; the caller if omitted. */
             user_id?: number | null;
-            scopes?: ("read:users" | "write:users" | "read:products" | "write:products" | "admin")[] | null;
+            scopes?: ("read:users" | "write:users" | "read:products" | "write:products" | "verify" | "admin")[] | null;
             networks?: string[] | null;
             /**
              * Format: date-time
@@ -1351,7 +1351,7 @@ export interface components {
              *       "read:products"
              *     ]
              */
-            scopes: ("admin" | "read:products" | "read:users" | "write:products" | "write:users")[] | null;
+            scopes: ("read:users" | "write:users" | "read:products" | "write:products" | "verify" | "admin")[] | null;
             /**
              * @description The networks from which it may be used; null for any.
              * @example [

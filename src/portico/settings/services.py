@@ -1,0 +1,247 @@
+"""The tables `[services.NAME]`, `[limits.NAME]` and `[roles.NAME]` of portico.toml."""
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import combinations
+from typing import Any
+from urllib.parse import urlsplit
+
+from portico.domain.errors import BrokenRule
+from portico.domain.limits import UNLIMITED, Plan
+from portico.domain.services import (
+    ANYBODY,
+    MIB,
+    MOST_COST,
+    PUBLIC,
+    Rule,
+    Service,
+    Services,
+    ServiceScope,
+)
+from portico.domain.words import ROLES
+from portico.settings.values import check_window, suggestion
+
+TABLES = ("services", "limits", "roles")
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,49}")
+_SCOPE = re.compile(r"[a-z][a-z0-9-]{0,29}:[a-z][a-z0-9-]{0,49}")
+_PATH = re.compile(r"(?:/[a-z0-9][a-z0-9._~-]{0,49}){1,5}")
+_RULE_PATH = re.compile(r"(?:/(?:\*|[A-Za-z0-9._~!$&'()+,;=:@-]*))*(?:/\*\*)?")
+_METHOD = re.compile(r"[A-Z]{1,20}")
+
+Read = Callable[[object], object]
+
+
+def services(tables: Mapping[str, object], addresses: Sequence[str], base_url: str) -> Services:
+    """What the tables declare, by their names. `addresses` are Portico's own. Raises
+    `BrokenRule`."""
+    limits = {name: _limit(name, table) for name, table in _each("limits", tables)}
+    made: dict[str, Service] = {}
+    roles = {name: _role(name, table) for name, table in _each("roles", tables)}
+    for name, table in _each("services", tables):
+        _only(f"services.{name}", table, {*_SERVICE, "scopes", "rules"})
+        scopes = _scopes(name, table.get("scopes", {}), (*ROLES, *roles))
+        rules = _rules(name, table.get("rules", []), limits)
+        made[name] = _service(name, table, base_url, scopes=scopes, rules=rules)
+    for one, other in combinations(made.values(), 2):
+        _check_apart(one, other)
+    for service in made.values():
+        for own in addresses:
+            if service.audience == own or service.audience.startswith(f"{own}/mcp"):
+                raise BrokenRule(f"services.{service.name}.audience must differ from {own}")
+    return Services(services=made, limits=limits, roles=roles)
+
+
+def _each(kind: str, tables: Mapping[str, object]) -> list[tuple[str, dict[str, Any]]]:
+    """The tables of one kind by their names."""
+    found = tables.get(kind, {})
+    if not isinstance(found, dict):
+        raise BrokenRule(f"{kind} must be tables, [{kind}.NAME]")
+    for name, table in found.items():
+        if not _NAME.fullmatch(name):
+            raise BrokenRule(f"{kind}.{name} must be named with at most 50 of a-z, 0-9, - and _")
+        if not isinstance(table, dict):
+            raise BrokenRule(f"{kind}.{name} must be a table")
+    return list(found.items())
+
+
+def _only(name: str, table: object, known: Collection[str]) -> None:
+    if not isinstance(table, dict):
+        raise BrokenRule(f"{name} must be a table")
+    for key in table:
+        if key not in known:
+            raise BrokenRule(f"{key!r} is not a setting of {name}{suggestion(key, known)}")
+
+
+def _limit(name: str, table: dict[str, Any]) -> Plan:
+    """A named limit; a window that it does not limit has no end."""
+    for key, value in table.items():
+        check_window(f"limits.{name}", key, value)
+    if not table:
+        raise BrokenRule(f"limits.{name} needs per_minute, per_day or per_month")
+    return Plan(name, **{"per_minute": UNLIMITED, "per_day": UNLIMITED, **table})
+
+
+def _role(name: str, table: dict[str, Any]) -> frozenset[str]:
+    if name in ROLES:
+        raise BrokenRule(f"roles.{name} is built in; choose another name")
+    _only(f"roles.{name}", table, ("scopes",))
+    scopes = _texts(table.get("scopes"), f"roles.{name}.scopes")
+    for scope in scopes:
+        if scope in ("admin", "verify"):
+            raise BrokenRule(f"roles.{name}.scopes: only the role admin has {scope}")
+    return frozenset(scopes)
+
+
+def _scopes(name: str, table: object, roles: Collection[str]) -> dict[str, ServiceScope]:
+    where = f"services.{name}.scopes"
+    if not isinstance(table, dict):
+        raise BrokenRule(f"{where} must be a table")
+    made = {}
+    for scope, given in table.items():
+        if not _SCOPE.fullmatch(scope):
+            raise BrokenRule(f"{where}: {scope!r} must be verb:noun, of a-z, 0-9 and -")
+        _only(f'{where}."{scope}"', given, ("about", "roles"))
+        of = _texts(given.get("roles", []), f'{where}."{scope}".roles')
+        for role in of:
+            if role not in roles:
+                raise BrokenRule(f'{where}."{scope}".roles: {role!r} is no role')
+        try:
+            made[scope] = ServiceScope(_text(given.get("about", scope)), tuple(of))
+        except BrokenRule as rule:
+            raise BrokenRule(f'{where}."{scope}".about {rule}') from None
+    return made
+
+
+def _service(name: str, table: Mapping[str, Any], base_url: str, **more: Any) -> Service:
+    values: dict[str, Any] = {"audience": f"{base_url}/{name}"}
+    for key, value in table.items():
+        if key in _SERVICE:
+            try:
+                values[key] = _SERVICE[key](value)
+            except BrokenRule as rule:
+                raise BrokenRule(f"services.{name}.{key} {rule}") from None
+    made = Service(name=name, **values, **more)
+    if (made.path is None) != (made.upstream is None):
+        raise BrokenRule(f"services.{name} needs both path and upstream, or neither")
+    if made.sandbox_upstream is not None and made.path is None:
+        raise BrokenRule(f"services.{name}.sandbox_upstream needs path and upstream")
+    if made.upstream is not None and made.sandbox_upstream == made.upstream:
+        raise BrokenRule(f"services.{name}.sandbox_upstream must differ from upstream")
+    return made
+
+
+def _rules(name: str, tables: object, limits: Collection[str]) -> tuple[Rule, ...]:
+    if not isinstance(tables, list):
+        raise BrokenRule(f"services.{name}.rules must be tables, [[services.{name}.rules]]")
+    return tuple(
+        _rule(f"services.{name}.rules {number}", table, limits)
+        for number, table in enumerate(tables, 1)
+    )
+
+
+def _rule(where: str, table: dict[str, Any], limits: Collection[str]) -> Rule:
+    _only(where, table, ("methods", "path", "scope", "limit", "cost"))
+    methods = _texts(table.get("methods", []), f"{where}: methods")
+    for method in methods:
+        if not _METHOD.fullmatch(method):
+            raise BrokenRule(f"{where}: {method!r} must be a method such as GET")
+    path = table.get("path")
+    if not isinstance(path, str) or not path or not _RULE_PATH.fullmatch(path):
+        raise BrokenRule(f"{where}: path must be like /a/*/b or /a/**, with ** at its end only")
+    scope = table.get("scope")
+    if not isinstance(scope, str):
+        raise BrokenRule(f"{where} needs a scope, {ANYBODY} or {PUBLIC}")
+    limit, cost = table.get("limit"), table.get("cost", 1)
+    if limit is not None and limit not in limits:
+        raise BrokenRule(f"{where}: limit {limit!r} is not in [limits]")
+    if limit is not None and scope == PUBLIC:
+        raise BrokenRule(f"{where}: a limit counts accounts, and {PUBLIC} asks nobody for one")
+    if type(cost) is not int or not 0 <= cost <= MOST_COST:
+        raise BrokenRule(f"{where}: cost must be a whole number from 0 to {MOST_COST}")
+    return Rule(methods=frozenset(methods), path=path, scope=scope, limit=limit, cost=cost)
+
+
+def _check_apart(one: Service, other: Service) -> None:
+    """Raises `BrokenRule` where a request or token could be meant for either of two services."""
+    if one.audience == other.audience:
+        raise BrokenRule(
+            f"services.{one.name} and services.{other.name} must have different audiences"
+        )
+    if one.path and other.path:
+        inner, outer = f"{one.path}/", f"{other.path}/"
+        if inner.startswith(outer) or outer.startswith(inner):
+            raise BrokenRule(
+                f"services.{one.name}.path must not lie within services.{other.name}.path,"
+                " nor the other way round"
+            )
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        raise BrokenRule("must be text in quotes, without control characters")
+    return value
+
+
+def _texts(value: object, where: str) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise BrokenRule(f"{where} must be a list of texts")
+    return value
+
+
+def _audience(value: object) -> str:
+    text = _text(value)
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        parts = urlsplit("")
+    if not parts.scheme or not text.isascii() or re.search(r'[#\s"\\<>]', text) or len(text) > 500:
+        raise BrokenRule("must be a URI without fragment, such as https://invoices.example.com")
+    return text
+
+
+def _path(value: object) -> str:
+    text = _text(value)
+    if not _PATH.fullmatch(text):
+        raise BrokenRule("must be a path such as /invoices, without a slash at its end")
+    return text
+
+
+def _upstream(value: object) -> str:
+    text = _text(value)
+    try:
+        parts = urlsplit(text)
+        usable = (
+            parts.scheme in ("http", "https")
+            and re.fullmatch(r"[a-z0-9._:-]+", parts.hostname or "")
+            and parts.port != 0
+            and not ("@" in parts.netloc or "?" in text or "#" in text)
+            and re.fullmatch(r"(?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*/?", parts.path)
+        )
+    except ValueError:
+        usable = False
+    if not usable:
+        raise BrokenRule(
+            "must be http:// or https:// with a host and no user, query or fragment, such as"
+            " http://127.0.0.1:9000"
+        )
+    return text.rstrip("/")
+
+
+def _whole(low: int, high: int) -> Read:
+    def parse(value: object) -> int:
+        if type(value) is not int or not low <= value <= high:
+            raise BrokenRule(f"must be a whole number from {low} to {high}")
+        return value
+
+    return parse
+
+
+_SERVICE: dict[str, Read] = {
+    "audience": _audience,
+    "path": _path,
+    "upstream": _upstream,
+    "sandbox_upstream": _upstream,
+    "timeout_seconds": _whole(1, 3600),
+    "max_body": _whole(0, 1024 * 1024 * MIB),
+}
