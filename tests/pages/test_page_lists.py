@@ -8,9 +8,8 @@ import httpx
 import pytest
 
 from driving import NOON, Api
-from pages.visiting import PASSWORD, faults, rows, signed_in
+from pages.visiting import faults, rows, signed_in
 from portico.domain.audit import OPERATOR
-from portico.domain.events.signing_in import SignInRefused
 from portico.domain.published import EVENT_TYPES, Published
 from portico.domain.users import User
 from portico.pages.paging import PER_PAGE
@@ -18,6 +17,8 @@ from portico.services.accounts import give_key
 from portico.services.clients import Registration, register_client
 from portico.services.environment import Environment
 from portico.services.invitations import invite
+
+TWO_PRICES = {"min_price": "Must be a number, such as 24.50.", "max_price": "Can be read in two"}
 
 
 @pytest.fixture
@@ -49,17 +50,14 @@ async def add_invitation(_api: Api, env: Environment, _user: User, name: str) ->
 
 
 Add = Callable[[Api, Environment, User, str], Awaitable[None]]
-IN_BOTH: dict[str, Add] = {
+LISTS: dict[str, Add] = {
     "/users?search=ITEM&role=editor": add_user,
-    "/keys": add_key,
+    "/sandbox/keys": add_key,
     "/keys/all?search=item&unused=ever": add_key,
-    "/clients": add_client,
+    "/sandbox/clients": add_client,
     "/products?category=light+%26+warm&status=active": add_product,
+    "/users/invitations": add_invitation,
 }
-LISTS = [
-    *((f"{base}{path}", add) for base in ("", "/sandbox") for path, add in IN_BOTH.items()),
-    ("/users/invitations", add_invitation),
-]
 
 
 def numbers(page: httpx.Response) -> list[int]:
@@ -74,23 +72,20 @@ def linked(page: httpx.Response, rel: str) -> list[str]:
     return [unescape(path) for path in found]
 
 
-@pytest.mark.parametrize(("path", "add"), LISTS, ids=[path for path, _ in LISTS])
+@pytest.mark.parametrize("path", LISTS)
 async def test_list_has_numbered_pages_newest_first_that_keep_its_filters_and_environment(
-    api: Api, path: str, add: Add
+    api: Api, path: str
 ) -> None:
     user, admin = await signed_in(api, "admin", name="Boss")
-    is_sandbox = path.startswith("/sandbox")
-    env, other = (api.sandbox, api.live) if is_sandbox else (api.live, api.sandbox)
+    envs = (api.sandbox, api.live) if path.startswith("/sandbox") else (api.live, api.sandbox)
     size = PER_PAGE + 2
     for number in range(size):
-        await add(api, env, user, f"Item {number}")
-    if add is not add_invitation:
-        await add(api, other, user, "Item 99")
+        await LISTS[path](api, envs[0], user, f"Item {number}")
+    if path != "/users/invitations":
+        await LISTS[path](api, envs[1], user, "Item 99")
     first = await admin.get(path)
     assert numbers(first) == [*range(size - 1, 1, -1)]
     assert ">Page 1 of 2<" in first.text
-    if 'id="count"' in first.text:
-        assert re.search(rf"{size} \w+, page 1 of 2<", first.text)
     (following,) = linked(first, "next")
     second = await admin.get(following)
     assert numbers(second) == [1, 0]
@@ -98,21 +93,18 @@ async def test_list_has_numbered_pages_newest_first_that_keep_its_filters_and_en
     (back,) = linked(second, "prev")
     assert rows(await admin.get(back)) == rows(first)
     joined = path + ("&" if "?" in path else "?")
-    for page in ("9", "99999999999", f"{10**17}"):
-        assert rows(await admin.get(f"{joined}page={page}")) == rows(second), page
-    for page in ("0", "-1", "x", "%00"):
+    assert rows(await admin.get(f"{joined}page={10**17}")) == rows(second)
+    for page in ("0", "x", "%00"):
         assert rows(await admin.get(f"{joined}page={page}")) == rows(first), page
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(
     ("path", "query"),
     [
         ("/users", "search=nobody"),
-        ("/keys/all", "search=nobody"),
         ("/keys/all", "unused=90"),
-        ("/keys/all", "id=99"),
         ("/audit", "user=nobody@example.com"),
-        ("/audit", "from=someday"),
         ("/events", "type=sandbox.reset"),
         ("/products", "search=nothing"),
     ],
@@ -122,36 +114,10 @@ async def test_list_without_a_match_leads_to_all(api: Api, path: str, query: str
     page = await admin.get(f"{path}?{query}")
     assert rows(page) == []
     assert f'<a class="button" href="/dashboard{path}">Show all</a>' in page.text
-    assert "Show all" not in (await admin.get(path)).text
-
-
-@pytest.mark.parametrize(
-    ("path", "query"),
-    [
-        ("/users", "search=grace"),
-        ("/users", "role=admin"),
-        ("/users", "state=active"),
-        ("/keys/all", "search=grace"),
-        ("/keys/all", "unused=ever"),
-        ("/keys/all", "id=1"),
-        ("/audit", "action=user.created"),
-        ("/events", "type=user.created"),
-        ("/products", "search=lamp"),
-        ("/products", "stock=no"),
-    ],
-)
-async def test_filtered_list_can_be_cleared(api: Api, path: str, query: str) -> None:
-    boss, admin = await signed_in(api, "admin", name="Grace Hopper")
-    client, _unused = await api.caller(user=boss), await api.caller(user=boss)
-    lamp = {"name": "Lamp", "category": "light", "price": 1}
-    person = {"name": "Alan Turing", "email": "alan@example.com", "password": PASSWORD}
-    assert (await client.post("/products", json=lamp)).status_code == 201
-    assert (await client.post("/users", json={**person, "role": "admin"})).status_code == 201
-    clear = f'<a class="button" id="clear" href="/dashboard{path}"'
-    page = await admin.get(f"{path}?{query}")
-    assert rows(page)
-    assert f"{clear}>Clear</a>" in page.text
-    assert f"{clear} hidden>Clear</a>" in (await admin.get(path)).text
+    assert f'id="clear" href="/dashboard{path}">Clear</a>' in page.text
+    plain = (await admin.get(path)).text
+    assert "Show all" not in plain
+    assert f'id="clear" href="/dashboard{path}" hidden>Clear</a>' in plain
 
 
 DATE = "Must be a date such as 2027-01-31."
@@ -163,48 +129,13 @@ TYPE = "This type does not exist, or you have no access to it."
     ("role", "path", "query", "told"),
     [
         ("admin", "/audit", "from=2026-02-30", {"from": DATE}),
-        ("admin", "/audit", "to=20260315", {"to": DATE}),
-        ("admin", "/audit", "to=15.03.2026", {"to": DATE}),
-        (
-            "admin",
-            "/audit",
-            "from=2026-03-15&to=2026-03-14",
-            {"to": "Must not be before the first day."},
-        ),
-        (
-            "admin",
-            "/audit",
-            "action=nothing.of.ours",
-            {"action": "Must be an action that the log records."},
-        ),
-        (
-            "admin",
-            "/audit",
-            "target=17",
-            {"target": "Must be a kind and an id, such as product 17."},
-        ),
+        ("admin", "/audit", "from=2026-03-15&to=2026-03-14", {"to": "Must not be before the"}),
+        ("admin", "/audit", "action=nothing.of.ours", {"action": "Must be an action that the"}),
+        ("admin", "/audit", "target=17", {"target": "Must be a kind and an id, such as product"}),
         ("admin", "/events", "type=nothing.of.ours&before=99", {"type": TYPE}),
-        ("admin", "/events", "type=<b>", {"type": TYPE}),
         ("viewer", "/events", "type=api_key.created", {"type": TYPE}),
-        ("editor", "/events", "type=sandbox.reset", {"type": TYPE}),
-        (
-            "viewer",
-            "/products",
-            "min_price=cheap&max_price=1,234",
-            {"min_price": "Must be a number, such as 24.50.", "max_price": "Can be read in two"},
-        ),
-        (
-            "viewer",
-            "/products",
-            "min_price=30&max_price=20",
-            {"max_price": "Must not be below the other price."},
-        ),
-        (
-            "admin",
-            "/requests",
-            "account=nobody@example.com",
-            {"account": "No account has this e-mail."},
-        ),
+        ("viewer", "/products", "min_price=cheap&max_price=1,234", TWO_PRICES),
+        ("admin", "/requests", "account=nobody@example.com", {"account": "No account has this"}),
     ],
 )
 async def test_unreadable_filter_is_named_beside_its_field_and_lists_nothing(
@@ -223,52 +154,11 @@ async def test_unreadable_filter_is_named_beside_its_field_and_lists_nothing(
         assert found[name].startswith(words)
     assert page.text.count('aria-invalid="true"') == len(told)
     assert "<title>Error: " in page.text
-    assert "Check your filters" in page.text
-    assert not re.search(r'id="count"[^>]*>[^<]', page.text)
     assert "<tbody>" not in page.text
     name, _, typed = query.partition("&")[0].partition("=")
-    shown = unescape(page.text).partition(f'name="{name}"')[2]
-    assert f'value="{typed}"' in shown
+    assert f'value="{typed}"' in unescape(page.text).partition(f'name="{name}"')[2]
     if path in ("/audit", "/products"):
         assert (await somebody.get(f"{path}/export?format=csv&{query}")).status_code == 400
-    valid = await somebody.get(path)
-    assert not any(faults(valid).values())
-    assert "Check your filters" not in valid.text
-
-
-async def add_entry(api: Api) -> None:
-    async with api.live.db.transaction() as tx:
-        await api.live.audit.record(tx, OPERATOR.actor, api.clock(), SignInRefused(None))
-
-
-async def add_event(api: Api) -> None:
-    async with api.live.db.transaction() as tx:
-        await api.live.events.add(tx, api.clock(), Published("product.created", '{"id":7}'))
-
-
-async def add_delivery(api: Api) -> None:
-    async with api.live.db.transaction() as tx:
-        await api.live.deliveries.add(tx, api.clock(), [(1, 7, "user.created")])
-
-
-@pytest.mark.one_engine
-@pytest.mark.parametrize(
-    ("path", "add"),
-    [("/audit", add_entry), ("/events", add_event), ("/webhooks/1", add_delivery)],
-    ids=["audit", "events", "deliveries"],
-)
-async def test_times_of_what_happened_are_shown_to_the_second(
-    api: Api, path: str, add: Callable[[Api], Awaitable[None]]
-) -> None:
-    _, admin = await signed_in(api, "admin")
-    hook = {"url": "https://hooks.example.com/", "types": "sandbox.reset", "description": ""}
-    assert (await admin.post("/webhooks/new", **hook)).status_code == 303
-    for _ in range(2):
-        api.clock.advance(seconds=7)
-        await add(api)
-    newest, before, *_ = rows(await admin.get(path))
-    assert "15 Mar 2026, 12:00:14 UTC" in newest
-    assert "15 Mar 2026, 12:00:07 UTC" in before
 
 
 @pytest.mark.one_engine

@@ -10,7 +10,7 @@ from driving import Api
 from pages.visiting import ORIGIN, said, signed_in
 from portico.domain.products import STATUSES, next_statuses
 from portico.pages.dashboard import SHOWING
-from portico.pages.product_verbs import VERBS, verbs_for
+from portico.pages.product_verbs import verbs_for
 from portico.storage.audit import AuditFilter
 
 pytestmark = pytest.mark.one_engine
@@ -29,9 +29,6 @@ async def statuses(api: Api, *ids: int) -> list[str | None]:
 def test_product_buttons_are_the_permitted_changes_of_status() -> None:
     for status in STATUSES:
         assert {verb.status for verb in verbs_for(status)} == set(next_statuses(status))
-    assert [verb.words for verb in verbs_for("draft")] == ["Publish", "Archive"]
-    assert [verb.words for verb in verbs_for("active")] == ["Archive"]
-    assert [verb.words for verb in verbs_for("archived")] == ["Activate"]
 
 
 async def test_product_button_changes_the_status_and_can_be_repeated(api: Api) -> None:
@@ -104,60 +101,6 @@ async def test_bulk_change_audits_and_announces_each_product(api: Api) -> None:
     assert len(events) == 3
 
 
-@pytest.mark.parametrize(
-    ("do", "one", "several"),
-    [
-        ("publish", "Makes it active, so that the API lists it.", "They become active,"),
-        (
-            "archive",
-            "The API will list it only when asked",
-            "The API will list them only when asked",
-        ),
-        ("delete", "This also deletes its image addresses", "This also deletes their image"),
-    ],
-)
-async def test_bulk_confirmation_speaks_of_one_or_several_products(
-    api: Api, do: str, one: str, several: str
-) -> None:
-    _, editor = await signed_in(api, "editor")
-    ids = [(await api.product()).id for _ in range(2)]
-    assert one in (await editor.get(f"/products/several?do={do}&id={ids[0]}")).text
-    page = await editor.get(f"/products/several?do={do}&id={ids[0]}&id={ids[1]}")
-    assert several in page.text
-
-
-@pytest.mark.parametrize(
-    ("do", "status", "told"),
-    [
-        ("publish", "archived", "archived and will be skipped: use Activate instead."),
-        ("activate", "draft", "draft and will be skipped: use Publish or Archive instead."),
-    ],
-)
-async def test_bulk_confirmation_names_skipped_products(
-    api: Api, do: str, status: str, told: str
-) -> None:
-    _, editor = await signed_in(api, "editor")
-    refused = [(await api.product(status=status)).id for _ in range(2)]
-    allowed = (await api.product(status="draft" if do == "publish" else "archived")).id
-    page = await editor.get(f"/products/several?do={do}&id={refused[0]}&id={refused[1]}")
-    assert f"2 are {told}" in page.text
-    assert "active, so that" not in page.text
-    page = await editor.get(f"/products/several?do={do}&id={refused[0]}&id={allowed}")
-    assert f"1 is {told}" in page.text
-    assert "They become active" in page.text
-
-
-async def test_bulk_confirmation_names_the_first_products(api: Api) -> None:
-    _, editor = await signed_in(api, "editor")
-    ids = [(await api.product(name=f"Lamp <{number}>")).id for number in range(6)]
-    few = "&".join(f"id={one}" for one in (ids[2], ids[0], 999))
-    page = await editor.get(f"/products/several?do=delete&{few}")
-    assert "<p>Lamp &lt;2&gt;, Lamp &lt;0&gt;, Product 999</p>" in page.text
-    many = "&".join(f"id={one}" for one in (*ids, 999))
-    page = await editor.get(f"/products/several?do=delete&{many}")
-    assert "Lamp &lt;4&gt;, and 2 more</p>" in page.text
-
-
 async def test_bulk_change_does_the_possible_and_names_the_rest(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     draft = await api.product(name="New <lamp>", status="draft")
@@ -179,11 +122,9 @@ async def test_bulk_change_does_the_possible_and_names_the_rest(api: Api) -> Non
     ("fields", "status"),
     [
         ({"do": "delete"}, 400),
-        ({"do": "delete", "ids": ","}, 404),
         ({"do": "delete", "ids": "1,x"}, 404),
         ({"do": "delete", "ids": ",".join(map(str, range(1, 27)))}, 400),
         ({"do": "burn", "ids": "1"}, 400),
-        ({"ids": "1"}, 400),
     ],
     ids=str,
 )
@@ -227,49 +168,28 @@ async def test_viewer_has_no_product_buttons_and_is_refused_every_change(api: Ap
                 assert answer.status_code == 403, (route.method, path)
 
 
-@pytest.mark.parametrize("role", ["editor", "admin"])
-async def test_editor_and_admin_have_product_buttons(api: Api, role: str) -> None:
-    _, somebody = await signed_in(api, role)
-    product = await api.product(status="draft")
-    page = (await somebody.get("/products")).text
-    for words in ("New product", "Publish", "Activate", "Archive", "Delete"):
-        assert re.search(rf">{words}</", page), words
-    page = (await somebody.get(f"/products/{product.id}")).text
-    for words in ("Edit", "Delete", "Publish", "Archive"):
-        assert re.search(rf">{words}</", page), words
-    assert set(VERBS) == {"publish", "activate", "archive"}
-
-
 async def test_product_pages_lead_back_to_the_filtered_list(api: Api) -> None:
     product = await api.product(name="Lamp", category="light", status="active")
     _, editor = await signed_in(api, "editor")
-    found = "category=light&status=active"
-    kept = f"?list={quote('status=active&category=light', safe='')}"
-    listed = await editor.get(f"/products?{found}")
-    assert f'/products/{product.id}{kept}" title="Lamp">Lamp' in unescape(listed.text)
-    page = await editor.get(f"/products/{product.id}{kept}")
-    back = '/dashboard/products?status=active&category=light">← Products'
-    assert back in unescape(page.text)
-    changed = await editor.post(
-        f"/products/{product.id}", do="archive", list="status=active&category=light"
-    )
-    assert "&list=status%3Dactive%26category%3Dlight" in changed.headers["location"]
+    query = "status=active&category=light"
+    kept = f"?list={quote(query, safe='')}"
+    back = f'/dashboard/products?{query}">← Products'
+    for path in ("", "/edit"):
+        page = await editor.get(f"/products/{product.id}{path}{kept}")
+        assert (back if not path else f'name="list" value="{query}"') in unescape(page.text)
+    changed = await editor.post(f"/products/{product.id}", do="archive", list=query)
     assert back in unescape((await editor.client.get(ORIGIN + changed.headers["location"])).text)
-    edit = await editor.get(f"/products/{product.id}/edit{kept}")
-    assert f'/products/{product.id}{kept}">Cancel' in unescape(edit.text)
-    assert 'name="list" value="status=active&category=light"' in unescape(edit.text)
-    gone = await editor.post(
-        "/products/delete", id=str(product.id), list="status=active&category=light"
-    )
-    where = "/dashboard/products?status=active&category=light&done=product-deleted"
+    gone = await editor.post("/products/delete", id=str(product.id), list=query)
+    where = f"/dashboard/products?{query}&done=product-deleted"
     assert gone.headers["location"] == where
 
 
-@pytest.mark.parametrize(
-    ("count", "words"),
-    [("1", "1 product was archived."), ("1200", "1,200 products were archived.")],
-)
-async def test_bulk_change_notice_counts_products(api: Api, count: str, words: str) -> None:
+async def test_bulk_confirmation_names_the_first_products_and_those_to_be_skipped(
+    api: Api,
+) -> None:
     _, editor = await signed_in(api, "editor")
-    page = await editor.get(f"/products?done=products-archived&count={count}")
-    assert said(page, "status") == words
+    ids = [(await api.product(name=f"Lamp <{n}>", status="draft")).id for n in range(6)]
+    many = "&".join(f"id={one}" for one in (*ids, 999))
+    page = await editor.get(f"/products/several?do=activate&{many}")
+    assert "Lamp &lt;4&gt;, and 2 more</p>" in page.text
+    assert "6 are draft and will be skipped: use Publish or Archive instead." in page.text

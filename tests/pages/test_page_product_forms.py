@@ -117,22 +117,6 @@ async def test_product_of_the_largest_size_is_changed_on_a_page(api: Api) -> Non
     assert stored.name == "Desk lamp"
 
 
-async def test_product_form_keeps_the_lines_of_metadata(api: Api) -> None:
-    _, editor = await signed_in(api, "editor")
-    product = await api.product(**{**STORED, "metadata": '{"a\\nb":"c\\nd"}'})
-    page = await editor.get(f"/products/{product.id}/edit")
-    for field in ("metadata_1_name", "metadata_1_value"):
-        assert f'<textarea id="{field}"' in page.text
-    lines = {"metadata_1_name": "a\r\nb", "metadata_1_value": "c\r\nd", "metadata_3_name": ""}
-    form = await edit_form(editor, product, price=held(page, "price"), **lines)
-    async with api.unchanged():
-        answer = await editor.post(f"/products/{product.id}/edit", **form)
-    assert "done=nothing-changed" in answer.headers["location"]
-    other = {**form, "metadata_1_value": "c\r\ne"}
-    answer = await editor.post(f"/products/{product.id}/edit", **other)
-    assert "done=product-changed" in answer.headers["location"]
-
-
 async def test_product_archived_while_it_is_edited_stays_archived(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     product = await api.product(**STORED)

@@ -7,7 +7,7 @@ import io
 import json
 import os
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from html import unescape
 from pathlib import Path
@@ -17,12 +17,11 @@ import httpx
 import msgspec
 import pytest
 
-from driving import Api, settings_for
+from driving import Api
 from operating import eventually, turns
 from pages.visiting import DASHBOARD, ORIGIN, Visitor, said, signed_in
 from portico.contract.product_files import read_products
 from portico.domain.audit import OPERATOR
-from portico.domain.errors import Unavailable
 from portico.domain.imports import Outcome
 from portico.domain.times import SECOND
 from portico.domain.uploads import KEPT, LOST, MAX_TOLD, MAX_WAITING, SILENT, Rejected, Upload
@@ -31,13 +30,19 @@ from portico.jobs.tidy import Tidy
 from portico.jobs.uploads import ProcessUploads
 from portico.services.imports import SMALL, BatchLimits, check_in_batches, store_in_batches
 from portico.services.suspension import suspend
-from portico.services.uploads import begin_storing, discard, path_of, take_in
+from portico.services.uploads import begin_storing
 from portico.storage.audit import AuditFilter
 from portico.storage.database import Transaction
 
 pytestmark = pytest.mark.one_engine
 
 GOOD = {"name": "Lamp", "category": "light", "price": 1}
+
+
+@pytest.fixture
+async def editor(api: Api) -> Visitor:
+    _, editor = await signed_in(api, "editor")
+    return editor
 
 
 @pytest.fixture
@@ -103,79 +108,25 @@ def heading(page: str) -> str:
     return found[1]
 
 
-async def test_import_is_checked_then_stored_on_confirmation(api: Api) -> None:
-    _, editor = await signed_in(api, "editor")
-    path, page = await checked(editor, lines(GOOD, {**GOOD, "price": -1}, GOOD))
-    assert heading(page) == "2 rows can be imported, 1 row cannot"
-    assert "Line 2: price must not be negative" in page
-    assert re.findall("<(title|h1)>a.ndjson", page) == ["title", "h1"]
-    assert (await editor.get("/products")).text.count("/products/1") == 0
-
-    again = [await editor.post(path, do="store") for _ in range(2)]
-    assert [answer.status_code for answer in again] == [303, 303]
-    page = await settled(editor, path)
-    assert heading(page) == "2 products stored"
-    assert (
-        '<p id="count" class="quiet" role="status">2 products</p>'
-        in (await editor.get("/products")).text
-    )
-    await cleared(api)
-
-
-async def test_import_starts_without_waiting_for_a_poll(
-    environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("portico.jobs.uploads.POLL_SECONDS", 600)
-    async with Api(settings_for(tmp_path, environ)) as api:
-        _, editor = await signed_in(api, "editor")
-        path, page = await checked(editor, lines(GOOD))
-        assert heading(page) == "1 row can be imported"
-        await editor.post(path, do="store")
-        assert heading(await settled(editor, path)) == "1 product stored"
-
-
 async def test_import_check_yields_to_requests(api: Api) -> None:
-    rows = io.BytesIO(lines(GOOD) * 1_000)
-    checking = check_in_batches(api.live, read_products(rows, "ndjson"))
+    rows = io.BytesIO(lines(GOOD) * 300)
     async with turns() as seen:
-        outcomes = [each async for each in checking]
-    assert sum(outcome.inserted for outcome in outcomes) == 1_000
-    assert seen.count >= 20
+        outcomes = [
+            each async for each in check_in_batches(api.live, read_products(rows, "ndjson"))
+        ]
+    assert sum(outcome.inserted for outcome in outcomes) == 300
+    assert seen.count >= 6
 
 
-async def test_import_check_of_large_rows_yields_to_requests(api: Api) -> None:
-    row = GOOD | {"name": "x" * 100_000}
-    rows = read_products(io.BytesIO(lines(row) * 20), "ndjson")
-    async with turns() as seen:
-        async for _ in check_in_batches(api.live, rows):
-            pass
-    assert seen.count >= 20
-
-
-async def test_import_is_audited_once_with_its_counts(api: Api) -> None:
-    user, editor = await signed_in(api, "editor")
-    path, _ = await checked(editor, lines(GOOD, GOOD))
-    await editor.post(path, do="store")
-    await settled(editor, path)
-
-    (note,) = await api.live.audit.page(AuditFilter(action="products.imported"), limit=9)
-    assert (note.user_id, note.credential) == (user.id, "session")
-    assert json.loads(note.details) == {"inserted": 2, "updated": 0}
-
-
-async def test_import_updates_exported_products_on_request(api: Api) -> None:
+async def test_import_updates_exported_products_on_request(api: Api, editor: Visitor) -> None:
     product = await api.product(name="Lamp", status="active")
     await api.product(name="Chair")
-    _, editor = await signed_in(api, "editor")
     table = (await editor.get("/products/export?format=csv")).text
     await editor.get("/products/import")
-
     _, page = await checked(editor, table.encode(), name="p.csv")
     assert heading(page) == "0 rows can be imported, 2 rows cannot"
     path, page = await checked(editor, table.encode(), name="p.csv", update="yes")
-    assert heading(page) == "2 rows can be imported"
     assert "<dt>Unchanged</dt><dd>2</dd>" in page
-    assert "Import 0" not in page
 
     changed = table.replace(",Lamp,", ",Lantern,").encode()
     path, page = await checked(editor, changed, name="p.csv", update="yes")
@@ -187,152 +138,39 @@ async def test_import_updates_exported_products_on_request(api: Api) -> None:
     assert after.name == "Lantern"
 
 
-LONG = f"{'9' * 60}…"
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "told"),
-    [
-        ("a.csv", b'name,category,price\nLamp,l,"12,50"\n', ["12,50"]),
-        ("a.csv", b"name,category,price,stock_quantity\nLamp,l,-2.50,5.5\n", ["-2.50", "5.5"]),
-        ("a.csv", b"name,category,price,status\nLamp,l,1,<b>&\n", ["<b>&"]),
-        ("a.csv", b"name,category,price\nLamp,l," + b"9" * 300 + b"x\n", [LONG]),
-        ("a.csv", b"id,name,category,price\n007,Lamp,l,1\n", ["007"]),
-        ("a.csv", b"name,category,price\n,l,1\n", []),
-        ("a.ndjson", lines({**GOOD, "price": True}), ["true"]),
-        ("a.ndjson", lines({**GOOD, "price": None, "name": {"a": 1}}), []),
-        ("a.ndjson", lines({**GOOD, "images": [{"url": "ftp://a"}]}), ["ftp://a"]),
-        ("a.ndjson", lines({**GOOD, "status": "\ud800=1"}), ["\\ud800=1"]),
-    ],
-)
-async def test_import_fault_shows_the_beginning_of_its_value(
-    api: Api, name: str, content: bytes, told: list[str]
-) -> None:
-    _, editor = await signed_in(api, "editor")
-    path, _ = await checked(editor, content, name=name)
-    shown = re.findall(r": <code>([^<]*)</code>", (await editor.get(path)).text)
-    assert [unescape(value) for value in shown] == told
-
-    table = csv.DictReader(io.StringIO((await editor.get(f"{path}/faults")).text))
-    values = [row["value"] for row in table]
-    assert [value.removeprefix("'") for value in values if value] == told
-    assert not any(value.startswith(("=", "-")) for value in values)
-
-
-async def test_file_of_import_faults_is_bounded_and_runs_no_formula(api: Api) -> None:
-    _, editor = await signed_in(api, "editor")
-    rows = lines({**GOOD, "=cmd": 1}) + b"no json\n" * (MAX_TOLD + 50)
-    path, page = await checked(editor, rows)
-    assert heading(page) == f"0 rows can be imported, {MAX_TOLD + 51:,} rows cannot"
-    assert "These are the first 20 of 1,051." in page
-
-    answer = await editor.get(f"{path}/faults")
-    told = list(csv.DictReader(io.StringIO(answer.text)))
-    assert len(told) == MAX_TOLD
-    first = {"line": "1", "field": "'=cmd", "message": "unknown field", "value": "1"}
-    assert told[0] == first
-    assert "attachment" in answer.headers["content-disposition"]
-
-
 @pytest.mark.parametrize(
     ("name", "content", "told"),
     [
         ("a.csv", b"\x89PNG\r\n\x1a\n\0", "The CSV header must be UTF-8: save the file as UTF-8."),
-        (
-            "a.csv",
-            "name,category,price\nL\xe4mp,l,1\n".encode("utf-16"),
-            "This file is UTF-16: save it as UTF-8.",
-        ),
         ("a.csv", b"name;category;price\n", "separated by semicolons"),
-        ("a.csv", b"name,name,category,price\n", "name appears twice"),
-        ("a.json", b"[{}]", "one product per line"),
         ("a.ndjson", b"[{}]", "one product per line"),
         ("a.xls", b"\xd0\xcf\x11\xe0\xa1\xb1", "This is a workbook (.xls)"),
         ("a.csv", b"", "The first line must be a CSV header"),
     ],
 )
 async def test_unreadable_import_says_why_and_cannot_be_stored(
-    api: Api, name: str, content: bytes, told: str
+    api: Api, editor: Visitor, name: str, content: bytes, told: str
 ) -> None:
-    _, editor = await signed_in(api, "editor")
     _, page = await checked(editor, content, name=name)
     assert told in page
     assert 'value="store"' not in page
     await cleared(api)
 
 
-@pytest.mark.parametrize(
-    ("content", "counts"),
-    [
-        ("\ufeffname,category,price\nLämp,l,1\n".encode(), "1 row can be imported"),
-        (
-            "name,category,price\nLämp,l,1\n".encode("latin-1"),
-            "0 rows can be imported, 1 row cannot",
-        ),
-        (b"name,category,price\nname,category,price\n", "0 rows can be imported, 1 row cannot"),
-        (
-            b"name,category,price\n" + b"x" * 10_000_000 + b",l,1\nLamp,l,1\n",
-            "1 row can be imported, 1 row cannot",
-        ),
-    ],
-)
-async def test_unreadable_rows_of_an_import_are_counted(
-    api: Api, content: bytes, counts: str
+async def test_repeated_row_of_a_product_is_faulty_and_changes_nothing(
+    api: Api, editor: Visitor
 ) -> None:
-    _, editor = await signed_in(api, "editor")
-    _, page = await checked(editor, content, name="a.csv")
-    assert heading(page) == counts
-
-
-async def test_import_names_rows_that_changed_after_the_check(api: Api) -> None:
-    kept = await api.product(name="Lamp")
-    gone = await api.product(name="Chair")
-    _, editor = await signed_in(api, "editor")
-    rows = lines(*({"id": one.id, "price": 7} for one in (kept, gone)))
-    path, page = await checked(editor, rows, update="yes")
-    assert "<dt>To update</dt><dd>2</dd>" in page
-    async with api.live.db.transaction() as tx:
-        await api.live.products.delete(tx, gone)
-
-    await editor.post(path, do="store")
-    page = await settled(editor, path)
-    assert heading(page) == "1 product stored"
-    assert f"there is no product {gone.id}" in page
-
-
-async def test_repeated_row_of_a_product_is_faulty_and_changes_nothing(api: Api) -> None:
-    lamp, other = await api.product(name="Lamp"), await api.product(name="Chair")
-    _, editor = await signed_in(api, "editor")
-    own = {"id": lamp.id, "name": "Lamp"}
-    between = [{"id": other.id, "stock_quantity": number} for number in (1, 2)]
-    new = [{**GOOD, "name": f"Lamp {number}"} for number in range(SMALL.rows)]
-    rows = lines(own, between[0], {**own, "name": "Lamp 2"}, *new, between[1], {**own, "price": 7})
-    path, page = await checked(editor, rows, update="yes")
-    last = SMALL.rows + 5
-    table = (await editor.get(f"{path}/faults")).text
-    assert [row["line"] for row in csv.DictReader(io.StringIO(table))] == [
-        "3",
-        f"{last - 1}",
-        f"{last}",
-    ]
-    assert "is also in an earlier row" in page
-
-    await editor.post(path, do="store")
-    assert heading(await settled(editor, path)).startswith(f"{SMALL.rows + 1} products stored")
-    found = await api.live.products.several([lamp.id, other.id])
-    assert found[lamp.id] == lamp
-    assert found[other.id].stock_quantity == 1
-
-
-async def test_repetition_of_a_faulty_row_is_faulty(api: Api) -> None:
     lamp = await api.product(name="Lamp")
-    _, editor = await signed_in(api, "editor")
     own = {"id": lamp.id, "name": "Lamp"}
-    between = [{**GOOD, "name": f"Lamp {number}"} for number in range(SMALL.rows)]
-    rows = lines({**own, "price": -1}, *between, {**own, "name": "Lamp 2"})
-    _, page = await checked(editor, rows, update="yes")
-    assert heading(page) == f"{SMALL.rows} rows can be imported, 2 rows cannot"
+    new = [{**GOOD, "name": f"Lamp {number}"} for number in range(SMALL.rows)]
+    rows = lines(own, {**own, "name": "Lamp 2"}, *new, {**own, "price": 7})
+    path, page = await checked(editor, rows, update="yes")
     assert "is also in an earlier row" in page
+    table = csv.DictReader(io.StringIO((await editor.get(f"{path}/faults")).text))
+    assert [row["line"] for row in table] == ["2", f"{SMALL.rows + 3}"]
+    await editor.post(path, do="store")
+    assert heading(await settled(editor, path)).startswith(f"{SMALL.rows} products stored")
+    assert await api.live.products.get(lamp.id) == lamp
 
 
 async def test_repeated_row_of_a_product_made_by_the_same_file_is_faulty(
@@ -353,212 +191,19 @@ async def test_repeated_row_of_a_product_made_by_the_same_file_is_faulty(
     assert product.price == 20_000
 
 
-async def test_import_is_its_senders_alone_and_of_no_viewer(api: Api) -> None:
-    _, editor = await signed_in(api, "editor")
+async def test_import_is_its_senders_alone_and_of_no_viewer(api: Api, editor: Visitor) -> None:
     path, _ = await checked(editor, lines(GOOD))
     _, viewer = await signed_in(api)
     _, other = await signed_in(api, "admin")
-
     assert (await viewer.get("/products/import")).status_code == 403
     assert (await send(viewer, lines(GOOD))).status_code == 403
-    assert (await other.get(path)).status_code == 404
-    assert (await other.post(path, do="store")).status_code == 404
-    assert (await other.get(f"{path}/faults")).status_code == 404
-    assert (await other.post(path, do="discard")).status_code == 404
-
-
-async def test_upload_without_csrf_token_is_not_stored(api: Api) -> None:
-    _, editor = await signed_in(api, "editor")
-    for token in ("", "0" * 32):
-        assert (await send(editor, lines(GOOD), csrf=token)).status_code == 403
-    assert files(api) == []
-
-
-async def test_import_form_without_a_file_is_refused(api: Api) -> None:
-    _, editor = await signed_in(api, "editor")
-    answer = await send(editor, b"", name="")
-    assert answer.status_code == 422, answer.text
-    url = f"{DASHBOARD}/products/import"
-    headers = {"origin": ORIGIN, "content-type": "multipart/form-data"}
-    broken = await editor.client.post(url, content=b"x", headers=headers)
-    assert broken.status_code == 415
-
-
-async def test_interrupted_upload_leaves_nothing(api: Api) -> None:
-    _, editor = await signed_in(api, "editor")
-    whole = editor.client.build_request(
-        "POST",
-        f"{DASHBOARD}/products/import",
-        data={"csrf": editor.csrf},
-        files={"file": ("a.ndjson", lines(GOOD, GOOD))},
-    ).read()
-    kind = whole.split(b"\r\n", 1)[0][2:].decode()
-    answer = await editor.client.post(
-        f"{DASHBOARD}/products/import",
-        content=whole[:-60],
-        headers={"origin": ORIGIN, "content-type": f"multipart/form-data; boundary={kind}"},
-    )
-    assert answer.status_code == 422
-    assert said(answer) == "The file was not received completely. Upload it again."
-    assert files(api) == []
-
-
-async def test_upload_whose_file_vanishes_is_refused(api: Api) -> None:
-    user, editor = await signed_in(api, "editor")
-
-    async def resting() -> AsyncIterator[bytes]:
-        yield lines(GOOD)
-        (path,) = files(api)
-        path.unlink()
-        yield lines(GOOD)
-
-    with pytest.raises(Unavailable, match="send it again"):
-        await take_in(api.live, user.id, "a.ndjson", resting(), OPERATOR, updates=False)
-    assert await api.live.uploads.all() == []
-    assert (await send(editor, lines(GOOD))).status_code == 303
-
-
-async def test_upload_beyond_the_limit_is_refused(
-    api: Api, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("portico.services.uploads.MAX_BYTES", 1_000)
-    _, editor = await signed_in(api, "editor")
-    answer = await send(editor, lines(GOOD) * 100)
-    assert answer.status_code == 422
-    assert "larger than" in said(answer)
-    assert files(api) == []
-
-
-async def test_upload_of_a_declared_length_beyond_the_limit_is_refused(
-    api: Api,
-) -> None:
-    _, editor = await signed_in(api, "editor")
-    answer = await editor.client.post(
-        f"{DASHBOARD}/products/import",
-        data={"csrf": editor.csrf},
-        files={"file": ("a.ndjson", lines(GOOD))},
-        headers={"origin": ORIGIN, "content-length": str(101 << 20)},
-    )
-    assert answer.status_code == 413
-    assert "<p>The file is larger than 100 MiB.</p>" in answer.text
-    assert files(api) == []
-
-
-async def test_waiting_imports_of_an_account_are_bounded(api: Api) -> None:
-    _, editor = await signed_in(api, "editor")
-    paths = [(await checked(editor, lines(GOOD)))[0] for _ in range(3)]
-    refused = await send(editor, lines(GOOD))
-    assert refused.status_code == 409
-    assert len(files(api)) == 3
-
-    assert (await editor.post(paths[0], do="discard")).status_code == 303
-    assert (await editor.get(paths[0])).status_code == 404
-    assert len(files(api)) == 2
-    await checked(editor, lines(GOOD))
-
-
-async def test_failed_imports_do_not_displace_waiting_ones(api: Api) -> None:
-    _, editor = await signed_in(api, "editor")
-    paths: list[str] = []
-    for _ in range(MAX_WAITING):
-        paths.append((await checked(editor, lines(GOOD)))[0])
-        if len(paths) < MAX_WAITING:
-            await checked(editor, b"no header\n", name="a.csv")
-            await cleared(api, len(paths))
-    assert (await send(editor, lines(GOOD))).status_code == 409
-    page = (await editor.get("/products/import")).text
-    assert all(f"/dashboard{path}" in page for path in paths)
-
-
-async def test_concurrent_uploads_are_bounded(api: Api) -> None:
-    _, editor = await signed_in(api, "editor")
-    answers = await asyncio.gather(*(send(editor, lines(GOOD)) for _ in range(20)))
-    statuses = sorted(answer.status_code for answer in answers)
-    assert statuses == [303] * MAX_WAITING + [409] * (20 - MAX_WAITING)
-    assert len(await api.live.uploads.all()) == len(files(api)) == MAX_WAITING
-
-
-@pytest.mark.parametrize("problem", [errno.ENOSPC, errno.EACCES, errno.EROFS])
-async def test_upload_to_an_unwritable_directory_is_unavailable(
-    api: Api, problem: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise OSError(problem, os.strerror(problem))
-
-    _, editor = await signed_in(api, "editor")
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "mkdir", fail)
-        answer = await send(editor, lines(GOOD))
-    assert answer.status_code == 503
-    assert said(answer) == "The file could not be stored here."
-
-
-async def test_import_discarded_while_it_is_claimed_ends_silently(
-    api: Api, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    user, editor = await signed_in(api, "editor")
-    path, _ = await checked(editor, lines(GOOD))
-    (upload,) = await api.live.uploads.all()
-    again = msgspec.structs.replace(upload, state="checking", seen_at=0)
-    rejected = api.live.uploads.rejected
-
-    async def meanwhile(upload_id: int) -> list[Rejected]:
-        await discard(api.live, upload_id, user.id, OPERATOR)
-        return await rejected(upload_id)
-
-    monkeypatch.setattr(api.live.uploads, "rejected", meanwhile)
-    async with api.live.db.transaction() as tx:
-        await api.live.uploads.move(tx, upload, again)
-    await ProcessUploads(api.live, api.live).run()
-    assert (await editor.get(path)).status_code == 404
-    assert files(api) == []
-
-
-async def test_truncated_import_stores_nothing(api: Api) -> None:
-    user, editor = await signed_in(api, "editor")
-    content = lines(GOOD, GOOD)
-    path, _ = await checked(editor, content)
-    (file,) = files(api)
-    file.write_bytes(content[: len(content) // 2])  # as where the machine lost its power
-    await begin(api, user, path)
-    upload = await ended(api)
-    assert (upload.state, upload.inserted) == ("failed", 0)
-    assert upload.problem == "The server has lost part of the file: send it again."
-
-
-async def test_import_truncated_half_way_names_the_rows_to_send_again(
-    api: Api,
-) -> None:
-    _, editor = await signed_in(api, "editor")
-    await checked(editor, lines(GOOD, GOOD))
-    await leave(api, state="storing", line=1, inserted=1, seen_at=0)
-    (file,) = files(api)
-    file.write_bytes(lines(GOOD))
-    upload = await ended(api)
-    assert (upload.state, upload.inserted) == ("failed", 1)
-    assert upload.problem.endswith("part of the file: send the rows after line 1 again.")
-
-
-async def demote(api: Api, user: User) -> None:
-    admin = await api.caller("admin")
-    assert (await admin.patch(f"/users/{user.id}", json={"role": "viewer"})).status_code == 200
-
-
-async def suspend_sender(api: Api, user: User) -> None:
-    await suspend(api.live, user.id, OPERATOR)
-
-
-@pytest.mark.parametrize("end", [demote, suspend_sender])
-async def test_import_of_a_sender_without_permission_stores_nothing(
-    api: Api, end: Callable[[Api, User], Awaitable[None]]
-) -> None:
-    user, editor = await signed_in(api, "editor")
-    path, _ = await checked(editor, lines(GOOD))
-    await end(api, user)
-    await begin(api, user, path)
-    upload = await ended(api)
-    assert (upload.state, upload.inserted) == ("failed", 0)
-    assert "may no longer change products" in upload.problem
+    for answer in (
+        await other.get(path),
+        await other.get(f"{path}/faults"),
+        await other.post(path, do="store"),
+        await other.post(path, do="discard"),
+    ):
+        assert answer.status_code == 404
 
 
 async def test_import_of_a_demoted_sender_stops_after_the_batch_under_way(
@@ -607,14 +252,8 @@ async def test_failed_batch_of_an_import_is_not_counted(
     assert len(stored) == SMALL.rows - 1
 
 
-async def test_sandbox_import_is_its_live_senders(
-    api: Api,
-) -> None:
-    await api.account("editor")
-    user, editor = await signed_in(api, "editor")
+async def test_sandbox_import_is_its_live_senders(editor: Visitor) -> None:
     await editor.get("/sandbox/products/import")
-    mirror = await api.sandbox.users.by_account(user.id)
-    assert mirror is None or mirror.id != user.id
     sent = await send(editor, lines(GOOD), to="/sandbox/products/import")
     path = sent.headers["location"].removeprefix("/dashboard")
     await settled(editor, path)
@@ -647,31 +286,23 @@ async def ended(api: Api) -> Upload:
     return upload
 
 
-async def test_import_of_a_killed_process_resumes_after_the_last_row(api: Api) -> None:
-    _, editor = await signed_in(api, "editor")
-    await checked(editor, lines(*({**GOOD, "name": f"Lamp {n}"} for n in range(3))))
-    await leave(api, state="storing", line=2, inserted=2, seen_at=api.clock())
-
+async def test_import_of_a_killed_process_resumes_after_the_last_row(
+    api: Api, editor: Visitor
+) -> None:
+    lamp = await api.product(name="Lamp")
+    first, again = ({"id": lamp.id, "price": price} for price in (7, 8))
+    await checked(editor, lines(GOOD, first, {**GOOD, "name": "Last"}, again), update="yes")
+    counts = {"line": 2, "inserted": 1, "updated": 1, "faulty": 0}
+    await leave(api, state="storing", seen_at=api.clock(), **counts)
     await ProcessUploads(api.live, api.live).run()
     (waiting,) = await api.live.uploads.all()
     assert waiting.under_way
     api.clock.advance(seconds=SILENT // SECOND)
     upload = await ended(api)
-    assert (upload.state, upload.inserted) == ("stored", 3)
-    made = [each.name async for batch in api.live.products.batches() for each in batch]
-    assert made == ["Lamp 2"]
-
-
-async def test_resumed_import_knows_the_products_of_earlier_rows(api: Api) -> None:
-    _, editor = await signed_in(api, "editor")
-    lamp = await api.product(name="Lamp")
-    rows = lines(GOOD, {"id": lamp.id, "price": 7}, GOOD, {"id": lamp.id, "price": 8})
-    await checked(editor, rows, update="yes")
-    await leave(api, state="storing", line=2, inserted=1, updated=1, faulty=0)
-    api.clock.advance(seconds=SILENT // SECOND)
-    upload = await ended(api)
-    assert (upload.inserted, upload.updated, upload.faulty) == (2, 1, 1)
-    assert await api.live.products.get(lamp.id) == lamp
+    assert (upload.state, upload.inserted, upload.updated, upload.faulty) == ("stored", 2, 1, 1)
+    made = [each async for batch in api.live.products.batches() for each in batch]
+    assert made[0] == lamp, "the row that repeats an earlier one is faulty"
+    assert [each.name for each in made[1:]] == ["Last"]
 
 
 async def test_import_taken_over_by_another_process_stops_in_the_first(
@@ -712,24 +343,6 @@ async def test_import_under_way_is_not_tidied_by_age(
     assert await api.live.uploads.all() == []
 
 
-async def test_import_waiting_for_another_says_so(api: Api) -> None:
-    _, editor = await signed_in(api, "editor")
-    first, _ = await checked(editor, lines(GOOD))
-    second, _ = await checked(editor, lines(GOOD))
-    other, one = await api.live.uploads.all()
-    elsewhere = {"state": "storing", "seen_at": api.clock()}
-    async with api.live.db.transaction() as tx:
-        for upload, values in ((other, elsewhere), (one, {"state": "storing", "seen_at": 0})):
-            path_of(api.live, upload).rename(path_of(api.live, upload).with_suffix(".away"))
-            after = msgspec.structs.replace(upload, **values)
-            await api.live.uploads.move(tx, upload, after)
-
-    assert heading((await editor.get(second)).text) == "Waiting for another import"
-    assert heading((await editor.get(first)).text) == "Storing the products"
-    api.clock.advance(seconds=SILENT // SECOND)
-    assert heading((await editor.get(second)).text) == "Storing the products"
-
-
 async def test_orphaned_upload_is_removed_after_its_time(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     await checked(editor, lines(GOOD))
@@ -744,9 +357,6 @@ async def test_orphaned_upload_is_removed_after_its_time(api: Api) -> None:
     assert set(files(api)) == {kept, fresh}
 
 
-DISCARD = 'name="do" value="discard">'
-
-
 async def lost(api: Api, editor: Visitor) -> list[str]:
     """The paths of as many files as may wait, which were to be stored when their host was
     exchanged."""
@@ -758,52 +368,174 @@ async def lost(api: Api, editor: Visitor) -> list[str]:
     return paths
 
 
-async def test_lost_import_can_be_discarded(api: Api) -> None:
-    _, editor = await signed_in(api, "editor")
-    path, *_ = await lost(api, editor)
-    assert DISCARD not in (await editor.get(path)).text
-    early = await editor.post(path, do="discard")
-    assert (early.status_code, said(early)) == (409, "This file is being stored.")
-    api.clock.advance(milliseconds=LOST + 1)
+async def test_import_is_checked_then_stored_once_on_confirmation_and_audited(api: Api) -> None:
+    user, editor = await signed_in(api, "editor")
+    path, page = await checked(editor, lines(GOOD, {**GOOD, "price": -1}, GOOD))
+    assert heading(page) == "2 rows can be imported, 1 row cannot"
+    assert "Line 2: price must not be negative" in page
+    assert (await editor.get("/products")).text.count("/products/1") == 0
 
-    page = (await editor.get(path)).text
-    assert "is not responding" in page
-    assert DISCARD in page
+    again = [await editor.post(path, do="store") for _ in range(2)]
+    assert [answer.status_code for answer in again] == [303, 303]
+    assert heading(await settled(editor, path)) == "2 products stored"
+    assert (
+        '<p id="count" class="quiet" role="status">2 products</p>'
+        in (await editor.get("/products")).text
+    )
+    await cleared(api)
+    (note,) = await api.live.audit.page(AuditFilter(action="products.imported"), limit=9)
+    assert (note.user_id, note.credential) == (user.id, "session")
+    assert json.loads(note.details) == {"inserted": 2, "updated": 0}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("a.csv", b"name,category,price,stock_quantity\nLamp,l,-2.50,5.5\n", ["-2.50", "5.5"]),
+        ("a.csv", b"name,category,price,status\nLamp,l,1,<b>&\n", ["<b>&"]),
+        ("a.csv", b"name,category,price\nLamp,l," + b"9" * 300 + b"x\n", [f"{'9' * 60}…"]),
+        ("a.csv", "name,category,price\nLämp,l,1\n".encode("latin-1"), []),
+        ("a.ndjson", lines({**GOOD, "images": [{"url": "ftp://a"}]}), ["ftp://a"]),
+    ],
+)
+async def test_import_fault_shows_the_beginning_of_its_value_and_no_formula(
+    editor: Visitor, name: str, content: bytes, told: list[str]
+) -> None:
+    path, page = await checked(editor, content, name=name)
+    assert heading(page) == "0 rows can be imported, 1 row cannot"
+    shown = re.findall(r": <code>([^<]*)</code>", (await editor.get(path)).text)
+    assert [unescape(value) for value in shown] == told
+    table = csv.DictReader(io.StringIO((await editor.get(f"{path}/faults")).text))
+    values = [row["value"] for row in table]
+    assert [value.removeprefix("'") for value in values if value] == told
+    assert not any(value.startswith(("=", "-")) for value in values)
+
+
+async def test_file_of_import_faults_is_bounded(editor: Visitor) -> None:
+    rows = lines({**GOOD, "=cmd": 1}) + b"no json\n" * (MAX_TOLD + 50)
+    path, page = await checked(editor, rows)
+    assert heading(page) == f"0 rows can be imported, {MAX_TOLD + 51:,} rows cannot"
+    answer = await editor.get(f"{path}/faults")
+    told = list(csv.DictReader(io.StringIO(answer.text)))
+    assert len(told) == MAX_TOLD
+    first = {"line": "1", "field": "'=cmd", "message": "unknown field", "value": "1"}
+    assert told[0] == first
+
+
+async def test_product_deleted_after_the_check_is_named_and_the_rest_is_stored(
+    api: Api, editor: Visitor
+) -> None:
+    kept, gone = await api.product(name="Lamp"), await api.product(name="Chair")
+    rows = lines(*({"id": one.id, "price": 7} for one in (kept, gone)))
+    path, _ = await checked(editor, rows, update="yes")
+    async with api.live.db.transaction() as tx:
+        await api.live.products.delete(tx, gone)
+    await editor.post(path, do="store")
+    page = await settled(editor, path)
+    assert heading(page) == "1 product stored"
+    assert f"there is no product {gone.id}" in page
+
+
+async def test_refused_upload_is_not_stored(
+    api: Api, editor: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, origin = f"{DASHBOARD}/products/import", {"origin": ORIGIN}
+    whole = editor.client.build_request(
+        "POST", url, data={"csrf": editor.csrf}, files={"file": ("a.ndjson", lines(GOOD))}
+    )
+    content = whole.read()
+    kind, length = {"content-type": whole.headers["content-type"]}, {"content-length": "105906176"}
+
+    async def post(content: bytes, **headers: str) -> httpx.Response:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return await editor.client.post(url, content=content, headers=origin | kind | named)
+
+    cut = await post(content[:-60])
+    assert (cut.status_code, said(cut)) == (
+        422,
+        "The file was not received completely. Upload it again.",
+    )
+    assert (await post(content, **length)).status_code == 413
+    assert (await post(b"x", content_type="multipart/form-data")).status_code == 415
+    assert (await send(editor, b"", name="")).status_code == 422
+    for token in ("", "0" * 32):
+        assert (await send(editor, lines(GOOD), csrf=token)).status_code == 403
+    monkeypatch.setattr("portico.services.uploads.MAX_BYTES", 1_000)
+    large = await send(editor, lines(GOOD) * 100)
+    assert large.status_code == 422
+    assert "larger than" in said(large)
+    assert files(api) == []
+
+
+async def test_concurrent_uploads_are_bounded_until_one_is_discarded(
+    api: Api, editor: Visitor
+) -> None:
+    answers = await asyncio.gather(*(send(editor, lines(GOOD)) for _ in range(9)))
+    statuses = sorted(answer.status_code for answer in answers)
+    assert statuses == [303] * MAX_WAITING + [409] * (9 - MAX_WAITING)
+    assert len(await api.live.uploads.all()) == len(files(api)) == MAX_WAITING
+    (path, *_) = [one.headers["location"] for one in answers if one.status_code == 303]
+    path = path.removeprefix("/dashboard")
+    await settled(editor, path)
     assert (await editor.post(path, do="discard")).status_code == 303
     assert (await editor.get(path)).status_code == 404
+    await checked(editor, lines(GOOD))
 
 
-async def test_lost_imports_do_not_count_against_the_limit(api: Api) -> None:
-    _, editor = await signed_in(api, "editor")
-    await lost(api, editor)
+async def test_upload_to_a_full_disk_is_unavailable(
+    editor: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "mkdir", fail)
+        answer = await send(editor, lines(GOOD))
+    assert answer.status_code == 503
+    assert said(answer) == "The file could not be stored here."
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (0, "The server has lost part of the file: send it again."),
+        (1, "The server has lost part of the file: send the rows after line 1 again."),
+    ],
+)
+async def test_truncated_import_fails_and_names_the_rows_to_send_again(
+    api: Api, editor: Visitor, line: int, told: str
+) -> None:
+    await checked(editor, lines(GOOD, GOOD))
+    await leave(api, state="storing", line=line, inserted=line, seen_at=0)
+    (file,) = files(api)
+    file.write_bytes(lines(GOOD))  # as where the machine lost its power
+    upload = await ended(api)
+    assert (upload.state, upload.inserted, upload.problem) == ("failed", line, told)
+
+
+async def test_import_of_a_suspended_sender_stores_nothing(api: Api) -> None:
+    user, editor = await signed_in(api, "editor")
+    path, _ = await checked(editor, lines(GOOD))
+    await suspend(api.live, user.id, OPERATOR)
+    await begin(api, user, path)
+    upload = await ended(api)
+    assert (upload.state, upload.inserted) == ("failed", 0)
+    assert "may no longer change products" in upload.problem
+
+
+async def test_lost_import_can_be_discarded_and_does_not_count_against_the_limit(
+    api: Api, editor: Visitor
+) -> None:
+    path, *_ = await lost(api, editor)
+    early = await editor.post(path, do="discard")
+    assert (early.status_code, said(early)) == (409, "This file is being stored.")
     assert (await send(editor, lines(GOOD))).status_code == 409
     api.clock.advance(milliseconds=LOST + 1)
-
+    page = (await editor.get(path)).text
+    assert "is not responding" in page
+    assert 'name="do" value="discard">' in page
     for _ in range(MAX_WAITING):
         await checked(editor, lines(GOOD))
-    assert (await send(editor, lines(GOOD))).status_code == 409, "those are all here"
-
-
-async def test_lost_imports_are_listed_beside_later_ones(api: Api) -> None:
-    _, editor = await signed_in(api, "editor")
-    paths = await lost(api, editor)
-    api.clock.advance(milliseconds=LOST + 1)
-    paths += [(await checked(editor, lines(GOOD)))[0] for _ in range(MAX_WAITING)]
-
-    page = (await editor.get("/products/import")).text
-
-    assert [path for path in paths if f'{path}"' not in page] == []
-
-
-async def test_import_waiting_on_another_host_is_not_lost(api: Api) -> None:
-    _, editor = await signed_in(api, "editor")
-    path = (await lost(api, editor))[0]
-    api.clock.advance(milliseconds=LOST + 1)
-    uploads: list[Upload] = await api.live.uploads.all()
-    async with api.live.db.transaction() as tx:
-        now, lane = api.clock(), {"id": uploads[-1].id}
-        assert await api.live.uploads.queue.claim(tx, [(lane, 1)], now=now, until=now)
-
-    assert "Waiting for another import" in (await editor.get(path)).text
-    assert (await editor.post(path, do="discard")).status_code == 409
-    assert not path_of(api.live, uploads[0]).exists()
+    assert f'{path}"' in (await editor.get("/products/import")).text
+    assert (await editor.post(path, do="discard")).status_code == 303
+    assert (await editor.get(path)).status_code == 404

@@ -4,7 +4,7 @@ import re
 from html import unescape
 
 from driving import TINY, Api
-from pages.visiting import DASHBOARD, PASSWORD, Visitor, signed_in, visitor
+from pages.visiting import PASSWORD, Visitor, signed_in, visitor
 from portico.domain.users import User
 from portico.jobs.store_requests import StoreRequests
 
@@ -49,22 +49,6 @@ async def link(somebody: Visitor, text: str, words: str) -> str:
     """The page behind a line of a table."""
     (path,) = re.findall(rf'<a href="/dashboard(/requests\?[^"]*)"[^>]*>(?:<code>)?{words}<', text)
     return (await somebody.get(unescape(path))).text
-
-
-async def test_chart_bar_says_its_number_of_requests(api: Api) -> None:
-    user, somebody = await signed_in(api)
-    for words in ("1 request, 0 failed, 0 refused", "2 requests, 0 failed, 0 refused"):
-        await asked(api, user, "/users/me")
-        assert f": {words}</title>" in (await somebody.get("/requests")).text
-
-
-async def test_route_filter_names_a_route_without_requests(
-    api: Api,
-) -> None:
-    _, somebody = await signed_in(api)
-    for value, name in (("none", "Unknown path or method"), (ME, ME)):
-        page = await somebody.client.get(f"{DASHBOARD}/requests", params={"route": value})
-        assert f'<option value="{value}" selected>{name}</option>' in page.text
 
 
 async def test_user_sees_own_requests_alone(api: Api) -> None:
@@ -154,18 +138,6 @@ async def test_refused_requests_are_listed_and_charted(api: Api) -> None:
     assert 'href="/dashboard/requests?span=days"' in overview
 
 
-async def test_overview_leads_an_admin_to_own_requests(api: Api) -> None:
-    user, admin = await signed_in(api, "admin")
-    await asked(api, user, "/users/me")
-    await asked(api, await api.account(), "/users/me", "/users/me")
-    overview = (await admin.get("")).text
-    links = re.findall(r'href="/dashboard(/requests\?[^"]+)"', overview)
-    assert len(links) == 2
-    for path in links:
-        page = (await admin.get(unescape(path))).text
-        assert table(page, "by-status") == {"200 OK": ("1", "0", "0")}
-
-
 async def test_requests_are_listed_in_their_environment_alone(api: Api) -> None:
     user, somebody = await signed_in(api, "editor")
     caller = await api.caller(key_type="test", user=user)
@@ -184,10 +156,7 @@ async def test_senseless_request_filters_are_harmless(api: Api) -> None:
         "route=<script>",
         "status=9999999999999999",
         f"account={user.id}&key=999999999999999999",
-        "account=%20",
-        "account=999999999999999999999",
-        "span=years&status=-1&key=x",
-        "route=" + "x" * 2_000,
+        "span=years&status=-1&key=x&account=%20",
     ):
         answer = await somebody.get(f"/requests?{query}")
         assert answer.status_code == 200, query

@@ -9,22 +9,22 @@ import msgspec
 import pytest
 
 from driving import NOON, Api, InProcess
-from owned import sessions_of
-from pages.visiting import DASHBOARD, ORIGIN, PASSWORD, Visitor, faults, said, signed_in, visitor
+from owned import grants_of, sessions_of
+from pages.visiting import DASHBOARD, ORIGIN, PASSWORD, Visitor, said, signed_in, visitor
 from portico.domain.audit import OPERATOR
 from portico.domain.errors import Unavailable
-from portico.domain.proofs import BY_PASSWORD, Proof
 from portico.http.cookies import SECOND_STEP
 from portico.http.messages import FORM
 from portico.http.routing import Access
 from portico.pages.dashboard import ACCOUNT, LIVE, SHOWING
 from portico.pages.forms import BODY_LIMIT, MAX_FIELDS
-from portico.pages.responder import PageResponder
+from portico.pages.responder import LOOKING, PageResponder
 from portico.pages.site import PageRoute
 from portico.services.accounts import give_key
 from portico.services.clients import Registration, register_client
 from portico.services.second_step import begin_second_step
 from portico.services.suspension import suspend
+from signing_in import login_of
 
 PLACES = [
     *(("", page) for page in (*SHOWING, *LIVE, *ACCOUNT)),
@@ -82,22 +82,6 @@ async def suspended(api: Api) -> Visitor:
     return one
 
 
-@pytest.mark.parametrize("coming", [visitor, half_signed_in, suspended])
-async def test_every_page_and_form_without_session_leads_to_sign_in(
-    api: Api, coming: Callable[[Api], Awaitable[Visitor]]
-) -> None:
-    stranger = await coming(api)
-    for place in chosen("GET"):
-        answer = await stranger.get(f"{path_of(place)}?id=1")
-        assert answer.status_code == 303, named(place)
-        assert answer.headers["location"].startswith("/dashboard/sign-in?next=%2Fdashboard")
-    async with api.unchanged(but="shown_once"):
-        for place in chosen("POST"):
-            answer = await stranger.post(path_of(place), id="1")
-            assert answer.status_code == 303, named(place)
-            assert "/sign-in" in answer.headers["location"]
-
-
 async def test_every_page_and_form_of_admins_is_forbidden_to_others(api: Api) -> None:
     assert len(chosen("GET", admin=True)) > 10
     for role in ("viewer", "editor"):
@@ -107,17 +91,6 @@ async def test_every_page_and_form_of_admins_is_forbidden_to_others(api: Api) ->
         async with api.unchanged():
             for place in chosen("POST", admin=True):
                 assert (await somebody.post(path_of(place), id="1")).status_code == 403
-
-
-async def test_every_form_without_csrf_token_of_its_session_is_forbidden(api: Api) -> None:
-    _, admin = await signed_in(api, "admin")
-    _, other = await signed_in(api, "admin")
-    async with api.unchanged():
-        for place in chosen("POST"):
-            for fields in ({}, {"csrf": ""}, {"csrf": other.csrf}, {"csrf": "é"}):
-                answer = await admin.send(path_of(place), {**fields, "id": "1"})
-                assert answer.status_code == 403, named(place)
-            api.clock.advance(seconds=1)  # or the limit of forms in a minute is reached
 
 
 async def test_role_lost_while_a_form_arrives_forbids_the_form(api: Api) -> None:
@@ -133,43 +106,11 @@ async def test_role_lost_while_a_form_arrives_forbids_the_form(api: Api) -> None
         async with api.live.db.transaction() as tx:
             await api.live.users.update(tx, msgspec.structs.replace(user, role="viewer"))
 
-    async def stay() -> None:
-        pass
-
-    for role, meanwhile, status in (("editor", stay, 303), ("viewer", demote, 403)):
-        answer = await InProcess(api).exchange(
-            "POST", "/dashboard/products/new", [*headers.items()], start, meanwhile, b"&" + rest
-        )
-        assert answer.status_code == status, role
-        rest += b"&description=Another"
-    assert len(await api.live.db.all("SELECT id FROM products")) == 1
-
-
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"origin": "https://evil.test"},
-        {"origin": "http://localhost:8443"},
-        {"origin": "https://localhost:8443.evil.test"},
-        {"origin": "null"},
-        {"origin": "null", "sec_fetch_site": "cross-site"},
-    ],
-    ids=str,
-)
-async def test_every_form_of_a_foreign_origin_is_forbidden(
-    api: Api, headers: dict[str, str]
-) -> None:
-    user, admin = await signed_in(api, "admin")
-    stranger = await visitor(api)
-    async with api.unchanged():
-        for place in chosen("POST"):
-            fields = {"csrf": admin.csrf, "id": "1"}
-            assert (await admin.send(path_of(place), fields, **headers)).status_code == 403
-        answer = await stranger.send(
-            "/sign-in", {"email": user.email, "password": PASSWORD}, **headers
-        )
-        assert answer.status_code == 403
-        assert "set-cookie" not in answer.headers
+    answer = await InProcess(api).exchange(
+        "POST", "/dashboard/products/new", [*headers.items()], start, demote, b"&" + rest
+    )
+    assert answer.status_code == 403
+    assert await api.live.db.all("SELECT id FROM products") == []
 
 
 async def test_form_of_a_page_without_referrer_is_accepted(api: Api) -> None:
@@ -184,15 +125,6 @@ async def test_form_of_a_page_without_referrer_is_accepted(api: Api) -> None:
     )
     assert answer.status_code == 422
     assert "has expired, was used before" in said(answer)
-
-
-@pytest.mark.parametrize("site", ["cross-site", "same-site"])
-async def test_form_without_origin_is_judged_by_sec_fetch_site(api: Api, site: str) -> None:
-    _, admin = await signed_in(api)
-    answer = await admin.client.post(
-        f"{DASHBOARD}/sign-out", data={"csrf": admin.csrf}, headers={"sec-fetch-site": site}
-    )
-    assert answer.status_code == 403
 
 
 async def test_every_page_has_security_headers_and_no_inline_code(api: Api) -> None:
@@ -228,17 +160,10 @@ async def test_user_text_is_escaped_on_every_page(api: Api) -> None:
     assert "<img src=x" not in refused.text
 
 
-async def test_search_for_text_that_no_database_holds_finds_nothing(api: Api) -> None:
-    _, admin = await signed_in(api, "admin")
-    for path in ("/users?search=%00", "/audit?user=%00&action=a%00b", "/users?search=%ff%ed%a0%80"):
-        assert (await admin.get(path)).status_code == 200, path
-
-
 @pytest.mark.parametrize(
     "uri",
     [
         "https://app.test/back?a=b",
-        "com.example.app:/back",
         "https://app.test;script-src/back",
         "https://app.test'unsafe-inline'/",
     ],
@@ -247,21 +172,11 @@ async def test_redirect_uri_adds_nothing_to_the_content_security_policy(api: Api
     _, somebody = await signed_in(api)
     wanted = Registration("Ledger", [uri], "read:users")
     client, _ = await register_client(api.live, None, wanted, public=False, by=OPERATOR)
-    answer = await somebody.client.get(
-        f"{ORIGIN}/auth/authorize",
-        params={"response_type": "code", "client_id": client.client_id, "redirect_uri": uri},
-    )
+    query = {"response_type": "code", "client_id": client.client_id, "redirect_uri": uri}
+    answer = await somebody.client.get(f"{ORIGIN}/auth/authorize", params=query)
     assert answer.status_code == 200, answer.text
     own = (await somebody.get("/keys")).headers["content-security-policy"]
-    policy = answer.headers["content-security-policy"]
-    assert f"{policy}; form-action 'self'" == own
-    assert policy.count("script-src") == 1
-
-
-async def test_unknown_notice_is_not_shown(api: Api) -> None:
-    _, somebody = await signed_in(api)
-    answer = await somebody.get("/keys?done=Send+your+password+to+evil.test")
-    assert "evil" not in answer.text
+    assert f"{answer.headers['content-security-policy']}; form-action 'self'" == own
 
 
 @pytest.mark.parametrize(
@@ -286,26 +201,18 @@ async def test_sign_in_redirects_to_no_other_site(api: Api, target: str) -> None
 
 
 async def test_resource_of_another_account_is_not_found(api: Api) -> None:
-    owner, theirs = await signed_in(api, "admin")
-    key, _ = await give_key(
-        api.live, owner, name="Theirs", key_type="live", expires_at=None, by=OPERATOR
-    )
-    trial, _ = await give_key(
-        api.live, owner, name="Theirs", key_type="test", expires_at=None, by=OPERATOR
-    )
+    owner, _ = await signed_in(api, "admin")
+    key, trial = [
+        (
+            await give_key(
+                api.live, owner, name="Theirs", key_type=kind, expires_at=None, by=OPERATOR
+            )
+        )[0]
+        for kind in ("live", "test")
+    ]
     (session,) = await sessions_of(api.live, owner.id, NOON)
-    async with api.live.db.transaction() as tx:
-        grant = await api.live.grants.insert(
-            tx,
-            user_id=owner.id,
-            client_row_id=None,
-            scopes=frozenset(),
-            address="",
-            user_agent="",
-            proof=Proof(BY_PASSWORD, NOON),
-            now=NOON,
-            expires_at=NOON + 1,
-        )
+    await login_of(api.live, owner)
+    (grant,) = await grants_of(api.live, owner.id, NOON)
     _, other = await signed_in(api, "admin")
     async with api.unchanged():
         for path, fields in (
@@ -320,21 +227,17 @@ async def test_resource_of_another_account_is_not_found(api: Api) -> None:
             ("/keys/revoke", {}),
         ):
             assert (await other.post(path, **fields)).status_code == 404, path
-    assert (await theirs.get("/keys")).status_code == 200
 
 
 @pytest.mark.parametrize(
     ("content_type", "body", "status"),
     [
         ("application/json", b"{}", 415),
-        ("multipart/form-data; boundary=a", b"--a--", 415),
-        ("application/x-www-form-urlencoded", b"a=" + b"x" * BODY_LIMIT, 413),
-        ("application/x-www-form-urlencoded", b"name=%ff", 400),
-        ("application/x-www-form-urlencoded", b"name=\xff", 400),
-        ("application/x-www-form-urlencoded", b"name=a%00b", 400),
-        ("application/x-www-form-urlencoded", b"&".join([b"a=1"] * (MAX_FIELDS + 1)), 400),
-        ("application/x-www-form-urlencoded", b"csrf={csrf}&name=a&name=b", 400),
-        ("application/x-www-form-urlencoded", b"csrf={csrf}&csrf={csrf}", 400),
+        (FORM, b"a=" + b"x" * BODY_LIMIT, 413),
+        (FORM, b"name=%ff", 400),
+        (FORM, b"name=a%00b", 400),
+        (FORM, b"&".join([b"a=1"] * (MAX_FIELDS + 1)), 400),
+        (FORM, b"csrf={csrf}&name=a&name=b", 400),
     ],
 )
 async def test_body_other_than_a_form_is_refused(
@@ -351,49 +254,21 @@ async def test_body_other_than_a_form_is_refused(
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
 
 
-async def test_page_views_do_not_count_against_the_plan(api: Api) -> None:
-    user, somebody = await signed_in(api, plan="tiny")
-    caller = await api.caller(user=user)
-    for _ in range(9):
-        assert (await somebody.get("")).status_code == 200
-    assert (await caller.get("/users/me")).status_code == 200
-    shown = await somebody.get("")
-    assert re.search(r"1\s+<small>of 3 requests", shown.text)
-    assert re.search(r"1\s+<small>of 5 requests", shown.text)
-
-
-async def test_page_views_have_a_rate_limit_with_retry_after(api: Api) -> None:
-    _, somebody = await signed_in(api)
-    api.clock.advance(seconds=60)
-    for _ in range(300):
-        await somebody.get("/nothing")
-    answer = await somebody.get("")
-    assert answer.status_code == 429
-    assert answer.headers["retry-after"] == "60"
-    assert "Too many requests; try again in 60 seconds." in answer.text
-    assert "Try again in" not in answer.text
-    assert 'href="">Try again</a>' in answer.text
-
-
-async def test_page_of_an_unavailable_rate_limit_store_is_503(api: Api) -> None:
+async def test_page_of_an_unavailable_rate_limit_store_is_503(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _, somebody = await signed_in(api)
 
-    class Silent:
-        async def take_all(self, *_: object) -> None:
-            raise Unavailable("The store of the rate limits does not answer.")
+    async def silent(*_: object) -> None:
+        raise Unavailable("The store of the rate limits does not answer.")
 
-        async def close(self) -> None:
-            """Nothing to close."""
-
-    before, api.live.limiter = api.live.limiter, Silent()  # type: ignore[assignment]
-    answer, sent = await somebody.get(""), await somebody.send("/sign-out", {})
-    api.live.limiter = before
+    with monkeypatch.context() as patch:
+        patch.setattr(api.live.limiter, "take_all", silent)
+        answer, sent = await somebody.get(""), await somebody.send("/sign-out", {})
     assert answer.status_code == sent.status_code == 503
     assert ">Try again<" not in sent.text, "a link would send nothing"
     assert answer.headers["retry-after"] == "1"
-    assert "Temporarily unavailable" in answer.text
     assert "Try again in <strong>1 second</strong>" in answer.text
-    assert 'href="">Try again</a>' in answer.text
 
 
 async def test_internal_error_page_shows_the_request_id_alone(api: Api) -> None:
@@ -402,17 +277,8 @@ async def test_internal_error_page_shows_the_request_id_alone(api: Api) -> None:
         await tx.script("ALTER TABLE request_hours RENAME COLUMN hour TO ours")
     answer = await somebody.get("")
     assert answer.status_code == 500
-    assert "Something went wrong" in answer.text
     assert answer.headers["x-request-id"] in answer.text
     assert "request_hours" not in answer.text
-    assert 'href="">Try again</a>' in answer.text
-
-
-async def test_page_refuses_other_methods_with_allow(api: Api) -> None:
-    _, somebody = await signed_in(api)
-    answer = await somebody.client.delete(f"{DASHBOARD}/keys")
-    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD, POST")
-    assert (await somebody.client.head(f"{DASHBOARD}/keys")).status_code == 200
 
 
 async def test_idle_session_leads_to_sign_in_and_back(api: Api) -> None:
@@ -427,16 +293,12 @@ async def test_idle_session_leads_to_sign_in_and_back(api: Api) -> None:
 
 
 async def test_failed_sign_ins_are_slowed_down_on_the_page(api: Api) -> None:
-    user, _ = await signed_in(api)
-    stranger = await visitor(api)
+    user, stranger = await api.account(password=PASSWORD), await visitor(api)
     for _ in range(11):
         answer = await stranger.send("/sign-in", {"email": user.email, "password": "Wrong-1"})
     assert answer.status_code == 429
     assert answer.headers["retry-after"]
     assert "Too many failed attempts" in said(answer)
-    assert faults(answer) == {}
-    assert re.search(r'name="password"[^>]* autofocus>', answer.text)
-    assert user.email in answer.text
     assert "Wrong-1" not in answer.text
 
 
@@ -445,3 +307,56 @@ def test_htmx_requests_of_templates_are_get_alone() -> None:
     for template in resources.files("portico.pages").joinpath("templates").iterdir():
         verbs = set(re.findall(r"\bhx-(get|post|put|patch|delete|boost)\b", template.read_text()))
         assert verbs <= {"get"}, template.name
+
+
+@pytest.mark.parametrize("coming", [visitor, half_signed_in, suspended])
+async def test_every_page_and_form_leads_those_without_session_to_sign_in(
+    api: Api, coming: Callable[[Api], Awaitable[Visitor]]
+) -> None:
+    stranger = await coming(api)
+    async with api.unchanged(but="shown_once"):
+        for place in (*chosen("GET"), *chosen("POST")):
+            send = stranger.get if place[1].method == "GET" else stranger.post
+            answer = await send(path_of(place))
+            assert answer.status_code == 303, named(place)
+            assert answer.headers["location"].startswith("/dashboard/sign-in?next=%2Fdashboard")
+
+
+async def test_every_form_without_csrf_token_of_its_session_or_of_a_foreign_origin_is_forbidden(
+    api: Api,
+) -> None:
+    user, admin = await signed_in(api, "admin")
+    _, other = await signed_in(api, "admin")
+    evil = {"origin": "https://evil.test"}
+    async with api.unchanged():
+        for place in chosen("POST"):
+            for csrf, headers in (("", {}), (other.csrf, {}), (admin.csrf, evil)):
+                answer = await admin.send(path_of(place), {"csrf": csrf, "id": "1"}, **headers)
+                assert answer.status_code == 403, named(place)
+            api.clock.advance(seconds=1)  # or the limit of forms in a minute is reached
+        stranger, fields = await visitor(api), {"email": user.email, "password": PASSWORD}
+        for headers in (
+            evil,
+            {"origin": "http://localhost:8443"},
+            {"origin": "https://localhost:8443.evil.test"},
+            {"origin": "null"},
+            {"origin": "null", "sec_fetch_site": "cross-site"},
+            {"origin": "", "sec_fetch_site": "same-site"},
+        ):
+            answer = await stranger.send("/sign-in", fields, **headers)
+            assert answer.status_code == 403, headers
+            assert "set-cookie" not in answer.headers
+
+
+async def test_page_views_have_a_rate_limit_of_their_own_that_spares_sign_out(api: Api) -> None:
+    user, somebody = await signed_in(api, plan="tiny")
+    caller = await api.caller(user=user)
+    api.clock.advance(seconds=60)
+    for _ in range(LOOKING.per_minute):
+        await somebody.get("/nothing")
+    answer = await somebody.get("")
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, "60")
+    assert "Too many requests; try again in 60 seconds." in answer.text
+    assert (await caller.get("/users/me")).status_code == 200
+    out = await somebody.post("/sign-out")
+    assert out.headers["location"].endswith("/sign-in?done=signed-out")

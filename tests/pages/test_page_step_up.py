@@ -28,18 +28,10 @@ FORMS: dict[str, dict[str, Any]] = {
     "/keys": {"name": "Till", "type": "live", "expiry": "90d"},
     "/sandbox/keys": {"name": "Till", "type": "test", "expiry": "90d"},
     "/clients/new": {
-        "name": "Shop",
+        "name": "Shop <i>",
         "redirect_uris": "https://a.test/\nhttps://b.test/",
         "scopes": ["read:products", "read:users"],
         "kind": "confidential",
-    },
-    "/webhooks/new": {"url": "https://hooks.test/", "types": ["user.created"], "description": ""},
-    "/users/new": {
-        "name": "Grace <i>",
-        "email": "grace@example.com",
-        "role": "viewer",
-        "plan": "free",
-        "password": PASSWORD,
     },
 }
 
@@ -66,19 +58,6 @@ async def asked(somebody: Visitor, path: str, **fields: Any) -> dict[str, list[s
     assert page.status_code == 200, page.text
     assert "Confirm that it is you" in page.text
     return hidden(page)
-
-
-@pytest.mark.parametrize("path", ["/users/suspend", "/users/delete"])
-async def test_suspension_and_deletion_of_a_user_need_step_up(api: Api, path: str) -> None:
-    somebody = await stale(api)
-    other = await api.account("viewer")
-    async with api.unchanged(but="challenges"):
-        waiting = await asked(somebody, path, id=str(other.id))
-        assert waiting["id"] == [str(other.id)]
-    done = await somebody.send(path, {**waiting, "current_password": PASSWORD})
-    assert done.status_code == 303, done.text
-    found = await api.live.users.get(other.id)
-    assert found is None or found.suspended_at is not None
 
 
 @pytest.mark.parametrize("path", FORMS)
@@ -128,28 +107,19 @@ async def test_new_passkey_is_kept_during_step_up(api: Api) -> None:
     user, somebody = await signed_in(api)
     first, second = Authenticator(), Authenticator("EdDSA")
     path = "/security/passkey"
-
-    async def waits(device: Authenticator, name: str) -> tuple[httpx.Response, dict[str, Any]]:
+    for device, name in ((first, "Laptop"), (second, "Telephone")):
         api.clock.advance(milliseconds=FRESH)
         credential = device.create(options_in(await somebody.get(path)))
         page = await somebody.post(path, name=name, credential=credential)
-        waiting = hidden(page)
-        assert "Confirm that it is you" in page.text
-        assert credential in waiting["credential"]
-        return page, {"csrf": somebody.csrf, "name": name, "credential": credential} | {
-            "step_up": waiting["step_up"][0]
-        }
-
-    page, form = await waits(first, "Laptop")
-    wrong = await somebody.send(path, {**form, "current_password": "Wrong-password1"})
-    assert hidden(wrong) == hidden(page)
-    done = await somebody.send(path, {**form, "current_password": PASSWORD})
-    assert done.status_code == 303, done.text
-    page, form = await waits(second, "Telephone")
-    wrong = await somebody.send(path, {**form, "step_up_passkey": "{}"})
-    assert hidden(wrong) == hidden(page)
-    done = await somebody.send(path, {**form, "step_up_passkey": first.get(options_in(page))})
-    assert done.status_code == 303, done.text
+        form = {"csrf": somebody.csrf, "name": name, "credential": credential}
+        form["step_up"] = hidden(page)["step_up"][0]
+        wrong = await somebody.send(path, {**form, "current_password": "Wrong-password1"})
+        assert hidden(wrong) == hidden(page)
+        proof = {"current_password": PASSWORD}
+        if device is second:
+            proof = {"step_up_passkey": first.get(options_in(page))}
+        done = await somebody.send(path, {**form, **proof})
+        assert done.status_code == 303, done.text
     kept = (await api.live.factors.of_user(user.id)).passkeys
     assert [passkey.name for passkey in kept] == ["Laptop", "Telephone"]
 
@@ -160,29 +130,6 @@ async def test_step_up_is_asked_after_fifteen_minutes(api: Api) -> None:
     assert (await somebody.post("/keys", **FORMS["/keys"])).status_code == 303
     api.clock.advance(milliseconds=1)
     assert "Confirm that it is you" in (await somebody.post("/keys", **FORMS["/keys"])).text
-
-
-async def test_step_up_tolerates_a_clock_slightly_behind(api: Api) -> None:
-    _, somebody = await signed_in(api)
-    api.clock.advance(seconds=-3)
-    done = await somebody.post("/keys", **FORMS["/keys"])
-    assert "/once" in done.headers["location"]
-
-
-async def test_step_up_with_wrong_password_keeps_the_form(api: Api) -> None:
-    somebody = await stale(api)
-    waiting = await asked(somebody, "/keys", **FORMS["/keys"])
-    for password in ("", "Wrong-password1"):
-        page = await somebody.send("/keys", {**waiting, "current_password": password})
-        assert page.status_code == 422
-        assert "current password" in faults(page)["current_password"]
-        assert hidden(page) == waiting
-        assert PASSWORD not in page.text
-        (field,) = re.findall("<[^>]* autofocus>", page.text)
-        assert 'aria-invalid="true"' in field
-    assert await keys(api) == 0
-    done = await somebody.send("/keys", {**waiting, "current_password": PASSWORD})
-    assert done.status_code == 303
 
 
 async def test_step_up_with_a_password_changed_meanwhile_is_refused(
@@ -214,21 +161,15 @@ async def keys(api: Api) -> int:
 async def test_step_up_form_sent_again_is_carried_out_once(api: Api) -> None:
     somebody = await stale(api)
     one = await asked(somebody, "/keys", **FORMS["/keys"])
-    other = await asked(
-        somebody,
-        "/keys",
-        **FORMS["/keys"],
-    )
+    other = await asked(somebody, "/keys", **FORMS["/keys"])
     sent = {**one, "current_password": PASSWORD}
     assert (await somebody.send("/keys", sent)).status_code == 303
     again = await somebody.send("/keys", sent)
     assert again.status_code == 409
     assert "already carried out" in said(again)
-    assert 'value="Till"' in again.text, "what was typed is there"
     assert await keys(api) == 1
     second = await somebody.send("/keys", {**other, "current_password": PASSWORD})
     assert second.status_code == 303, "another tab is another form"
-    assert await keys(api) == 2
 
 
 async def test_step_up_form_sent_twice_at_once_is_carried_out_once(
@@ -266,25 +207,6 @@ async def test_step_up_token_is_bound_to_its_session_and_expires(api: Api) -> No
     assert await keys(api) == 0
 
 
-async def test_step_up_guesses_are_rate_limited(api: Api) -> None:
-    somebody = await stale(api)
-    waiting = await asked(somebody, "/keys", **FORMS["/keys"])
-    for _ in range(10):
-        await somebody.send("/keys", {**waiting, "current_password": "Wrong-password1"})
-    slowed = await somebody.send("/keys", {**waiting, "current_password": PASSWORD})
-    assert slowed.status_code == 429
-    assert int(slowed.headers["retry-after"]) > 0
-    assert hidden(slowed) == waiting
-
-
-async def test_form_refused_after_step_up_shows_its_faults(api: Api) -> None:
-    somebody = await stale(api)
-    waiting = await asked(somebody, "/keys", **{**FORMS["/keys"], "name": ""})
-    page = await somebody.send("/keys", {**waiting, "current_password": PASSWORD})
-    assert page.status_code == 422
-    assert "name" in faults(page)
-
-
 async def test_every_form_that_decides_on_access_needs_step_up(api: Api) -> None:
     needs = {
         page.path
@@ -294,16 +216,14 @@ async def test_every_form_that_decides_on_access_needs_step_up(api: Api) -> None
     assert needs >= {
         *("/keys", "/keys/rotate", "/clients/new", "/clients/{id}", "/clients/secret"),
         *("/webhooks/new", "/webhooks/{id}/edit", "/webhooks/secret"),
-        *("/users/new", "/users/{id}"),
+        *("/users/new", "/users/{id}", "/users/suspend", "/users/delete"),
         *("/users/reset-password", "/users/invitations", "/users/invitations/renew"),
         *("/users/reset-second-factor", "/security/app", "/security/rename"),
         *("/security/remove", "/security/recovery-codes"),
     }
     somebody = await stale(api)
     async with api.unchanged(but="challenges"):
-        for path in needs:
-            if "{" in path:
-                path = path.replace("{id}", "1")
+        for path in (path.replace("{id}", "1") for path in needs):
             page = await somebody.post(path, id="1")
             assert "Confirm that it is you" in page.text, path
             assert f'action="/dashboard{path}"' in page.text
@@ -318,3 +238,18 @@ async def test_cancelled_step_up_leads_back_to_the_filled_form(api: Api) -> None
         assert said(back) == "You cancelled, so nothing was changed."
         assert shown in back.text.partition("<main")[2]
         assert "Confirm that it is you" not in back.text
+
+
+async def test_step_up_guesses_keep_the_form_and_are_rate_limited(api: Api) -> None:
+    somebody = await stale(api)
+    waiting = await asked(somebody, "/keys", **FORMS["/keys"])
+    for _ in range(10):
+        page = await somebody.send("/keys", {**waiting, "current_password": "Wrong-password1"})
+        assert page.status_code == 422
+        assert "current password" in faults(page)["current_password"]
+        assert hidden(page) == waiting
+    slowed = await somebody.send("/keys", {**waiting, "current_password": PASSWORD})
+    assert slowed.status_code == 429
+    assert int(slowed.headers["retry-after"]) > 0
+    assert hidden(slowed) == waiting
+    assert await keys(api) == 0

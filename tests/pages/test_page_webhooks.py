@@ -10,7 +10,7 @@ import pytest
 from driving import NOON, Api
 from operating import eventually
 from pages.visiting import Visitor, rows, said, signed_in
-from portico.domain.published import EVENT_TYPES, Published
+from portico.domain.published import Published
 from portico.domain.times import DAY
 from portico.domain.webhooks import MOST_WEBHOOKS, Delivery, Webhook
 from portico.services.environment import Environment
@@ -69,15 +69,12 @@ def picked(answer: httpx.Response) -> list[str]:
 @pytest.mark.one_engine
 async def test_webhook_secret_is_shown_once(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
-    assert "No webhooks yet" in (await admin.get("/webhooks")).text
     answer = await admin.made(
         "/webhooks/new", url=URL, types=["product.*", "user.created"], description="The cache"
     )
     (secret,) = re.findall(r'<code id="secret">(whsec_\S+)</code>', answer.text)
     (row,) = rows(await admin.get("/webhooks"))
     assert row == f"{URL} The cache product.*, user.created Enabled None recently"
-    shown = await admin.get("/webhooks/1")
-    assert "<h1>The cache</h1>" in shown.text
     for path in ("/webhooks", "/webhooks/1", "/webhooks/1/edit", "/audit"):
         assert secret not in (await admin.get(path)).text
     webhook = await stored(api.live, "/webhooks/1")
@@ -87,42 +84,6 @@ async def test_webhook_secret_is_shown_once(api: Api) -> None:
 
 
 @pytest.mark.one_engine
-@pytest.mark.parametrize(
-    ("url", "name"),
-    [
-        ("https://s", "s"),
-        ("https://hooks.example.com:8443/services/a?b=c", "hooks.example.com:8443/services/a?b=c"),
-        (f"https://hooks.example.com/{'a' * 17}", f"hooks.example.com/{'a' * 17}"),
-        (f"https://hooks.example.com/{'a' * 18}", f"hooks.example.com/{'a' * 16}…"),
-    ],
-)
-async def test_webhook_without_description_is_named_by_its_url(
-    api: Api, url: str, name: str
-) -> None:
-    _, admin = await signed_in(api, "admin")
-    path = await made(admin, url=url)
-    page = (await admin.get(path)).text
-    breaking = name.replace("/", "<wbr>/")
-    assert f"<h1>{breaking}</h1>" in page
-    assert page.count(url) == 1
-    assert f">← {name}</a>" in (await admin.get(f"{path}/edit")).text
-    asked = (await admin.get(f"/webhooks/delete?id={path.rpartition('/')[2]}")).text
-    assert f">← {name}</a>" in asked
-    assert f"<p>{url}</p>" in asked
-
-
-@pytest.mark.one_engine
-async def test_webhook_form_offers_every_type_noun_and_all(api: Api) -> None:
-    _, admin = await signed_in(api, "admin")
-    page = await admin.get("/webhooks/new")
-    offered = re.findall(r'name="types" value="(\S+)"', page.text)
-    nouns = {"user.*", "product.*", "api_key.*"}
-    assert sorted(offered) == sorted({"*", *nouns, *EVENT_TYPES})
-    path = await made(admin, types=offered)
-    assert (await stored(api.live, path)).types == tuple(offered)
-    assert picked(await admin.get(f"{path}/edit")) == offered
-
-
 async def test_webhooks_beyond_the_limit_are_refused(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     for _ in range(MOST_WEBHOOKS):
@@ -132,7 +93,6 @@ async def test_webhooks_beyond_the_limit_are_refused(api: Api) -> None:
     assert answer.status_code == 409
     assert said(answer) == f"There are already {MOST_WEBHOOKS} webhooks; delete one first."
     assert 'value="One more"' in answer.text
-    assert picked(answer) == ["*"]
 
 
 @pytest.mark.one_engine
@@ -151,150 +111,31 @@ async def test_webhook_edit_keeps_types_that_no_form_offers(api: Api) -> None:
     assert list(webhook.types) == shown
 
 
-@pytest.mark.one_engine
-async def test_destructive_webhook_actions_stand_apart(api: Api) -> None:
-    _, admin = await signed_in(api, "admin")
-    page = await admin.get(await made(admin))
-    head, _, rest = page.text.partition("<dl")
-    deliveries, _, end = rest.partition("<h2>Secret and deletion")
-    for link in ("/edit", "/webhooks/disable?", ">Send test event<"):
-        assert link in head
-    for link in ("/webhooks/secret?", "/webhooks/delete?"):
-        assert link not in head + deliveries
-        assert link in end
-
-
-async def test_disabled_webhook_gives_up_pending_deliveries(api: Api) -> None:
-    _, admin = await signed_in(api, "admin")
-    path = await made(admin)
-    row = {"id": path.rpartition("/")[2]}
-    await attempted(api, path, status="pending", next_attempt_at=api.clock() + 5_000)
-    (before,) = rows(await admin.get(path))
-    assert "Pending 1 attempt, next in 5 seconds" in before
-    async with api.unchanged():
-        asked = await admin.get(f"/webhooks/disable?id={row['id']}")
-    assert "Pending deliveries are dropped" in asked.text
-    answer = await admin.post("/webhooks/disable", **row)
-    assert answer.headers["location"] == f"/dashboard{path}?done=webhook-disabled"
-    page = await admin.get(path)
-    assert "<strong>disabled by hand</strong>" in page.text
-    assert "Send test event" not in page.text
-    (after,) = rows(page)
-    assert "Failed 1 attempt The webhook was disabled." in after
-    assert "Send again" not in after
-    (listed,) = rows(await admin.get("/webhooks"))
-    assert listed == f"{URL} sandbox.reset Disabled by hand None recently"
-    assert "from now on" in (await admin.get(f"/webhooks/enable?id={row['id']}")).text
-    await admin.post("/webhooks/enable", **row)
-    page = await admin.get(path)
-    assert "disabled" not in page.text.partition("<h2>Deliveries")[0]
-    assert (await stored(api.live, path)).enabled
-
-
-@pytest.mark.one_engine
-@pytest.mark.parametrize(
-    ("reason", "words", "listed"),
-    [
-        ("gone", "answered <strong>410 Gone</strong>", "Disabled gone: its receiver answered 410"),
-        (
-            "failing",
-            "5 days without a successful delivery",
-            "Disabled failing: 5 days without a success",
-        ),
-        (None, "No delivery has succeeded since", "Enabled failing since 14 Mar 2026, 12:00 UTC"),
-    ],
-)
-async def test_failing_webhook_says_why(
-    api: Api, reason: str | None, words: str, listed: str
-) -> None:
-    _, admin = await signed_in(api, "admin")
-    path = await made(admin)
-    async with api.live.db.transaction() as tx:
-        sql = "UPDATE webhooks SET disabled_reason = :reason, failing_since = :since"
-        await tx.run(sql, {"reason": reason, "since": NOON - DAY})
-    assert words in (await admin.get(path)).text
-    (row,) = rows(await admin.get("/webhooks"))
-    assert listed in row
-
-
-async def test_overview_names_failing_webhooks_to_admins(api: Api) -> None:
-    _, admin = await signed_in(api, "admin")
-    _, viewer = await signed_in(api, "viewer")
-    states = [
-        ("Orders", None, NOON),
-        ("Stock", "gone", None),
-        ("Mail", "failing", None),
-        ("Paused", "by hand", NOON),
-        ("Ledger", None, None),
-    ]
-    for name, reason, since in states:
-        await made(admin, description=name)
-        async with api.live.db.transaction() as tx:
-            sql = "UPDATE webhooks SET disabled_reason = :reason, failing_since = :since"
-            values = {"reason": reason, "since": since, "name": name}
-            await tx.run(f"{sql} WHERE description = :name", values)
-    told = r"<p class=.notice warn.>.*?</p>"
-    (notice,) = re.findall(told, (await admin.get("")).text)
-    assert re.findall(r'<a href="/dashboard/webhooks/\d+">(\w+)</a>', notice) == [
-        "Orders",
-        "Stock",
-        "Mail",
-    ]
-    for page in (await viewer.get(""), await admin.get("/sandbox")):
-        assert re.findall(told, page.text) == []
-
-
 async def test_deliveries_are_listed_from_the_newest_to_the_oldest(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     path, other = await made(admin), await made(admin)
-    await attempted(api, path, last_milliseconds=1)
-    for _ in range(24):
-        await attempted(api, path)
+    for took in (1, *[31] * 24, 1_204):
+        await attempted(api, path, last_milliseconds=took)
     await attempted(api, other)
     first = await admin.get(path)
     assert len(rows(first)) == 25
-    assert 'rel="next"' not in first.text
-    await attempted(api, path, last_milliseconds=1_204)
-    first = await admin.get(path)
     assert "in 1,204 ms" in rows(first)[0]
     (older,) = re.findall(r'rel="next" href="/dashboard(.*?)"', first.text)
     second = await admin.get(unescape(older))
     (oldest,) = rows(second)
     assert oldest.startswith("user.created event 7 Delivered 1 attempt It answered 200 in 1 ms")
-    (newest,) = re.findall(r'rel="prev" href="/dashboard(.*?)"', second.text)
-    assert newest == path
+    assert re.findall(r'rel="prev" href="/dashboard(.*?)"', second.text) == [path]
 
 
 @pytest.mark.one_engine
 async def test_delivery_answer_is_escaped(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     path = await made(admin, description=HOSTILE)
-    reason = f"its certificate cannot be verified: {HOSTILE}"
-    gone = {"status": "failed", "last_status": None, "answer": None, "last_milliseconds": 4}
-    await attempted(api, path, **gone, last_error=reason)
+    await attempted(api, path, status="failed", last_status=None, answer=None, last_error=HOSTILE)
     await attempted(api, path, answer=f"</code></pre>{HOSTILE}")
     page = await admin.get(path)
-    assert HOSTILE not in page.text
-    newest, oldest = rows(page)
-    assert "It answered 200 in 31 ms Body of the response" in newest
-    assert f"</code></pre>{HOSTILE}" in newest
-    assert f"Failed 1 attempt It{reason[2:]} in 4 ms" in oldest
-    assert HOSTILE not in (await admin.get("/webhooks")).text
-
-
-async def test_webhook_list_shows_the_last_delivery(api: Api) -> None:
-    _, admin = await signed_in(api, "admin")
-    quiet, busy = await made(admin), await made(admin)
-    await attempted(api, busy)
-    api.clock.advance(seconds=600)
-    await attempted(api, busy)
-    for _ in range(3):
-        await attempted(api, busy, status="failed", last_error="it answered 500")
-    await attempted(api, quiet, status="failed", last_error="it answered 500")
-    api.clock.advance(seconds=300)
-    newest, oldest = rows(await admin.get("/webhooks"))
-    assert newest.endswith("Enabled 5 minutes ago")
-    assert oldest.endswith("Enabled None recently")
+    assert HOSTILE not in page.text + (await admin.get("/webhooks")).text
+    assert f"</code></pre>{HOSTILE}" in rows(page)[0]
 
 
 async def test_webhook_list_finds_the_last_delivery_among_hundreds(api: Api) -> None:
@@ -396,20 +237,15 @@ async def test_deleted_webhook_is_not_found(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     path = await made(admin)
     number = path.rpartition("/")[2]
-    async with api.unchanged():
-        assert "cannot be undone" in (await admin.get(f"/webhooks/delete?id={number}")).text
     answer = await admin.post("/webhooks/delete", id=number)
     assert answer.headers["location"] == "/dashboard/webhooks?done=webhook-deleted"
     assert "No webhooks yet" in (await admin.get("/webhooks")).text
-    for place in (path, f"{path}/edit", *(f"/webhooks/{verb}?id={number}" for verb in VERBS)):
-        assert (await admin.get(place)).status_code == 404, place
+    verbs = [f"/webhooks/{verb}" for verb in ("disable", "enable", "secret", "delete")]
     async with api.unchanged():
-        fields = {"url": URL, "types": "*", "id": number}
-        for place in (path, f"{path}/edit", *(f"/webhooks/{verb}" for verb in VERBS)):
-            assert (await admin.post(place, **fields)).status_code == 404, place
-
-
-VERBS = ("disable", "enable", "secret", "delete")
+        for place in (path, f"{path}/edit", *verbs):
+            assert (await admin.get(f"{place}?id={number}")).status_code == 404, place
+            sent = await admin.post(place, url=URL, types="*", id=number)
+            assert sent.status_code == 404, place
 
 
 @pytest.mark.one_engine
@@ -421,3 +257,48 @@ async def test_sandbox_webhook_is_not_in_live(api: Api) -> None:
     assert await api.live.webhooks.all() == []
     (entry,) = await api.sandbox.audit.page(limit=1)
     assert (entry.action, entry.email) == ("webhook.created", user.email)
+
+
+async def test_disabled_webhook_drops_pending_deliveries_until_it_is_enabled(api: Api) -> None:
+    _, admin = await signed_in(api, "admin")
+    path = await made(admin)
+    row = {"id": path.rpartition("/")[2]}
+    await attempted(api, path, status="pending", next_attempt_at=api.clock() + 5_000)
+    assert "Pending 1 attempt, next in 5 seconds" in rows(await admin.get(path))[0]
+    async with api.unchanged():
+        asked = await admin.get(f"/webhooks/disable?id={row['id']}")
+    assert "Pending deliveries are dropped" in asked.text
+    await admin.post("/webhooks/disable", **row)
+    page = await admin.get(path)
+    assert "<strong>disabled by hand</strong>" in page.text
+    assert "Failed 1 attempt The webhook was disabled." in rows(page)[0]
+    (listed,) = rows(await admin.get("/webhooks"))
+    assert listed == f"{URL} sandbox.reset Disabled by hand None recently"
+    await admin.post("/webhooks/enable", **row)
+    assert (await stored(api.live, path)).enabled
+
+
+@pytest.mark.one_engine
+@pytest.mark.parametrize(
+    ("reason", "words", "listed"),
+    [
+        ("gone", "<strong>410 Gone</strong>", "Disabled gone: its receiver answered 410"),
+        ("failing", "5 days without a success", "Disabled failing: 5 days without a success"),
+        (None, "No delivery has succeeded since", "failing since 14 Mar 2026, 12:00 UTC"),
+    ],
+)
+async def test_failing_webhook_says_why_and_the_overview_names_it_to_admins(
+    api: Api, reason: str | None, words: str, listed: str
+) -> None:
+    _, admin = await signed_in(api, "admin")
+    _, viewer = await signed_in(api)
+    path = await made(admin, description="Orders")
+    async with api.live.db.transaction() as tx:
+        sql = "UPDATE webhooks SET disabled_reason = :reason, failing_since = :since"
+        await tx.run(sql, {"reason": reason, "since": NOON - DAY})
+    assert words in (await admin.get(path)).text
+    (row,) = rows(await admin.get("/webhooks"))
+    assert listed in row
+    link = f'<a href="/dashboard{path}">Orders</a>'
+    assert link in (await admin.get("")).text
+    assert link not in (await viewer.get("")).text + (await admin.get("/sandbox")).text
