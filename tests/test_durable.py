@@ -33,15 +33,6 @@ def test_an_error_names_the_file_that_cannot_be_written() -> None:
         write_durably(Path("/dev/full"), b"text", 0o600)
 
 
-def test_an_error_names_the_file_that_cannot_be_stored(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "draft").write_text("new")
-    refusing(monkeypatch, tmp_path, errno.EIO)
-    with pytest.raises(OSError, match=f"Input/output error: '{tmp_path}'"):
-        replace_durably(tmp_path / "draft", tmp_path / "file")
-
-
 def refusing(patch: pytest.MonkeyPatch, directory: Path, number: int) -> None:
     """Has the system store files, and fail so with the directory."""
     store = os.fsync

@@ -55,11 +55,7 @@ COMMANDS = next(choices for choices in _CHOICES if isinstance(choices, dict))
 WORDS = [
     ["--help"],
     *([command, "--help"] for command in COMMANDS),
-    ["products", "import", "--help"],
-    ["nonsense"],
     ["usrs"],
-    ["users"],
-    ["help", "users", "create"],
     ["users", "create", "--role", "king"],
 ]
 

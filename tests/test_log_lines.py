@@ -64,18 +64,6 @@ def test_lines_are_written_whole_in_pieces_that_a_pipe_keeps_together(
     assert len(pieces) < 500, "short lines go together"
 
 
-@pytest.mark.parametrize("blocks", [True, False])
-def test_lines_wait_for_who_reads_them_slowly(
-    monkeypatch: pytest.MonkeyPatch, *, blocks: bool
-) -> None:
-    with pipe(monkeypatch, blocks=blocks) as reader:
-        writer = Writer()
-        for _ in range(100):  # more than a pipe has room for
-            writer.write(PAGE)
-        assert b"".join(reader.read(PIPE_BUF) for _ in range(100)) == 100 * PAGE
-        writer.flush(LONG_SECONDS)
-
-
 def test_lines_for_which_there_is_no_room_are_lost_and_counted_in_their_place(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -128,31 +116,6 @@ def test_the_end_of_a_process_that_has_served_waits_for_its_last_lines() -> None
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(1)
         assert process.stderr.read() == 32 * PAGE
-
-
-def test_a_line_that_no_pipe_keeps_together_is_written_all_the_same(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    lines = f"short\n{'long' * PIPE_BUF}\nshort\n"
-    writer = Writer()
-    writer.write(lines.encode())
-    writer.flush(LONG_SECONDS)
-    assert capfd.readouterr().err == lines
-
-
-def test_lines_are_lost_and_counted_where_standard_error_is_closed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    writer = Writer()
-    with pipe(monkeypatch):
-        pass
-    writer.write(b"lost\n")
-    writer.flush(LONG_SECONDS)
-    with pipe(monkeypatch) as reader:
-        writer.write(b"found\n")
-        writer.flush(LONG_SECONDS)
-        first, second = reader.read(PIPE_BUF).splitlines()
-        assert (told(first), second) == ("lines of the log were lost: 1", b"found")
 
 
 def test_no_secret_stands_in_what_an_error_says_that_is_logged() -> None:

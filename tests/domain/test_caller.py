@@ -47,10 +47,6 @@ def test_everybody_may_read_their_own_user_and_other_resources_by_scope() -> Non
     assert may_read(EDITOR, "read:users", 8)
 
 
-def test_any_caller_passes_where_no_scope_is_needed() -> None:
-    require(msgspec.structs.replace(EDITOR, scopes=frozenset()), None, "POST")
-
-
 @pytest.mark.parametrize("scopes", [(), ("openid",), ("openid", "profile", "email")], ids=str)
 def test_a_token_that_opens_nothing_of_the_api_does_not(scopes: tuple[str, ...]) -> None:
     token = msgspec.structs.replace(

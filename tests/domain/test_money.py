@@ -26,31 +26,6 @@ from portico.domain.money import (
 HIGHEST_BOUND = 10**16
 
 
-@given(st.integers(0, MAX_PRICE))
-@example(MAX_PRICE)
-def test_a_price_survives_being_written_and_read(units: int) -> None:
-    assert price_units(Decimal(price_text(units))) == units
-
-
-@given(st.integers(0, MAX_PRICE))
-def test_a_written_price_is_the_shortest_plain_json_number(units: int) -> None:
-    text = price_text(units)
-    assert set(text) <= set("0123456789.")
-    assert Fraction(text) * UNITS_PER_ONE == units
-    assert text == "0" or not text.startswith("0") or text.startswith("0.")
-    assert "." not in text or text[-1] not in "0."
-    json.loads(text)
-
-
-@pytest.mark.parametrize(
-    ("units", "text"),
-    [(0, "0"), (1, "0.0001"), (120_000, "12"), (125_000, "12.5"), (10**15, "100000000000"),
-     (MAX_PRICE, "999999999999.9999")],
-)  # fmt: skip
-def test_prices_are_written_as_people_write_them(units: int, text: str) -> None:
-    assert price_text(units) == text
-
-
 @pytest.mark.parametrize(
     ("value", "units"),
     [("0", 0), ("-0", 0), ("-0.000", 0), ("0E+999999999", 0), ("0E-999999999", 0), ("1E+3", 10**7),
@@ -63,11 +38,9 @@ def test_a_decimal_that_is_a_price_is_read_exactly(value: str, units: int) -> No
 
 @pytest.mark.parametrize(
     ("value", "message"),
-    [("1e12", "less than"), ("1e999999999", "less than"), ("1.00001", "4 decimals"),
-     ("0.00001", "4 decimals"), ("1E-999999", "4 decimals"), ("1E-999999999999", "4 decimals"),
-     ("999999999999.99995", "4 decimals"), ("0." + "0" * 100_000 + "1", "4 decimals"),
-     ("-0.0001", "negative"), ("-1e999999999", "negative"), ("NaN", "number"), ("sNaN", "number"),
-     ("Infinity", "number"), ("-Infinity", "number")],
+    [("1e12", "less than"), ("1.00001", "4 decimals"), ("1E-999999999999", "4 decimals"),
+     ("0." + "0" * 100_000 + "1", "4 decimals"), ("-0.0001", "negative"),
+     ("-1e999999999", "negative"), ("NaN", "number"), ("-Infinity", "number")],
 )  # fmt: skip
 def test_a_decimal_that_is_no_price_is_refused_by_what_it_breaks(value: str, message: str) -> None:
     with pytest.raises(BrokenRule, match=message):
@@ -125,91 +98,23 @@ def test_extreme_bounds_are_clamped(text: str, down: int, up: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", " ", " 1", "1 ", "1\n", "+1", ".5", "1.", "01", "1e", "1e+", "0x1", "1_0", "1,5", "NaN",
-     "nan", "inf", "Infinity", "-Infinity", "٣", "--1",
-     "\N{FULLWIDTH DIGIT ONE}", "1e\N{FULLWIDTH DIGIT ONE}", "1e" + "0" * 100_000 + "x"],
-)  # fmt: skip
-def test_a_bound_that_is_no_json_number_is_refused(text: str) -> None:
-    with pytest.raises(BrokenRule, match="number"):
-        price_bound(text)
-
-
-@pytest.mark.parametrize("text", ["-1", "-0.00001", "-1e-9999999999", "-1e99999999999"])
-def test_a_negative_bound_is_refused(text: str) -> None:
-    with pytest.raises(BrokenRule, match="negative"):
-        price_bound(text)
-
-
-@pytest.mark.parametrize("code", ["USD", "EUR", "JPY", "CHF", "XCG", "SLE", "VED"])
-def test_an_active_currency_passes(code: str) -> None:
-    assert currency(code) == code
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        "",
-        "usd",
-        "Usd",
-        "USD ",
-        "US",
-        "USDX",
-        "ZZZ",
-        "DEM",
-        "HRK",
-        "US\N{FULLWIDTH LATIN CAPITAL LETTER D}",
-    ],
-)
-def test_what_is_no_active_currency_is_refused(code: str) -> None:
-    with pytest.raises(BrokenRule, match="ISO 4217"):
-        currency(code)
-
-
-def test_every_currency_code_is_three_capital_letters() -> None:
-    assert all(len(c) == 3 and c.isascii() and c.isalpha() and c.isupper() for c in CURRENCIES)
-
-
-@pytest.mark.parametrize(
     ("text", "units"),
-    [
-        ("0", 0),
-        ("24.5", 245_000),
-        (" 24,50 ", 245_000),
-        ("0,125", 1_250),
-        ("1.2340", 12_340),
-        ("0.234", 2_340),
-        ("1234.567", 12_345_670),
-        ("1234,5", 12_345_000),
-        ("1,234.50", 12_345_000),
-        ("1.234,50", 12_345_000),
-        ("1,234,567", 12_345_670_000),
-        ("1.234.567", 12_345_670_000),
-        ("1 234 567,89", 12_345_678_900),
-        ("1\N{NARROW NO-BREAK SPACE}234.5", 12_345_000),
-        ("1'234.50", 12_345_000),
-        ("999999999999.9999", MAX_PRICE),
-    ],
-)
+    [("0", 0), (" 24,50 ", 245_000), ("0,125", 1_250), ("1.2340", 12_340), ("0.234", 2_340),
+     ("1,234.50", 12_345_000), ("1.234,50", 12_345_000), ("1,234,567", 12_345_670_000),
+     ("1\N{NARROW NO-BREAK SPACE}234.5", 12_345_000), ("1'234.50", 12_345_000),
+     ("999999999999.9999", MAX_PRICE)],
+)  # fmt: skip
 def test_a_price_is_read_as_people_write_it(text: str, units: int) -> None:
     assert price_written(text) == units
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [
-        ("1,234", "two ways: write 1234 or 1.2340"),
-        ("1.234", "two ways: write 1234 or 1.2340"),
-        ("999.000", "two ways: write 999000 or 999.0000"),
-        ("-1", "negative"),
-        ("1.00001", "4 decimals"),
-        ("1000000000000", "less than"),
-        ("9" * 60_000, "less than"),
-        *((text, "must be a number") for text in (
-            "", "$5", "5 USD", "1e3", "1 2", "12 34", ".", "1.", "1,23,456", "1.2.3", "1,2.3.4",
-            "--1", "NaN", "\N{ARABIC-INDIC DIGIT FIVE}", "1,,2", "1234,567.8",
-        )),
-    ],
+    [("1,234", "two ways: write 1234 or 1.2340"), ("999.000", "two ways: write 999000 or 999.0000"),
+     ("-1", "negative"), ("1.00001", "4 decimals"), ("9" * 60_000, "less than"),
+     *((text, "must be a number") for text in (
+         "", "$5", "1e3", "12 34", ".", "1,23,456", "1.2.3", "--1", "NaN", "1234,567.8",
+         "\N{ARABIC-INDIC DIGIT FIVE}"))],
 )  # fmt: skip
 def test_what_is_no_price_or_could_be_two_is_refused(text: str, says: str) -> None:
     with pytest.raises(BrokenRule, match=says):
@@ -218,15 +123,9 @@ def test_what_is_no_price_or_could_be_two_is_refused(text: str, says: str) -> No
 
 @pytest.mark.parametrize(
     ("units", "code", "text"),
-    [
-        (245_000, "USD", "24.50"),
-        (12_345_000, "EUR", "1,234.50"),
-        (12_350_000, "JPY", "1,235"),
-        (12_345_000, "JPY", "1,234.5"),
-        (10_000, "KWD", "1.000"),
-        (1_250, "USD", "0.125"),
-    ],
-)
+    [(12_345_000, "EUR", "1,234.50"), (12_350_000, "JPY", "1,235"), (10_000, "KWD", "1.000"),
+     (1_250, "USD", "0.125")],
+)  # fmt: skip
 def test_a_price_is_shown_with_the_decimals_of_its_currency(
     units: int, code: str, text: str
 ) -> None:
@@ -247,3 +146,32 @@ def test_a_point_before_three_decimals_is_one_in_a_currency_that_has_them() -> N
 @example(units=12_345_000, code="JPY")
 def test_what_a_form_shows_of_a_price_is_read_as_the_same(units: int, code: str) -> None:
     assert price_written(price_shown(units, code, grouped=False), code) == units
+
+
+@given(st.integers(0, MAX_PRICE))
+@example(MAX_PRICE)
+def test_price_is_written_as_the_shortest_json_number_and_read_as_the_same(units: int) -> None:
+    text = price_text(units)
+    assert price_units(Decimal(text)) == units
+    assert json.loads(text) >= 0
+    assert text == "0" or not text.startswith("0") or text.startswith("0.")
+    assert "." not in text or text[-1] not in "0."
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("-1", "negative"), ("-1e-9999999999", "negative"), ("1e" + "0" * 100_000 + "x", "number"),
+     *((text, "number") for text in ("", " 1", "1\n", "+1", ".5", "1.", "01", "1e", "0x1", "1_0",
+                                     "1,5", "NaN", "Infinity", "٣", "\N{FULLWIDTH DIGIT ONE}"))],
+)  # fmt: skip
+def test_a_bound_that_is_negative_or_no_json_number_is_refused(text: str, message: str) -> None:
+    with pytest.raises(BrokenRule, match=message):
+        price_bound(text)
+
+
+def test_currency_is_an_active_code_of_iso_4217() -> None:
+    for code in ("USD", "JPY", "XCG"):
+        assert currency(code) == code
+    for code in ("", "usd", "USD ", "US", "ZZZ", "DEM", "US\N{FULLWIDTH LATIN CAPITAL LETTER D}"):
+        with pytest.raises(BrokenRule, match="ISO 4217"):
+            currency(code)

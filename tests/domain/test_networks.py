@@ -110,10 +110,9 @@ def test_an_exception_opens_nothing_else() -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["https://example.com", "https://example.com:8443/hook?a=%20b&c", "HTTPS://Example.COM/",
-     "https://8.8.8.8/", "https://[2606:4700:4700::1111]:1/", "https://a.b.c.d.e/", "https://x/",
-     "https://10.0.0.1.example.com/", "https://localhost.example.com/", "https://0x7f.example/",
-     "https://example.com:65535/", "https://xn--bcher-kva.example/"],
+    ["https://example.com:8443/hook?a=%20b&c", "HTTPS://Example.COM/", "https://8.8.8.8/",
+     "https://[2606:4700:4700::1111]:1/", "https://10.0.0.1.example.com/",
+     "https://localhost.example.com/", "https://xn--bcher-kva.example/"],
 )  # fmt: skip
 def test_a_url_that_may_lead_to_a_public_address_passes_unchanged(url: str) -> None:
     assert ANYWHERE_PUBLIC.check_url(url) == url
@@ -122,31 +121,17 @@ def test_a_url_that_may_lead_to_a_public_address_passes_unchanged(url: str) -> N
 @pytest.mark.parametrize(
     ("url", "message"),
     [("ftp://example.com/", "absolute http or https URL"),
-     ("example.com", "absolute http or https URL"),
-     ("https://ada@example.com/", "without credentials"),
      ("https://ada:secret@example.com/", "without credentials"),
      ("https://@example.com/", "without credentials"),
      ("https://example.com\\@10.0.0.1/", "absolute http or https URL"),
-     ("https://[fe80::1%25eth0]/", "absolute http or https URL"),
      ("https://example.com/".ljust(2049, "x"), "at most 2048 characters"),
-     ("http://example.com/", "must be an https URL"),
-     ("http://8.8.8.8/", "must be an https URL"),
-     ("https://example.com/#", "no fragment"),
-     ("https://example.com/a?b#c", "no fragment"),
-     ("https://example.com:0/", "port from 1 to 65535"),
+     ("http://8.8.8.8/", "must be an https URL"), ("https://example.com/a?b#c", "no fragment"),
      ("https://example.com:65536/", "port from 1 to 65535"),
      ("https://10.0.0.1/", r"public address over https, which 10\.0\.0\.1 is not.*webhooks_allow"),
-     ("https://localhost/", "public address"), ("https://LOCALHOST./", "public address"),
-     ("https://a.localhost:8443/", "public address"),
-     ("https://[::1]/", "public address"), ("https://[::ffff:127.0.0.1]/", "public address"),
-     ("https://[::ffff:7f00:1]/", "public address"), ("https://[::127.0.0.1]/", "public address"),
-     ("https://[64:ff9b::7f00:1]/", "public address"),
-     ("https://[2002:7f00:1::]/", "public address"), ("https://[0:0:0:0:0:0:0:0]/", "public"),
+     ("https://LOCALHOST./", "public address"), ("https://a.localhost:8443/", "public address"),
+     ("https://[::ffff:127.0.0.1]/", "public address"), ("https://[64:ff9b::7f00:1]/", "public"),
      ("https://127.1/", "four decimal numbers"), ("https://0x7f000001/", "four decimal numbers"),
-     ("https://2130706433/", "four decimal numbers"), ("https://0/", "four decimal numbers"),
-     ("https://0177.0.0.1/", "four decimal numbers"), ("https://127.0.0.1./", "four decimal"),
-     ("https://1.2.3.256/", "four decimal numbers"), ("https://example.7/", "four decimal"),
-     ("https://127.0.0.0x1/", "four decimal numbers"), ("https://127.0.0.0x/", "four decimal"),
+     ("https://2130706433/", "four decimal numbers"), ("https://127.0.0.0x/", "four decimal"),
      (f"https://{'a' * 64}.com/", "at most 63 between dots"),
      (f"https://{'a' * 63}.{'b' * 63}.{'c' * 63}.{'d' * 62}/", "at most 253 characters")],
 )  # fmt: skip
@@ -176,13 +161,6 @@ def test_http_is_for_exceptions_and_for_names_that_may_lead_there() -> None:
         LOOPBACK_TOO.check_url("https://10.0.0.1/")
     with pytest.raises(BrokenRule, match="four decimal numbers"):
         LOOPBACK_TOO.check_url("http://127.1/")
-
-
-def test_an_ipv6_exception_permits_localhost() -> None:
-    opened = Destinations((ip_network("::1"),))
-    assert opened.check_url("http://localhost/") == "http://localhost/"
-    with pytest.raises(BrokenRule, match="public address"):
-        Destinations((ip_network("10.0.0.0/8"),)).check_url("https://localhost/")
 
 
 @given(st.text(st.characters(exclude_categories=())), st.sampled_from(["", "https://", "http://["]))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from driving import NOON
 from portico.domain.errors import BrokenRule, Invalid
 from portico.domain.networks import admitting, covers, network
-from portico.domain.new_keys import MOST_NETWORKS, Bounds, NewKey, Terms, agreed, latest_end
+from portico.domain.new_keys import Bounds, NewKey, agreed
 from portico.domain.scopes import READ_SCOPES, ROLE_SCOPES, SCOPES
 from portico.domain.times import DAY, moment
 from portico.domain.users import ROLES
@@ -38,12 +38,6 @@ def faults(new: NewKey, within: Bounds) -> dict[str, str]:
     return {fault.field: fault.message for fault in refused.value.details}
 
 
-def test_what_is_left_open_is_bounded_by_nothing() -> None:
-    assert agreed(asked(), bounds()) == Terms(
-        name="Shop", type="live", scopes=None, networks=None, expires_at=None
-    )
-
-
 def test_all_faults_are_told_at_once() -> None:
     new = asked(
         name=" ",
@@ -57,12 +51,6 @@ def test_all_faults_are_told_at_once() -> None:
         *("name", "type", "user_id", "scopes.1", "networks.1", "networks.2", "expires_at")
     }
     assert "https://localhost:8443/sandbox/v1" in found["type"]
-
-
-def test_no_bound_is_empty_and_no_list_endless() -> None:
-    assert faults(asked(scopes=[], networks=[]), bounds()).keys() == {"scopes", "networks"}
-    many = [f"10.0.{n}.0/24" for n in range(MOST_NETWORKS + 1)]
-    assert faults(asked(networks=many), bounds()).keys() == {"networks"}
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -111,15 +99,11 @@ def test_a_key_is_used_where_what_makes_it_is() -> None:
         (None, None, None, None),
         (NOON + 1, None, None, NOON + 1),
         (NOON, None, None, "future"),
-        (None, 7, None, NOON + 7 * DAY),
         (NOON + 7 * DAY, 7, None, NOON + 7 * DAY),
         (NOON + 7 * DAY + 1, 7, None, "7 days"),
         (None, 7, NOON + DAY, NOON + DAY),
         (None, 7, NOON + 9 * DAY, NOON + 7 * DAY),
-        (None, None, NOON + DAY, NOON + DAY),
-        (NOON + DAY, None, NOON + DAY, NOON + DAY),
         (NOON + DAY + 1, None, NOON + DAY, "expiry of the key"),
-        ("2026-03-15T13:00:00+01:00", None, None, "future"),
         ("2026-03-15T13:00:00.001+01:00", None, None, NOON + 1),
         ("tomorrow", None, None, "a time such as"),
     ],
@@ -134,27 +118,11 @@ def test_a_key_ends_in_time(
         assert agreed(asked(expires_at=wanted), within).expires_at == kept
 
 
-def test_a_successor_ends_in_time_too() -> None:
-    assert latest_end(None, NOON, None) is None
-    assert latest_end(None, NOON, 1) == NOON + DAY
-    assert latest_end(NOON + 2 * DAY, NOON, 1) == NOON + DAY
-    assert latest_end(NOON + 1, NOON, 1) == NOON + 1
-
-
 @pytest.mark.parametrize(
     ("text", "spelled"),
-    [
-        ("192.0.2.7", "192.0.2.7"),
-        ("192.0.2.7/32", "192.0.2.7/32"),
-        ("0.0.0.0/0", "0.0.0.0/0"),
-        ("10.0.0.0/8", "10.0.0.0/8"),
-        ("2001:DB8:0::/32", "2001:db8::/32"),
-        ("::/0", "::/0"),
-        ("::ffff:192.0.2.7", "192.0.2.7"),
-        ("::ffff:10.0.0.0/104", "10.0.0.0/8"),
-        ("::ffff:0:0/96", "0.0.0.0/0"),
-    ],
-)
+    [("192.0.2.7", "192.0.2.7"), ("10.0.0.0/8", "10.0.0.0/8"), ("2001:DB8:0::/32", "2001:db8::/32"),
+     ("::ffff:192.0.2.7", "192.0.2.7"), ("::ffff:0:0/96", "0.0.0.0/0")],
+)  # fmt: skip
 def test_a_network_has_one_spelling(text: str, spelled: str) -> None:
     assert network(text) == spelled
 
@@ -183,18 +151,11 @@ def test_an_address_is_in_a_network_by_its_first_bits(prefix: int, place: int, n
     assert covers([text], dotted(number)) is inside
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["2027-01-31", "2027-01-31T08:15:30", "2027-02-30T08:15:30Z", "2027-01-31T24:00:61Z",
-     "2027-01-31T08:15:30+14:60", "2027-01-31T08:15:30-00:99", "2027-01-31T08:15:30+24:00",
-     "2027-01-31T08:15:30Z ", "٢٠٢٧-01-31T08:15:30Z", "9999-12-31T23:59:59-23:59", "1", ""],
-)  # fmt: skip
-def test_what_is_no_moment_is_refused(text: str) -> None:
-    with pytest.raises(BrokenRule, match="must be a time"):
-        moment(text)
-
-
 def test_a_moment_is_read_to_the_millisecond() -> None:
     assert moment("2026-03-15T12:00:00Z") == NOON
     assert moment("2026-03-15t12:00:00.123456789z") == NOON + 123
-    assert moment("2026-03-15T12:00:00.29Z") == NOON + 290
+    for text in ("2027-01-31", "2027-01-31T08:15:30", "2027-02-30T08:15:30Z", "1", "",
+                 "2027-01-31T24:00:61Z", "2027-01-31T08:15:30+24:00", "٢٠٢٧-01-31T08:15:30Z",
+                 "9999-12-31T23:59:59-23:59"):  # fmt: skip
+        with pytest.raises(BrokenRule, match="must be a time"):
+            moment(text)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from domain.characters import CHARACTERS, MARKS
+from domain.characters import MARKS
 from portico.domain import search
 from portico.domain.search import MAX_WORD_LENGTH, query_words, tokens
 
@@ -48,13 +48,6 @@ def test_the_words_of_words_are_the_same_words(text: str) -> None:
     assert [decoded(token) for token in tokens(" ".join(words))] == words
 
 
-def test_folding_any_single_character_twice_changes_nothing() -> None:
-    for character in CHARACTERS:
-        once = tokens(character)
-        if once and not once[0].isalnum():
-            assert tokens(" ".join(map(decoded, once))) == once
-
-
 @given(any_text)
 @example("\uff9e\u0323\u0344")
 @example("x" * 62 + "कि़\u094d\u093cँ ﾊﾞ")
@@ -85,15 +78,6 @@ def test_one_word_begins_another_exactly_when_their_tokens_do(one: str, rest: st
         for short in tokens(one):
             for long in tokens(other):
                 assert long.startswith(short) == decoded(long).startswith(decoded(short))
-
-
-@given(
-    st.text(st.characters(max_codepoint=0x24F, categories=["Ll", "Nd"]), min_size=1),
-    st.integers(1, 40),
-)
-def test_what_begins_a_word_finds_it_as_it_is_typed(word: str, typed: int) -> None:
-    found = tokens(word)[0]
-    assert found.startswith(tokens(word[:typed])[0])
 
 
 @given(st.text(st.characters(max_codepoint=0x24F)))

@@ -1,7 +1,7 @@
 """What signs a delivery, held against the published verifier."""
 
 import json
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from datetime import UTC, datetime
 
 import pytest
@@ -19,11 +19,6 @@ ANOTHER = mint_webhook_secret(bytes)
 def now() -> int:
     """The present second, which the verifier compares with."""
     return int(datetime.now(UTC).timestamp())
-
-
-def test_a_secret_is_its_prefix_and_32_bytes_in_base64() -> None:
-    assert SECRET.startswith("whsec_")
-    assert b64decode(SECRET.removeprefix("whsec_"), validate=True) == bytes(range(32))
 
 
 def test_the_example_of_the_specification_is_signed_as_there() -> None:
@@ -48,13 +43,6 @@ def test_the_published_library_verifies_ours(random: bytes, event_id: int, text:
     assert Webhook(secret).verify(body.decode(), headers) == json.loads(body)
 
 
-def test_either_secret_verifies_while_both_sign() -> None:
-    headers = signed_headers([SECRET, ANOTHER], "evt_1", now(), b"{}")
-    assert headers["webhook-signature"].count("v1,") == 2
-    for secret in (SECRET, ANOTHER):
-        assert Webhook(secret).verify("{}", headers) == {}
-
-
 def test_what_was_changed_is_not_verified() -> None:
     headers = signed_headers([SECRET], "evt_1", now(), b"{}")
     for changed in (
@@ -65,12 +53,6 @@ def test_what_was_changed_is_not_verified() -> None:
     ):
         with pytest.raises(WebhookVerificationError):
             Webhook(SECRET).verify("{}", changed)
-
-
-@pytest.mark.parametrize("size", [24, 32, 64])
-def test_a_secret_of_24_to_64_bytes_is_accepted(size: int) -> None:
-    secret = f"whsec_{b64encode(bytes(size)).decode()}"
-    assert webhook_secret(secret) == secret
 
 
 @pytest.mark.parametrize(
