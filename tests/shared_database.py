@@ -32,6 +32,21 @@ END $$"""
 few rows is ten times as fast as truncating every table."""
 
 
+DROP_KINDS = """
+DO $$
+DECLARE
+    one record;
+BEGIN
+    FOR one IN SELECT schemaname, tablename FROM pg_tables WHERE schemaname LIKE 'portico_%'
+        AND (tablename = 'kinds' OR tablename LIKE 'kind\\_%')
+    LOOP
+        EXECUTE format('DROP TABLE %I.%I CASCADE', one.schemaname, one.tablename);
+        EXECUTE format(
+            'DROP FUNCTION IF EXISTS %I.%I', one.schemaname, one.tablename || '_counted');
+    END LOOP;
+END $$"""
+
+
 class Kept(PostgresDatabase):
     """A database that stays connected when a test closes it, for the next test that opens it."""
 
@@ -64,6 +79,10 @@ class SharedDatabase:
         self.url = url
         self._connection = connection
         self._idle: dict[str, list[Kept]] = {}
+
+    async def drop_kinds(self) -> None:
+        """Removes the tables of kinds that a test has declared."""
+        await self._connection.execute(DROP_KINDS)
 
     async def empty(self) -> None:
         """Removes what tests have left."""

@@ -7,12 +7,14 @@ import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
+from typing import TYPE_CHECKING
 
 from portico.contract.envelope import timestamp
 from portico.contract.events import published
 from portico.domain.errors import BrokenRule, Unavailable
 from portico.domain.networks import Destinations
 from portico.domain.providers import Provider
+from portico.domain.published import EVENTS
 from portico.domain.scopes import PERMISSIONS
 from portico.domain.secrets import Random
 from portico.domain.services import declare
@@ -32,6 +34,9 @@ from portico.settings import SettingError, Settings
 from portico.storage.database import Database
 from portico.storage.migrate import Migration, migrate, pending
 from portico.storage.moments import newest
+
+if TYPE_CHECKING:
+    from portico.resource.installed import Installed
 
 
 class SystemClock:
@@ -55,6 +60,15 @@ system_clock = SystemClock()
 
 BEHIND_SECONDS = 60
 """How far the time may be behind the newest stored moment: clocks of hosts differ."""
+
+
+def _kinds(settings: Settings) -> "Installed | None":
+    """The installation's own kinds of resources, if any. Raises `SettingError`."""
+    if settings.kinds is None:
+        return None
+    from portico.resource.installed import Installed
+
+    return Installed(settings.kinds, settings.declared.roles, settings.count_limit)
 
 
 class Portico:
@@ -85,10 +99,14 @@ class Portico:
         take its place.
         """
         PERMISSIONS.only_built_in()
+        EVENTS.only_built_in()
+        self._kinds = _kinds(settings)
         try:
             declare(PERMISSIONS, settings.declared)
         except BrokenRule as rule:
             raise SettingError(str(rule)) from None
+        if self._kinds is not None:
+            self._kinds.grant()
         self.settings = settings
         self._create = create
         self.clock = clock
@@ -129,7 +147,7 @@ class Portico:
         providers: tuple[Provider, ...] = (),
     ) -> Environment:
         settings = self.settings
-        return Environment(
+        environment = Environment(
             name,
             settings,
             addresses=addresses,
@@ -146,6 +164,9 @@ class Portico:
             providers=providers,
             mirror=mirror,
         )
+        if self._kinds is not None:
+            environment.records = self._kinds.stores(environment.db)
+        return environment
 
     async def connect(self) -> None:
         """Connects to both databases as they are, or to neither. Raises `Unavailable`, also if one
@@ -168,12 +189,24 @@ class Portico:
         applied: list[Migration] = []
         for environment in self.environments:
             applied += await migrate(environment.db, self.clock)
+        await self.keep_tables()
         await self.ready()
         return applied
 
+    async def keep_tables(self) -> None:
+        """Makes the tables of the installation's own kinds as its files declare them. Raises
+        `MigrationError` and `Unavailable`."""
+        if self._kinds is not None:
+            for environment in self.environments:
+                await self._kinds.keep(environment.db)
+
     async def is_behind(self) -> bool:
         """Whether migrations are pending. Raises `MigrationError` as `migrate` does."""
-        return any([await pending(environment.db) for environment in self.environments])
+        databases = [environment.db for environment in self.environments]
+        if any([await pending(db) for db in databases]):
+            return True
+        kinds = self._kinds
+        return kinds is not None and any([await kinds.is_behind(db) for db in databases])
 
     async def ready(self) -> None:
         """Makes a signing key for each environment that has none. Raises `Unavailable` where the

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
@@ -36,6 +37,17 @@ V1: tuple[AnyRoute, ...] = (
     *events.ROUTES,
     *webhooks.ROUTES,
 )
+
+
+def v1(kinds: Sequence[Any] = ()) -> tuple[AnyRoute, ...]:
+    """The routes of the API, with those of the installation's own kinds (`resource.compiled`)."""
+    if not kinds:
+        return V1
+    from portico.resource.routes import routes
+
+    return (*V1, *(route for kind in kinds for route in routes(kind)))
+
+
 AUTH: tuple[AnyRoute, ...] = (*sign_in.ROUTES, *oauth.ROUTES)
 
 
@@ -87,7 +99,8 @@ def _files(
 def _base(environment: Environment, responder: Responder, cors: Sharings) -> Mount:
     """The API of an environment, at its base address."""
     base = urlsplit(environment.addresses.base)
-    return Mount(base.netloc, base.path, environment, V1, "v1", responder, cors=cors)
+    routes = v1([records.kind for records in environment.records])
+    return Mount(base.netloc, base.path, environment, routes, "v1", responder, cors=cors)
 
 
 def _auth(

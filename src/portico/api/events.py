@@ -37,7 +37,7 @@ def permitted_types(caller: Principal, asked: tuple[str, ...] | None) -> tuple[s
                 "Reading events needs the scope read:products, read:users or admin.",
                 scope="read:products",
             )
-        return None if covered == EVENT_TYPES else covered
+        return None if len(covered) == len(EVENT_TYPES) else covered
     if beyond := [name for name in asked if name not in covered]:
         scope = EVENT_SCOPES[beyond[0]]
         raise PermissionDenied(f"Events of type {beyond[0]} need the scope {scope}.", scope=scope)

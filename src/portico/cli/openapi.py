@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 with lazy_imports():
     from portico import mounts
     from portico.http import openapi
+    from portico.resource import installed
 
 
 def add_to(commands: Commands) -> None:
@@ -33,13 +34,16 @@ def run(settings: Settings, chosen: Namespace) -> None:
     base, auth = settings.base_url, settings.auth_url
     if chosen.sandbox:
         base, auth = settings.sandbox_url, settings.sandbox_auth_url
+    kinds = (
+        installed.Installed(settings.kinds, settings.declared.roles).kinds if settings.kinds else ()
+    )
     if chosen.auth:
         described = openapi.auth_document(
             openapi.Part(auth, mounts.AUTH), base, settings.plans, site_name=settings.site_name
         )
     else:
         described = openapi.document(
-            openapi.Part(base, mounts.V1),
+            openapi.Part(base, mounts.v1(kinds)),
             openapi.Part(auth, ()),
             settings.plans,
             site_name=settings.site_name,

@@ -1,5 +1,6 @@
 """The rules of the domain as JSON Schema, as far as it can express them."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -7,7 +8,7 @@ from portico.contract import patterns
 from portico.domain import users
 from portico.domain.money import CURRENCIES, MAX_PRICE, UNITS_PER_ONE, currency, price_units
 from portico.domain.networks import network
-from portico.domain.published import EVENT_NOUNS, EVENT_TYPES
+from portico.domain.published import EVENT_NOUNS, EVENT_TYPES, event_types
 from portico.domain.rules import Between, Measured, OneOf, Trimmed
 from portico.domain.text import MAX_URL_LENGTH, web_url
 from portico.domain.times import moment
@@ -38,10 +39,6 @@ _FACTS: dict[Rule, Facts] = {
         "maxLength": users.MAX_LANGUAGE_LENGTH,
         "pattern": patterns.LANGUAGE,
         "description": "BCP 47, such as en or pt-BR.",
-    },
-    webhook_type: {
-        "enum": [EVERYTHING, *EVENT_NOUNS, *EVENT_TYPES],
-        "description": "A type of event; `noun.*` means all types of a noun, `*` all types.",
     },
     network: {
         "maxLength": 49,
@@ -78,4 +75,13 @@ def facts(rule: Rule) -> Facts:
             return {"enum": list(words)}
         case Between(low=low, high=high):
             return {"minimum": low, "maximum": high}
+    # Of types of events, to which the start may add.
+    if rule is webhook_type:
+        return {
+            "enum": [EVERYTHING, *EVENT_NOUNS, *EVENT_TYPES],
+            "description": "A type of event; `noun.*` means all types of a noun, `*` all types.",
+        }
+    if rule is event_types:
+        names = "|".join(map(re.escape, (*EVENT_TYPES, *EVENT_NOUNS)))
+        return {"pattern": f"^({names})(,({names}))*$"}
     return _FACTS.get(rule, {})

@@ -1,12 +1,12 @@
 """Events as readers and webhooks get them: their types, and the scope that each needs."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import msgspec
 
 from portico.domain.errors import BrokenRule
 
-EVENT_SCOPES: dict[str, str] = {
+_BUILT_IN = {
     "user.created": "read:users",
     "user.updated": "read:users",
     "user.deleted": "read:users",
@@ -19,12 +19,42 @@ EVENT_SCOPES: dict[str, str] = {
     "api_key.revoked": "admin",
     "sandbox.reset": "admin",
 }
-"""Every type of event, and the scope needed to read it (decisions §12)."""
 
-EVENT_TYPES = tuple(EVENT_SCOPES)
 
-EVENT_NOUNS = tuple(dict.fromkeys(f"{name.partition('.')[0]}.*" for name in EVENT_TYPES))
-"""The patterns that stand for all types of a noun."""
+class EventTypes:
+    """The types of events of this installation. What it adds to Portico's own is added when it
+    starts; the containers are changed in place, as those of `scopes.Permissions`."""
+
+    def __init__(self) -> None:
+        self.scopes: dict[str, str] = {}
+        """Every type, and the scope needed to read it (decisions §12)."""
+        self.types: list[str] = []
+        self.nouns: list[str] = []
+        """The patterns that stand for all types of a noun."""
+        self.only_built_in()
+
+    def only_built_in(self) -> None:
+        """Removes all that was added."""
+        self.scopes.clear()
+        self.scopes.update(_BUILT_IN)
+        self._list()
+
+    def add(self, types: Iterable[str], scope: str) -> None:
+        """Adds types that need this scope."""
+        self.scopes.update(dict.fromkeys(types, scope))
+        self._list()
+
+    def _list(self) -> None:
+        self.types[:] = self.scopes
+        self.nouns[:] = dict.fromkeys(f"{name.partition('.')[0]}.*" for name in self.types)
+
+
+EVENTS = EventTypes()
+"""Those of this process, which serves one installation."""
+
+EVENT_SCOPES = EVENTS.scopes
+EVENT_TYPES = EVENTS.types
+EVENT_NOUNS = EVENTS.nouns
 
 
 def covered_by(scopes: Collection[str]) -> tuple[str, ...]:

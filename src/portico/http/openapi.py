@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from portico.contract.events import EVENT_DATA, EventBody
+from portico.contract.events import EventBody, event_data
 from portico.contract.reading import fields
 from portico.domain.idempotency import HEADER, KEY_LENGTH
 from portico.domain.ids import MAX_ID
@@ -129,7 +129,7 @@ def document(
     """
     extra = {name.title(): value for name, value in extra_headers}
     everything = [*version_part.routes, *auth_part.routes]
-    answers, schemas = media_and_schemas(everything, [EventBody, *EVENT_DATA.values()])
+    answers, schemas = media_and_schemas(everything, [EventBody, *event_data().values()])
     schemas |= previous_schemas(schemas) | changed_schemas(everything, answers, schemas)
     about = {
         "title": f"{site_name} API",

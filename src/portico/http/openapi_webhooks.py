@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from portico.contract.events import EVENT_DATA, EVENT_PREVIOUS, EventBody
+from portico.contract.events import EVENT_DATA, EVENT_PREVIOUS, EventBody, event_data
 from portico.domain import retries
 from portico.domain.webhooks import FAILING_DAYS, PING
 from portico.http.messages import JSON
@@ -62,7 +62,7 @@ _RESPONSES = {
 def webhooks(schemas: Mapping[str, Any]) -> Json:
     """The deliveries by event type; `schemas` are those of the document, with
     `previous_schemas`."""
-    return {name: {"post": _operation(name, schemas)} for name in EVENT_DATA}
+    return {name: {"post": _operation(name, schemas)} for name in event_data()}
 
 
 def _operation(name: str, schemas: Mapping[str, Any]) -> Json:
@@ -89,7 +89,7 @@ def previous_schemas(schemas: Mapping[str, Any]) -> Json:
     """The schemas of the old values in deliveries, by name."""
     return {
         _previous(name): _old_values(name, schemas[EventBody.__name__], schemas[data.__name__])
-        for name, data in EVENT_DATA.items()
+        for name, data in event_data().items()
         if name in EVENT_PREVIOUS
     }
 

@@ -68,7 +68,7 @@ def _line(event: StoredEvent, data: dict[str, Any], page: str) -> Line:
 def visible(caller: Principal) -> Sequence[str] | None:
     """The event types that a caller may see, at least some for every role; None for all."""
     covered = covered_by(caller.scopes)
-    return None if covered == EVENT_TYPES else covered
+    return None if len(covered) == len(EVENT_TYPES) else covered
 
 
 async def show(visit: Visit) -> Reply:

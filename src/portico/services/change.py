@@ -15,7 +15,7 @@ repeated. The reasons are in docs/decisions/0020.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -72,6 +72,8 @@ class Change:
         """Whether `finish` has stored events."""
         self.posted = False
         """Whether mails were stored that the job must send after the commit."""
+        self.tried: list[Any] = []
+        """The records whose unique values this change stores, for the error if one is taken."""
         self._noted_elsewhere = False
         self.checked = by.principal is None
         """Whether the caller's credential is known to be valid, or there is no caller."""

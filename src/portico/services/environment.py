@@ -5,6 +5,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from portico.domain.limits import Plan
 from portico.domain.networks import Destinations
@@ -86,6 +87,9 @@ class Environment(Stores):
         self.mirror = mirror
         self.clock = clock
         self.random = random
+
+        self.records: Sequence[Any] = ()
+        """The stores of the installation's own kinds (`resource.store.Records`), by number."""
 
         # Engines.
         self.db = db

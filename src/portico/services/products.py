@@ -21,11 +21,16 @@ async def create_product(env: Environment, values: dict[str, Any], by: By) -> Pr
     the contract reads them."""
 
     async def work(change: Change) -> Product:
-        product = await env.products.insert(change.tx, new_product(values, change.now))
-        change.note(ProductCreated(product))
-        return product
+        return await created_product(env, change, values)
 
     return await env.change(by, work)
+
+
+async def created_product(env: Environment, change: Change, values: dict[str, Any]) -> Product:
+    """As `create_product`, within a change."""
+    product = await env.products.insert(change.tx, new_product(values, change.now))
+    change.note(ProductCreated(product))
+    return product
 
 
 def new_product(values: dict[str, Any], now: int) -> Product:
@@ -41,18 +46,25 @@ async def change_product(
     allowed."""
 
     async def work(change: Change) -> Product:
-        before = await _locked(env, change, product_id, check)
-        if "status" in values:
-            _check_status(before.status, values["status"])
-        after = with_values(before, stored_values(values))
-        if after == before:
-            return before
-        after = msgspec.structs.replace(after, updated_at=change.now)
-        await env.products.update(change.tx, before, after)
-        change.note(ProductChanged(after, before))
-        return after
+        return await changed_product(env, change, product_id, values, check)
 
     return await env.change(by, work)
+
+
+async def changed_product(
+    env: Environment, change: Change, product_id: int, values: dict[str, Any], check: Check
+) -> Product:
+    """As `change_product`, within a change."""
+    before = await _locked(env, change, product_id, check)
+    if "status" in values:
+        _check_status(before.status, values["status"])
+    after = with_values(before, stored_values(values))
+    if after == before:
+        return before
+    after = msgspec.structs.replace(after, updated_at=change.now)
+    await env.products.update(change.tx, before, after)
+    change.note(ProductChanged(after, before))
+    return after
 
 
 async def status_faults(

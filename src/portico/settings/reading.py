@@ -84,6 +84,8 @@ def load(
         tables["declared"] = services(declared, [*addresses.values()], addresses["base_url"])
     except BrokenRule as rule:
         raise SettingError(f"{rule} (in {file})") from None
+    if values["kinds"] is None:
+        values["kinds"] = usual if (usual := file.parent / "kinds").is_dir() else None
     is_secret = bool(tables["providers"]) or any(map(_holds_a_secret, in_file))
     secrets_file = file if is_secret else None
     settings = Settings(**(values | addresses | tables), secrets_file=secrets_file)

@@ -19,6 +19,15 @@ class Stores(Group):
     data: Annotated[
         Path, declared("./portico-data", Path, "directory of databases, keys and certificates")
     ]
+    kinds: Annotated[
+        Path | None,
+        declared(
+            None,
+            Path,
+            "directory of files that declare kinds of resources; unset: `kinds` beside"
+            " portico.toml or in the working directory, where there is one",
+        ),
+    ]
     secret_key_file: Annotated[
         Path | None,
         declared(

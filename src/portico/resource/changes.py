@@ -1,0 +1,374 @@
+"""The use cases of records, and the rules that run in them.
+
+A rule runs in the transaction of the change, sees no other environment, and has two seconds, with
+all other rules of that change; what it changes has its own rules, event and audit entry.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from portico.contract.reading import Faults
+from portico.domain.audit import By
+from portico.domain.errors import (
+    Conflict,
+    Duplicate,
+    Fault,
+    Invalid,
+    NotFound,
+    PermissionDenied,
+    Unavailable,
+    invalid,
+)
+from portico.domain.products import Product
+from portico.resource import declared
+from portico.resource.built_in import BUILT_IN, ProductRecord, UserRecord, product_values
+from portico.resource.compiled import Compiled, column
+from portico.resource.declared import Record
+from portico.resource.fields import MOMENT, ReferenceField, described
+from portico.resource.store import Records, exists
+from portico.services import products
+from portico.services.change import Change
+from portico.services.environment import Environment
+from portico.storage.database import UniqueViolation
+from portico.storage.users import USERS
+
+RULE_SECONDS = 2.0
+
+Check = Callable[[Any], None]
+"""Checks the conditions of a request against the stored row. Raises `PreconditionFailed`."""
+
+
+def unchecked(_row: Any) -> None:
+    """No condition."""
+
+
+async def create_record(env: Environment, kind: Compiled, values: dict[str, Any], by: By) -> Any:
+    """Creates a record of these stored values by field; returns its row. Raises `Invalid`,
+    `Duplicate`, and what rules refuse by."""
+
+    async def work(change: Change) -> Any:
+        return await Changing(env, change).create(kind, values)
+
+    return await _distinct(env, by, work)
+
+
+async def change_record(
+    env: Environment, kind: Compiled, row_id: int, values: dict[str, Any], check: Check, by: By
+) -> Any:
+    """Changes values of a record; returns its row. Raises as `create_record`, `NotFound` and
+    `PreconditionFailed`."""
+
+    async def work(change: Change) -> Any:
+        return await Changing(env, change).update(kind, row_id, values, check)
+
+    return await _distinct(env, by, work)
+
+
+async def delete_record(
+    env: Environment, kind: Compiled, row_id: int, check: Check, by: By
+) -> None:
+    """Deletes a record. Raises `NotFound`, `PreconditionFailed`, `Conflict`, and what rules refuse
+    by."""
+
+    async def work(change: Change) -> None:
+        await Changing(env, change).delete(kind, row_id, check)
+
+    await _distinct(env, by, work)
+
+
+async def _distinct(env: Environment, by: By, work: Callable[[Change], Awaitable[Any]]) -> Any:
+    """Runs a change; a unique value that is taken becomes `Duplicate`."""
+    tried: list[tuple[Records, Any]] = []
+
+    async def traced(change: Change) -> Any:
+        tried.clear()
+        change.tried = tried
+        return await work(change)
+
+    try:
+        return await env.change(by, traced)
+    except UniqueViolation as error:
+        for records, row in tried:
+            if field := await records.taken(row):
+                raise taken(records.kind, field.name) from error
+        raise Duplicate("A value that must be unique is taken.") from error
+
+
+def taken(kind: Compiled, field: str) -> Duplicate:
+    """The error for a unique value that another record has."""
+    return Duplicate(
+        f"There is already one of the {kind.many} with this {field}.",
+        [Fault(field, "is taken")],
+    )
+
+
+class Changing:
+    """The change of one or several records in one transaction."""
+
+    def __init__(self, env: Environment, change: Change) -> None:
+        self.env = env
+        self.change = change
+        self._rules = RuleChange(self)
+        self._ends: float | None = None
+        """When the time of the rules is over, once the first has begun."""
+
+    async def create(self, kind: Compiled, values: Mapping[str, Any]) -> Any:
+        """Creates a record of these stored values."""
+        row = kind.new(values, self.change.now)
+        row = await self._ruled(kind, None, row)
+        await self._check_references(kind, None, row)
+        records: Records = self.env.records[kind.number]
+        self._try(records, row)
+        row = await records.insert(self.change.tx, row)
+        self.change.note(kind.created(row))
+        return row
+
+    async def update(
+        self, kind: Compiled, row_id: int, values: Mapping[str, Any], check: Check = unchecked
+    ) -> Any:
+        """Changes stored values of a record. Nothing is noted where nothing changes."""
+        before = await self._locked(kind, row_id, check)
+        if faults := change_faults(kind, before, values):
+            raise invalid(*faults)
+        after = kind.changed(before, values)
+        if after == before:
+            return before
+        after = await self._ruled(kind, before, after)
+        if after == before:
+            return before
+        await self._check_references(kind, before, after)
+        after = msgspec.structs.replace(after, updated_at=self.change.now)
+        records: Records = self.env.records[kind.number]
+        self._try(records, after)
+        await records.update(self.change.tx, after)
+        self.change.note(kind.updated(after, before))
+        return after
+
+    async def delete(self, kind: Compiled, row_id: int, check: Check = unchecked) -> None:
+        """Deletes a record, and what is to go with it."""
+        before = await self._locked(kind, row_id, check)
+        await self._ruled(kind, before, None)
+        await self.release(kind.many, row_id)
+        await self.env.records[kind.number].delete(self.change.tx, row_id)
+        self.change.note(kind.deleted(before))
+
+    async def release(self, many: str, row_id: int) -> None:
+        """Clears or deletes what refers to a record that is to be deleted. Raises `Conflict` where
+        a reference forbids it."""
+        for records in self.env.records:
+            for field in records.kind.references:
+                if field.to == many:
+                    await self._release(records, field, row_id)
+
+    async def _release(self, records: Records, field: ReferenceField, row_id: int) -> None:
+        kind = records.kind
+        while rows := await records.referring(self.change.tx, field, row_id, AT_ONCE):
+            if field.on_delete is None:
+                raise Conflict(
+                    f"One of the {kind.many} refers to it ({field.name} of {rows[0].id}): change or"
+                    " delete that first."
+                )
+            for row in rows:
+                if field.on_delete == "clear":
+                    await self.update(kind, row.id, {field.name: None})
+                else:
+                    await self.delete(kind, row.id)
+
+    async def _locked(self, kind: Compiled, row_id: int, check: Check) -> Any:
+        row = await self.change.lock(self.env.records[kind.number], row_id)
+        if row is None:
+            raise NotFound(f"There is no {kind.words} {row_id}.")
+        check(row)
+        return row
+
+    def _try(self, records: Records, row: Any) -> None:
+        if records.kind.unique:
+            self.change.tried.append((records, row))
+
+    async def _check_references(self, kind: Compiled, before: Any, after: Any) -> None:
+        """Raises `Invalid` for a reference to what does not exist, or may not be read."""
+        faults = []
+        for field in kind.references:
+            name = column(field.name)
+            to_id = getattr(after, name)
+            if to_id is None or (before is not None and getattr(before, name) == to_id):
+                continue
+            table = BUILT_IN.get(field.to) or next(
+                one.kind.table_name for one in self.env.records if one.kind.many == field.to
+            )
+            may = self.change.by.may(f"read:{field.to}")
+            if not may or not await exists(self.change.tx, self.env.db.engine, table, to_id):
+                faults.append(Fault(field.name, f"must be the id of one of the {field.to}"))
+        if faults:
+            raise invalid(*faults)
+
+    async def _ruled(self, kind: Compiled, before: Any, after: Any) -> Any:
+        """The row after a change as the kind's rules leave it."""
+        if not kind.kind.rules:
+            return after
+        old = None if before is None else kind.record(before)
+        new = None if after is None else kind.record(after)
+        loop = asyncio.get_running_loop()
+        if self._ends is None:
+            self._ends = loop.time() + RULE_SECONDS
+        try:
+            async with asyncio.timeout_at(self._ends):
+                for rule in kind.kind.rules:
+                    given = await rule(self._rules, old, new)
+                    if given is not None and new is not None:
+                        new = given
+        except TimeoutError as error:
+            raise Unavailable(
+                f"The rules of {kind.many} took longer than {RULE_SECONDS:g} seconds; nothing was"
+                " changed."
+            ) from error
+        except declared.Refused as error:
+            raise Invalid(
+                "The change was refused.", [Fault(*pair) for pair in error.fields.items()]
+            ) from error
+        except declared.Conflict as error:
+            raise Conflict(str(error)) from error
+        except declared.Forbidden as error:
+            raise PermissionDenied(str(error)) from error
+        return after if new is None else _row_of(kind, after, new)
+
+
+AT_ONCE = 100
+"""How many referring records are looked up at a time."""
+
+
+class RuleError(Exception):
+    """A rule has a fault of its own: 500, with this in the log."""
+
+
+def _row_of(kind: Compiled, row: Any, record: Any) -> Any:
+    """The row of the record that a rule returned."""
+    if type(record) is not kind.kind.record:
+        raise RuleError(f"a rule of {kind.many} returned {record!r}, which is none of its records")
+    values: dict[str, Any] = {}
+    faults = Faults()
+    for field in kind.fields:
+        value = getattr(record, field.name)
+        sent = None if value is None else field.sent(value)
+        values[field.name] = kind.readers[field.name].read(sent, field.name, faults)
+    found = [*faults.unreadable, *faults.broken]
+    if found:
+        told = "; ".join(f"{fault.field} {fault.message}" for fault in found)
+        raise RuleError(f"a rule of {kind.many} returned a record that breaks its rules: {told}")
+    return kind.changed(row, values)
+
+
+def change_faults(kind: Compiled, before: Any, values: Mapping[str, Any]) -> list[Fault]:
+    """The faults of a change that depend on what is stored."""
+    faults = []
+    for field in kind.states:
+        new = values.get(field.name)
+        if new is not None and (told := field.follow(getattr(before, column(field.name)), new)):
+            faults.append(Fault(field.name, told))
+    return faults + [
+        Fault(field.name, "cannot be changed")
+        for field in kind.fixed
+        if field.name in values and values[field.name] != getattr(before, column(field.name))
+    ]
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """Who asks for a change."""
+
+    id: int
+    email: str
+    role: str
+    scopes: frozenset[str]
+
+
+class RuleChange:
+    """A change as a rule sees it."""
+
+    def __init__(self, changing: Changing) -> None:
+        self._changing = changing
+
+    @property
+    def caller(self) -> Caller | None:
+        """Who asks; None for commands."""
+        principal = self._changing.change.by.principal
+        if principal is None:
+            return None
+        return Caller(principal.user_id, principal.email, principal.role, principal.scopes)
+
+    @property
+    def now(self) -> Any:
+        """The time of the change (`datetime`, UTC)."""
+        return MOMENT.given(self._changing.change.now)
+
+    async def read(self, kind: str, record_id: int) -> Record | None:
+        """The record with this id, locked until the change ends, or None."""
+        env, change = self._changing.env, self._changing.change
+        if kind == "products":
+            product = await change.lock(env.products, record_id)
+            return None if product is None else ProductRecord.of(product)
+        if kind == "users":
+            user = await USERS.one(env.db, USERS.by_id, {"id": record_id})
+            return None if user is None else UserRecord.of(user)
+        compiled = self._kind(kind)
+        row = await change.lock(env.records[compiled.number], record_id)
+        return None if row is None else compiled.record(row)
+
+    async def update(self, kind: str, record_id: int, **values: Any) -> Record:
+        """Changes fields of a record in the same transaction, with its own rules, event and audit
+        entry. Values that break rules refuse the whole change (422). Raises `LookupError` if there
+        is no such record."""
+        env, change = self._changing.env, self._changing.change
+        try:
+            if kind == "products":
+                given = product_values(values)
+                product: Product = await products.changed_product(
+                    env, change, record_id, given, unchecked
+                )
+                return ProductRecord.of(product)
+            compiled = self._kind(kind)
+            row = await self._changing.update(compiled, record_id, _stored(compiled, values))
+        except NotFound as error:
+            raise LookupError(error.message) from error
+        return compiled.record(row)
+
+    async def create(self, kind: str, **values: Any) -> Record:
+        """Creates a record in the same transaction, as `update` changes one."""
+        env, change = self._changing.env, self._changing.change
+        if kind == "products":
+            created = await products.created_product(env, change, product_values(values, new=True))
+            return ProductRecord.of(created)
+        compiled = self._kind(kind)
+        stored = _stored(compiled, values)
+        missing = [
+            Fault(field.name, "is required")
+            for field in compiled.fields
+            if field.required and field.name not in stored
+        ]
+        if missing:
+            raise invalid(*missing)
+        return compiled.record(await self._changing.create(compiled, stored))
+
+    def _kind(self, many: str) -> Compiled:
+        for records in self._changing.env.records:
+            if records.kind.many == many:
+                kind: Compiled = records.kind
+                return kind
+        raise LookupError(f"There is no kind {many!r} that a rule can change.")
+
+
+def _stored(kind: Compiled, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The stored forms of what a rule gives. Raises `Invalid`."""
+    faults = Faults()
+    stored: dict[str, Any] = {}
+    for name, value in values.items():
+        field = kind.by_name.get(name)
+        if field is None:
+            raise LookupError(f"{kind.many} have no field {name!r}.")
+        sent = None if value is None else field.sent(value)
+        stored[name] = described(field).read(sent, name, faults)
+    if found := [*faults.unreadable, *faults.broken]:
+        raise invalid(*found)
+    return stored

@@ -1,0 +1,371 @@
+"""All that serves the requests of a kind, made of its declaration once, at the start.
+
+No request looks anything up by the name of a kind or of a field: rows, bodies and conditions are
+made by functions whose source is put together here, as dataclasses do it. Names have been checked
+(`loading`) before they come here.
+"""
+
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from portico.contract import events as event_shapes
+from portico.contract.envelope import Identifier, Timestamp, encode, timestamp
+from portico.contract.paging import ListQuery, choice
+from portico.contract.reading import Param
+from portico.domain.errors import Fault
+from portico.domain.events.records import RecordNote
+from portico.domain.money import price_text
+from portico.domain.published import EVENTS, Published
+from portico.domain.resources import Resource
+from portico.domain.rules import Measured
+from portico.domain.scopes import PERMISSIONS
+from portico.resource.declared import Kind, Record
+from portico.resource.fields import (
+    MOMENT,
+    DecimalField,
+    Field,
+    ReferenceField,
+    StatesField,
+    default_of,
+    described,
+)
+from portico.storage.database import Params
+from portico.storage.table import Table
+
+CREATED = "created_at"
+OWN = ("id", "created_at", "updated_at")
+"""What every record has besides its fields."""
+
+_SEARCH = Measured(0, 200)
+
+
+def column(name: str) -> str:
+    """The column of a field; the prefix keeps it apart from the words of SQL."""
+    return name if name in OWN else f"f_{name}"
+
+
+def table_of(many: str) -> str:
+    """The table of a kind."""
+    return f"kind_{many.replace('-', '_')}"
+
+
+class Compiled:
+    """A kind, ready to serve."""
+
+    def __init__(self, kind: Kind[Any], number: int) -> None:
+        """`number` is its place among the kinds, and that of its store in an environment."""
+        self.kind = kind
+        self.number = number
+        self.one, self.many = kind.one, kind.many
+        self.name = "".join(part.capitalize() for part in kind.one.split("-"))
+        """The beginning of the names of its shapes."""
+        self.path = f"/{kind.many}"
+        self.noun = kind.one.replace("-", "_")
+        """What its events and audit entries call a record."""
+        self.words = kind.one.replace("-", " ")
+        """What people call a record."""
+        self.reads, self.writes = f"read:{kind.many}", f"write:{kind.many}"
+        fields: Sequence[Field] = kind.record.declared_fields
+        self.listed = tuple(field for field in fields if field.whole)
+        self.unlisted = tuple(field for field in fields if not field.whole)
+        self.fields = (*self.listed, *self.unlisted)
+        self.by_name = {field.name: field for field in self.fields}
+        self.states = tuple(field for field in self.fields if isinstance(field, StatesField))
+        self.fixed = tuple(field for field in self.fields if field.fixed)
+        self.unique = tuple(field for field in self.fields if field.unique)
+        self.references = tuple(field for field in self.fields if isinstance(field, ReferenceField))
+        self.searched = tuple(field for field in self.fields if field.search)
+        self.table_name = table_of(kind.many)
+        self.row = self._row()
+        sorts = [self.by_name[name] for name in kind.sorts if name not in OWN]
+        keys = {_key(field): _key_of(field) for field in sorts if field.optional}
+        self.keys: Mapping[str, Callable[[Any], object]] = keys
+        self.table: Table[Any] = Table(self.table_name, self.row, keys=keys, fixed=(CREATED,))
+        unread = [column(field.name) for field in self.unlisted]
+        self.listing: Table[Any] = Table(
+            self.table_name, self.row, keys=keys, fixed=(CREATED,), unread=unread
+        )
+        self.readers = {field.name: described(field) for field in self.fields}
+        self.defaults = {
+            field.name: default_of(field) for field in self.fields if not field.required
+        }
+        self._shapes()
+        self.orders = {name: self._order(name) for name in (*kind.sorts, CREATED)}
+        """The column of each sort."""
+        self.query = self._query()
+        self.condition = self._condition()
+        self._events()
+
+    def _row(self) -> Any:
+        names: list[Any] = ["id", *(column(field.name) for field in self.listed)]
+        rest = [(column(field.name), Any, None) for field in self.unlisted]
+        columns = [*names, CREATED, "updated_at", *rest]
+        return msgspec.defstruct(f"{self.name}Row", columns, frozen=True, gc=False)
+
+    def _shapes(self) -> None:
+        """The shapes that are read and written, and the functions between them and rows."""
+        name, told = self.name, self.kind.about
+        listed = [(field.name, _answer(field)) for field in self.listed]
+        times = [(CREATED, Timestamp), ("updated_at", Timestamp)]
+        of_item = [("id", Identifier), *listed, *times]
+        self.item_shape: Any = msgspec.defstruct(
+            f"{name}Item", of_item, frozen=True, namespace={"__doc__": f"In a list: {told}"}
+        )
+        message = f"{self.words.capitalize()} created."
+        self.body_shape: Any = msgspec.defstruct(
+            f"{name}Body",
+            [(field.name, _answer(field)) for field in self.unlisted],
+            bases=(self.item_shape,),
+            frozen=True,
+            namespace={
+                "__doc__": told,
+                "message": message,
+                "__annotations__": {"message": ClassVar[str]},
+            },
+        )
+        self.create: Any = msgspec.defstruct(
+            f"Create{name}",
+            [_created(field) for field in self.fields if field.required]
+            + [_changed(field) for field in self.fields if not field.required],
+            namespace={
+                "__doc__": f"The body of POST {self.path}.",
+                "EXAMPLE": {field.name: field.shown_example() for field in self.fields},
+                "__annotations__": {"EXAMPLE": ClassVar[Any]},
+            },
+        )
+        free = [field for field in self.fields if not field.fixed] or [*self.fields]
+        self.change: Any = msgspec.defstruct(
+            f"Change{name}",
+            [_changed(field) for field in self.fields],
+            namespace={
+                "__doc__": f"The body of PATCH {self.path}/{{id}}. Omitted fields stay unchanged.",
+                "EXAMPLE": {field.name: field.shown_example() for field in free[:2]},
+                "__annotations__": {"EXAMPLE": ClassVar[Any]},
+            },
+        )
+        self.item: Callable[[Any], Any] = self._shower(self.item_shape, self.listed, ())
+        self.body: Callable[[Any], Any] = self._shower(self.body_shape, self.listed, self.unlisted)
+
+    def _shower(
+        self, shape: Any, listed: Sequence[Field], unlisted: Sequence[Field]
+    ) -> Callable[[Any], Any]:
+        scope: dict[str, Any] = {
+            "shape": shape, "Raw": Raw, "price_text": price_text, "timestamp": timestamp
+        }  # fmt: skip
+
+        def term(number: int, field: Field) -> str:
+            value = f"row.{column(field.name)}"
+            if isinstance(field, DecimalField) and field.shown == "{}":
+                scope[f"show{number}"] = field.show
+                made = f"show{number}({value})"
+            else:
+                made = field.shown.format(value)
+            return f"None if {value} is None else {made}" if field.optional else made
+
+        first = [term(number, field) for number, field in enumerate(listed)]
+        rest = [term(number, field) for number, field in enumerate(unlisted, len(listed))]
+        times = ["timestamp(row.created_at)", "timestamp(row.updated_at)"]
+        source = f"lambda row: shape({', '.join(['row.id', *first, *times, *rest])})"
+        made: Callable[[Any], Any] = eval(source, scope)  # noqa: S307 - of names that were checked
+        return made
+
+    def _order(self, name: str) -> str:
+        # Ids are assigned in the order of creation.
+        if name == CREATED:
+            return "id"
+        field = self.by_name.get(name)
+        return _key(field) if field is not None and field.optional else column(name)
+
+    def _query(self) -> Any:
+        sorts = self.kind.sorts or (CREATED,)
+        if CREATED not in sorts:
+            sorts = (*sorts, CREATED)
+        parameters: list[Any] = []
+        self.bounds: list[tuple[str, Field, bool]] = []
+        """The parameters that are bounds, with whether each is the lower one."""
+        for name in self.kind.filters:
+            field = self.by_name[name]
+            if field.ranged:
+                for prefix, low in (("min_", True), ("max_", False)):
+                    parameters.append((f"{prefix}{name}", _parameter(field), None))
+                    self.bounds.append((f"{prefix}{name}", field, low))
+            else:
+                parameters.append((name, _parameter(field), None))
+        parameters.append(("sort", Annotated[str, choice(*sorts)], sorts[0]))
+        parameters.append(("order", Annotated[str, choice("asc", "desc")], "desc"))
+        if self.searched:
+            told = " and ".join(field.name for field in self.searched)
+            search = Param(
+                _SEARCH,
+                empty=True,
+                type="string",
+                description=f"Full-text search over {told}. All words must match, in any case and"
+                " accent, the last one as a prefix; most relevant first.",
+            )
+            parameters.append(("search", Annotated[str, search], ""))
+        pairs = [(f"min_{one.name}", f"max_{one.name}") for _, one, low in self.bounds if low]
+
+        def across(values: Mapping[str, Any]) -> list[Fault]:
+            faults = ListQuery.across(values)
+            for lowest, highest in pairs:
+                low, high = values.get(lowest), values.get(highest)
+                if low is not None and high is not None and low > high:
+                    faults.append(Fault(lowest, f"must not be greater than {highest}"))
+            return faults
+
+        return msgspec.defstruct(
+            f"List{self.name}",
+            parameters,
+            bases=(ListQuery,),
+            frozen=True,
+            namespace={
+                "__doc__": f"The query of GET {self.path}.",
+                "across": staticmethod(across),
+            },
+        )
+
+    def _condition(self) -> Callable[[Any], tuple[str, Params]]:
+        """The condition of a list's query, as SQL and its values."""
+        equal = [name for name in self.kind.filters if not self.by_name[name].ranged]
+        bounds = [(name, field, low) for name, field, low in self.bounds]
+
+        def condition(query: Any) -> tuple[str, Params]:
+            terms: list[str] = []
+            values: dict[str, object] = {}
+            for name in equal:
+                if (value := getattr(query, name)) is not None:
+                    terms.append(f"f_{name} = :{name}")
+                    values[name] = value
+            for name, field, low in bounds:
+                if (value := getattr(query, name)) is not None:
+                    if isinstance(field, DecimalField):
+                        value = field.bound(value, up=low)
+                    terms.append(f"f_{field.name} {'>=' if low else '<='} :{name}")
+                    values[name] = value
+            return " AND ".join(terms) or "TRUE", values
+
+        if not equal and not bounds:
+            return lambda _query: ("TRUE", {})
+        return condition
+
+    def new(self, values: Mapping[str, Any], now: int) -> Any:
+        """A row with these stored values by field, without an id."""
+        every = {**self.defaults, **values}
+        columns = {column(field.name): every[field.name] for field in self.fields}
+        return self.row(id=0, created_at=now, updated_at=now, **columns)
+
+    def changed(self, row: Any, values: Mapping[str, Any]) -> Any:
+        """The row with these stored values by field."""
+        return msgspec.structs.replace(row, **{column(name): v for name, v in values.items()})
+
+    def record(self, row: Any) -> Record:
+        """The record that rules get."""
+        values: dict[str, Any] = {"id": row.id}
+        for field in self.fields:
+            stored = getattr(row, column(field.name))
+            values[field.name] = None if stored is None else field.given(stored)
+        values[CREATED] = MOMENT.given(row.created_at)
+        values["updated_at"] = MOMENT.given(row.updated_at)
+        made: Record = self.kind.record(**values)
+        return made
+
+    def _events(self) -> None:
+        """The notes of its changes, and the events that are published for them."""
+        body, noun = self.body, self.noun
+
+        def note(deed: str) -> type[RecordNote]:
+            name = f"{noun}.{deed}"
+            namespace = {"action": name, "target": noun, "published": published}
+            return types.new_class(
+                f"{self.name}{deed.capitalize()}",
+                (RecordNote,),
+                {"frozen": True},
+                lambda body: body.update(namespace),
+            )
+
+        def published(event: RecordNote) -> Published | None:
+            after = body(event.record)
+            if event.before is None:
+                return Published(event.action, encode(after).decode())
+            before = body(event.before)
+            return event_shapes.updated(event.action, before, after)
+
+        self.created, self.updated, self.deleted = map(note, ("created", "updated", "deleted"))
+        self.event_types = [f"{noun}.{deed}" for deed in ("created", "updated", "deleted")]
+
+    @property
+    def resource(self) -> Resource:
+        """Its entry among the kinds of resources."""
+        many = self.many.replace("-", " ")
+        return Resource(
+            path=self.many,
+            title=self.kind.title,
+            about=self.kind.about,
+            plural=self.many,
+            see=f"See {many}",
+            change=f"Create{', change and delete' if self.kind.delete else ' and change'} {many}",
+            readers=self.kind.readers,
+            writers=self.kind.writers,
+        )
+
+
+class Kinds(Sequence[Compiled]):
+    """The kinds of an installation."""
+
+    def __init__(self, kinds: Sequence[Kind[Any]], digest: str) -> None:
+        """`digest` stands for the content of their files."""
+        self._kinds = [Compiled(kind, number) for number, kind in enumerate(kinds)]
+        self.digest = digest
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._kinds[place]
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+    def register(self) -> None:
+        """Adds their scopes and events to those of this process."""
+        for kind in self._kinds:
+            PERMISSIONS.add_resource(kind.resource)
+            EVENTS.add(kind.event_types, kind.reads)
+            field = (kind.listed or kind.fields)[0]
+            for name in kind.event_types:
+                event_shapes.EVENT_DATA[name] = kind.body_shape
+            event_shapes.EVENT_PREVIOUS[kind.event_types[1]] = {field.name: field.shown_example()}
+
+
+def _key(field: Field) -> str:
+    """The column by which an optional field is sorted: null is below every value."""
+    return f"s_{field.name}"
+
+
+def _key_of(field: Field) -> Callable[[Any], object]:
+    name = column(field.name)
+    if field.column == "TEXT":
+        return lambda row: "" if (value := getattr(row, name)) is None else f"x{value}"
+    return lambda row: LOWEST if (value := getattr(row, name)) is None else value
+
+
+LOWEST = -(2**63)
+"""Below every stored number."""
+
+
+def _answer(field: Field) -> Any:
+    return field.answer() | None if field.optional else field.answer()
+
+
+def _created(field: Field) -> tuple[str, Any]:
+    return field.name, Annotated[Any, described(field)]
+
+
+def _changed(field: Field) -> tuple[str, Any, Any]:
+    return field.name, Annotated[Any, described(field)] | UnsetType, UNSET
+
+
+def _parameter(field: Field) -> Any:
+    parameter = Param(field.parameter(), **field.parameter_schema())
+    return Annotated[Any, parameter]

@@ -1,0 +1,274 @@
+"""Loads the files of kinds, and judges them: every fault at once, with its place and what to do."""
+
+import importlib.util
+import re
+import sys
+import traceback
+from collections.abc import Collection, Iterator, Sequence
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from portico.contract.paging import ListQuery
+from portico.contract.reading import Faults
+from portico.domain.resources import RESOURCES
+from portico.domain.words import ROLES
+from portico.resource.compiled import OWN, Kinds
+from portico.resource.declared import Kind, Place, Record, take_declared
+from portico.resource.fields import (
+    NOTHING,
+    Field,
+    JsonField,
+    ReferenceField,
+    StatesField,
+    TextField,
+    described,
+)
+from portico.settings import SettingError
+
+PACKAGE = "portico_kinds"
+"""The package that the files are modules of, so that they can import what begins with `_`."""
+
+MOST_KINDS = 50
+MOST_FIELDS = 60
+LONGEST_NAME = 40
+LONGEST_INDEXED = 600
+"""An index of PostgreSQL takes values of up to 2,700 bytes."""
+
+BUILT_IN_TARGETS = ("products", "users")
+"""What references can name besides the kinds of the files."""
+
+_PATHS = frozenset(
+    """docs openapi-json me batch users products api-keys sessions events webhooks account plans
+    invitations clients audit usage verify check mcp services healthz readyz metrics well-known
+    login refresh userinfo authorize token revoke introspect records kinds sandbox files search
+    import export security password""".split()  # noqa: SIM905 - reads better than forty literals
+)
+_NOUNS = frozenset(
+    """user product api-key session event webhook account plan invitation client audit usage
+    service delivery ping sandbox signing-key provider passkey factor error page pagination
+    password record kind file import sandbox-reset products-imported rotated-key""".split()  # noqa: SIM905 - as above
+)
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_FIELD = re.compile(r"[a-z][a-z0-9_]*")
+_LIST = frozenset({*ListQuery.__struct_fields__, "sort", "order", "search", "format"})
+
+
+class Fault(NamedTuple):
+    """What is wrong in a file, and where."""
+
+    file: str
+    line: int
+    message: str
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{place}: {self.message}"
+
+
+class KindsError(SettingError):
+    """The files of kinds cannot be used. The message has every fault, one a line."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        super().__init__("\n".join(map(str, faults)))
+        self.faults = tuple(faults)
+
+
+def load(directory: Path, roles: frozenset[str] = frozenset()) -> Kinds:
+    """The kinds that the files of a directory declare. `roles` are those of the settings, besides
+    Portico's own. Raises `KindsError`."""
+    try:
+        paths = sorted(path for path in directory.iterdir() if path.suffix == ".py")
+        content = [(path.name, path.read_bytes()) for path in paths]
+    except OSError as error:
+        raise KindsError(
+            [Fault(str(directory), 0, f"{error.strerror}: name a directory")]
+        ) from None
+    digest = sha256()
+    for name, text in content:
+        digest.update(f"{name} {len(text)} ".encode() + text)
+    return _loaded(directory, digest.hexdigest(), roles)
+
+
+@lru_cache(maxsize=4)
+def _loaded(directory: Path, digest: str, roles: frozenset[str]) -> Kinds:
+    kinds, faults = declared(directory)
+    faults += list(_faults(kinds, {*ROLES, *roles}))
+    if faults:
+        raise KindsError(sorted(dict.fromkeys(faults)))
+    return Kinds(kinds, digest)
+
+
+def declared(directory: Path) -> tuple[list[Kind[Any]], list[Fault]]:
+    """The kinds of the files of a directory, and why some cannot be loaded."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == PACKAGE]:
+        del sys.modules[name]
+    package = ModuleType(PACKAGE)
+    package.__path__ = [str(directory)]
+    sys.modules[PACKAGE] = package
+    faults: list[Fault] = []
+    kinds: list[Kind[Any]] = []
+    take_declared()
+    for path in sorted(directory.glob("*.py")):
+        if not path.name.startswith("_"):
+            if fault := _execute(path):
+                faults.append(fault)
+            kinds += take_declared()
+    return kinds, faults
+
+
+def _execute(path: Path) -> Fault | None:
+    name = f"{PACKAGE}.{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None or not path.stem.isidentifier():
+        return Fault(str(path), 0, "is not named like a module: rename it, such as orders.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        return Fault(error.filename or str(path), error.lineno or 0, f"is not Python: {error.msg}")
+    except Exception as error:  # noqa: BLE001 - whatever a file of others raises
+        frames = [
+            frame
+            for frame in traceback.extract_tb(error.__traceback__)
+            if Path(frame.filename).parent == path.parent
+        ]
+        line = frames[-1].lineno or 0 if frames else 0
+        file = frames[-1].filename if frames else str(path)
+        told = f"{type(error).__name__}: {error}".replace("\n", " ")
+        return Fault(file, line, f"cannot be loaded: {told}")
+    return None
+
+
+def _faults(kinds: Sequence[Kind[Any]], known_roles: Collection[str]) -> Iterator[Fault]:
+    if len(kinds) > MOST_KINDS:
+        place = kinds[MOST_KINDS].place
+        yield Fault(*place, f"is kind {MOST_KINDS + 1}: declare at most {MOST_KINDS}")
+    known = {resource.path for resource in RESOURCES}
+    built_in = known - {kind.many for kind in kinds}
+    seen: dict[str, Place] = {}
+    targets = {*BUILT_IN_TARGETS, *(kind.many for kind in kinds)}
+    for kind in kinds:
+        for name, what in ((kind.one, "one"), (kind.many, "many")):
+            if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > LONGEST_NAME:
+                yield Fault(
+                    *kind.place,
+                    f"{what}={name!r} must be lower-case letters, digits and -, beginning with a"
+                    f" letter, at most {LONGEST_NAME} characters",
+                )
+            elif name in _PATHS | _NOUNS | built_in:
+                yield Fault(*kind.place, f"{what}={name!r} is Portico's own: choose another name")
+            elif name in seen:
+                first = seen[name]
+                told = f"{Path(first.file).name}:{first.line}"
+                yield Fault(
+                    *kind.place, f"{what}={name!r} is declared at {told}: choose another name"
+                )
+            seen.setdefault(name, kind.place)
+        yield from _faults_of(kind, targets, known_roles)
+
+
+def _faults_of(kind: Kind[Any], targets: set[str], known_roles: Collection[str]) -> Iterator[Fault]:
+    record = kind.record
+    if not (isinstance(record, type) and issubclass(record, Record)):
+        yield Fault(*kind.place, "must be given a class that is a Record")
+        return
+    fields = record.declared_fields
+    for name in record.unmade:
+        yield Fault(
+            *record.place, f"{name} has no maker: write {name}: … = text(1, 100), or the like"
+        )
+    if not fields:
+        yield Fault(*record.place, "has no fields: declare one, such as name: str = text(1, 100)")
+    if len(fields) > MOST_FIELDS:
+        yield Fault(*record.place, f"has {len(fields)} fields: declare at most {MOST_FIELDS}")
+    if not any(field.whole for field in fields):
+        yield Fault(
+            *record.place, "leaves every field out of lists: declare one without whole=False"
+        )
+    for field in fields:
+        for message in _field_faults(field, targets):
+            yield Fault(*field.place, f"{field.name} {message}")
+    by_name = {field.name: field for field in fields}
+    for roles, what in ((kind.readers, "readers"), (kind.writers, "writers")):
+        for role in roles:
+            if role not in known_roles:
+                yield Fault(
+                    *kind.place,
+                    f"{what} name {role!r}, which is no role: {', '.join(sorted(known_roles))}",
+                )
+    yield from _list_faults(kind, by_name)
+    if kind.samples is not None and not (Path(kind.place.file).parent / kind.samples).is_file():
+        yield Fault(*kind.place, f"samples={kind.samples!r} is no file beside this one")
+
+
+def _list_faults(kind: Kind[Any], by_name: dict[str, Field]) -> Iterator[Fault]:
+    parameters: set[str] = set()
+    for name in kind.filters:
+        field = by_name.get(name)
+        if field is None:
+            yield Fault(*kind.place, f"filters name {name!r}, which is no field")
+        elif not (field.equality or field.ranged):
+            yield Fault(*kind.place, f"filters name {name!r}: {field.sort} has no filter")
+        else:
+            own = {f"min_{name}", f"max_{name}"} if field.ranged else {name}
+            if own & (_LIST | parameters) or len(own - parameters) < len(own):
+                yield Fault(
+                    *kind.place, f"the filter {name!r} is called like another parameter of the list"
+                )
+            parameters |= own
+            yield from _indexed_faults(kind, field, "filters")
+    for name in kind.sorts:
+        if name in (*OWN[1:2],):
+            continue
+        field = by_name.get(name)
+        if field is None:
+            yield Fault(*kind.place, f"sorts name {name!r}, which is no field")
+        elif not field.sortable:
+            yield Fault(*kind.place, f"sorts name {name!r}: {field.sort} has no order")
+        else:
+            yield from _indexed_faults(kind, field, "sorts")
+    for names, what in ((kind.filters, "filters"), (kind.sorts, "sorts")):
+        if len(set(names)) < len(names):
+            yield Fault(*kind.place, f"{what} name a field twice")
+
+
+def _indexed_faults(kind: Kind[Any], field: Field, what: str) -> Iterator[Fault]:
+    if isinstance(field, TextField) and field.high > LONGEST_INDEXED:
+        told = f"{what} name {field.name!r}: only text of at most {LONGEST_INDEXED} characters"
+        yield Fault(*kind.place, f"{told} can be one of them")
+
+
+def _field_faults(field: Field, targets: set[str]) -> Iterator[str]:
+    if not _FIELD.fullmatch(field.name) or len(field.name) > LONGEST_NAME:
+        yield f"must be named by lower-case letters, digits and _, at most {LONGEST_NAME} of them"
+    if field.name in (*OWN, "replace", "declared_fields", "place", "unmade"):
+        yield "is the name of something that every record has: rename it"
+    own = field.faults()
+    yield from own
+    if field.search and not isinstance(field, TextField):
+        yield "cannot be searched: only text can"
+    if field.unique and isinstance(field, JsonField):
+        yield "cannot be unique: only single values can"
+    if isinstance(field, ReferenceField) and field.to not in targets:
+        yield f"refers to {field.to!r}, which is no kind: {', '.join(sorted(targets))}"
+    if field.was is not None and not _FIELD.fullmatch(field.was):
+        yield "was= must be the former name of the field"
+    if field.optional and isinstance(field, StatesField):
+        yield "is always in a state: it cannot be optional"
+    if isinstance(field, TextField) and field.unique and field.high > LONGEST_INDEXED:
+        yield f"can be unique only with at most {LONGEST_INDEXED} characters"
+    if own:
+        return
+    for value, what in ((field.default, "default"), (field.example, "example")):
+        if value is NOTHING or (value is None and field.optional):
+            continue
+        faults = Faults()
+        described(field).read(field.sent(value), field.name, faults)
+        for fault in (*faults.unreadable, *faults.broken)[:1]:
+            where = fault.field.removeprefix(field.name)
+            told = f"it{where and f' ({where[1:]})'} {fault.message}"
+            yield f"has a {what} that is not allowed: {told}"

@@ -1,0 +1,141 @@
+"""The endpoints of a kind. Its handlers are made once and know their kind."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from portico.api.paging import list_reply, start_of
+from portico.contract.envelope import Created, Listed, Single
+from portico.contract.reading import sent
+from portico.domain.errors import (
+    Conflict,
+    Duplicate,
+    Fault,
+    Invalid,
+    NotFound,
+    PreconditionFailed,
+)
+from portico.http.conditions import etag_header, precondition
+from portico.http.messages import BodyRequest, QueryRequest, Reply, Request, json_reply
+from portico.http.routing import AnyRoute, BodyRoute, QueryRoute, Route
+from portico.resource.changes import change_faults, change_record, create_record, delete_record
+from portico.resource.compiled import Compiled
+from portico.storage.parts import ListPart, Part
+
+
+@cache
+def routes(kind: Compiled) -> Sequence[AnyRoute]:
+    """The endpoints of a kind."""
+    number, path, words = kind.number, kind.path, kind.words
+    many = kind.many.replace("-", " ")
+    item, body = kind.item, kind.body
+    part = ListPart(kind.table_name, "", None)
+
+    async def list_records(request: QueryRequest[Any]) -> Reply:
+        start = start_of(request)
+        records = request.environment.records[number]
+        page = await records.page(request.query, start.offset, start.behind)
+        return list_reply(request, path, start, page, [*map(item, page.rows)])
+
+    def shows(_request: QueryRequest[Any]) -> Part:
+        return part
+
+    async def read_record(request: Request) -> Reply:
+        row = await request.environment.records[number].get(request.resource_id)
+        if row is None:
+            raise NotFound(f"There is no {words} {request.resource_id}.")
+        return json_reply(200, Single(body(row)))
+
+    async def create(request: BodyRequest[Any]) -> Reply:
+        base = request.environment.addresses.base
+
+        def reply(row: Any) -> Reply:
+            location = ("location", f"{base}{path}/{row.id}")
+            shown = body(row)
+            return json_reply(201, Created(shown, shown.message), location, etag_header(shown))
+
+        by = request.answering(reply)
+        return reply(await create_record(request.environment, kind, sent(request.body), by))
+
+    async def change(request: BodyRequest[Any]) -> Reply:
+        row = await change_record(
+            request.environment,
+            kind,
+            request.resource_id,
+            sent(request.body),
+            precondition(request, body),
+            request.by,
+        )
+        shown = body(row)
+        return json_reply(200, Single(shown), etag_header(shown))
+
+    async def further_faults(request: Request, values: Mapping[str, Any]) -> list[Fault]:
+        row = await request.environment.records[number].get(request.resource_id)
+        return [] if row is None else change_faults(kind, row, values)
+
+    async def delete(request: Request) -> Reply:
+        check = precondition(request, body)
+        await delete_record(request.environment, kind, request.resource_id, check, request.by)
+        return Reply(204)
+
+    found: list[AnyRoute] = [
+        QueryRoute(
+            method="GET",
+            path=path,
+            handler=list_records,
+            access=kind.reads,
+            summary=f"List {many}",
+            query=kind.query,
+            answer=Listed[kind.item_shape],  # type: ignore[name-defined]  # made at the start
+            shows=shows,
+        ),
+        Route(
+            method="GET",
+            path=f"{path}/{{id}}",
+            handler=read_record,
+            access=kind.reads,
+            summary=f"Read one of the {many}",
+            answer=Single[kind.body_shape],  # type: ignore[name-defined]  # as above
+            errors=(NotFound,),
+        ),
+        BodyRoute(
+            method="POST",
+            path=path,
+            handler=create,
+            access=kind.writes,
+            summary=f"Create one of the {many}",
+            status=201,
+            body=kind.create,
+            answer=Created[kind.body_shape],  # type: ignore[name-defined]  # as above
+            errors=(Duplicate, Conflict, Invalid),
+            location=True,
+            repeatable=True,
+        ),
+        BodyRoute(
+            method="PATCH",
+            path=f"{path}/{{id}}",
+            handler=change,
+            access=kind.writes,
+            summary=f"Change one of the {many}",
+            description="Omitted fields stay as they are.",
+            body=kind.change,
+            further_faults=further_faults,
+            answer=Single[kind.body_shape],  # type: ignore[name-defined]  # as above
+            errors=(NotFound, Duplicate, Conflict, PreconditionFailed, Invalid),
+            conditional=True,
+        ),
+    ]
+    if kind.kind.delete:
+        found.append(
+            Route(
+                method="DELETE",
+                path=f"{path}/{{id}}",
+                handler=delete,
+                access=kind.writes,
+                summary=f"Delete one of the {many}",
+                status=204,
+                errors=(NotFound, Conflict, PreconditionFailed),
+                conditional=True,
+            )
+        )
+    return found

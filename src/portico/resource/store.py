@@ -1,0 +1,124 @@
+"""The records of one kind in one environment: rows, lists and references to them."""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import msgspec
+
+from portico.resource.compiled import Compiled, column
+from portico.resource.fields import Field
+from portico.storage.database import LOCKED, NOTHING, Database, Engine, Params, Rank, Transaction
+from portico.storage.listing import Keyset, Listing, Order, Page
+from portico.storage.parts import ListPart
+
+_SHARED: dict[Engine, str] = {"sqlite": "", "postgres": " FOR SHARE"}
+"""Appended to a SELECT: its rows can then be neither changed nor deleted by another transaction."""
+
+_OVERRIDING: dict[Engine, str] = {"sqlite": "", "postgres": " OVERRIDING SYSTEM VALUE"}
+
+
+class Records:
+    """The records of a kind."""
+
+    rank = Rank.REST
+
+    def __init__(self, db: Database, kind: Compiled, count_limit: int | None) -> None:
+        """`count_limit` is the most records to count for a filter; None counts all."""
+        self._db = db
+        self.kind = kind
+        self._table = table = kind.table
+        self.part = ListPart(table.name, "", None)
+        """The part of the data that all its lists show."""
+        self._listing = Listing(db.shown, kind.listing, in_blocks=True, count_limit=count_limit)
+        self._by_id_locked = table.by_id + LOCKED[db.engine]
+        columns = ("id", *table.written)
+        self._insert = (
+            f"INSERT INTO {table.name} ({', '.join(columns)}){_OVERRIDING[db.engine]}"
+            f" VALUES ({', '.join(f':{name}' for name in columns)})"
+        )
+        self._orders = {
+            (name, way): Order(place, descending=way == "desc", indexed=False)
+            for name, place in kind.orders.items()
+            for way in ("asc", "desc")
+        }
+
+    async def get(self, row_id: int, tx: Transaction | None = None) -> Any:
+        """The row with this id, or None. With `tx` it is locked until the transaction ends."""
+        if tx is None:
+            row = await self._db.row(self._table, row_id)
+        else:
+            row = await tx.one(self._by_id_locked, {"id": row_id})
+        return self._table.read(row) if row else None
+
+    async def page(self, query: Any, offset: int, behind: Keyset | None) -> Page[Any]:
+        """One page of a list, as its query says."""
+        where, params = self.kind.condition(query)
+        return await self._listing.page(
+            where,
+            params,
+            order=self._orders[query.sort, query.order],
+            offset=offset,
+            limit=query.limit,
+            behind=behind,
+            kept="TRUE" if where == "TRUE" else None,
+        )
+
+    async def insert(self, tx: Transaction, row: Any) -> Any:
+        """Stores a new row, ignoring its id; returns it with the assigned one. Raises
+        `UniqueViolation`, perhaps not before the commit."""
+        tx.touch(self.part)
+        [new] = await tx.next_ids(self._table.name, 1)
+        stored = msgspec.structs.replace(row, id=new)
+        await tx.last(self._insert, self._table.values(stored))
+        return stored
+
+    async def update(self, tx: Transaction, row: Any) -> None:
+        """Stores a row again. Raises as `insert`."""
+        tx.touch(self.part)
+        await tx.last(self._table.update, self._table.values(row))
+
+    async def delete(self, tx: Transaction, row_id: int) -> None:
+        """Deletes a row."""
+        tx.touch(self.part)
+        await tx.run(self._table.delete, {"id": row_id})
+
+    async def taken(self, row: Any, tx: Transaction | None = None) -> Field | None:
+        """The unique field whose value another row has, if any."""
+        reader = tx or self._db
+        for field in self.kind.unique:
+            name = column(field.name)
+            value = getattr(row, name)
+            found = value is not None and await reader.one(
+                f"SELECT id FROM {self._table.name} WHERE {name} = :value AND id <> :id",
+                {"value": value, "id": row.id},
+            )
+            if found:
+                return field
+        return None
+
+    async def delete_all(self, tx: Transaction) -> None:
+        """Deletes every row."""
+        tx.touch_all()
+        await tx.run(f"DELETE FROM {self._table.name}", NOTHING)
+
+    async def referring(
+        self, tx: Transaction, field: Field, to_id: int, limit: int
+    ) -> Sequence[Any]:
+        """The first rows whose reference `field` leads to this id, locked."""
+        rows = await tx.all(
+            f"SELECT {self._table.columns} FROM {self._table.name}"
+            f" WHERE {column(field.name)} = :to ORDER BY id LIMIT :limit{LOCKED[self._db.engine]}",
+            {"to": to_id, "limit": limit},
+        )
+        return self._table.read_all(rows)
+
+    async def batches(self, where: str = "TRUE", params: Params = NOTHING) -> AsyncIterator[Any]:
+        """The rows of a list, oldest first, in batches."""
+        async for batch in self._table.batches(self._db.shown.slow, where, params):
+            yield batch
+
+
+async def exists(tx: Transaction, engine: Engine, table: str, row_id: int) -> bool:
+    """Whether a table has a row with this id, which then stays until the transaction ends."""
+    sql = f"SELECT id FROM {table} WHERE id = :id{_SHARED[engine]}"
+    return await tx.one(sql, {"id": row_id}) is not None
