@@ -44,7 +44,10 @@ from portico.services.environment import Environment
 from portico.services.passwords import Passwords
 from portico.settings import Settings, load
 from portico.storage.database import Row
+from portico.storage.mails import Mails
 from portico.storage.postgres import PostgresDatabase
+from portico.storage.products import Products
+from portico.storage.users import Users
 
 NOON = 1_773_576_000_000
 """2026-03-15T12:00:00.000Z, the first moment of a minute."""
@@ -388,7 +391,7 @@ class Api:
     async def mailed(self) -> None:
         """Sends mails until none waits."""
         for env in self.portico.environments:
-            while await env.mails.count(env.db):
+            while await env[Mails].count(env.db):
                 await SendMails(env).flush()
                 await asyncio.sleep(0)
 
@@ -409,7 +412,7 @@ class Api:
         env = env or self.live
         number = next(self._numbers)
         if password := values.pop("password", None):
-            values["password_hash"] = await env.passwords.hash(password)
+            values["password_hash"] = await env[Passwords].hash(password)
         facts: dict[str, Any] = {
             "name": f"Person {number}",
             "email": f"person{number}@example.com",
@@ -425,7 +428,7 @@ class Api:
         }
         user = User(id=0, role=role, plan=plan, **(facts | values))
         async with env.db.transaction() as tx:
-            return await env.users.insert(tx, user)
+            return await env[Users].insert(tx, user)
 
     async def product(self, env: Environment | None = None, **values: Any) -> Product:
         """Inserts a product into the database, active and with a price of 1 by default."""
@@ -444,7 +447,7 @@ class Api:
             "updated_at": self.clock(),
         }
         async with env.db.transaction() as tx:
-            return await env.products.insert(tx, Product(id=0, **(facts | values)))
+            return await env[Products].insert(tx, Product(id=0, **(facts | values)))
 
     async def broken_product(self) -> Product:
         """Inserts a product with an unknown status: renaming it or changing the status fails."""

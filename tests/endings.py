@@ -12,8 +12,10 @@ from portico.domain.users import User
 from portico.services.api_keys import revoke_key
 from portico.services.clients import Registered, delete_client
 from portico.services.sign_out import end_grant, end_session, sign_out_everywhere
+from portico.services.signing import Signer
 from portico.services.suspension import resume, suspend
 from portico.services.tokens import Pair
+from portico.storage.clients import Clients
 from signing_in import (
     AUTH,
     PASSWORD,
@@ -86,7 +88,7 @@ class Credentials:
         for name, cookie in (("session", self.session), ("other session", self.other_session)):
             page = await visitor.send("GET", "/dashboard/profile", cookie=cookie)
             assert page.status_code == (200 if name in valid else 303)
-        known = await self.api.live.clients.by_client_id(self.shop.client.client_id)
+        known = await self.api.live[Clients].by_client_id(self.shop.client.client_id)
         if known:
             access = await self.introspect(self.grant.access_token)
             assert access == ("oauth" in valid)
@@ -276,7 +278,7 @@ async def revoke_api_key(held: Credentials) -> None:
 
 
 async def rotate_signing_key(held: Credentials) -> None:
-    await held.api.live.signer.rotate(OPERATOR, at_once=True)
+    await held.api.live[Signer].rotate(OPERATOR, at_once=True)
 
 
 async def do_nothing(_: Credentials) -> None:

@@ -23,6 +23,7 @@ from portico.services.api_keys import renew_key, revoke_key
 from portico.services.environment import Environment
 from portico.services.imports import store_in_batches
 from portico.services.sandbox import reset
+from portico.storage.events import Events
 
 TARGET = ROOT / "docs/events.md"
 
@@ -46,7 +47,7 @@ _GRACE = {"name": "Grace Hopper", "email": "grace@example.com", "password": "Cob
 async def examples(api: Api) -> dict[str, dict[str, Any]]:
     """The body of a delivery of every type, by type, each from a change made in `api`."""
     admin = await api.caller("admin")
-    after = await api.live.events.last_id()
+    after = await api.live[Events].last_id()
     await _products(api, admin)
     await _users(api, admin)
     await _keys(api, admin.user)
@@ -89,9 +90,9 @@ async def _keys(api: Api, owner: User) -> None:
 
 async def _told(env: Environment, after: int) -> dict[str, dict[str, Any]]:
     """The bodies of deliveries of the events after the one with this number, by type."""
-    await env.events.settle()
-    numbers = [event.id for event in await env.events.to_tell(after, 1_000)]
-    events = await env.events.some(numbers)
+    await env[Events].settle()
+    numbers = [event.id for event in await env[Events].to_tell(after, 1_000)]
+    events = await env[Events].some(numbers)
     return {events[id_].type: json.loads(delivered(events[id_])) for id_ in numbers}
 
 

@@ -3,23 +3,25 @@
 from portico.domain.api_keys import ApiKey
 from portico.domain.sessions import Session
 from portico.services.environment import Environment
-from portico.storage.grants import Grant
+from portico.storage.api_keys import ApiKeys
+from portico.storage.grants import Grant, Grants
+from portico.storage.sessions import Sessions
 
 _MANY = 1_000
 
 
 async def sessions_of(env: Environment, user_id: int, now: int) -> list[Session]:
     """A user's valid sessions, newest first."""
-    return [one async for batch in env.sessions.batches(now, user_id) for one in batch]
+    return [one async for batch in env[Sessions].batches(now, user_id) for one in batch]
 
 
 async def grants_of(env: Environment, user_id: int, now: int) -> list[Grant]:
     """A user's valid logins and consents, newest first."""
-    consents = await env.grants.of_clients(user_id, now, offset=0, limit=_MANY)
-    logins = [one async for batch in env.grants.logins(now, user_id) for one in batch]
+    consents = await env[Grants].of_clients(user_id, now, offset=0, limit=_MANY)
+    logins = [one async for batch in env[Grants].logins(now, user_id) for one in batch]
     return sorted([*consents.rows, *logins], key=lambda grant: grant.id, reverse=True)
 
 
 async def keys_of(env: Environment, user_id: int) -> list[ApiKey]:
     """A user's keys, oldest first."""
-    return [one async for batch in env.api_keys.batches(user_id) for one in batch]
+    return [one async for batch in env[ApiKeys].batches(user_id) for one in batch]

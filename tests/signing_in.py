@@ -25,6 +25,9 @@ from portico.services.clients import Registered, Registration, register_client
 from portico.services.environment import Environment
 from portico.services.tokens import Pair, issue, login_token
 from portico.state.callers import Kind
+from portico.storage.grants import Grants
+from portico.storage.rate_counters import RateCounters
+from portico.storage.sessions import Sessions
 
 AUTH = {"live": "https://localhost:8443/auth", "sandbox": "https://localhost:8443/sandbox/auth"}
 COOKIE = "__Host-session"
@@ -60,7 +63,7 @@ async def session_of(env: Environment, user: User) -> str:
     secret = mint("", env.random)
     now = env.clock()
     async with env.db.transaction() as tx:
-        await env.sessions.insert(
+        await env[Sessions].insert(
             tx,
             user_id=user.id,
             token_hash=digest(secret),
@@ -79,7 +82,7 @@ async def login_of(env: Environment, user: User) -> Pair:
 
     async def work(change: Change) -> Pair:
         change.noted_elsewhere()
-        grant = await env.grants.insert(
+        grant = await env[Grants].insert(
             change.tx,
             user_id=user.id,
             client_row_id=None,
@@ -270,7 +273,7 @@ async def counted(api: Api, kind: Kind, count: int = 1) -> list[str]:
 
     async def found() -> list[str] | None:
         if api.settings.valkey_url is None:
-            names = [row[0] for row in await api.live.rate_counters.since(0)]
+            names = [row[0] for row in await api.live[RateCounters].since(0)]
         else:
             with valkey.Valkey.from_url(api.settings.valkey_url) as client:
                 names = [key.decode() for key in client.scan_iter()]

@@ -25,15 +25,49 @@ from portico.outbound.fetching import Fetcher
 from portico.outbound.sender import Sender
 from portico.secret_file import Secrets, found_secrets, installation_secrets
 from portico.services.addresses import Addresses
+from portico.services.change import Changes, Records
 from portico.services.environment import Environment
+from portico.services.feed import Feed
 from portico.services.openid import RelyingParty
 from portico.services.passwords import Passwords
-from portico.services.signing import wrong_secret
+from portico.services.signing import Signer, wrong_secret
+from portico.services.subscriptions import Subscriptions
 from portico.services.vault import Vault
 from portico.settings import SettingError, Settings
+from portico.state.request_counts import RequestCounts
+from portico.storage.api_keys import ApiKeys
+from portico.storage.audit import Audit
+from portico.storage.audit_ranges import AuditRanges
+from portico.storage.challenges import Challenges
+from portico.storage.clients import Clients
 from portico.storage.database import Database
+from portico.storage.deliveries import Deliveries
+from portico.storage.devices import Devices
+from portico.storage.email_tokens import EmailTokens
+from portico.storage.empty_blocks import EmptyBlocks
+from portico.storage.events import Events
+from portico.storage.expiry import Expiry
+from portico.storage.factors import FactorStore
+from portico.storage.flushes import Flushes
+from portico.storage.grants import Grants
+from portico.storage.idempotency_keys import IdempotencyKeys
+from portico.storage.imports import Imports
+from portico.storage.invitations import Invitations
+from portico.storage.leases import Leases
+from portico.storage.live_credentials import LiveCredentials
+from portico.storage.mails import Mails
 from portico.storage.migrate import Migration, migrate, pending
 from portico.storage.moments import newest
+from portico.storage.products import Products
+from portico.storage.providers import ProviderStore
+from portico.storage.rate_counters import RateCounters
+from portico.storage.requests import Requests
+from portico.storage.sessions import Sessions
+from portico.storage.shown_once import ShownOnce
+from portico.storage.signing_keys import SigningKeys
+from portico.storage.uploads import Uploads
+from portico.storage.users import Users
+from portico.storage.webhooks import Webhooks
 
 if TYPE_CHECKING:
     from portico.resource.installed import Installed
@@ -146,23 +180,40 @@ class Portico:
         mirror: Environment | None = None,
         providers: tuple[Provider, ...] = (),
     ) -> Environment:
-        settings = self.settings
+        settings, clock, random = self.settings, self.clock, self.random
+        db = database(settings, name, create=self._create)
+        audit, events, mails = Audit(db), Events(db), Mails(db)
+        grants, signing_keys = Grants(db), SigningKeys(db)
+        leases, credentials = Leases(db), LiveCredentials(db)
+        answers = IdempotencyKeys(db)
+        records = Records(audit, events, answers, credentials)
+        change = Changes(db, records, clock, published, mails.bell)
+        feed = Feed(events, db.bell)
         environment = Environment(
             name,
             settings,
             addresses=addresses,
             foreign=foreign,
-            db=database(settings, name, create=self._create),
+            db=db,
             limiter=limiter(settings, name),
-            passwords=self.passwords,
-            vault=self.vault,
             outlet=outlet(settings),
-            relying_party=self.relying_party,
-            clock=self.clock,
-            random=self.random,
-            tell=published,
+            change=change,
+            clock=clock,
+            random=random,
             providers=providers,
             mirror=mirror,
+            services=(
+                *(audit, events, mails, grants, signing_keys, leases, credentials, answers, feed),
+                *(Users(db), Invitations(db), EmailTokens(db)),
+                *(Products(db, settings.count_limit), EmptyBlocks(db), Imports(db), Uploads(db)),
+                *(Sessions(db), FactorStore(db), Challenges(), ProviderStore(db), Devices(db)),
+                *(ApiKeys(db), Clients(db), ShownOnce()),
+                *(AuditRanges(db), Webhooks(db), Deliveries(db)),
+                *(RateCounters(db), Requests(db), Flushes(), Expiry(db), RequestCounts()),
+                *(self.passwords, self.vault, self.relying_party),
+                Signer(db, self.vault, signing_keys, grants, change, addresses, clock, random),
+                Subscriptions(leases, credentials, db, feed, clock, random(16).hex()),
+            ),
         )
         if self._kinds is not None:
             environment.records = self._kinds.stores(environment.db)
@@ -214,9 +265,9 @@ class Portico:
         the time is behind what is stored."""
         for environment in self.environments:
             await self._require_time(environment.db)
-            if found_secrets(self.settings) is None and await environment.signing_keys.all():
+            if found_secrets(self.settings) is None and await environment[SigningKeys].all():
                 raise wrong_secret()  # before `ready` makes a secret here, which would stay
-            await environment.signer.ready()
+            await environment[Signer].ready()
 
     async def _require_time(self, db: Database) -> None:
         """Raises `Unavailable` if the time is far behind the newest stored moment: credentials

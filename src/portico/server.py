@@ -36,8 +36,9 @@ from portico.jobs.uploads import ProcessUploads
 from portico.mounts import mounts
 from portico.services.credentials import Credentials
 from portico.services.environment import Environment
+from portico.services.feed import Feed
 from portico.services.imports import IDLE_PERIOD, tell_of_idle
-from portico.services.subscriptions import CHECK_PERIOD
+from portico.services.subscriptions import CHECK_PERIOD, Subscriptions
 from portico.state.memory import MemoryLimiter
 from portico.version import version
 
@@ -156,8 +157,8 @@ class Server:
             yield Job(env.name, "reminders", REMIND_PERIOD, Remind(env).run)
             yield Job(env.name, "imports", IDLE_PERIOD, partial(tell_of_idle, env))
             yield Job(env.name, "uploads", 0, ProcessUploads(env, self._portico.live).run)
-            yield Job(env.name, "feed", 0, env.feed.run)
-            yield Job(env.name, "streams", CHECK_PERIOD, env.subscriptions.run, last=True)
+            yield Job(env.name, "feed", 0, env[Feed].run)
+            yield Job(env.name, "streams", CHECK_PERIOD, env[Subscriptions].run, last=True)
             if env.mirror is not None:
                 yield Job(env.name, "mirrors", FOLLOW_PERIOD, FollowMirrors(env, self._process).run)
         yield Job("", "metrics", SHARE_PERIOD, self._operations.share)

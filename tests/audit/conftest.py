@@ -9,6 +9,7 @@ import pytest
 from contract.conftest import api, environ
 from driving import Api
 from portico.services.environment import Environment
+from portico.storage.audit import Audit
 
 __all__ = ["api", "environ", "noted"]
 
@@ -23,7 +24,7 @@ async def noted(api: Api) -> Noted:
 
     async def tell(env: Environment | None = None) -> list[Any]:
         env = env or api.live
-        entries = [entry for entry in await env.audit.page(limit=100) if entry.id > seen[env.name]]
+        entries = [entry for entry in await env[Audit].page(limit=100) if entry.id > seen[env.name]]
         seen[env.name] = await last(env)
         return [
             (entry.action, entry.target, entry.target_id, msgspec.json.decode(entry.details))
@@ -35,4 +36,4 @@ async def noted(api: Api) -> Noted:
 
 async def last(env: Environment) -> int:
     """The id of an environment's newest entry."""
-    return max((entry.id for entry in await env.audit.page(limit=1)), default=0)
+    return max((entry.id for entry in await env[Audit].page(limit=1)), default=0)

@@ -5,6 +5,7 @@ import pytest
 from driving import Api
 from portico.domain.audit import OPERATOR
 from portico.domain.events.signing_in import SignedOut, SignInRefused
+from portico.storage.audit import Audit
 
 CHANGES = ["UPDATE audit SET action = 'nothing'", "DELETE FROM audit WHERE at = 1"]
 REPLACEMENT = """
@@ -15,12 +16,12 @@ OF_ENGINE = {"sqlite": [*CHANGES, REPLACEMENT], "postgres": [*CHANGES, "TRUNCATE
 
 async def test_an_entry_stays_as_it_was_written(api: Api) -> None:
     async with api.live.db.transaction() as tx:
-        await api.live.audit.record(tx, OPERATOR.actor, 1, SignInRefused(None))
-        await api.live.audit.record(tx, OPERATOR.actor, 2, SignedOut(1))
-    before = await api.live.audit.page(limit=9)
+        await api.live[Audit].record(tx, OPERATOR.actor, 1, SignInRefused(None))
+        await api.live[Audit].record(tx, OPERATOR.actor, 2, SignedOut(1))
+    before = await api.live[Audit].page(limit=9)
 
     for sql in OF_ENGINE[api.live.db.engine]:
         with pytest.raises(Exception, match="append-only"):
             async with api.live.db.transaction() as tx:
                 await tx.run(sql)
-        assert await api.live.audit.page(limit=9) == before
+        assert await api.live[Audit].page(limit=9) == before

@@ -20,6 +20,10 @@ from portico.services.imports import Spool, store_at_once, store_in_batches
 from portico.services.passkeys import remove_passkey, rename_passkey
 from portico.services.sandbox import reset
 from portico.services.second_factor import rename_authenticator
+from portico.services.signing import Signer
+from portico.storage.audit import Audit
+from portico.storage.factors import FactorStore
+from portico.storage.users import Users
 from second_factor import CODES, Way, code_of, factored, session_in
 
 PERSON = {
@@ -139,7 +143,7 @@ def rotate_signing_key(*, at_once: bool) -> Step:
     async def step(api: Api, _admin: Caller) -> Any:
         # The shared database keeps signing keys: two tests must not make one of the same id.
         api.live.random(64 if at_once else 32)
-        return (await api.live.signer.rotate(OPERATOR, at_once=at_once)).kid
+        return (await api.live[Signer].rotate(OPERATOR, at_once=at_once)).kid
 
     return step
 
@@ -251,8 +255,8 @@ async def test_a_recovery_code_that_signs_in_is_noted_with_the_sign_in(
 async def test_a_factor_that_keeps_its_name_leaves_no_entry(api: Api, noted: Noted) -> None:
     user, *_ = await owner(api, Authenticator("ES256"))
     other = await factored(api)
-    (passkey,) = (await api.live.factors.of_user(user.id)).passkeys
-    app = (await api.live.factors.of_user(other.id)).authenticator
+    (passkey,) = (await api.live[FactorStore].of_user(user.id)).passkeys
+    app = (await api.live[FactorStore].of_user(other.id)).authenticator
     assert app is not None
     await noted()
     async with api.unchanged():
@@ -265,7 +269,7 @@ async def test_the_log_tells_passkeys_of_one_name_apart(api: Api, noted: Noted) 
     first, second = Authenticator("ES256"), Authenticator("EdDSA")
     user, person, _ = await owner(api, first)
     await register(person, second)
-    one, two = [key.id for key in (await api.live.factors.of_user(user.id)).passkeys]
+    one, two = [key.id for key in (await api.live[FactorStore].of_user(user.id)).passkeys]
     added = [details for action, *_, details in await noted() if action == "factor.added"]
     assert added == [{"kind": "passkey", "name": "Laptop", "id": row_id} for row_id in (one, two)]
 
@@ -290,7 +294,7 @@ async def test_the_log_tells_passkeys_of_one_name_apart(api: Api, noted: Noted) 
 
 async def test_a_renamed_app_is_noted_with_both_names(api: Api, noted: Noted) -> None:
     user = await factored(api)
-    app = (await api.live.factors.of_user(user.id)).authenticator
+    app = (await api.live[FactorStore].of_user(user.id)).authenticator
     assert app
     await noted()
     await rename_authenticator(api.live, user.id, app.id, "Pixel", OPERATOR)
@@ -307,7 +311,7 @@ async def test_a_reset_of_the_sandbox_is_noted_there(api: Api, noted: Noted) -> 
     assert await noted(api.sandbox) == [
         ("sandbox.reset", None, None, {"users": 12, "products": 60})
     ]
-    kept = [entry.action for entry in await api.sandbox.audit.page(limit=9)]
+    kept = [entry.action for entry in await api.sandbox[Audit].page(limit=9)]
     assert kept[:2] == ["sandbox.reset", "key.created"]
     assert [action for action, *_ in before] == ["user.created", "key.created"]
     assert (await caller.get("/users/me")).status_code == 200
@@ -320,10 +324,10 @@ async def test_mirrors_follow_and_the_sandbox_notes_it(api: Api, noted: Noted) -
     await admin.patch(f"/users/{caller.user.id}", json={"role": "viewer"})
     await set_plan(api.live, caller.user.email, "free", OPERATOR)
     await admin.delete(f"/users/{caller.user.id}")
-    assert await api.sandbox.users.by_account(caller.user.id) is None
+    assert await api.sandbox[Users].by_account(caller.user.id) is None
     actions = [action for action, *_ in await noted(api.sandbox)]
     assert actions == ["user.changed", "user.changed", "user.deleted"]
-    entries = await api.sandbox.audit.page(limit=3)
+    entries = await api.sandbox[Audit].page(limit=3)
     assert {(entry.credential, entry.user_id) for entry in entries} == {("system", None)}
 
 
@@ -413,14 +417,14 @@ async def test_an_entry_tells_who_with_what_from_where_when_and_in_which_request
     api.clock.advance(seconds=90)
     answer = await admin.post("/products", json=LAMP)
 
-    (entry,) = await api.live.audit.page(limit=1)
+    (entry,) = await api.live[Audit].page(limit=1)
     assert entry.request_id == answer.headers["x-request-id"]
     assert (entry.user_id, entry.email) == (admin.user.id, admin.user.email)
     assert (entry.credential, entry.credential_id) == ("api_key", admin.record.id)
     assert (entry.address, entry.at) == ("127.0.0.1", api.clock())
 
     await set_plan(api.live, admin.user.email, "free", OPERATOR)
-    (entry,) = await api.live.audit.page(limit=1)
+    (entry,) = await api.live[Audit].page(limit=1)
     nobody = (entry.user_id, entry.email, entry.credential_id, entry.address, entry.request_id)
     assert (entry.credential, nobody) == ("command", (None,) * 5)
 
@@ -436,10 +440,10 @@ async def test_who_makes_a_sandbox_key_stands_there_as_the_sandbox_knows_them(ap
         return made.user_id
 
     mirror = await give(first)
-    (entry,) = await api.sandbox.audit.page(limit=1)
+    (entry,) = await api.sandbox[Audit].page(limit=1)
     assert (entry.user_id, entry.email) == (mirror, first.user.email)
     await give(second)
-    (entry,) = await api.sandbox.audit.page(limit=1)
+    (entry,) = await api.sandbox[Audit].page(limit=1)
     assert (entry.user_id, entry.email) == (None, second.user.email), "no mirror, so no id there"
 
 
@@ -452,7 +456,7 @@ async def test_no_entry_holds_a_secret(api: Api, tmp_path: Path) -> None:
         "/users/me", json={"password": "Analytical2", "current_password": "Analytical1"}
     )
 
-    told = str([await env.audit.page(limit=99) for env in api.portico.environments])
+    told = str([await env[Audit].page(limit=99) for env in api.portico.environments])
     assert "password.changed" in told
     for key in (*keys, rotated):
         assert key[8:] not in told

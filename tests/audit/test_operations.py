@@ -11,6 +11,8 @@ from contract.test_permissions import CASES, COOKIES, PUBLIC, filled, targets_of
 from driving import BASE, Api, Caller
 from portico.domain.audit import Entry
 from portico.mounts import V1
+from portico.storage.audit import Audit
+from portico.storage.events import Events
 from signing_in import COOKIE, PASSWORD, session_of
 
 LEAVES: dict[tuple[str, str], tuple[str, str | None]] = {
@@ -63,13 +65,13 @@ async def ask(api: Api, caller: Caller, operation: tuple[str, str], *, times: in
     for _ in range(times):
         since, known = await last(api.live), await events(api)
         answer = await caller.request(method, url, json=body)
-    entries = [entry for entry in await api.live.audit.page(limit=100) if entry.id > since]
+    entries = [entry for entry in await api.live[Audit].page(limit=100) if entry.id > since]
     return Asked(answer, entries, (await events(api))[len(known) :])
 
 
 async def events(api: Api) -> list[str]:
     """The types of all events, oldest first."""
-    await api.live.events.settle()
+    await api.live[Events].settle()
     return [row[0] for row in await api.live.db.all("SELECT type FROM events ORDER BY id")]
 
 

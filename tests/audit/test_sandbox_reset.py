@@ -17,8 +17,13 @@ from portico.domain.times import DAY
 from portico.services.api_keys import create_key
 from portico.services.imports import BatchLimits, store_in_batches
 from portico.services.sandbox import reset
-from portico.storage.email_tokens import EmailToken
-from portico.storage.grants import Code
+from portico.storage.audit import Audit
+from portico.storage.clients import Clients
+from portico.storage.email_tokens import EmailToken, EmailTokens
+from portico.storage.events import Events
+from portico.storage.grants import Code, Grants
+from portico.storage.sessions import Sessions
+from portico.storage.users import Users
 
 OF_USERS = (
     *("api_keys", "sessions", "grants", "authorization_codes"),
@@ -33,7 +38,7 @@ async def give(api: Api, user_id: int, client_id: int) -> None:
     await create_key(env, user_id, NewKey(name="Key", type="test"), OPERATOR)
     where: Any = {"user_id": user_id, "address": "192.0.2.1", "user_agent": "", "now": now}
     async with env.db.transaction() as tx:
-        await env.sessions.insert(
+        await env[Sessions].insert(
             tx,
             token_hash=digest(name),
             amr=BY_PASSWORD,
@@ -41,9 +46,9 @@ async def give(api: Api, user_id: int, client_id: int) -> None:
             proved_at=now,
             **where,
         )
-        await env.sessions.know_address(tx, user_id, "192.0.2.1", now)
+        await env[Sessions].know_address(tx, user_id, "192.0.2.1", now)
         for client in (None, client_id):
-            grant = await env.grants.insert(
+            grant = await env[Grants].insert(
                 tx,
                 client_row_id=client,
                 scopes=SCOPES,
@@ -51,7 +56,7 @@ async def give(api: Api, user_id: int, client_id: int) -> None:
                 expires_at=now + DAY,
                 **where,
             )
-            await env.grants.issue(
+            await env[Grants].issue(
                 tx,
                 grant.id,
                 refresh_hash=digest(f"refresh {name} {client}"),
@@ -62,9 +67,9 @@ async def give(api: Api, user_id: int, client_id: int) -> None:
                 refresh_expires_at=now + DAY,
             )
         code = Code(client_id, user_id, "", SCOPES, None, None, now, now + DAY, BY_PASSWORD)
-        await env.grants.add_code(tx, digest(name), code)
+        await env[Grants].add_code(tx, digest(name), code)
         token = EmailToken(user_id, "verify", "a@example.com", now + DAY)
-        await env.email_tokens.insert(tx, digest(name), token)
+        await env[EmailTokens].insert(tx, digest(name), token)
 
 
 async def owners(api: Api) -> dict[str, set[Any]]:
@@ -80,18 +85,18 @@ async def test_a_reset_keeps_mirrors_and_theirs_clients_and_audit_and_nothing_el
     api: Api,
 ) -> None:
     caller = await api.caller("admin", "test")
-    mirror = await api.sandbox.users.by_account(caller.user.id)
+    mirror = await api.sandbox[Users].by_account(caller.user.id)
     assert mirror is not None
     other = await api.account("editor", env=api.sandbox)
     async with api.sandbox.db.transaction() as tx:
         shop = Client(0, "client_a", None, other.id, "Shop", (), SCOPES, api.clock())
-        shop = await api.sandbox.clients.insert(tx, shop)
+        shop = await api.sandbox[Clients].insert(tx, shop)
     for user in (mirror, other):
         await give(api, user.id, shop.id)
     live_before = {
         name: rows for name, rows in (await api.state()).items() if name.startswith("live")
     }
-    noted = await api.sandbox.audit.page(limit=99)
+    noted = await api.sandbox[Audit].page(limit=99)
     assert await owners(api) == {table: {mirror.id, other.id} for table in OF_USERS}
 
     await reset(api.sandbox, OPERATOR)
@@ -100,9 +105,9 @@ async def test_a_reset_keeps_mirrors_and_theirs_clients_and_audit_and_nothing_el
     pairs = await api.sandbox.db.one("SELECT count(*) FROM tokens")
     assert pairs is not None
     assert pairs[0] == 2, "both of the mirror's"
-    [[client]] = [batch async for batch in api.sandbox.clients.batches()]
+    [[client]] = [batch async for batch in api.sandbox[Clients].batches()]
     assert (client.client_id, client.user_id) == ("client_a", None)
-    assert (await api.sandbox.audit.page(limit=99))[1:] == noted
+    assert (await api.sandbox[Audit].page(limit=99))[1:] == noted
     assert (await caller.get("/users/me")).status_code == 200
     after = await api.state()
     assert {name: rows for name, rows in after.items() if name.startswith("live")} == live_before
@@ -142,9 +147,9 @@ async def test_what_is_made_beside_a_reset_and_outlives_it_is_told_after_it(api:
             await reset(api.sandbox, OPERATOR)
         over.set()
 
-    await api.sandbox.events.settle()
+    await api.sandbox[Events].settle()
     events, after = [], 0
-    while page := (await api.sandbox.events.page(after, None, 100)).rows:
+    while page := (await api.sandbox[Events].page(after, None, 100)).rows:
         events += page
         after = page[-1].id
     last = max(event.id for event in events if event.type == "sandbox.reset")
@@ -199,7 +204,7 @@ async def test_an_import_of_which_a_reset_takes_some_is_told_in_parts(api: Api) 
     await reset(api.sandbox, OPERATOR)
     [_ async for _ in batches]
 
-    await api.sandbox.events.settle()
-    page = await api.sandbox.events.page(0, None, 9)
+    await api.sandbox[Events].settle()
+    page = await api.sandbox[Events].page(0, None, 9)
     told = [(one.type, json.loads(one.data).get("inserted")) for one in page.rows]
     assert told == [("products.imported", 1), ("sandbox.reset", None), ("products.imported", 1)]

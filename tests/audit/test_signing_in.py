@@ -3,6 +3,7 @@ account is signed in: never that account or its session."""
 
 import re
 from collections.abc import Awaitable
+from dataclasses import replace
 
 from audit.conftest import last
 from driving import Api
@@ -14,6 +15,8 @@ from portico.services.environment import Environment
 from portico.services.invitations import invite
 from portico.services.recovery import ask_new_email, ask_reset, ask_verification
 from portico.services.users import read_user
+from portico.storage.audit import Audit
+from portico.storage.users import Users
 from second_factor import CODES, KEY, code_of, factored
 
 NOBODY = (None, None)
@@ -24,7 +27,7 @@ Told = tuple[str, int | None, str | None, str, int | None]
 
 async def told(env: Environment, since: int) -> list[Told]:
     """Action and actor of the entries since one, oldest first."""
-    page = [entry for entry in await env.audit.page(limit=100) if entry.id > since]
+    page = [entry for entry in await env[Audit].page(limit=100) if entry.id > since]
     return [
         (one.action, one.user_id, one.email, one.credential, one.credential_id)
         for one in reversed(page)
@@ -72,7 +75,7 @@ async def test_who_must_set_up_an_app_to_sign_in_is_named_and_not_told_of_an_adm
 ) -> None:
     _, browser = await signed_in(api, "admin")
     other = await api.account("viewer", password=PASSWORD)
-    api.live.require_second_factor = "all"
+    api.live.settings = replace(api.live.settings, require_second_factor="all")
     await sign_in(browser, other.email)
     page = await browser.get("/sign-in/code")
     fields = dict(re.findall(r'name="(secret|next)" value="(.*?)"', page.text))
@@ -127,7 +130,7 @@ async def test_who_takes_an_invitation_joins_by_its_link_alone(api: Api) -> None
     since = await last(api.live)
     token = made.link.partition("?token=")[2]
     await browser.send("/invitation", {"token": token, "name": "Grace", "password": CHOSEN})
-    joined = await api.live.users.by_email("grace@example.com")
+    joined = await api.live[Users].by_email("grace@example.com")
     assert joined is not None
     who = (joined.id, joined.email, "none", None)
     assert await told(api.live, since) == [

@@ -16,8 +16,10 @@ from portico.domain.secrets import digest
 from portico.domain.times import DAY
 from portico.domain.users import User
 from portico.services.sign_out import end_grant, end_session, sign_out_everywhere
-from portico.storage.email_tokens import EmailToken
-from portico.storage.grants import Code
+from portico.storage.clients import Clients
+from portico.storage.email_tokens import EmailToken, EmailTokens
+from portico.storage.grants import Code, Grants
+from portico.storage.users import Users
 
 OLD, NEW = "Analytical1", "Analytical2"
 CHANGE = {"password": NEW, "current_password": OLD}
@@ -74,8 +76,8 @@ class Signed:
             scopes = frozenset({"read:users"})
             name = f"client_{self.user.id}"
             client = Client(0, name, None, None, "Shop", (), scopes, now)
-            self.client_id = (await env.clients.insert(tx, client)).id
-            grant = await env.grants.insert(
+            self.client_id = (await env[Clients].insert(tx, client)).id
+            grant = await env[Grants].insert(
                 tx,
                 user_id=self.user.id,
                 client_row_id=self.client_id,
@@ -86,7 +88,7 @@ class Signed:
                 now=now,
                 expires_at=now + DAY,
             )
-            await env.grants.issue(
+            await env[Grants].issue(
                 tx,
                 grant.id,
                 refresh_hash=digest(f"refresh {self.user.id}"),
@@ -99,9 +101,9 @@ class Signed:
             code = Code(
                 self.client_id, self.user.id, "", scopes, None, None, now, now + DAY, BY_PASSWORD
             )
-            await env.grants.add_code(tx, digest(f"code {self.user.id}"), code)
+            await env[Grants].add_code(tx, digest(f"code {self.user.id}"), code)
             token = EmailToken(self.user.id, "reset", self.user.email, now + DAY)
-            await env.email_tokens.insert(tx, digest(f"reset {self.user.id}"), token)
+            await env[EmailTokens].insert(tx, digest(f"reset {self.user.id}"), token)
 
     async def opens(self) -> dict[str, bool]:
         """What still holds."""
@@ -114,8 +116,8 @@ class Signed:
         for kind in ("login", "oauth"):
             bearer = {"authorization": f"Bearer {self.tokens[kind]}"}
             holds[kind] = (await stranger.get("/users/me", headers=bearer)).status_code == 200
-        holds["code"] = await env.grants.code(digest(f"code {user_id}")) is not None
-        holds["reset"] = await env.email_tokens.by_hash(digest(f"reset {user_id}")) is not None
+        holds["code"] = await env[Grants].code(digest(f"code {user_id}")) is not None
+        holds["reset"] = await env[EmailTokens].by_hash(digest(f"reset {user_id}")) is not None
         holds["key"] = (await self.key.get("/users/me")).status_code == 200
         return holds
 
@@ -205,14 +207,14 @@ async def test_a_new_email_is_not_verified_and_the_old_one_opens_nothing(api: Ap
     assert (await admin.patch(where, json={"name": "Another"})).status_code == 200
     same = {"email": person.user.email.upper()}
     assert (await admin.patch(where, json=same)).status_code == 200
-    user = await api.live.users.get(person.user.id)
+    user = await api.live[Users].get(person.user.id)
     assert user is not None
     assert user.email_verified_at == 1
     assert await person.opens() == only(*EVERYTHING)
 
     assert (await admin.patch(where, json={"email": "new@example.com"})).status_code == 200
 
-    user = await api.live.users.get(person.user.id)
+    user = await api.live[Users].get(person.user.id)
     assert user is not None
     assert user.email_verified_at is None
     assert await person.opens() == only(*(set(EVERYTHING) - {"reset"}))

@@ -30,6 +30,7 @@ from portico.storage.api_keys import ApiKeys
 from portico.storage.database import NOTHING, Database, Params, Row
 from portico.storage.grants import Grants
 from portico.storage.sessions import Sessions
+from portico.storage.users import Users
 from signing_in import (
     AUTH,
     PASSWORD,
@@ -105,7 +106,7 @@ async def test_role_change_reaches_every_credential_at_once(api: Api) -> None:
 async def test_plan_change_reaches_every_credential_at_once(api: Api) -> None:
     held = await Credentials.of_new_user(api)
     async with api.live.db.transaction() as tx:
-        await api.live.users.update(tx, msgspec.structs.replace(held.user, plan="pro"))
+        await api.live[Users].update(tx, msgspec.structs.replace(held.user, plan="pro"))
     assert {one.headers["x-ratelimit-limit"] for one in await held.calls()} == {"100"}
 
 
@@ -137,7 +138,7 @@ async def test_credential_that_ends_during_its_look_up_is_not_cached(api: Api, k
     caller, cookie = await api.caller(user=user), await session_of(env, user)
     login, shop = await login_of(env, user), await client_of(env)
     token = await tokens_of(env, shop.client, user, "read:users")
-    real = {"api_keys": env.api_keys, "sessions": env.sessions, "grants": env.grants}
+    real = {"api_keys": env[ApiKeys], "sessions": env[Sessions], "grants": env[Grants]}
 
     async def end() -> None:
         vars(env).update(real)
@@ -179,11 +180,11 @@ async def test_sign_in_under_way_fails_after_the_account_changes(
     api: Api, change: Ending, url: str
 ) -> None:
     held = await Credentials.of_new_user(api)
-    api.live.passwords = interrupted = Interrupted()
+    api.live[Passwords] = interrupted = Interrupted()
     body = {"email": held.user.email, "password": PASSWORD}
     under_way = asyncio.create_task(Visitor(api).send("POST", url, body))
     await interrupted.checked.wait()
-    api.live.passwords = api.portico.passwords
+    api.live[Passwords] = api.portico.passwords
     await change(held)
     interrupted.go_on.set()
     answer = await under_way
@@ -197,11 +198,11 @@ async def test_password_change_under_way_fails_after_another_change(
     api: Api, change: Ending
 ) -> None:
     held = await Credentials.of_new_user(api)
-    api.live.passwords = interrupted = Interrupted()
+    api.live[Passwords] = interrupted = Interrupted()
     body = {"password": "Th1rd-password", "current_password": PASSWORD}
     under_way = asyncio.create_task(held.caller.patch("/users/me", json=body))
     await interrupted.checked.wait()
-    api.live.passwords = api.portico.passwords
+    api.live[Passwords] = api.portico.passwords
     await change(held)
     interrupted.go_on.set()
     assert refused(await under_way, 422).keys() == {"current_password"}
@@ -230,10 +231,10 @@ async def test_exchange_waits_for_a_password_change_and_then_fails(api: Api) -> 
     code = await code_of(api.live, shop.client, ada)
     env = api.live
     async with env.db.transaction() as tx:
-        await env.users.get(ada.id, tx)
+        await env[Users].get(ada.id, tx)
         exchanging = asyncio.create_task(Visitor(api).exchange(shop, code))
         await eventually(lambda: waits(env), "the wait of the exchange")
-        await env.grants.revoke_of_user(tx, ada.id, api.clock())
+        await env[Grants].revoke_of_user(tx, ada.id, api.clock())
     oauth_refused(await exchanging, 400, "invalid_grant")
     assert (await api.state())["live grants"] == []
 

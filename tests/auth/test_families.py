@@ -1,5 +1,7 @@
 """How long tokens renew each other, and with what scopes (decisions §4 and §5)."""
 
+from dataclasses import replace
+
 import pytest
 
 from driving import Api, refused
@@ -18,7 +20,7 @@ DAYS = 90
 async def test_login_is_renewed_until_its_family_ends(
     api: Api, visitor: Visitor, setting: int
 ) -> None:
-    api.live.refresh_family_days = setting
+    api.live.settings = replace(api.live.settings, refresh_family_days=setting)
     begun = api.clock()
     ada = await api.account("editor")
     held = (await login_of(api.live, ada)).refresh_token
@@ -57,7 +59,7 @@ async def test_shorter_family_setting_applies_to_existing_families(
 ) -> None:
     ada, shop = await api.account("editor"), await client_of(api.live)
     held = (await tokens_of(api.live, shop.client, ada)).refresh_token
-    api.live.refresh_family_days = 7
+    api.live.settings = replace(api.live.settings, refresh_family_days=7)
     facts = await introspect(api.live, shop.client, held)
     assert facts["exp"] == (api.clock() + 7 * DAY) // 1000
     api.clock.advance(days=7)

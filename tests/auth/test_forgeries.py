@@ -16,7 +16,8 @@ from joserfc import jws, jwt
 from joserfc.jwk import RSAKey
 
 from driving import BASE, EXAMPLES, NOON, Api, refused
-from portico.services.signing import MAX_LENGTH
+from portico.services.signing import MAX_LENGTH, Signer
+from portico.storage.signing_keys import SigningKeys
 from signing_in import AUTH, Visitor, client_of, code_of, decoded, login_of, read, somewhere
 
 FOREIGN = RSAKey.generate_key(2048)
@@ -41,7 +42,7 @@ async def public_key(visitor: Visitor) -> tuple[dict[str, Any], RSAKey]:
 
 async def signed_here(api: Api, claims: dict[str, Any], **header: Any) -> str:
     """A token that the live environment's own key has signed, as no endpoint would."""
-    (row,) = [row for row in await api.live.signing_keys.all() if row.retires_at is None]
+    (row,) = [row for row in await api.live[SigningKeys].all() if row.retires_at is None]
     pem = api.portico.vault.open(row.private_key, row.kid)
     assert pem is not None
     whole = {"alg": "RS256", "typ": "JWT", "kid": row.kid, **header}
@@ -129,7 +130,7 @@ async def test_token_with_an_unknown_header_is_refused(api: Api, good: str) -> N
         token = await signed_here(api, claims, **more)
         await refuses(api, token)
         # Nor would it be accepted if it were known as issued.
-        assert not await api.live.signer.verify(token, audience=BASE["live"], now=NOON), more
+        assert not await api.live[Signer].verify(token, audience=BASE["live"], now=NOON), more
         for kid in (header["kid"], "another"):
             await refuses(api, signed({**header, "kid": kid, **more}, claims, FOREIGN))
 
@@ -143,7 +144,7 @@ async def test_token_with_another_key_id_or_type_is_refused(api: Api, good: str)
     for typ in ("at+jwt", "jwt", "", "JWS", "dpop+jwt"):
         token = await signed_here(api, claims, typ=typ)
         await refuses(api, token)
-        assert not await api.live.signer.verify(token, audience=BASE["live"], now=NOON), typ
+        assert not await api.live[Signer].verify(token, audience=BASE["live"], now=NOON), typ
 
 
 CLAIMS: list[dict[str, Any]] = [
@@ -180,7 +181,7 @@ async def test_signer_verifies_issuer_audience_and_expiry(api: Api, good: str) -
 
     async def verified(**more: Any) -> bool:
         token = await signed_here(api, {**claims, **more})
-        return await api.live.signer.verify(token, audience=BASE["live"], now=NOON)
+        return await api.live[Signer].verify(token, audience=BASE["live"], now=NOON)
 
     assert await verified()
     for more in (

@@ -9,6 +9,7 @@ from driving import BASE, TINY, Api, refused
 from owned import grants_of
 from portico.domain.users import User
 from portico.services.tokens import Pair
+from portico.storage.audit import Audit
 from signing_in import AUTH, Visitor, client_of, login_of, session_of, somewhere, tokens_of
 
 pytestmark = pytest.mark.one_engine
@@ -145,7 +146,7 @@ async def test_logout_is_audited_with_its_user(api: Api, visitor: Visitor, ada: 
     login = await login_of(api.live, ada)
     (grant,) = await grants_of(api.live, ada.id, api.clock())
     done(await log_out(visitor, login, "the refresh token"))
-    (entry,) = await api.live.audit.page(limit=1)
+    (entry,) = await api.live[Audit].page(limit=1)
     assert (entry.action, entry.target_id) == ("grant.revoked", str(grant.id))
     assert (entry.user_id, entry.email, entry.credential) == (ada.id, ada.email, "jwt")
 

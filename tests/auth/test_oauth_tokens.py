@@ -10,6 +10,7 @@ from portico.domain.users import User
 from portico.jobs.tidy import Tidy
 from portico.services.clients import Registered, Registration, change_client
 from portico.services.tokens import Pair
+from portico.storage.users import Users
 from signing_in import (
     AUTH,
     CALLBACK,
@@ -319,7 +320,7 @@ async def test_userinfo_shows_a_verified_email(
     ada = await api.account()
     async with api.live.db.transaction() as tx:
         verified = msgspec.structs.replace(ada, email_verified_at=api.clock())
-        await api.live.users.update(tx, verified)
+        await api.live[Users].update(tx, verified)
     token = (await tokens_of(api.live, shop.client, ada, "openid email")).access_token
     answer = await visitor.send("GET", f"{AUTH['live']}/userinfo", bearer=token)
     assert answer.json()["email_verified"] is True

@@ -21,9 +21,12 @@ from portico.domain.caller import Principal
 from portico.engines import database_schema
 from portico.services.clients import PageOrigins, Registration, register_client
 from portico.services.credentials import Credentials as Cache
+from portico.services.signing import Signer
 from portico.settings import Settings
+from portico.storage.api_keys import ApiKeys
 from portico.storage.notices import TRUST_SECONDS
 from portico.storage.postgres import PostgresDatabase
+from portico.storage.sessions import Sessions
 from shared_database import SharedDatabase
 from signing_in import PASSWORD, Visitor
 
@@ -292,16 +295,16 @@ async def test_origins_and_signing_keys_are_invalidated_on_other_hosts(hosts: Ho
     here, there = hosts.here, hosts.there
     page = "https://shop.example"
     there_origins, here_origins = PageOrigins(there.live), PageOrigins(here.live)
-    published = await there.live.signer.published()
+    published = await there.live[Signer].published()
     assert not await there_origins.has(page)
     assert not await here_origins.has(page)
     wanted = Registration("Shop", [f"{page}/callback"], "read:products")
     await register_client(here.live, None, wanted, public=True, by=OPERATOR)
     assert await here_origins.has(page)
-    await here.live.signer.rotate(OPERATOR)
+    await here.live[Signer].rotate(OPERATOR)
     await hosts.told()
     assert await there_origins.has(page)
-    assert len(await there.live.signer.published()) == len(published) + 1
+    assert len(await there.live[Signer].published()) == len(published) + 1
     await hosts.administrator.execute("DELETE FROM oauth_clients")
     await hosts.told()
     assert not await there_origins.has(page)
@@ -335,10 +338,10 @@ async def test_credential_that_ends_during_a_read_is_not_cached_on_another_host(
         monkeypatch.setattr(store, "by_hash", by_hash)
 
     now, credentials, there = hosts.there.clock(), hosts.credentials, hosts.there.live
-    ends_after(there.sessions, "DELETE FROM sessions WHERE user_id = $1")
+    ends_after(there[Sessions], "DELETE FROM sessions WHERE user_id = $1")
     assert (await credentials.look_up_session(held.session, now)).user_id == held.user.id
     assert credentials.known_session(held.session, now) is None
-    ends_after(there.api_keys, "UPDATE api_keys SET revoked_at = 1 WHERE user_id = $1")
+    ends_after(there[ApiKeys], "UPDATE api_keys SET revoked_at = 1 WHERE user_id = $1")
     assert (await credentials.look_up(held.caller.key, now)).user_id == held.user.id
     assert not hosts.known(held.caller.key)
 

@@ -32,6 +32,8 @@ from portico.services.second_factor import reset_factors
 from portico.services.sessions import Browser, open_session
 from portico.services.sign_in import Proven
 from portico.services.suspension import suspend
+from portico.storage.audit import Audit
+from portico.storage.factors import FactorStore
 from second_factor import (
     DASHBOARD,
     HERE,
@@ -100,7 +102,7 @@ async def test_api_sign_in_with_passkeys_alone_is_refused_with_the_reason(api: A
             answer = await Way(api, path).send(user, otp)
             assert answer.status_code == 401
             assert "passkey" in answer.json()["error"]["message"]
-            (entry,) = await api.live.audit.page(limit=1)
+            (entry,) = await api.live[Audit].page(limit=1)
             assert (entry.action, entry.target_id) == ("second_factor.refused", str(user.id))
     await enrolled(api, person, "/security/app")
     (session,) = await sessions_of(api.live, user.id, api.clock())
@@ -158,7 +160,7 @@ async def test_expired_challenge_is_replaced(api: Api) -> None:
     for challenge, passkeys in ((options_in(page), 1), (renewed.json(), 2)):
         form = {"csrf": csrf[1], "name": "Key", "credential": second.create(challenge)}
         await person.post("/security/passkey", **form)
-        assert len((await api.live.factors.of_user(user.id)).passkeys) == passkeys
+        assert len((await api.live[FactorStore].of_user(user.id)).passkeys) == passkeys
     stranger = await Person(api, DASHBOARD).browser.get(f"{DASHBOARD}/security/passkey/options")
     assert "/sign-in" in stranger.headers["location"]
 
@@ -227,7 +229,7 @@ async def test_passkey_of_a_suspended_account_is_refused_and_audited(api: Api) -
         answer = await sign_in_by(api, device)
     assert answer.status_code == 422
     assert "suspended" in answer.text
-    (entry,) = await api.live.audit.page(limit=1)
+    (entry,) = await api.live[Audit].page(limit=1)
     assert (entry.action, entry.target_id) == ("sign_in.refused", str(user.id))
     assert (entry.credential, entry.details) == ("passkey", '{"suspended":true}')
     assert (entry.user_id, entry.address) == (None, "127.0.0.1")
@@ -334,12 +336,12 @@ async def test_passkeys_are_renamed_and_removed(api: Api) -> None:
     assert "Key &lt;2&gt;" in page.text
     csrf = re.search(r'name="csrf" value="(\w+)"', page.text)
     assert csrf
-    first, other = (await api.live.factors.of_user(user.id)).passkeys
+    first, other = (await api.live[FactorStore].of_user(user.id)).passkeys
     own = {"csrf": csrf[1], "kind": "passkey", "id": str(first.id)}
     assert (await person.post("/security/rename", **own, name="Old")).status_code == 303
     assert (await person.post("/security/remove", **own)).status_code == 303
     assert (await sign_in_by(api, device)).status_code == 422
-    assert (await api.live.factors.of_user(user.id)).recovery_codes == len(codes)
+    assert (await api.live[FactorStore].of_user(user.id)).recovery_codes == len(codes)
     assert (await person.post("/security/remove", **own)).status_code == 404, "two tabs"
     assert (await person.post("/security/remove", **own | {"id": str(other.id)})).status_code == 303
     assert (await Way(api, "/auth/login").send(user)).is_success, "the password alone"
@@ -351,7 +353,7 @@ async def test_last_passkey_without_a_password_cannot_be_removed(api: Api) -> No
     user, _, _ = await owner(api, Authenticator())
     async with api.live.db.transaction() as tx:
         await tx.run("UPDATE users SET password_hash = NULL WHERE id = :id", {"id": user.id})
-    (passkey,) = (await api.live.factors.of_user(user.id)).passkeys
+    (passkey,) = (await api.live[FactorStore].of_user(user.id)).passkeys
     async with api.unchanged():
         with pytest.raises(Conflict, match="set a password first"):
             await remove_passkey(api.live, user.id, passkey.id, OPERATOR)
@@ -372,7 +374,7 @@ async def test_app_beside_a_passkey_keeps_the_recovery_codes(api: Api) -> None:
 async def test_app_beside_a_passkey_makes_recovery_codes_if_none_are_left(api: Api) -> None:
     user, person, codes = await owner(api, Authenticator())
     async with api.live.db.transaction() as tx:
-        await api.live.factors.set_recovery_codes(tx, user.id, ())
+        await api.live[FactorStore].set_recovery_codes(tx, user.id, ())
     made = await enrolled(api, person, "/security/app")
     shown = (await person.browser.get(HERE + made.headers["location"])).text
     assert len(re.findall(r"[a-z2-7]{4}(?:-[a-z2-7]{4}){5}", shown)) == len(codes)

@@ -10,6 +10,8 @@ from authorizing import shown
 from driving import Api, settings_for
 from portico.outbound.fetching import Fetched, Fetcher
 from portico.services.clients import Registered
+from portico.storage.providers import ProviderStore
+from portico.storage.users import Users
 from second_factor import HERE, ORIGIN, session_in
 from signing_in import AUTH, PASSWORD, client_of
 
@@ -83,8 +85,8 @@ async def test_portico_signs_in_with_portico(elsewhere: Api, api: Api) -> None:
     assert decided.headers["location"].startswith(f"{BACK}?")
     done = await here.get(decided.headers["location"])
     assert session_in(done), done.text
-    user = await api.live.users.by_email(ada.email)
+    user = await api.live[Users].by_email(ada.email)
     assert user is not None
     assert user.name == ada.name
-    (made,) = await api.live.providers.links_of(user.id)
+    (made,) = await api.live[ProviderStore].links_of(user.id)
     assert (made.issuer, made.subject) == (AUTH["live"], str(ada.id))

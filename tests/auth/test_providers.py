@@ -4,6 +4,7 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,10 @@ from portico.services.providers import link, unlink
 from portico.services.second_factor import Enrolment, enrol
 from portico.services.sign_up import ask_sign_up
 from portico.services.suspension import suspend
+from portico.storage.audit import Audit
+from portico.storage.factors import FactorStore
+from portico.storage.providers import ProviderStore
+from portico.storage.users import Users
 from second_factor import (
     CODES,
     HERE,
@@ -205,9 +210,9 @@ async def test_unknown_subject_is_linked_after_sign_in_and_agreement(
     question = await ada.browser.get(HERE + signed_in.headers["location"])
     assert "Link the Corp account ada@example.com?" in question.text
     assert f'name="next" value="{target}"' in question.text
-    assert not await api.live.providers.links_of(user.id), "unasked"
+    assert not await api.live[ProviderStore].links_of(user.id), "unasked"
     assert (await ada.decide("link", next=target)).headers["location"] == target
-    (made,) = await api.live.providers.links_of(user.id)
+    (made,) = await api.live[ProviderStore].links_of(user.id)
     assert made.subject == "ada-1"
     assert ("provider.linked", user.id, {"issuer": provider.issuer}) in await noted(api)
     assert session_in(await Traveller(api, provider).arrive())
@@ -217,7 +222,7 @@ async def test_unknown_subject_is_linked_after_sign_in_and_agreement(
     assert (await another.sign_in(other)).headers["location"] == "/dashboard", "another e-mail"
     sent = await another.post("/sign-in/link", decision="link", csrf=await another.csrf())
     assert sent.status_code == 404
-    assert not await api.live.providers.links_of(other.id)
+    assert not await api.live[ProviderStore].links_of(other.id)
 
 
 async def test_declined_link_is_not_made_and_not_asked_about_again(
@@ -231,14 +236,14 @@ async def test_declined_link_is_not_made_and_not_asked_about_again(
     assert (await ada.sign_in(user)).headers["location"] == "/dashboard"
     csrf = await ada.csrf()
     assert (await ada.post("/sign-in/link", decision="link", csrf=csrf)).status_code == 404
-    assert not await api.live.providers.links_of(user.id)
+    assert not await api.live[ProviderStore].links_of(user.id)
 
 
 async def test_second_factor_comes_before_the_question_whether_to_link(
     api: Api, provider: OpenIdProvider
 ) -> None:
     user = await factored(api, email=ADA["email"])
-    api.live.require_second_factor = "all"
+    api.live.settings = replace(api.live.settings, require_second_factor="all")
     enrolling = await api.account(email="eve@example.com", password=PASSWORD)
     ada = Traveller(api, provider)
     await ada.arrive()
@@ -280,7 +285,7 @@ async def test_link_is_possible_for_ten_minutes_and_after_a_new_sign_in_only(
     gone = await slow.post("/sign-in/link", decision="link", csrf=csrf)
     assert gone.status_code == 404
     assert "Nothing was linked" in gone.text
-    assert not await api.live.providers.links_of(user.id)
+    assert not await api.live[ProviderStore].links_of(user.id)
 
 
 @ON_ONE
@@ -296,7 +301,7 @@ async def test_link_that_another_account_got_meanwhile_is_refused_on_the_questio
     assert refused.status_code == 409
     assert "is linked to another account here" in refused.text
     assert "Not now" in refused.text
-    assert not await api.live.providers.links_of(user.id)
+    assert not await api.live[ProviderStore].links_of(user.id)
 
 
 async def test_matching_email_alone_creates_and_links_no_account(
@@ -332,7 +337,7 @@ async def test_account_is_created_for_a_verified_email_alone(
     api: Api, provider: OpenIdProvider
 ) -> None:
     assert session_in(await Traveller(api, provider).arrive())
-    user = await api.live.users.by_email(ADA["email"])
+    user = await api.live[Users].by_email(ADA["email"])
     assert user is not None
     assert (user.name, user.role, user.plan, user.password_hash) == ("Ada", "editor", "free", None)
     assert user.email_verified_at == api.clock()
@@ -363,7 +368,7 @@ async def test_invited_email_gets_the_invitations_role_and_plan(
     made = await invite(api.live, email="ada@example.com", role="editor", **facts)
     provider.claims = dict(ADA, email="Ada@Example.com")
     assert session_in(await Traveller(api, provider).arrive())
-    user = await api.live.users.by_email(ADA["email"])
+    user = await api.live[Users].by_email(ADA["email"])
     assert user is not None
     assert (user.name, user.role, user.plan) == ("Ada", "editor", "pro")
     told = {"email": "ada@example.com", "role": "editor", "plan": "pro"}
@@ -379,9 +384,9 @@ async def test_created_account_is_audited_as_its_own_actor(
     ada = Traveller(api, provider)
     assert session_in(await ada.sign_in(await api.account("admin", password=PASSWORD)))
     assert session_in(await ada.arrive())
-    user = await api.live.users.by_email(ADA["email"])
+    user = await api.live[Users].by_email(ADA["email"])
     assert user is not None
-    entries = await api.live.audit.page(limit=4)
+    entries = await api.live[Audit].page(limit=4)
     whose = {(one.user_id, one.email, one.credential, one.credential_id) for one in entries[1:]}
     assert [entry.action for entry in reversed(entries)] == [
         *("user.created", "provider.linked", "session.revoked", "sign_in"),
@@ -396,7 +401,7 @@ async def test_wrong_code_after_a_provider_is_audited_with_it(
     ada = Traveller(api, provider)
     await ada.arrive()
     await ada.post("/sign-in/code", otp="000000")
-    refused, asked = await api.live.audit.page(limit=2)
+    refused, asked = await api.live[Audit].page(limit=2)
     assert (refused.action, asked.action) == ("second_factor.refused", "second_factor.asked")
     assert (refused.credential, asked.credential) == ("provider", "provider")
 
@@ -416,7 +421,7 @@ async def test_invitation_expired_or_of_another_email_is_ignored(
     for email in ("old@example.com", "ada@strasse.example", "new@example.com"):
         provider.claims = dict(ADA, sub=email, email=email)
         assert session_in(await Traveller(api, provider).arrive())
-        user = await api.live.users.by_email(email)
+        user = await api.live[Users].by_email(email)
         assert user is not None
         assert (user.email, user.role, user.plan) == (email, "editor", "free")
     assert "invitation.accepted" not in {action for action, *_ in await noted(api)}
@@ -435,15 +440,15 @@ async def test_email_outside_the_domains_is_refused(api: Api, provider: OpenIdPr
             answer = await Traveller(api, provider).arrive()
             assert answer.status_code == 403
             assert "may not sign in here with Corp" in said(answer)
-        (entry,) = await api.live.audit.page(limit=1)
+        (entry,) = await api.live[Audit].page(limit=1)
         assert (entry.action, entry.credential) == ("sign_in.refused", "provider")
         assert entry.target_id is None
     provider.claims = dict(ADA, email="Ada@EXAMPLE.com")
     assert session_in(await Traveller(api, provider).arrive())
-    user = await api.live.users.by_email("ada@example.com")
+    user = await api.live[Users].by_email("ada@example.com")
     provider.claims = dict(ADA, email="ada@example.org")
     assert "may not sign in" in said(await Traveller(api, provider).arrive()), "linked before"
-    (entry,) = await api.live.audit.page(limit=1)
+    (entry,) = await api.live[Audit].page(limit=1)
     assert user is not None
     assert (entry.action, entry.target_id) == ("sign_in.refused", str(user.id))
 
@@ -486,7 +491,7 @@ async def test_unlinking_ends_a_sign_in_that_waits_for_its_code(
     await join(api, user)
     ada = Traveller(api, provider)
     assert "/sign-in/code?next=" in (await ada.arrive()).headers["location"]
-    (made,) = await api.live.providers.links_of(user.id)
+    (made,) = await api.live[ProviderStore].links_of(user.id)
     await unlink(api.live, user.id, made.id, OPERATOR)
     async with api.unchanged():
         answer = await ada.post("/sign-in/code", otp=code_of(api))
@@ -497,7 +502,7 @@ async def test_unlinking_ends_a_sign_in_that_waits_for_its_code(
 async def test_provider_sign_in_sets_up_a_required_factor(
     api: Api, provider: OpenIdProvider
 ) -> None:
-    api.live.require_second_factor = "all"
+    api.live.settings = replace(api.live.settings, require_second_factor="all")
     await linked(api)
     ada = Traveller(api, provider)
     first = await ada.arrive()
@@ -850,7 +855,7 @@ async def test_account_links_and_unlinks_a_provider(api: Api, provider: OpenIdPr
     page = (await ada.browser.get(f"{DASHBOARD}/security")).text
     assert "ada@example.com" in page
     assert session_in(await Traveller(api, provider).arrive())
-    (made,) = await api.live.providers.links_of(user.id)
+    (made,) = await api.live[ProviderStore].links_of(user.id)
     asks = await ada.browser.get(f"{DASHBOARD}/security/unlink?id={made.id}")
     assert "Unlink Corp?" in asks.text
     gone = await ada.post("/security/unlink", id=str(made.id), csrf=csrf)
@@ -890,7 +895,7 @@ async def test_identity_linked_to_another_account_is_409(
         answer = await eve.browser.get(provider.visit(address))
         assert answer.status_code == 409
         assert "linked to another account" in said(answer)
-    assert len(await api.live.providers.links_of(user.id)) == 1
+    assert len(await api.live[ProviderStore].links_of(user.id)) == 1
 
 
 @ON_ONE
@@ -906,7 +911,7 @@ async def test_pending_link_is_dropped_after_the_providers_issuer_changes(
     page = await ada.browser.get(HERE + back.headers["location"])
     assert "No account is linked" not in page.text
     assert session_in(await ada.sign_in(user))
-    assert await api.live.providers.links_of(user.id) == []
+    assert await api.live[ProviderStore].links_of(user.id) == []
 
 
 @ON_ONE
@@ -918,7 +923,7 @@ async def test_link_taken_meanwhile_does_not_stop_the_sign_in(
     await ada.arrive()
     await join(api, await api.account())
     assert session_in(await ada.sign_in(user))
-    assert await api.live.providers.links_of(user.id) == []
+    assert await api.live[ProviderStore].links_of(user.id) == []
 
 
 @ON_ONE
@@ -977,7 +982,7 @@ async def test_removal_of_a_factor_warns_about_the_factors_left(
     assert session_in(await boss.sign_in(admin))
 
     async def asked(person: Traveller, user: User) -> tuple[str, str]:
-        app = (await api.live.factors.of_user(user.id)).authenticator
+        app = (await api.live[FactorStore].of_user(user.id)).authenticator
         assert app
         own = await person.browser.get(f"{DASHBOARD}/security/remove?id={app.id}")
         reset = f"{DASHBOARD}/users/reset-second-factor?id={user.id}"
@@ -992,9 +997,9 @@ async def test_removal_of_a_factor_warns_about_the_factors_left(
     assert "has no password" in reset
     key = Passkey(0, without.id, "Key", b"id", b"key", 0, api.clock(), None)
     async with api.live.db.transaction() as tx:
-        await api.live.factors.add_passkey(tx, key)
+        await api.live[FactorStore].add_passkey(tx, key)
     assert "recovery codes" not in (await asked(ada, without))[0].partition("<main")[2]
-    api.live.require_second_factor = "all"
+    api.live.settings = replace(api.live.settings, require_second_factor="all")
     own, reset = await asked(grace, with_password)
     assert "must set up an authenticator app" in own
     assert "must set up an authenticator app" in reset
@@ -1003,7 +1008,7 @@ async def test_removal_of_a_factor_warns_about_the_factors_left(
 async def test_last_provider_without_a_password_cannot_be_unlinked(api: Api) -> None:
     user = await api.account()
     await join(api, user)
-    (made,) = await api.live.providers.links_of(user.id)
+    (made,) = await api.live[ProviderStore].links_of(user.id)
     async with api.unchanged():
         with pytest.raises(Conflict, match="set a password first"):
             await unlink(api.live, user.id, made.id, OPERATOR)

@@ -19,8 +19,12 @@ from portico.secret_file import NAME
 from portico.services import passkeys, post, webhooks
 from portico.services.environment import Environment
 from portico.services.sealing import reencrypt
+from portico.services.vault import Vault
 from portico.storage import sealed
+from portico.storage.audit import Audit
+from portico.storage.mails import Mails
 from portico.storage.sealed import COLUMNS, Column
+from portico.storage.webhooks import Webhooks
 from second_factor import HERE, Way, code_of, factored
 from signing_in import Visitor, forget_keys, login_of, published
 
@@ -61,9 +65,9 @@ async def given(api: Api) -> AsyncIterator[Given]:
 
 async def hold_a_mail(api: Api) -> None:
     """Stores a mail that is due in an hour."""
-    content = api.live.vault.seal(msgspec.json.encode(post.WaitingMail("test")), post.SEALED_AS)
+    content = api.live[Vault].seal(msgspec.json.encode(post.WaitingMail("test")), post.SEALED_AS)
     async with api.live.db.transaction() as tx:
-        await api.live.mails.add(tx, content, api.clock() + HOUR)
+        await api.live[Mails].add(tx, content, api.clock() + HOUR)
 
 
 async def test_secret_is_replaced_and_nothing_that_it_encrypted_is_lost(
@@ -82,7 +86,7 @@ async def test_secret_is_replaced_and_nothing_that_it_encrypted_is_lost(
     passed: list[int] = []
     assert await reencrypt(api.live, OPERATOR, passed.append) == (counts, 0)
     assert sum(passed) == sum(counts.values())
-    entries = await api.live.audit.page(limit=5)
+    entries = await api.live[Audit].page(limit=5)
     assert {entry.action for entry in entries} == {"secret.reencrypted"}
     assert {table for entry in entries for table in json.loads(entry.details)} == {*counts}
     assert await reencrypt(api.live, OPERATOR, passed.append) == (dict.fromkeys(counts, 0), 0)
@@ -93,12 +97,12 @@ async def test_secret_is_replaced_and_nothing_that_it_encrypted_is_lost(
     assert await published(visitor) == keys
     answer = await Way(api, "/auth/login").send(ada, code_of(api))
     assert answer.status_code == 200, answer.text
-    row = await api.live.webhooks.get(first.webhook.id)
+    row = await api.live[Webhooks].get(first.webhook.id)
     assert row is not None
     assert row.former_secret is not None
     assert webhooks.decrypted(api.live, row.secret) == second.secret
     assert webhooks.decrypted(api.live, row.former_secret) == first.secret
-    assert await api.live.mails.count(api.live.db) == 1
+    assert await api.live[Mails].count(api.live.db) == 1
 
 
 async def test_values_that_no_secret_opens_are_counted_and_kept(api: Api, given: Given) -> None:
@@ -118,7 +122,7 @@ async def test_value_sealed_anew_meanwhile_is_kept(api: Api) -> None:
     values = {"id": made.webhook.id, "before": b"another", "sealed": b"what is stale"}
     async with api.live.db.transaction() as tx:
         await sealed.replace(tx, where, [values])
-    row = await api.live.webhooks.get(made.webhook.id)
+    row = await api.live[Webhooks].get(made.webhook.id)
     assert row is not None
     assert webhooks.decrypted(api.live, row.secret) == made.secret
 
@@ -136,8 +140,8 @@ async def test_hosts_with_the_secrets_in_another_order_take_what_each_other_has_
     for host in hosts:
         await host.open()
     for one, other in ((hosts[0].live, hosts[1].live), (hosts[1].live, hosts[0].live)):
-        assert other.vault.open(one.vault.seal(b"a secret", "x"), "x") == b"a secret"
-        assert other.vault.unveil(one.vault.veil(b"a cursor", "x"), "x") == b"a cursor"
+        assert other[Vault].open(one[Vault].seal(b"a secret", "x"), "x") == b"a secret"
+        assert other[Vault].unveil(one[Vault].veil(b"a cursor", "x"), "x") == b"a cursor"
         token = form_token(accounts(one), "cookie", ada)
         assert sender_of(Form({"csrf": [token]}), accounts(other)) == ada.id
         answer = device.get(json.loads(passkeys.request_options(one, HERE)))

@@ -1,6 +1,7 @@
 """`require_second_factor`: who must have a second factor sets it up before anything else."""
 
 import re
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -19,6 +20,8 @@ from portico.services.second_factor import (
 from portico.services.second_step import begin_second_step, finish_by_enrolling, waiting
 from portico.services.sessions import Browser
 from portico.services.sign_in import StepGone
+from portico.storage.audit import Audit
+from portico.storage.factors import FactorStore
 from second_factor import (
     CODES,
     DASHBOARD,
@@ -47,7 +50,7 @@ def way(api: Api, request: pytest.FixtureRequest) -> Way:
 async def test_api_refuses_accounts_without_a_required_factor(
     api: Api, way: Way, setting: str, held: list[str]
 ) -> None:
-    api.live.require_second_factor = setting
+    api.live.settings = replace(api.live.settings, require_second_factor=setting)
     for role in ("admin", "viewer"):
         user = await api.account(role, password=PASSWORD)
         for otp in (None, "123456"):
@@ -56,7 +59,7 @@ async def test_api_refuses_accounts_without_a_required_factor(
             if role in held:
                 assert answer.status_code == 401
                 assert "must have a second factor" in answer.json()["error"]["message"]
-                (entry,) = await api.live.audit.page(limit=1)
+                (entry,) = await api.live[Audit].page(limit=1)
                 assert (entry.action, entry.target_id) == ("second_factor.refused", str(user.id))
         has_one = await factored(api, role=role)
         assert (await way.send(has_one, code_of(api))).is_success
@@ -66,7 +69,7 @@ async def test_api_refuses_accounts_without_a_required_factor(
 async def test_pages_set_up_a_required_factor_before_the_session(api: Api, site: str) -> None:
     name, at = SITES[site]
     env = api.live if name == "live" else api.sandbox
-    env.require_second_factor = "all"
+    env.settings = replace(env.settings, require_second_factor="all")
     user = await api.account(env=env, password=PASSWORD)
     person = Person(api, at)
     first = await person.password(user)
@@ -104,7 +107,7 @@ async def test_required_factor_is_set_up_in_a_browser_already_signed_in(
     user, other = [await api.account(password=PASSWORD) for _ in range(2)]
     person = Person(api, DASHBOARD)
     assert session_in(await person.password(user if is_own else other))
-    api.live.require_second_factor = "all"
+    api.live.settings = replace(api.live.settings, require_second_factor="all")
     assert not session_in(await person.password(user))
     made = await enrolled(api, person, "/sign-in/code")
     assert made.status_code == 303, made.text
@@ -119,7 +122,7 @@ async def enrolled_twice(person: Person) -> httpx.Response:
 
 
 async def test_sign_in_that_waits_for_a_factor_ends_with_the_reset_of_all(api: Api) -> None:
-    api.live.require_second_factor = "all"
+    api.live.settings = replace(api.live.settings, require_second_factor="all")
     user = await factored(api)
     person = Person(api, DASHBOARD)
     assert "/sign-in/code" in (await person.password(user)).headers["location"]
@@ -140,13 +143,13 @@ async def test_enrolment_offer_of_one_environment_is_invalid_in_the_other(api: A
 
 
 async def test_passkey_added_meanwhile_is_required(api: Api) -> None:
-    api.live.require_second_factor = "all"
+    api.live.settings = replace(api.live.settings, require_second_factor="all")
     user = await api.account(password=PASSWORD)
     waits = await waiting(api.live, await begin_second_step(api.live, user, OPERATOR))
     assert waits
     key = Passkey(0, user.id, "Key", b"id", b"key", 0, api.clock(), None)
     async with api.live.db.transaction() as tx:
-        await api.live.factors.add_passkey(tx, key)
+        await api.live[FactorStore].add_passkey(tx, key)
     app = Enrolment(KEY, step_of(api.clock()), "Phone", CODES)
     async with api.unchanged():
         with pytest.raises(StepGone):

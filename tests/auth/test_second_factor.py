@@ -29,6 +29,8 @@ from portico.services.second_factor import (
 from portico.services.sessions import Browser, open_session
 from portico.services.shown_once import AGAIN
 from portico.services.sign_in import Attempt, prove
+from portico.storage.audit import Audit
+from portico.storage.factors import FactorStore
 from second_factor import (
     CODES,
     DASHBOARD,
@@ -123,7 +125,7 @@ async def test_recovery_codes_work_once_however_they_are_typed(api: Api, way: Wa
     refused_for_otp(await way.send(user, CODES[1]))
     other = await factored(api)
     assert (await way.send(other, CODES[1])).is_success, "everybody has their own"
-    assert (await api.live.factors.of_user(user.id)).recovery_codes == 9
+    assert (await api.live[FactorStore].of_user(user.id)).recovery_codes == 9
 
 
 async def test_fifty_concurrent_uses_of_a_code_succeed_once(api: Api) -> None:
@@ -151,7 +153,7 @@ async def test_wrong_codes_and_passwords_share_the_guard(api: Api, way: Way) -> 
 async def wrong_in_a_row(api: Api, user: User) -> int:
     """How many wrong codes of an account are counted."""
     async with api.live.db.transaction() as tx:
-        return (await api.live.factors.wrong_codes(tx, user.id)).in_a_row
+        return (await api.live[FactorStore].wrong_codes(tx, user.id)).in_a_row
 
 
 async def test_wrong_codes_in_a_row_have_growing_waits(api: Api, way: Way) -> None:
@@ -205,10 +207,10 @@ async def test_concurrent_wrong_codes_are_no_more_than_successive_ones(
     api: Api,
 ) -> None:
     user = await factored(api)
-    factors = await api.live.factors.of_user(user.id)
+    factors = await api.live[FactorStore].of_user(user.id)
     async with api.live.db.transaction() as tx:
         for _ in range(8):
-            await api.live.factors.count_wrong_code(tx, user.id, api.clock())
+            await api.live[FactorStore].count_wrong_code(tx, user.id, api.clock())
     guesses = (check_code(api.live, user, factors, "000000", OPERATOR) for _ in range(10))
     ends = [type(end) for end in await asyncio.gather(*guesses, return_exceptions=True)]
     assert sorted(ends, key=repr) == [AuthenticationRequired] * 2 + [RateLimited] * 8
@@ -222,7 +224,7 @@ async def test_hundredth_wrong_code_in_a_row_ends_codes_until_a_reset(
     user = await factored(api)
     async with api.live.db.transaction() as tx:
         for _ in range(MOST_WRONG_CODES - 1):
-            await api.live.factors.count_wrong_code(tx, user.id, api.clock())
+            await api.live[FactorStore].count_wrong_code(tx, user.id, api.clock())
     api.clock.advance(days=1)
     assert "wrong" in refused_for_otp(await way.send(user, "000000"))
     api.clock.advance(days=30)
@@ -260,7 +262,7 @@ async def test_right_password_without_a_code_is_audited(api: Api, way: Way) -> N
     user = await factored(api)
     for otp in (None, "", "000000"):
         refused_for_otp(await way.send(user, otp))
-    for entry in await api.live.audit.page(limit=3):
+    for entry in await api.live[Audit].page(limit=3):
         assert (entry.action, entry.target_id) == ("second_factor.refused", str(user.id))
         assert (entry.credential, entry.address) == ("password", "192.0.2.7")
 
@@ -271,7 +273,7 @@ async def test_right_password_on_a_page_is_audited_before_the_code(api: Api, sit
     env = api.live if name == "live" else api.sandbox
     user = await factored(api, env)
     await Person(api, at).password(user)
-    (entry,) = await env.audit.page(limit=1)
+    (entry,) = await env[Audit].page(limit=1)
     assert (entry.action, entry.target_id) == ("second_factor.asked", str(user.id))
     assert (entry.credential, entry.user_id) == ("password", None)
 
@@ -444,7 +446,7 @@ async def test_second_app_is_a_conflict(api: Api) -> None:
                 api.live, change, user, Enrolment(KEY, 0, "Tab", CODES)
             ),
         )
-    assert (await api.live.factors.of_user(user.id)).authenticator.name == "Phone"  # type: ignore[union-attr]
+    assert (await api.live[FactorStore].of_user(user.id)).authenticator.name == "Phone"  # type: ignore[union-attr]
 
 
 async def test_factors_are_renamed_renewed_and_removed(api: Api) -> None:

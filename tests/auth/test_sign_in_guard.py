@@ -21,6 +21,8 @@ from portico.services.passwords import ITERATIONS, LANES, MEMORY_KIB, QUEUE, Pas
 from portico.services.sign_in import WRONG
 from portico.settings import load
 from portico.state.callers import GUARDED_ACCOUNT
+from portico.storage.audit import Audit
+from portico.storage.sessions import Sessions
 from signing_in import AUTH, PASSWORD, Visitor, counted
 
 LOGIN = f"{AUTH['live']}/login"
@@ -57,7 +59,7 @@ async def hashes(api: Api) -> AsyncIterator[Hashes]:
     """Puts a counting one in the place of the application's."""
     counting = Hashes()
     for env in api.portico.environments:
-        env.passwords = counting
+        env[Passwords] = counting
     yield counting
     counting.hold.set()
     await counting.close()
@@ -145,9 +147,9 @@ async def test_failed_sign_ins_get_one_answer_at_one_cost(
 
 async def test_hash_for_unknown_accounts_costs_as_much_as_a_real_one(tmp_path: Path) -> None:
     serving = Portico(load({"data": str(tmp_path)}, {}, tmp_path))
-    made = await serving.live.passwords.hash(PASSWORD)
+    made = await serving.live[Passwords].hash(PASSWORD)
     await serving.passwords.close()
-    for password_hash in (made, serving.live.passwords.dummy_hash):
+    for password_hash in (made, serving.live[Passwords].dummy_hash):
         assert password_hash.startswith(f"$argon2id$v=19$m={MEMORY_KIB},t={ITERATIONS},p={LANES}$")
 
 
@@ -155,7 +157,7 @@ async def test_refused_sign_in_stores_neither_password_nor_unknown_email(api: Ap
     ada = await api.account(password=PASSWORD)
     await guess(at(api, 1), ada.email, "Secret typed wrong 1")
     await guess(at(api, 2), "Secret typed in the wrong field 1")
-    known, unknown = reversed(await api.live.audit.page(limit=2))
+    known, unknown = reversed(await api.live[Audit].page(limit=2))
     assert (known.action, known.target_id) == ("sign_in.refused", str(ada.id))
     assert (unknown.action, unknown.target_id, unknown.email) == ("sign_in.refused", None, None)
     assert unknown.address == "198.51.0.2"
@@ -324,7 +326,7 @@ async def test_spent_address_reveals_no_account_that_knows_it(
     waits(unknown, wait)
     for _ in range(ACQUAINTANCE.free + 2):
         assert visible(await guess(home, ada.email)) == visible(unknown)
-    entries = await api.live.audit.page(limit=100)
+    entries = await api.live[Audit].page(limit=100)
     noted = [entry for entry in entries if entry.target_id == str(ada.id)]
     assert [entry.action for entry in noted].count("sign_in.refused") == ACQUAINTANCE.free
 
@@ -334,7 +336,7 @@ async def test_guesses_at_accounts_that_know_an_address_count_for_the_address(ap
     users = [await api.account(password=PASSWORD) for _ in range(ADDRESS.free + 5)]
     async with api.live.db.transaction() as tx:
         for user in users:
-            await api.live.sessions.know_address(tx, user.id, home, api.clock())
+            await api.live[Sessions].know_address(tx, user.id, home, api.clock())
 
     async def try_at_all(password: str) -> list[bool | BaseException]:
         return await asyncio.gather(
@@ -388,7 +390,7 @@ async def test_only_a_successful_sign_in_makes_an_address_known(api: Api) -> Non
     ada = await api.account(password=PASSWORD)
     for password, known in ((WRONG, False), (PASSWORD, True)):
         await guess(at(api, 1), ada.email, password)
-        assert await api.live.sessions.knows_address(ada.id, "198.51.0.1") == known
+        assert await api.live[Sessions].knows_address(ada.id, "198.51.0.1") == known
 
 
 async def test_rate_limit_of_an_address_refuses_before_anything_is_hashed(

@@ -14,8 +14,9 @@ from portico.domain.audit import OPERATOR
 from portico.domain.errors import Unavailable
 from portico.domain.oauth import ACCESS_SECONDS
 from portico.secret_file import NAME as SECRET_FILE
+from portico.services.signing import Signer
 from portico.settings import Settings
-from portico.storage.signing_keys import SigningKey
+from portico.storage.signing_keys import SigningKey, SigningKeys
 from signing_in import AUTH, Visitor, forget_keys, login_of, published, read
 
 MINUTE = 60_000
@@ -42,7 +43,7 @@ async def test_new_key_is_published_then_signs_and_then_the_old_one_goes(
         return str(read(token)[0]["kid"])
 
     old = await signs()
-    new = (await api.live.signer.rotate(OPERATOR)).kid
+    new = (await api.live[Signer].rotate(OPERATOR)).kid
     assert await published(visitor) == [new, old]
     assert await signs() == old
     api.clock.now = NOON + 15 * MINUTE - 1
@@ -65,7 +66,7 @@ async def test_rotating_twice_leaves_every_token_its_hour(api: Api, visitor: Vis
     ada = await api.account()
     tokens = [(await login_of(api.live, ada)).access_token]
     for _ in range(3):
-        await api.live.signer.rotate(OPERATOR)
+        await api.live[Signer].rotate(OPERATOR)
         api.clock.advance(seconds=10 * 60)
         tokens.append((await login_of(api.live, ada)).access_token)
     api.clock.now = NOON + HOUR - 1
@@ -80,7 +81,7 @@ async def test_rotation_at_once_ends_what_the_leaked_key_signed(api: Api, visito
     ada = await api.account()
     before = (await login_of(api.live, ada)).access_token
     assert (await visitor.me(before)).status_code == 200
-    new = (await api.live.signer.rotate(OPERATOR, at_once=True)).kid
+    new = (await api.live[Signer].rotate(OPERATOR, at_once=True)).kid
     assert await published(visitor) == [new]
     refused(await visitor.me(before), 401)
     after = (await login_of(api.live, ada)).access_token
@@ -94,7 +95,7 @@ async def test_rotation_at_once_by_a_clock_ahead_ends_what_the_leaked_key_signed
     ada = await api.account()
     before = (await login_of(api.live, ada)).access_token
     api.clock.advance(seconds=300)
-    new = (await api.live.signer.rotate(OPERATOR, at_once=True)).kid
+    new = (await api.live[Signer].rotate(OPERATOR, at_once=True)).kid
     api.clock.advance(seconds=-300)
     assert await published(visitor) == [new]
     refused(await visitor.me(before), 401)
@@ -122,7 +123,7 @@ async def test_live_and_sandbox_sign_with_keys_of_their_own(visitor: Visitor) ->
 
 async def opened(api: Api) -> tuple[SigningKey, RSAKey]:
     """The one key as it is stored, and decrypted."""
-    (row,) = await api.live.signing_keys.all()
+    (row,) = await api.live[SigningKeys].all()
     pem = api.portico.vault.open(row.private_key, row.kid)
     assert pem is not None
     return row, RSAKey.import_key(pem)
@@ -160,7 +161,7 @@ async def test_lost_secret_is_replaced_on_command_with_old_keys_still_published(
     ada = await api.account()
     token = (await login_of(api.live, ada)).access_token
     (old,) = await published(visitor)
-    assert await api.live.signer.start_over(OPERATOR) is None, "the secret is not lost"
+    assert await api.live[Signer].start_over(OPERATOR) is None, "the secret is not lost"
     assert await published(visitor) == [old]
     await api.stop()
     secret = api.settings.data / SECRET_FILE
@@ -175,10 +176,10 @@ async def test_lost_secret_is_replaced_on_command_with_old_keys_still_published(
     secret.write_text("u" * 43)
     command = Portico(api.settings, clock=api.clock)
     await command.connect()
-    made = [await env.signer.start_over(OPERATOR) for env in command.environments]
+    made = [await env[Signer].start_over(OPERATOR) for env in command.environments]
     await command.close()
     await api.start()
-    assert api.portico.vault.open((await api.live.signing_keys.all())[0].private_key, old) is None
+    assert api.portico.vault.open((await api.live[SigningKeys].all())[0].private_key, old) is None
     assert await published(visitor) == [made[0], old]
     assert read((await login_of(api.live, ada)).access_token)[0]["kid"] == made[0]
     assert (await visitor.me(token)).status_code == 200
@@ -198,7 +199,7 @@ async def refused_host(settings: Settings, clock: FakeClock) -> None:
         await other.open()
     for at_once in (False, True):
         with pytest.raises(Unavailable, match="another secret"):
-            await other.live.signer.rotate(OPERATOR, at_once=at_once)
+            await other.live[Signer].rotate(OPERATOR, at_once=at_once)
     await other.close()
 
 
@@ -237,7 +238,7 @@ async def test_rotation_without_the_secret_is_refused(api: Api, visitor: Visitor
     await command.connect()
     for at_once in (False, True):
         with pytest.raises(Unavailable, match="another secret"):
-            await command.live.signer.rotate(OPERATOR, at_once=at_once)
+            await command.live[Signer].rotate(OPERATOR, at_once=at_once)
     await command.close()
     (api.settings.data / "elsewhere").rename(api.settings.data / SECRET_FILE)
     assert await published(visitor) == before
@@ -250,7 +251,7 @@ async def test_host_whose_clock_is_behind_makes_no_second_first_key(
     other = Portico(api.settings, clock=FakeClock(NOON - 2000))
     await other.open()
     assert await published(visitor) == before
-    assert read(other.live.signer.sign({}, NOON - 2000))[0]["kid"] == before[0]
+    assert read(other.live[Signer].sign({}, NOON - 2000))[0]["kid"] == before[0]
     await other.close()
 
 
@@ -259,11 +260,11 @@ async def test_key_that_was_made_by_a_clock_ahead_signs_until_the_next_was_publi
 ) -> None:
     (first,) = await published(visitor)
     api.clock.advance(days=-30)
-    second = (await api.live.signer.rotate(OPERATOR)).kid
+    second = (await api.live[Signer].rotate(OPERATOR)).kid
     assert sorted(await published(visitor)) == sorted([first, second])
 
     def signs() -> str:
-        return str(read(api.live.signer.sign({}, api.clock()))[0]["kid"])
+        return str(read(api.live[Signer].sign({}, api.clock()))[0]["kid"])
 
     assert signs() == first
     api.clock.advance(milliseconds=15 * MINUTE - 1)

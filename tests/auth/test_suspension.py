@@ -13,7 +13,8 @@ from portico.services.mirrors import mirror_of, outdated_mirrors
 from portico.services.recovery import ask_reset, reset_password
 from portico.services.suspension import resume, suspend
 from portico.services.users import delete_user, read_user
-from portico.storage.audit import AuditFilter
+from portico.storage.audit import Audit, AuditFilter
+from portico.storage.users import Users
 from signing_in import AUTH, PASSWORD, Visitor, session_of, somewhere
 
 STRANGER = By(Actor(address="192.0.2.7", request_id="req_1"))
@@ -40,7 +41,7 @@ async def test_suspension_is_revealed_by_the_right_password_alone(api: Api, url:
     wrong = await told(user.email, "Wr0ngword")
     assert "suspended" not in wrong
     assert wrong == await told("nobody@example.com", PASSWORD)
-    entry = (await api.live.audit.page(AuditFilter(action="sign_in.refused"), limit=10))[-1]
+    entry = (await api.live[Audit].page(AuditFilter(action="sign_in.refused"), limit=10))[-1]
     assert (entry.target_id, entry.details) == (str(user.id), '{"suspended":true}')
 
 
@@ -82,7 +83,7 @@ async def test_suspension_is_not_shown_in_users_or_events(api: Api) -> None:
     after = await admin.get(f"/users/{user.id}")
     assert (after.json(), after.headers["etag"]) == (before.json(), before.headers["etag"])
     assert (await admin.get("/events")).json() == events
-    actions = [entry.action for entry in await api.live.audit.page(limit=1)]
+    actions = [entry.action for entry in await api.live[Audit].page(limit=1)]
     assert actions == ["user.suspended"]
 
 
@@ -108,7 +109,7 @@ async def test_concurrent_suspensions_and_deletions_leave_one_admin(api: Api) ->
             *(delete_user(api.live, one.id, lambda _: None, OPERATOR) for one in admins[1::2]),
             return_exceptions=True,
         )
-        assert await api.live.users.first_admin() is not None
+        assert await api.live[Users].first_admin() is not None
         async with api.live.db.transaction() as tx:
             tx.touch_all()
             await tx.run("DELETE FROM users")
@@ -138,7 +139,7 @@ async def test_mirror_is_suspended_with_its_account_and_not_by_itself(api: Api) 
     assert (await trial.get("/users/me")).status_code == 200
     visitor = Visitor(api)
     assert (await visitor.me(cookie=session, env="sandbox")).status_code == 401
-    actions = [entry.action for entry in await api.sandbox.audit.page(limit=2)]
+    actions = [entry.action for entry in await api.sandbox[Audit].page(limit=2)]
     assert actions == ["user.resumed", "user.suspended"]
 
 

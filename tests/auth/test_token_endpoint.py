@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from driving import EXAMPLES, NOON, Api
 from portico.domain.audit import Actor, By
 from portico.services.clients import Registered, delete_client, renew_secret
-from portico.storage.audit import AuditFilter
+from portico.storage.audit import Audit, AuditFilter
 from signing_in import (
     CALLBACK,
     CHALLENGE,
@@ -463,7 +463,7 @@ async def test_wrong_client_secrets_are_audited_up_to_the_rate_limit(
         posing = (shop.client.client_id, "ocs_wrong")
         refused = await visitor.form("token", {"grant_type": "refresh_token"}, basic=posing)
         assert refused.status_code == (401 if number < 30 else 429)
-    entries = await api.live.audit.page(AuditFilter(action="client.refused"), limit=99)
+    entries = await api.live[Audit].page(AuditFilter(action="client.refused"), limit=99)
     assert len(entries) == 30
     assert {entry.target_id for entry in entries} == {shop.client.client_id}
     assert "ocs_wrong" not in str(entries)

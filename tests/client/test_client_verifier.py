@@ -20,6 +20,7 @@ from driving import Api
 from oauth.authority import Authority
 from operating import PATIENCE_SECONDS
 from portico.domain.audit import OPERATOR
+from portico.services.signing import Signer
 from portico_client import (
     APIError,
     AsyncTokenVerifier,
@@ -292,7 +293,7 @@ async def test_rotated_keys_of_the_server_are_followed(api: Api) -> None:
     ) as mine:
         leaked = await token()
         assert (await mine.verify(leaked)).user_id == user.id
-        await api.live.signer.rotate(OPERATOR, at_once=True)
+        await api.live[Signer].rotate(OPERATOR, at_once=True)
         api.clock.advance(seconds=10)
         assert (await mine.verify(await token())).user_id == user.id
         with pytest.raises(InvalidToken):

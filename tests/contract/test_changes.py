@@ -26,8 +26,13 @@ from portico.services.clients import delete_client
 from portico.services.sign_out import sign_out_everywhere
 from portico.services.uploads import begin_storing, discard, take_in
 from portico.services.users import change_user, delete_user
+from portico.storage.api_keys import ApiKeys
+from portico.storage.audit import Audit
+from portico.storage.clients import Clients
 from portico.storage.database import Contended, acting_for
-from portico.storage.products import ProductFilter
+from portico.storage.products import ProductFilter, Products
+from portico.storage.uploads import Uploads
+from portico.storage.users import Users
 from signing_in import (
     CALLBACK,
     COOKIE,
@@ -49,7 +54,7 @@ async def test_a_change_without_a_note_stores_nothing(api: Api) -> None:
 
     async def work(change: Change) -> User:
         renamed = msgspec.structs.replace(user, name="Forgotten")
-        await api.live.users.update(change.tx, renamed)
+        await api.live[Users].update(change.tx, renamed)
         return renamed
 
     async with api.unchanged():
@@ -61,8 +66,8 @@ async def test_rows_are_locked_in_one_order_alone(api: Api) -> None:
     client = (await client_of(api.live)).client
 
     async def work(change: Change) -> None:
-        await change.lock(api.live.clients, client.id)
-        await change.lock(api.live.users, user.id)
+        await change.lock(api.live[Clients], client.id)
+        await change.lock(api.live[Users], user.id)
 
     with pytest.raises(RuntimeError, match="USER must be locked before CLIENT"):
         await api.live.change(OPERATOR, work)
@@ -70,7 +75,7 @@ async def test_rows_are_locked_in_one_order_alone(api: Api) -> None:
 
 async def test_a_contended_change_is_tried_again_and_at_last_given_up(api: Api) -> None:
     tried: list[int] = []
-    before = len(await api.live.audit.page(limit=99))
+    before = len(await api.live[Audit].page(limit=99))
 
     async def work(change: Change) -> None:
         change.note(SignedOut(len(tried)))
@@ -80,7 +85,7 @@ async def test_a_contended_change_is_tried_again_and_at_last_given_up(api: Api) 
 
     await api.live.change(OPERATOR, work)
     assert len(tried) == TRIES
-    entry, *earlier = await api.live.audit.page(limit=99)
+    entry, *earlier = await api.live[Audit].page(limit=99)
     assert (entry.target_id, len(earlier)) == (str(TRIES - 1), before), "what failed left nothing"
 
     async def in_vain(_change: Change) -> None:
@@ -132,12 +137,12 @@ async def test_no_answer_is_kept_for_an_account_deleted_mid_body(
 async def test_an_account_deleted_as_its_answer_is_kept_gets_401(api: Api) -> None:
     editor, env = await api.caller("editor"), api.live
     async with env.db.transaction() as tx:
-        await env.users.delete(tx, editor.user.id)
+        await env[Users].delete(tx, editor.user.id)
         headers = {"idempotency-key": "order-17"}
         posting = asyncio.create_task(editor.post("/products", json=PRODUCT, headers=headers))
         await eventually(lambda: waits(env), "the wait of the answer that is kept")
     assert (await posting).status_code == 401
-    assert (await env.products.page(DRAFTS, words=[], offset=0, limit=9)).total == 0
+    assert (await env[Products].page(DRAFTS, words=[], offset=0, limit=9)).total == 0
 
 
 SANDBOX_FORMS = {
@@ -168,8 +173,8 @@ async def test_a_session_ended_mid_form_changes_nothing_in_the_sandbox(
     )
     if how == "ended":
         assert answer.headers["location"].startswith("/dashboard/sign-in?")
-        assert [batch async for batch in api.sandbox.api_keys.batches()] == []
-    assert [batch async for batch in api.sandbox.clients.batches()] == []
+        assert [batch async for batch in api.sandbox[ApiKeys].batches()] == []
+    assert [batch async for batch in api.sandbox[Clients].batches()] == []
 
 
 async def by_session(api: Api, user: User) -> By:
@@ -228,7 +233,7 @@ async def test_an_upload_is_dropped_if_its_session_ends_mid_body(api: Api) -> No
 
     with pytest.raises(AuthenticationRequired):
         await take_in(api.live, editor.id, "a.ndjson", chunks(), by, updates=False)
-    assert await api.live.uploads.all() == []
+    assert await api.live[Uploads].all() == []
     assert list(api.live.uploads_directory.iterdir()) == []
 
 
@@ -243,7 +248,7 @@ async def test_an_ended_session_neither_stores_nor_discards_an_upload(
         yield json_bytes(PRODUCT)
 
     async def checked() -> bool:
-        (upload,) = await api.live.uploads.all()
+        (upload,) = await api.live[Uploads].all()
         return upload.state == "checked"
 
     sent = await take_in(api.live, editor.id, "a.ndjson", chunks(), by, updates=False)
@@ -266,7 +271,7 @@ async def test_rotations_do_not_hinder_a_concurrent_deletion_of_their_owner(
             return_exceptions=True,
         )
         assert all(one is None or isinstance(one, Rotation | NotFound) for one in done), done
-        assert await api.live.users.get(user.id) is None
+        assert await api.live[Users].get(user.id) is None
 
 
 async def test_last_uses_are_stored_beside_whatever_holds_their_keys(api: Api) -> None:
@@ -275,16 +280,16 @@ async def test_last_uses_are_stored_beside_whatever_holds_their_keys(api: Api) -
 
     async def store() -> None:
         async with env.db.transaction() as tx:
-            await env.api_keys.record_use(tx, {first: api.clock(), second: api.clock()})
+            await env[ApiKeys].record_use(tx, {first: api.clock(), second: api.clock()})
 
     async def begun() -> bool:
         return storing.done() or await waits(env)
 
     async with env.db.transaction() as tx:
-        await env.api_keys.get(second, tx)
+        await env[ApiKeys].get(second, tx)
         storing = asyncio.create_task(store())
         await eventually(begun, "the store")
-        await env.api_keys.get(first, tx)
+        await env[ApiKeys].get(first, tx)
     await storing
 
 

@@ -8,6 +8,7 @@ from driving import Api
 from portico.app import BEHIND_SECONDS, SystemClock
 from portico.cli.maintenance import correct_times
 from portico.domain.errors import Unavailable
+from portico.storage.mails import Mails
 from portico.storage.moments import newest
 from signing_in import PASSWORD, Visitor
 
@@ -54,7 +55,7 @@ async def stored_ahead(api: Api, days: int) -> None:
     ahead = api.clock()
     api.clock.advance(days=-days)
     async with api.live.db.transaction() as tx:
-        await api.live.mails.add(tx, b"encrypted", ahead)
+        await api.live[Mails].add(tx, b"encrypted", ahead)
 
 
 async def test_start_is_refused_behind_the_newest_stored_moment(api: Api) -> None:

@@ -20,6 +20,7 @@ from portico.services.clients import (
     delete_client,
     register_client,
 )
+from portico.storage.clients import Clients
 from portico.storage.table import AT_ONCE
 
 APP = "https://app.example.com"
@@ -282,7 +283,7 @@ async def test_public_clients_pages_get_and_end_tokens(api: Api) -> None:
 async def test_the_origins_of_clients_are_read_again_only_after_changes_of_clients(
     listed: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reads, public = 0, listed.live.clients.public
+    reads, public = 0, listed.live[Clients].public
 
     def sending_to(uri: str) -> Registration:
         return Registration("An app", [uri], "read:products")
@@ -296,7 +297,7 @@ async def test_the_origins_of_clients_are_read_again_only_after_changes_of_clien
         reads += 1
         return public()
 
-    monkeypatch.setattr(listed.live.clients, "public", counted)
+    monkeypatch.setattr(listed.live[Clients], "public", counted)
     origins = PageOrigins(listed.live)
     for number in range(AT_ONCE):
         await register(f"https://shop{number}.example/callback")

@@ -10,6 +10,7 @@ import pytest
 from driving import NOON, Api, Caller, settings_for
 from portico.domain.products import Product
 from portico.storage.numbers import LEFT_OUT, skip_ids
+from portico.storage.products import Products
 
 BOUND = 100
 """The smallest that is allowed."""
@@ -47,7 +48,7 @@ async def add(api: Api, *counts: int) -> None:
         for _ in range(count)
     ]
     async with api.live.db.transaction() as tx:
-        await api.live.products.insert_many(tx, products)
+        await api.live[Products].insert_many(tx, products)
 
 
 async def read(caller: Caller, address: str) -> tuple[list[int], dict[str, object], str | None]:

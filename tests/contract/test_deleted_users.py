@@ -14,6 +14,7 @@ from portico.services.invitations import invite
 from portico.services.post import decrypted
 from portico.services.providers import Known, await_link
 from portico.services.uploads import take_in
+from portico.storage.users import Users
 from signing_in import CALLBACK, PASSWORD, SCOPES, Visitor, tokens_of
 
 ADDRESS, NETWORK, EMAIL = "198.51.100.77", "203.0.113.0/24", "canary@person.example"
@@ -47,7 +48,7 @@ async def a_file() -> AsyncIterator[bytes]:
 
 async def live_fully(api: Api, user_id: int) -> None:
     """Has the user leave a trace wherever one can."""
-    user = await api.live.users.get(user_id)
+    user = await api.live[Users].get(user_id)
     assert user is not None
     by = By(Actor(user.id, user.email, "session", address=ADDRESS))
     home = Visitor(api, ADDRESS)

@@ -13,8 +13,10 @@ from portico.domain.audit import OPERATOR
 from portico.domain.users import User
 from portico.services.api_keys import revoke_key
 from portico.services.sign_out import sign_out_everywhere
+from portico.services.signing import Signer
 from portico.services.suspension import suspend
-from portico.storage.products import ProductFilter
+from portico.storage.api_keys import ApiKeys
+from portico.storage.products import ProductFilter, Products
 from signing_in import AUTH, COOKIE, client_of, login_of, session_of, tokens_of
 
 End = Callable[[Api, Caller, User, httpx.AsyncClient], Awaitable[object]]
@@ -37,7 +39,7 @@ async def header_of(api: Api, credential: str, user: User) -> tuple[str, str]:
 
 
 async def revoke(api: Api, _admin: Caller, user: User, _client: httpx.AsyncClient) -> None:
-    async for keys in api.live.api_keys.batches(user.id):
+    async for keys in api.live[ApiKeys].batches(user.id):
         for key in keys:
             await revoke_key(api.live, key.id, OPERATOR)
 
@@ -59,7 +61,7 @@ ENDINGS: dict[str, End] = {
     "signed out everywhere": lambda api, _a, user, _c: sign_out_everywhere(
         api.live, user.id, OPERATOR
     ),
-    "signing key rotated": lambda api, *_: api.live.signer.rotate(OPERATOR, at_once=True),
+    "signing key rotated": lambda api, *_: api.live[Signer].rotate(OPERATOR, at_once=True),
     "account deleted": lambda _, admin, user, _c: admin.delete(f"/users/{user.id}"),
     "account suspended": lambda api, _a, user, _c: suspend(api.live, user.id, OPERATOR),
     "account demoted": lambda _, admin, user, _c: admin.patch(
@@ -102,6 +104,6 @@ async def test_an_ended_credential_writes_reads_and_streams_no_more(
         refused(await client.post("/products", content=body, headers=dict(headers[1:])), status)
         assert (await api.state())["live idempotency_keys"] == []
         drafts = ProductFilter(status="draft")
-        assert (await api.live.products.page(drafts, words=[], offset=0, limit=9)).total == 0
+        assert (await api.live[Products].page(drafts, words=[], offset=0, limit=9)).total == 0
         made = await create(lasting, "/products")
         assert made == f"/products/{(await other.event())['data']['id']}"

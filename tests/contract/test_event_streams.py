@@ -18,7 +18,10 @@ from portico.domain.errors import Unavailable
 from portico.domain.limits import DEFAULT_PLANS
 from portico.server import Server
 from portico.services.api_keys import revoke_key
-from portico.services.subscriptions import LEASE_SECONDS, MOST
+from portico.services.subscriptions import LEASE_SECONDS, MOST, Subscriptions
+from portico.storage.events import Events
+from portico.storage.live_credentials import LiveCredentials
+from portico.storage.sessions import Sessions
 from signing_in import COOKIE, PASSWORD, cookie_of
 
 LAMP: dict[str, Any] = {"name": "Lamp", "category": "light", "price": 12.5}
@@ -130,7 +133,7 @@ async def test_a_stream_from_a_forgotten_event_is_410(api: Api) -> None:
     editor = await api.caller("editor")
     first, second = await make(editor, "one", "two")
     async with api.live.db.transaction() as tx:
-        await api.live.events.forget(tx, api.clock() + 1)
+        await api.live[Events].forget(tx, api.clock() + 1)
     refused(await editor.get("/events/stream", headers={"last-event-id": str(first)}), 410, "GONE")
     refused(await editor.get("/events/stream", params={"after": first}), 410, "GONE")
     async with streaming(editor, str(second)), streaming(editor, "0"), streaming(editor):
@@ -290,7 +293,7 @@ async def test_a_stream_ends_also_where_the_first_look_at_its_key_is_in_vain(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caller = await api.caller("viewer")
-    credentials, standing = api.live.live_credentials, api.live.live_credentials.standing
+    credentials, standing = api.live[LiveCredentials], api.live[LiveCredentials].standing
     lost: list[object] = []
 
     async def lost_once(holders: Any) -> Any:
@@ -330,12 +333,12 @@ async def test_a_stream_lasts_for_as_long_as_its_session_is_used(api: Api) -> No
     client.headers["cookie"] = f"{COOKIE}={cookie_of(session)}"
     (stored,) = await sessions_of(api.live, user.id, api.clock())
     async with streaming(client) as stream:
-        await api.live.subscriptions.run()
+        await api.live[Subscriptions].run()
         api.clock.advance(seconds=1_799)
         async with api.live.db.transaction() as tx:
-            await api.live.sessions.record_seen(tx, {stored.id: api.clock()})
+            await api.live[Sessions].record_seen(tx, {stored.id: api.clock()})
         api.clock.advance(seconds=1)
-        await api.live.subscriptions.run()
+        await api.live[Subscriptions].run()
         (made,) = await make(await api.caller("editor"), "Lamp")
         assert (await stream.event())["id"] == made
 

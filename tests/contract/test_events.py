@@ -23,10 +23,11 @@ from portico.services.imports import (
     tell_of_idle,
 )
 from portico.services.sandbox import reset
-from portico.storage.audit import AuditFilter
+from portico.storage.audit import Audit, AuditFilter
 from portico.storage.database import NOTHING, Params, Row, Transaction
 from portico.storage.events import Events
-from portico.storage.imports import UntoldImport
+from portico.storage.imports import Imports, UntoldImport
+from portico.storage.users import Users
 from signing_in import PASSWORD
 
 LAMP: dict[str, Any] = {"name": "Lamp", "category": "light", "price": 12.5}
@@ -255,7 +256,7 @@ async def test_an_idle_import_gets_an_event_for_its_stored_rows(api: Api) -> Non
     assert rest["first_id"] == first["last_id"] + 1
     assert rest["inserted"] == LARGE.rows
     assert rest["inserted_ids"] == list(range(rest["first_id"], rest["last_id"] + 1))
-    notes = await api.live.audit.page(AuditFilter(action="products.imported"), limit=9)
+    notes = await api.live[Audit].page(AuditFilter(action="products.imported"), limit=9)
     assert [note.credential for note in notes] == ["command"] * 2
 
 
@@ -264,7 +265,7 @@ async def test_an_import_that_goes_on_when_found_idle_has_one_event(
 ) -> None:
     editor = await api.caller("editor")
     importing = store_in_batches(api.live, [FileRow(1, 0, WHOLE, [])] * (2 * LARGE.rows), OPERATOR)
-    idle = api.live.imports.idle
+    idle = api.live[Imports].idle
 
     async def and_goes_on(*args: int) -> list[UntoldImport]:
         found = await idle(*args)
@@ -274,7 +275,7 @@ async def test_an_import_that_goes_on_when_found_idle_has_one_event(
     await anext(importing)
     api.clock.advance(seconds=IDLE_SECONDS)
     with monkeypatch.context() as patch:
-        patch.setattr(api.live.imports, "idle", and_goes_on)
+        patch.setattr(api.live[Imports], "idle", and_goes_on)
         await tell_of_idle(api.live)
     assert await told(editor, type="products.imported") == []
     assert [outcome async for outcome in importing] == []
@@ -289,7 +290,7 @@ async def test_a_reset_of_the_sandbox_is_one_event_there_and_leaves_the_others(a
         api.live, user, name="Test", key_type="test", expires_at=None, by=OPERATOR
     )
     filled = await reset(api.sandbox, OPERATOR)
-    mirror = await api.sandbox.users.by_account(user.id)
+    mirror = await api.sandbox[Users].by_account(user.id)
     assert mirror is not None
     sandbox = Caller(api, mirror, record, key, "sandbox")
     types = [event["type"] for event in await told(sandbox)]
@@ -379,10 +380,10 @@ async def test_events_that_are_no_longer_kept_are_gone(api: Api) -> None:
         api.clock.advance(days=1)
     ids = [event["id"] for event in await told(editor)]
     bound = api.clock() - 3 * 86_400_000 + 1
-    assert await api.live.events.is_due(bound)
+    assert await api.live[Events].is_due(bound)
     async with api.live.db.transaction() as tx:
-        assert await api.live.events.forget(tx, bound)
-        assert not await api.live.events.forget(tx, bound)
+        assert await api.live[Events].forget(tx, bound)
+        assert not await api.live[Events].forget(tx, bound)
     assert [event["id"] for event in await told(editor)] == ids[3:]
     assert [event["id"] for event in await told(editor, after=ids[2])] == ids[3:]
     for query in ({"after": ids[1]}, {"after": ids[1], "type": "product.*"}):
@@ -420,8 +421,8 @@ async def half_old(api: Api) -> tuple[list[int], list[int]]:
         async with api.live.db.transaction() as tx:
             for _ in range(count):
                 event = Published("product.created", "{}")
-                await api.live.events.add(tx, api.clock(), event)
-    ids = [event.id for event in (await read_events(api.live, 0, None, 100)).rows]
+                await api.live[Events].add(tx, api.clock(), event)
+    ids = [event.id for event in (await read_events(api.live[Events], 0, None, 100)).rows]
     return ids[:-15], ids[-15:]
 
 
@@ -480,7 +481,7 @@ async def test_a_reader_beside_writers_misses_none_and_repeats_none(api: Api) ->
 async def test_an_event_that_is_committed_late_comes_after_those_that_were_read(api: Api) -> None:
     editor = await api.caller("editor")
     async with api.live.db.transaction() as tx:
-        await api.live.events.add(tx, api.clock(), Published("product.created", '{"slow": 1}'))
+        await api.live[Events].add(tx, api.clock(), Published("product.created", '{"slow": 1}'))
         await editor.post("/products", json=LAMP)
         (quick,) = await told(editor)
         assert quick["data"]["name"] == "Lamp"
@@ -498,7 +499,7 @@ class Crowded:
     async def all(self, sql: str, params: Params = NOTHING) -> list[Row]:
         async with self._api.live.db.transaction() as tx:
             event = Published("product.created", "{}")
-            await self._api.live.events.add(tx, self._api.clock(), event)
+            await self._api.live[Events].add(tx, self._api.clock(), event)
         return await self._tx.all(sql, params)
 
     def __getattr__(self, name: str) -> Any:
@@ -509,7 +510,7 @@ class Crowded:
 async def test_numbering_ends_while_others_go_on_writing(api: Api) -> None:
     async with asyncio.timeout(20), api.live.db.transaction() as tx:
         crowded: Any = Crowded(api, tx)
-        await api.live.events.settled_in(crowded)
+        await api.live[Events].settled_in(crowded)
 
 
 @pytest.mark.parametrize("environ", ["postgres+redis"], indirect=True)  # SQLite needs no numbering
@@ -522,13 +523,13 @@ async def test_thousands_are_numbered_at_once_whatever_postgresql_expects(api: A
             await tx.run(some, {"count": count})
 
     await happen(300)
-    await api.live.events.settle()
+    await api.live[Events].settle()
     async with api.live.db.transaction() as tx:
         await tx.script("ANALYZE events")  # so it expects none without a number
     await happen(3_000)
     with within(3):
-        await api.live.events.settle()
-    assert await api.live.events.last_id() == 3_300
+        await api.live[Events].settle()
+    assert await api.live[Events].last_id() == 3_300
 
 
 def test_every_type_has_a_noun_and_a_verb() -> None:

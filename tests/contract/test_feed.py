@@ -12,7 +12,7 @@ from operating import eventually
 from portico.domain.published import Published
 from portico.services.feed import LOOK_SECONDS, PAGE, RECENT, RECENT_BYTES, Feed, Follower
 from portico.storage.bell import Bell
-from portico.storage.events import EventPage
+from portico.storage.events import EventPage, Events
 
 SOON = 20.0
 NEVER = 0.3
@@ -27,7 +27,7 @@ async def happen(api: Api, *kinds: str, data: str = "{}") -> None:
     env = api.live
     async with env.db.transaction() as tx:
         for kind in kinds:
-            await env.events.add(tx, api.clock(), Published(kind, data))
+            await env[Events].add(tx, api.clock(), Published(kind, data))
     env.db.bell.ring()
 
 
@@ -35,8 +35,8 @@ async def stored(api: Api, count: int) -> list[int]:
     """The ids of all events, once there are so many."""
     async with asyncio.timeout(SOON):
         while True:
-            await api.live.events.settle()
-            told = await api.live.events.to_tell(0, count + 1)
+            await api.live[Events].settle()
+            told = await api.live[Events].to_tell(0, count + 1)
             if len(told) >= count:
                 return [event.id for event in told]
 
@@ -45,7 +45,7 @@ async def stored(api: Api, count: int) -> list[int]:
 async def following(
     api: Api, after: int | None = None, types: Sequence[str] | None = None
 ) -> AsyncIterator[Follower]:
-    follower = await api.live.feed.follow(after, types)
+    follower = await api.live[Feed].follow(after, types)
     yield follower
     follower.end()
 
@@ -124,7 +124,7 @@ async def test_a_slow_follower_misses_no_event_and_holds_bounded_memory(
         assert await taken(quick, count) == ids[1:]
         assert await taken(slow, count + 1) == ids
         assert await slow.take(NEVER) == []
-        feed = api.live.feed
+        feed = api.live[Feed]
         assert len(feed._recent) <= RECENT  # noqa: SLF001 - what it holds is not shown
         assert feed._bytes <= RECENT_BYTES  # noqa: SLF001 - the same
 
@@ -159,7 +159,7 @@ async def test_followers_beside_writers_get_each_event_once_in_order(
         for number, found in enumerate(seen[:-1]):
             group.create_task(follow(number * 10, found, 0 if number % 2 else None))
         group.create_task(late(seen[-1]))
-        followers = api.live.feed._followers  # noqa: SLF001 - nothing tells of it
+        followers = api.live[Feed]._followers  # noqa: SLF001 - nothing tells of it
         await eventually(lambda: len(followers) == len(seen), "the last follower")
         for _ in range(writers):
             group.create_task(write())
@@ -172,19 +172,19 @@ async def test_a_new_event_is_read_once_for_all_followers(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads: list[int] = []
-    page = type(api.live.events).page
+    page = type(api.live[Events]).page
 
     async def counting(self: object, after: int, *rest: object) -> EventPage:
         reads.append(after)
         return await page(self, after, *rest)  # type: ignore[arg-type]
 
-    followers = [await api.live.feed.follow(None, None) for _ in range(50)]
+    followers = [await api.live[Feed].follow(None, None) for _ in range(50)]
     await happen(api, MADE)
     for follower in followers:
         await taken(follower, 1)
     waiting = [asyncio.create_task(taken(follower, 1)) for follower in followers]
     await asyncio.sleep(NEVER)
-    monkeypatch.setattr(type(api.live.events), "page", counting)
+    monkeypatch.setattr(type(api.live[Events]), "page", counting)
     await happen(api, MADE)
     await asyncio.gather(*waiting)
     assert 1 <= len(reads) <= 4, "a wake for the commit, and one where PostgreSQL has numbered it"
@@ -209,7 +209,7 @@ async def test_ending_a_follower_wakes_its_wait(api: Api) -> None:
 
 async def test_an_event_committed_as_a_follower_begins_is_not_missed(api: Api) -> None:
     """Between their look at the newest id and the feed's own, without a bell for it."""
-    feed = Feed(api.live, Bell())
+    feed = Feed(api.live[Events], Bell())
     follower = await feed.follow(None, None)
     waiting = asyncio.create_task(follower.take(SOON))
     await asyncio.sleep(NEVER)

@@ -20,7 +20,7 @@ from portico.domain.times import HOUR
 from portico.jobs.store_requests import StoreRequests
 from portico.services import sandbox
 from portico.storage.database import NOTHING, Params, Reader, Row, T
-from portico.storage.requests import HOURS, RequestFilter
+from portico.storage.requests import HOURS, RequestFilter, Requests
 
 
 @pytest.fixture
@@ -171,7 +171,7 @@ async def test_a_kept_answer_passes_permission_limits_and_validation_first(api: 
         refused(await reader.post(path, json={}), 403)
     await StoreRequests(api.live, "test").run()
     asked = RequestFilter(hurried.user.id)
-    summary = await api.live.requests.summary(HOURS, asked, api.clock())
+    summary = await api.live[Requests].summary(HOURS, asked, api.clock())
     assert summary.over_time == {api.clock() // HOUR: Sums(5, refused=2)}
 
 

@@ -1,6 +1,7 @@
 """API keys: how they are kept, how long they hold, rotation (specification §5.1; decisions §5)."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ async def says(caller: Caller) -> int:
 
 async def revoke(api: Api, caller: Caller) -> None:
     async with api.live.db.transaction() as tx:
-        await api.live.api_keys.revoke(tx, caller.record.id, now=api.clock())
+        await api.live[ApiKeys].revoke(tx, caller.record.id, now=api.clock())
 
 
 async def test_a_key_is_never_stored_in_the_open(api: Api, tmp_path: Path) -> None:
@@ -59,7 +60,7 @@ class EmptyDatabase:
 async def test_junk_and_typos_cost_no_look_up(api: Api) -> None:
     caller = await api.caller("viewer")
     database: Any = EmptyDatabase()
-    api.live.api_keys = ApiKeys(database)
+    api.live[ApiKeys] = ApiKeys(database)
     key = caller.key
     other = "B" if key[20] == "A" else "A"
     junk = [key[:20] + other + key[21:], key[:-1], key + "0", key.swapcase(), key[8:], "sk_live_"]
@@ -121,14 +122,14 @@ async def test_the_last_use_of_a_key_is_stored_in_a_batch(api: Api) -> None:
     assert await says(caller) == 200
     await api.stop()
     await api.start()
-    stored = await api.live.api_keys.get(caller.record.id)
+    stored = await api.live[ApiKeys].get(caller.record.id)
     assert stored is not None
     assert stored.last_used_at == NOON + 3000
     api.clock.now = NOON  # a clock that is set back
     assert await says(caller) == 200
     await api.stop()
     await api.start()
-    stored = await api.live.api_keys.get(caller.record.id)
+    stored = await api.live[ApiKeys].get(caller.record.id)
     assert stored is not None
     assert stored.last_used_at == NOON + 3000
 
@@ -188,8 +189,8 @@ async def test_a_successor_keeps_the_expiry_and_the_old_key_ends_by_its_own(
     body = (await caller.post("/api-keys/rotate")).json()
     data = body["data"]
     assert f"the old one works until {data['previous_key']['expires_at']}." in body["message"]
-    successor = await api.live.api_keys.get(data["id"])
-    old = await api.live.api_keys.get(caller.record.id)
+    successor = await api.live[ApiKeys].get(data["id"])
+    old = await api.live[ApiKeys].get(caller.record.id)
     assert successor is not None
     assert old is not None
     assert successor.expires_at == NOON + left
@@ -202,9 +203,9 @@ async def test_no_successor_lives_longer_than_a_key_may(
     api: Api, left: int | None, stays: int
 ) -> None:
     caller = await api.caller("viewer", expires_at=None if left is None else NOON + left * DAY)
-    api.live.max_key_days = 7  # since that key was made
+    api.live.settings = replace(api.live.settings, max_key_days=7)  # since that key was made
     data = (await caller.post("/api-keys/rotate")).json()["data"]
-    successor = await api.live.api_keys.get(data["id"])
+    successor = await api.live[ApiKeys].get(data["id"])
     assert successor is not None
     assert successor.expires_at == NOON + stays * DAY
 
@@ -213,7 +214,7 @@ async def test_a_test_key_rotates_in_the_sandbox(api: Api) -> None:
     caller = await api.caller("admin", "test")
     data = (await caller.post("/api-keys/rotate")).json()["data"]
     assert data["type"] == "test"
-    assert await api.sandbox.api_keys.get(data["id"]) is not None
+    assert await api.sandbox[ApiKeys].get(data["id"]) is not None
     assert await says(Caller(api, caller.user, caller.record, data["key"], "sandbox")) == 200
 
 

@@ -8,8 +8,12 @@ from driving import Api
 from operating import turns
 from owned import grants_of
 from portico.domain.users import User
+from portico.storage.clients import Clients
 from portico.storage.database import Row
+from portico.storage.grants import Grants
 from portico.storage.many_rows import AT_ONCE
+from portico.storage.sessions import Sessions
+from portico.storage.users import Users
 from signing_in import client_of, login_of
 
 _TOKEN = """
@@ -72,9 +76,9 @@ async def test_deleting_a_user_with_many_tokens_leaves_turns_to_requests(api: Ap
     async with api.live.db.transaction() as tx:
         await tx.run_many(_TOKEN, tokens)
     async with api.live.db.transaction() as tx, turns() as seen:
-        await api.live.users.delete(tx, user.id)
+        await api.live[Users].delete(tx, user.id)
     assert seen.count > 2
-    assert await api.live.users.get(user.id) is None
+    assert await api.live[Users].get(user.id) is None
     assert await api.live.db.one(_COUNT) == (1,)
 
 
@@ -86,7 +90,7 @@ async def test_deleting_a_user_with_many_rows_leaves_turns_to_requests(
     for owner in (user, other):
         await give(api, owner, table)
     async with api.live.db.transaction() as tx, turns() as seen:
-        await api.live.users.delete(tx, user.id)
+        await api.live[Users].delete(tx, user.id)
     assert seen.count > 2
     assert await count(api, table) == MANY
 
@@ -98,7 +102,7 @@ async def test_ending_many_sign_ins_leaves_turns_to_requests(api: Api) -> None:
         await give(api, owner, "grants")
     own = "SELECT max(id) FROM sessions WHERE user_id = :id"
     (kept,) = await api.live.db.all(own, {"id": user.id})
-    sessions, grants = api.live.sessions, api.live.grants
+    sessions, grants = api.live[Sessions], api.live[Grants]
     async with api.live.db.transaction() as tx:
         async with turns() as seen:
             assert await sessions.delete_of_user(tx, user.id, but=kept[0]) == MANY - 1
@@ -116,7 +120,7 @@ async def test_deleting_a_client_of_many_grants_leaves_turns_to_requests(api: Ap
     for each in (shop, kept):
         await give(api, user, "grants", each.client.id)
     async with api.live.db.transaction() as tx, turns() as seen:
-        await api.live.clients.delete(tx, shop.client.id)
+        await api.live[Clients].delete(tx, shop.client.id)
     assert seen.count > 2
     assert await count(api, "grants") == MANY
 
@@ -140,7 +144,7 @@ async def test_a_sandbox_of_many_users_is_emptied_a_few_at_a_time(
             return rows
 
         monkeypatch.setattr(tx, "all", noted)
-        await sandbox.users.delete_all_but_mirrors(tx)
+        await sandbox[Users].delete_all_but_mirrors(tx)
         monkeypatch.setattr(tx, "all", asked)
     assert sizes == [3, 3, 3, 1]
     assert await sandbox.db.all("SELECT id FROM users") == [(mirror.id,)]

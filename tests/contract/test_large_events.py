@@ -7,7 +7,8 @@ import pytest
 
 from driving import Api, Caller
 from portico.domain.published import Published
-from portico.storage.events import PAGE_BYTES
+from portico.services.feed import Feed
+from portico.storage.events import PAGE_BYTES, Events
 
 THIRD = PAGE_BYTES // 3 - 10
 TWICE = 2 * PAGE_BYTES
@@ -18,7 +19,7 @@ async def happen(api: Api, *sizes: int) -> None:
     async with api.live.db.transaction() as tx:
         for size in sizes:
             told = Published("product.updated", f'"{"x" * (size - 2)}"', "{}")
-            await api.live.events.add(tx, api.clock(), told)
+            await api.live[Events].add(tx, api.clock(), told)
 
 
 async def walked(caller: Caller, limit: int, **query: str) -> list[list[int]]:
@@ -58,7 +59,7 @@ async def test_pages_of_small_events_have_as_many_as_were_asked_for(api: Api, li
 
 async def test_a_follower_that_catches_up_gets_large_events_in_batches(api: Api) -> None:
     await happen(api, *[THIRD] * 7)
-    follower = await api.live.feed.follow(0, None)
+    follower = await api.live[Feed].follow(0, None)
     counts = [len(await follower.take(20.0)) for _ in range(3)]
     assert counts == [3, 3, 1]
     follower.end()

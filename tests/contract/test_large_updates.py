@@ -8,6 +8,7 @@ from driving import Api
 from portico.domain.audit import OPERATOR
 from portico.domain.imports import FileRow
 from portico.services.imports import SMALL, check_in_batches, store_in_batches
+from portico.storage.products import Products
 
 THIRD = json.dumps({"large": "x" * (SMALL.size // 3)})
 
@@ -16,7 +17,7 @@ async def made(api: Api, count: int) -> list[int]:
     """The ids of new products, of which three are as much as a batch may be."""
     product = await api.product(metadata=THIRD)
     async with api.live.db.transaction() as tx:
-        return [*await api.live.products.insert_many(tx, [product] * count)]
+        return [*await api.live[Products].insert_many(tx, [product] * count)]
 
 
 @pytest.mark.parametrize("stored", [False, True])

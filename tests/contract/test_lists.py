@@ -15,6 +15,7 @@ from kinds import create
 from portico.domain.products import Product
 from portico.domain.text import case_key
 from portico.domain.users import User
+from portico.storage.products import Products
 
 NEXT = re.compile(r'<([^>]+)>; rel="next"')
 
@@ -227,7 +228,7 @@ async def test_filters_choose_products_as_a_plain_loop_does(
     api: Api, products: list[dict[str, Any]], choices: list[dict[str, Any]], limit: int
 ) -> None:
     async with api.live.db.transaction() as tx:
-        await api.live.products.delete_all(tx)
+        await api.live[Products].delete_all(tx)
     caller = await api.caller("viewer")
     stored = [await api.product(**values) for values in products]
     for filters in choices:

@@ -16,6 +16,7 @@ from portico.mounts import V1
 from portico.services.accounts import give_key
 from portico.services.api_keys import renew_key
 from portico.services.credentials import Credentials
+from portico.storage.api_keys import ApiKeys
 
 PROXY = "10.0.0.1:4711"
 
@@ -108,7 +109,7 @@ async def test_a_rotated_key_keeps_scopes_networks_and_expiry(api: Api) -> None:
         by=OPERATOR,
     )
     rotation = await renew_key(api.live, made.key.id, OPERATOR)
-    stored = await api.live.api_keys.get(rotation.successor.id)
+    stored = await api.live[ApiKeys].get(rotation.successor.id)
     assert stored == rotation.successor
     assert stored.scopes == frozenset({"read:users", "write:products"})
     assert stored.networks == ("192.0.2.0/24", "2001:db8::/32")
@@ -141,7 +142,7 @@ async def principal_of(
             rotated_at=None,
             scopes=scopes,
         )
-        await api.live.api_keys.insert(tx, key, digest(secret))
+        await api.live[ApiKeys].insert(tx, key, digest(secret))
     return await Credentials(api.live).look_up(secret, api.clock())
 
 

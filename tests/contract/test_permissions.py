@@ -24,6 +24,9 @@ from portico.services.environment import Environment
 from portico.services.second_step import begin_second_step
 from portico.services.suspension import suspend
 from portico.services.webhooks import create_webhook
+from portico.storage.deliveries import Deliveries
+from portico.storage.events import Events
+from portico.storage.users import Users
 from signing_in import (
     AUTH,
     COOKIE,
@@ -250,16 +253,16 @@ async def _webhook(env: Environment) -> dict[str, int]:
     values = {"url": HOOK["url"], "types": ("*",), "description": ""}
     made = await create_webhook(env, values, OPERATOR)
     async with env.db.transaction() as tx:
-        await env.events.add(tx, env.clock(), Published("product.created", "{}"))
-        last = await env.events.settled_in(tx)
-        await env.deliveries.add(tx, env.clock(), [(made.webhook.id, last, "product.created")])
-        delivery = await env.deliveries.last_of(tx, made.webhook.id)
+        await env[Events].add(tx, env.clock(), Published("product.created", "{}"))
+        last = await env[Events].settled_in(tx)
+        await env[Deliveries].add(tx, env.clock(), [(made.webhook.id, last, "product.created")])
+        delivery = await env[Deliveries].last_of(tx, made.webhook.id)
     return {"webhooks": made.webhook.id, "delivery": delivery}
 
 
 async def _key(env: Environment, owner: User) -> int:
     """Another key of the owner, as the environment knows that user."""
-    mirror = await env.users.by_account(owner.id)
+    mirror = await env[Users].by_account(owner.id)
     new = NewKey(name="Another", type="test" if "live" in env.foreign else "live")
     return (await create_key(env, mirror.id if mirror else owner.id, new, OPERATOR)).key.id
 

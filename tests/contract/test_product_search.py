@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from driving import EXAMPLES, Api
 from portico.domain.products import Product
 from portico.domain.search import query_words, tokens
-from portico.storage.products import ProductFilter
+from portico.storage.products import ProductFilter, Products
 
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
 WORDS = r"""
@@ -89,7 +89,7 @@ async def test_both_engines_find_and_order_as_a_plain_loop_does(
     filters: dict[str, Any],
 ) -> None:
     async with api.live.db.transaction() as tx:
-        await api.live.products.delete_all(tx)
+        await api.live[Products].delete_all(tx)
     caller = await api.caller("viewer")
     products = [await api.product(**one) for one in values]
     for query in queries:
@@ -118,7 +118,7 @@ async def test_a_search_of_every_status_finds_and_orders_alike(
     api: Api, *, values: list[dict[str, Any]], queries: list[str], limit: int, in_stock: bool
 ) -> None:
     async with api.live.db.transaction() as tx:
-        await api.live.products.delete_all(tx)
+        await api.live[Products].delete_all(tx)
     products = [await api.product(**one) for one in values]
     for query in queries:
         for filters in ({}, {"in_stock": str(in_stock).lower()}):
@@ -126,7 +126,7 @@ async def test_a_search_of_every_status_finds_and_orders_alike(
             chosen = ProductFilter(None, in_stock=in_stock if filters else None)
             found: list[int] = []
             for offset in range(0, len(wanted) + 1, limit):
-                page = await api.live.products.page(
+                page = await api.live[Products].page(
                     chosen, words=query_words(query), offset=offset, limit=limit
                 )
                 found += [product.id for product in page.rows]

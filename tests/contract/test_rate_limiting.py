@@ -12,6 +12,7 @@ from operating import eventually
 from portico.domain.audit import OPERATOR
 from portico.services.accounts import set_plan
 from portico.state.memory import MemoryLimiter
+from portico.storage.rate_counters import RateCounters
 
 MINUTE = 60_000
 NOON_SECONDS = NOON // 1000
@@ -265,7 +266,7 @@ async def test_a_crash_forgets_less_than_a_second_of_counts(api: Api) -> None:
         await caller.get("/users/me")
     if isinstance(api.live.limiter, MemoryLimiter):
         with within(1.0):
-            await eventually(lambda: api.live.rate_counters.since(0), "the flush")
+            await eventually(lambda: api.live[RateCounters].since(0), "the flush")
     await api.crash()
     await api.start()
     assert window(await caller.get("/users/me"))[1] == 19

@@ -11,7 +11,8 @@ from portico.domain.times import DAY, HOUR
 from portico.jobs.store_requests import StoreRequests
 from portico.jobs.tidy import Tidy
 from portico.services.environment import Environment
-from portico.storage.requests import DAYS, HOURS, RequestFilter, Span, Summary
+from portico.storage.requests import DAYS, HOURS, RequestFilter, Requests, Span, Summary
+from portico.storage.users import Users
 from signing_in import Visitor, client_of, login_of, named, oauth_refused, session_of
 
 WRITERS = count(1)
@@ -27,7 +28,7 @@ async def store(env: Environment) -> None:
 async def summary(api: Api, user_id: int, **chosen: object) -> Summary:
     await store(api.live)
     asked = RequestFilter(user_id, **chosen)  # type: ignore[arg-type]
-    return await api.live.requests.summary(HOURS, asked, api.clock())
+    return await api.live[Requests].summary(HOURS, asked, api.clock())
 
 
 async def test_requests_are_summed_by_time_route_status_and_key(api: Api) -> None:
@@ -99,7 +100,7 @@ async def test_429_is_listed_and_counted_apart_from_errors(api: Api) -> None:
     ids = [answer.headers["x-request-id"] for answer in answers]
     told = await summary(api, user.id)
     assert told.over_time == {NOON // HOUR: Sums(5, refused=2)}
-    failed = await api.live.requests.latest_failed(RequestFilter(user.id))
+    failed = await api.live[Requests].latest_failed(RequestFilter(user.id))
     assert [(one.request.request_id, one.request.code) for one in failed] == [
         (ids[1], "RATE_LIMITED"),
         (ids[0], "RATE_LIMITED"),
@@ -124,7 +125,7 @@ async def test_sessions_and_tokens_count_for_their_account(api: Api) -> None:
         "POST /auth/introspect",
         "POST /auth/token",
     }
-    (failed,) = await api.live.requests.latest_failed(RequestFilter(user.id))
+    (failed,) = await api.live[Requests].latest_failed(RequestFilter(user.id))
     assert failed.request.code == "invalid_grant"
 
 
@@ -158,8 +159,8 @@ async def test_strangers_count_under_nobody_and_leave_no_failed_request(api: Api
     told = await summary(api, NOBODY)
     assert told.over_time == {NOON // HOUR: Sums(31, failed=30, refused=1)}
     assert {share.of for share in told.routes} == {USERS, NOWHERE}
-    assert await api.live.requests.latest_failed(RequestFilter(NOBODY)) == []
-    assert await api.live.requests.latest_failed(RequestFilter(EVERYBODY)) == []
+    assert await api.live[Requests].latest_failed(RequestFilter(NOBODY)) == []
+    assert await api.live[Requests].latest_failed(RequestFilter(EVERYBODY)) == []
 
 
 async def test_requests_of_everybody_are_the_sum_over_accounts(api: Api) -> None:
@@ -193,7 +194,7 @@ async def test_requests_of_a_deleted_account_stay_without_its_name(api: Api) -> 
     told = await summary(api, EVERYBODY)
     assert (gone.user.id, None, None) in [share.of for share in told.accounts]
     assert (gone.record.id, gone.user.id, None, None) in [share.of for share in told.keys]
-    (failed,) = await api.live.requests.latest_failed(RequestFilter(EVERYBODY))
+    (failed,) = await api.live[Requests].latest_failed(RequestFilter(EVERYBODY))
     assert (failed.request.user_id, failed.email) == (gone.user.id, None)
 
 
@@ -204,7 +205,7 @@ async def test_requests_are_kept_by_hour_for_two_days_and_by_day_for_ninety(api:
     for days, hours, told in ((1, 1, 1), (3, 0, 1), (89, 0, 1), (90, 0, 0)):
         now = NOON + days * DAY
         for span, expected in ((HOURS, hours), (DAYS, told)):
-            use = await api.live.requests.over_time(span, caller.user.id, now)
+            use = await api.live[Requests].over_time(span, caller.user.id, now)
             assert sum(sums.requests for sums in use.values()) == expected, (days, span)
 
 
@@ -223,7 +224,7 @@ async def sums_of_rows(api: Api, span: Span, by: str, chosen: dict[str, object])
 
 
 async def tell_the_sums_of_rows(api: Api, span: Span, chosen: dict[str, Any]) -> None:
-    told = await api.live.requests.summary(span, RequestFilter(EVERYBODY, **chosen), api.clock())
+    told = await api.live[Requests].summary(span, RequestFilter(EVERYBODY, **chosen), api.clock())
     keys: Counter[int] = Counter()
     for key in told.keys:
         keys[key.of.id] += key.sums.requests
@@ -252,7 +253,7 @@ async def test_summaries_equal_the_stored_rows_as_old_ones_go(api: Api) -> None:
             for _ in range(40)
         }
         async with api.live.db.transaction() as tx:
-            await api.live.requests.add(tx, counts, [])
+            await api.live[Requests].add(tx, counts, [])
         if step % 2:
             await tidy.run()
         for span in (HOURS, DAYS):
@@ -275,9 +276,9 @@ async def test_each_environment_and_process_counts_its_own(api: Api) -> None:
     api.application = own
     for env, caller, requests in ((api.live, live, 2), (api.sandbox, test, 1)):
         await store(env)
-        mirror = await api.sandbox.users.by_account(test.user.id)
+        mirror = await api.sandbox[Users].by_account(test.user.id)
         user_id = caller.user.id if env is api.live or mirror is None else mirror.id
-        (sums,) = (await env.requests.over_time(HOURS, user_id, NOON)).values()
+        (sums,) = (await env[Requests].over_time(HOURS, user_id, NOON)).values()
         assert sums == Sums(requests)
 
 

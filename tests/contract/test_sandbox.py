@@ -13,7 +13,10 @@ from portico.domain.errors import Unavailable
 from portico.domain.users import Shared, User
 from portico.services.accounts import give_key, set_plan
 from portico.services.mirrors import outdated_mirrors
-from portico.storage.audit import AuditFilter
+from portico.storage.api_keys import ApiKeys
+from portico.storage.audit import Audit, AuditFilter
+from portico.storage.products import Products
+from portico.storage.users import Users
 from signing_in import PASSWORD
 
 LAMP: dict[str, Any] = {"name": "Lamp", "category": "light", "price": 1, "status": "active"}
@@ -24,7 +27,7 @@ async def live_state(api: Api) -> dict[str, Any]:
 
 
 async def mirror(api: Api, account: User) -> User | None:
-    return await api.sandbox.users.by_account(account.id)
+    return await api.sandbox[Users].by_account(account.id)
 
 
 async def test_a_resource_of_one_environment_is_not_in_the_other(api: Api) -> None:
@@ -55,8 +58,8 @@ async def test_nothing_that_is_done_in_the_sandbox_touches_live_data(api: Api) -
     await test.post("/api-keys/rotate")
     refused(await test.delete(f"/users/{me}"), 409)
     assert await live_state(api) == before
-    assert await api.live.users.get(live_user.id) == live_user
-    assert await api.live.products.get(live_product.id) == live_product
+    assert await api.live[Users].get(live_user.id) == live_user
+    assert await api.live[Products].get(live_product.id) == live_product
 
 
 @pytest.mark.parametrize("role", ["viewer", "editor", "admin"])
@@ -94,7 +97,7 @@ async def test_a_namesake_in_the_sandbox_becomes_the_mirror(api: Api) -> None:
     caller = await api.caller("viewer", "test", email="ADA@example.com")
     seen = (await caller.get("/users/me")).json()["data"]
     assert (seen["email"], seen["role"]) == ("ADA@example.com", "viewer")
-    assert await api.sandbox.users.get(namesake.id) is None
+    assert await api.sandbox[Users].get(namesake.id) is None
 
 
 async def test_a_mirror_follows_role_and_plan(api: Api) -> None:
@@ -144,7 +147,7 @@ async def test_a_deleted_account_takes_its_mirror_and_sandbox_keys_along(api: Ap
     assert (await admin.delete(f"/users/{caller.user.id}")).status_code == 204
     refused(await caller.get("/users/me"), 401, "AUTHENTICATION_REQUIRED")
     assert await mirror(api, caller.user) is None
-    assert await api.sandbox.api_keys.get(caller.record.id) is None
+    assert await api.sandbox[ApiKeys].get(caller.record.id) is None
 
 
 async def test_after_concurrent_changes_account_and_mirror_agree(api: Api) -> None:
@@ -157,7 +160,7 @@ async def test_after_concurrent_changes_account_and_mirror_agree(api: Api) -> No
             set_plan(api.live, caller.user.email, "pro", OPERATOR),
             set_plan(api.live, caller.user.email, "free", OPERATOR),
         )
-        account = await api.live.users.get(caller.user.id)
+        account = await api.live[Users].get(caller.user.id)
         found = await mirror(api, caller.user)
         assert account is not None
         assert found is not None
@@ -248,7 +251,7 @@ async def test_a_mirror_that_missed_a_new_email_gets_it_when_another_needs_the_o
     assert found is not None
     assert found.email == "ada@example.com"
     assert await happened(watcher) == ["user.created", "user.updated", "user.created"]
-    (moved,) = await api.sandbox.audit.page(AuditFilter(action="user.changed"), limit=9)
+    (moved,) = await api.sandbox[Audit].page(AuditFilter(action="user.changed"), limit=9)
     assert (moved.credential, moved.user_id) == ("system", None), "not by whoever needed it"
 
 
@@ -297,7 +300,7 @@ async def test_after_concurrent_changes_of_emails_accounts_and_mirrors_agree(api
         )
     await brought_up(api)
     for caller in callers:
-        account = await api.live.users.get(caller.user.id)
+        account = await api.live[Users].get(caller.user.id)
         assert account is not None
         assert await email(caller) == account.email
 
@@ -305,7 +308,7 @@ async def test_after_concurrent_changes_of_emails_accounts_and_mirrors_agree(api
 async def test_the_mirror_of_an_account_that_is_gone_gives_its_email_away(api: Api) -> None:
     ada = await api.caller("editor", "test", email="ada@example.com")
     async with api.live.db.transaction() as tx:  # as if the sandbox had been out of reach
-        await api.live.users.delete(tx, ada.user.id)
+        await api.live[Users].delete(tx, ada.user.id)
     bob = await api.caller("viewer", "test", email="ada@example.com")
     assert await email(bob) == "ada@example.com"
     assert await mirror(api, ada.user) is None
@@ -349,7 +352,7 @@ async def happened(watcher: Caller) -> list[str]:
 async def unseen(api: Api, account: User, **values: Any) -> None:
     """Changes an account as if the sandbox had been out of reach."""
     async with api.live.db.transaction() as tx:
-        await api.live.users.update(tx, msgspec.structs.replace(account, **values))
+        await api.live[Users].update(tx, msgspec.structs.replace(account, **values))
 
 
 async def brought_up(api: Api) -> None:

@@ -9,7 +9,8 @@ from driving import Api
 from event_streams import SOON, streaming
 from operating import eventually
 from portico.domain.errors import Unavailable
-from portico.services.subscriptions import LEASE_SECONDS, MOST
+from portico.services.subscriptions import LEASE_SECONDS, MOST, Subscriptions
+from portico.storage.leases import Leases
 from servers import PostgresServer
 
 _PLACES = "SELECT count(*), max(until) FROM leases WHERE name LIKE 'stream %'"
@@ -20,7 +21,7 @@ async def test_a_server_renews_its_own_places_alone(api: Api) -> None:
     until = api.clock() + LEASE_SECONDS * 1_000
     async with api.live.db.transaction() as tx:
         name = f"stream {editor.user.id} 0"
-        assert await api.live.leases.take(tx, name, "killed", now=api.clock(), until=until)
+        assert await api.live[Leases].take(tx, name, "killed", now=api.clock(), until=until)
 
     async def is_renewed() -> bool:
         renewed = api.clock() + LEASE_SECONDS * 1_000
@@ -38,7 +39,7 @@ async def test_a_place_that_another_server_has_got_meanwhile_is_not_given_back(a
         later = api.clock() + LEASE_SECONDS * 1_000
         async with api.live.db.transaction() as tx:
             name, until = f"stream {editor.user.id} 0", later + LEASE_SECONDS * 1_000
-            assert await api.live.leases.take(tx, name, "another", now=later, until=until)
+            assert await api.live[Leases].take(tx, name, "another", now=later, until=until)
         api.clock.advance(seconds=LEASE_SECONDS)
         await stream.end()
     async with streaming(editor):  # before which places are given back
@@ -94,7 +95,7 @@ async def test_a_place_that_is_given_back_with_an_unknown_end_is_not_taken_from_
         await eventually(is_free, "its commit, of which nobody has heard")
         async with streaming(editor):
             cut.hears_of_it.set()
-            releasing = api.live.subscriptions._releasing  # noqa: SLF001 - nobody else hears of it
+            releasing = api.live[Subscriptions]._releasing  # noqa: SLF001 - nobody else hears of it
             await eventually(lambda: not releasing, "the unknown end")
             async with streaming(editor):  # before which places are given back
                 assert (await api.live.db.one(_PLACES) or ())[0] == 2

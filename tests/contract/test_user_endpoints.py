@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from driving import Api, InProcess, json_bytes, refused
+from portico.storage.api_keys import ApiKeys
+from portico.storage.users import Users
 from signing_in import client_of, tokens_of
 
 NEW = {"name": "Ada Lovelace", "email": "ada@example.com", "password": "Analytical1"}
@@ -51,7 +53,7 @@ async def test_a_new_user_is_answered_and_found_where_location_says(api: Api) ->
     assert where == f"https://localhost:8443/v1/users/{body['data']['id']}"
     found = (await admin.get(where)).json()["data"]
     assert found["email"] == "ada@example.com"
-    stored = await api.live.users.get(found["id"])
+    stored = await api.live[Users].get(found["id"])
     assert stored is not None
     assert stored.plan == "free"
     assert await api.portico.passwords.verify("Analytical1", stored.password_hash or "")
@@ -216,7 +218,7 @@ async def test_an_admin_changes_everything_of_others(api: Api) -> None:
         "email": "bo@example.com",
         "role": "editor",
     }
-    stored = await api.live.users.get(other.id)
+    stored = await api.live[Users].get(other.id)
     assert stored is not None
     assert await api.portico.passwords.verify("Passw0rdd", stored.password_hash or "")
 
@@ -298,7 +300,7 @@ async def test_a_deleted_user_is_gone_with_all_keys(api: Api) -> None:
     refused(await admin.get(f"/users/{other.user.id}"), 404, "RESOURCE_NOT_FOUND")
     refused(await other.get("/users/me"), 401, "AUTHENTICATION_REQUIRED")
     refused(await admin.delete(f"/users/{other.user.id}"), 404, "RESOURCE_NOT_FOUND")
-    assert await api.live.api_keys.get(other.record.id) is None
+    assert await api.live[ApiKeys].get(other.record.id) is None
 
 
 async def test_the_last_admin_stays_an_admin(api: Api) -> None:
@@ -333,6 +335,6 @@ async def test_admins_removing_one_another_leave_one_admin(api: Api) -> None:
                 for by, whom in pairs[1::2]
             ),
         )
-        assert await api.live.users.first_admin() is not None
+        assert await api.live[Users].first_admin() is not None
         async with api.live.db.transaction() as tx:
             await tx.run("DELETE FROM users")

@@ -8,6 +8,7 @@ import pytest
 
 from driving import Api, Caller, refused
 from portico.domain.webhooks import MOST_WEBHOOKS
+from portico.storage.audit import Audit
 
 AT = "2026-03-15T12:00:00.000Z"
 HOOK: dict[str, Any] = {
@@ -137,7 +138,7 @@ async def test_every_change_of_a_webhook_is_audited(api: Api) -> None:
     await admin.patch(path, json={"status": "enabled"})
     await admin.post(f"{path}/test")
     await admin.delete(path)
-    entries = await api.live.audit.page(limit=20)
+    entries = await api.live[Audit].page(limit=20)
     assert [entry.action for entry in reversed(entries) if entry.target == "webhook"] == [
         "webhook.created",
         "webhook.changed",

@@ -5,6 +5,7 @@ import gzip
 import random
 import resource
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from portico.domain.errors import Unavailable
 from portico.domain.times import DAY
 from portico.jobs import audit
 from portico.jobs.audit import PAUSE_SECONDS, RemoveAudit
+from portico.storage.audit import Audit
 from portico.storage.expiry import BATCH
 
 TODAY = NOON // DAY * DAY + 100 * DAY
@@ -35,9 +37,9 @@ async def at_once(_seconds: float) -> None:
 async def empty_archive(api: Api, tmp_path: Path) -> Path:
     """Where entries older than thirty days go, of which there are none."""
     api.clock.advance(days=100)
-    api.live.audit_days = 30
+    api.live.settings = replace(api.live.settings, audit_days=30)
     await RemoveAudit(api.live, "this", LINES, at_once).run()  # what the start has left
-    api.live.audit_archive = tmp_path / "archive"
+    api.live.settings = replace(api.live.settings, audit_archive=tmp_path / "archive")
     return tmp_path / "archive"
 
 
@@ -59,7 +61,7 @@ async def note(api: Api, times: list[int]) -> None:
 
 
 async def kept(api: Api) -> list[Entry]:
-    return list(reversed(await api.live.audit.page(limit=9 * BATCH)))
+    return list(reversed(await api.live[Audit].page(limit=9 * BATCH)))
 
 
 def archived(archive: Path) -> dict[str, list[bytes]]:
@@ -208,7 +210,7 @@ async def test_a_full_disk_gets_no_part_of_a_file(
 
 @pytest.mark.usefixtures("archive")
 async def test_where_the_archive_cannot_be_written_nothing_is_removed(api: Api) -> None:
-    api.live.audit_archive = Path(__file__)
+    api.live.settings = replace(api.live.settings, audit_archive=Path(__file__))
     before = await kept(api)
     with pytest.raises(Unavailable, match=r"The audit archive .*\.py cannot be written: "):
         await RemoveAudit(api.live, "this", LINES, at_once).run()
@@ -218,13 +220,14 @@ async def test_where_the_archive_cannot_be_written_nothing_is_removed(api: Api) 
 async def test_without_an_archive_they_go_and_without_a_bound_they_stay(
     api: Api, archive: Path
 ) -> None:
-    api.live.audit_archive = None
+    api.live.settings = replace(api.live.settings, audit_archive=None)
     before = await kept(api)
     await RemoveAudit(api.sandbox, "this", LINES, at_once).run()
-    days, api.live.audit_days = api.live.audit_days, None
+    days = api.live.settings.audit_days
+    api.live.settings = replace(api.live.settings, audit_days=None)
     await RemoveAudit(api.live, "this", LINES, at_once).run()
     assert await kept(api) == before
-    api.live.audit_days = days
+    api.live.settings = replace(api.live.settings, audit_days=days)
     await RemoveAudit(api.live, "this", LINES, at_once).run()
     assert await kept(api) == before[OLD + 3 :]
     assert archived(archive) == {}

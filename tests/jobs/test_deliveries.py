@@ -24,6 +24,10 @@ from portico.jobs.queue import DATABASE_RETRY_SECONDS
 from portico.jobs.tidy import Tidy
 from portico.services.accounts import give_key
 from portico.services.sandbox import reset
+from portico.storage.audit import Audit
+from portico.storage.deliveries import Deliveries
+from portico.storage.events import Events
+from portico.storage.webhooks import Webhooks
 from receiving import OK, Answer, Received, Receiver, receiving
 
 LAMP: dict[str, Any] = {"name": "Lamp", "category": "light", "price": 12.5}
@@ -167,7 +171,7 @@ async def test_a_failed_delivery_comes_again_on_schedule_under_the_same_id(
             requests = await receiver.got(attempt)
             (delivery,) = await deliveries_after(admin, made, attempt)
             assert delivery["status"] == "pending"
-            due = await api.live.deliveries.get(made["id"], delivery["id"])
+            due = await api.live[Deliveries].get(made["id"], delivery["id"])
             assert due is not None
             assert due.next_attempt_at is not None
             waited = (due.next_attempt_at - api.clock()) / 1000
@@ -198,7 +202,7 @@ async def test_a_longer_retry_after_is_honoured(api: Api) -> None:
         made = await hook(admin, receiver)
         await admin.post("/products", json=LAMP)
         (delivery,) = await deliveries_after(admin, made, 1)
-        due = await api.live.deliveries.get(made["id"], delivery["id"])
+        due = await api.live[Deliveries].get(made["id"], delivery["id"])
         assert due is not None
         assert due.next_attempt_at == api.clock() + 1_000_000
 
@@ -211,7 +215,7 @@ async def test_410_disables_the_webhook_and_tells_the_admins(api: Api) -> None:
         await receiver.got(1)
         disabled = await became(admin, made, "disabled")
     assert disabled["disabled_reason"] == "gone"
-    entries = await api.live.audit.page(limit=9)
+    entries = await api.live[Audit].page(limit=9)
     assert [e.credential for e in entries if e.action == "webhook.disabled"] == ["system"]
     log = api.settings.data / "log"
     await eventually(log.exists, "the mail")
@@ -358,7 +362,7 @@ async def test_deliveries_go_one_by_one_while_many_requests_are_under_way(
     told = Published("product.created", "{}")
     async with api.live.db.transaction() as tx:
         for _ in range(10):
-            await api.live.events.add(tx, api.clock(), told)
+            await api.live[Events].add(tx, api.clock(), told)
     api.live.db.bell.ring()
     await receiver.got(10)
     assert receiver.most_open == 1
@@ -369,12 +373,12 @@ async def test_deliveries_go_one_by_one_while_many_requests_are_under_way(
 
 async def happened(api: Api, count: int, size: int) -> list[int]:
     """The ids of so many events of so many bytes, about which the bell has rung."""
-    before = await api.live.events.last_id()
+    before = await api.live[Events].last_id()
     told = Published("product.created", json.dumps({"name": "x" * size}))
     async with api.live.db.transaction() as tx:
         for _ in range(count):
-            await api.live.events.add(tx, api.clock(), told)
-    await api.live.events.settle()
+            await api.live[Events].add(tx, api.clock(), told)
+    await api.live[Events].settle()
     api.live.db.bell.ring()
     return [*range(before + 1, before + 1 + count)]
 
@@ -382,7 +386,7 @@ async def happened(api: Api, count: int, size: int) -> list[int]:
 async def test_requests_have_their_turn_between_large_events_that_are_delivered(api: Api) -> None:
     ids = await happened(api, 64, 200_000)
     async with turns() as seen:
-        assert sorted([event.id async for event in api.live.events.each(ids)]) == ids
+        assert sorted([event.id async for event in api.live[Events].each(ids)]) == ids
     assert seen.count >= 10
 
 
@@ -511,7 +515,7 @@ async def test_nothing_is_sent_while_what_came_of_others_cannot_be_stored(
     admin = await api.caller("admin")
     made = await hook(admin, receiver, "product.created")
     with monkeypatch.context() as patch:
-        patch.setattr(api.live.deliveries, "done", busy)
+        patch.setattr(api.live[Deliveries], "done", busy)
         await admin.post("/products", json=LAMP)
         await receiver.got(1)
         await tried.wait()
@@ -613,8 +617,8 @@ async def every_due_one_tried(api: Api, made: dict[str, Any]) -> list[Delivery]:
     claimed = api.clock() + CLAIM_SECONDS * 1000
 
     async def tried() -> list[Delivery] | None:
-        page = await api.live.deliveries.page(made["id"], offset=0, limit=100)
-        told = (await api.live.webhooks.all())[0].told_up_to == await api.live.events.last_id()
+        page = await api.live[Deliveries].page(made["id"], offset=0, limit=100)
+        told = (await api.live[Webhooks].all())[0].told_up_to == await api.live[Events].last_id()
         waiting = [one.next_attempt_at for one in page.rows if one.next_attempt_at]
         return page.rows if told and all(api.clock() < due != claimed for due in waiting) else None
 

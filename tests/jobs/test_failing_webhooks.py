@@ -11,6 +11,8 @@ from driving import NOON, Api, settings_for
 from jobs.test_deliveries import FAULT, LAMP, all_tried, became, deliveries_after, hook
 from operating import eventually
 from portico.domain.times import DAY, HOUR
+from portico.storage.deliveries import Deliveries
+from portico.storage.webhooks import Webhooks
 from receiving import OK, Receiver, receiving
 
 
@@ -30,7 +32,7 @@ async def broken() -> AsyncIterator[Receiver]:
 
 
 async def failing_since(api: Api) -> int | None:
-    (webhook,) = await api.live.webhooks.all()
+    (webhook,) = await api.live[Webhooks].all()
     assert webhook.enabled
     return webhook.failing_since
 
@@ -63,7 +65,7 @@ async def test_a_webhook_that_is_enabled_again_has_five_days_anew(
     admin = await api.caller("admin")
     made = await hook(admin, broken, "product.*")
     async with api.live.db.transaction() as tx:
-        await api.live.webhooks.fails(tx, made["id"], NOON)
+        await api.live[Webhooks].fails(tx, made["id"], NOON)
     api.clock.advance(days=6)
     path = f"/webhooks/{made['id']}"
     await admin.patch(path, json={"status": "disabled"})
@@ -91,7 +93,7 @@ async def test_a_test_that_arrives_ends_the_days_without_a_success(api: Api) -> 
     async with receiving(Receiver(OK)) as receiver:
         made = await hook(admin, receiver, "product.*")
         async with api.live.db.transaction() as tx:
-            await api.live.webhooks.fails(tx, made["id"], NOON)
+            await api.live[Webhooks].fails(tx, made["id"], NOON)
         await admin.post(f"/webhooks/{made['id']}/test")
         (delivery,) = await deliveries_after(admin, made, 1)
         assert delivery["status"] == "delivered"
@@ -102,12 +104,12 @@ async def test_the_first_attempt_of_a_delivery_disables_nothing(api: Api, broken
     admin = await api.caller("admin")
     made = await hook(admin, broken, "product.*")
     async with api.live.db.transaction() as tx:
-        await api.live.webhooks.fails(tx, made["id"], NOON)
+        await api.live[Webhooks].fails(tx, made["id"], NOON)
     api.clock.advance(days=6)
     for count in (1, 2):  # what came of the first is judged before the second is noted
         await admin.post("/products", json=LAMP | {"name": f"Lamp {count}"})
         await all_tried(admin, made, count)
-    listed = await api.live.deliveries.latest(made["id"], None, 9)
+    listed = await api.live[Deliveries].latest(made["id"], None, 9)
     assert [one.status for one in listed] == ["pending", "pending"]
     assert await failing_since(api) == NOON
     api.clock.advance(seconds=6)
@@ -133,7 +135,7 @@ async def test_days_in_which_no_server_ran_do_not_count(api: Api, broken: Receiv
     await api.start()
     await broken.got(4)
     await fails_since(api, NOON + 6 * DAY)
-    listed = await api.live.deliveries.latest(made["id"], None, 9)
+    listed = await api.live[Deliveries].latest(made["id"], None, 9)
     assert [one.status for one in listed] == ["pending", "pending"]
 
 

@@ -12,8 +12,9 @@ from portico.domain.audit import OPERATOR
 from portico.domain.webhooks import BY_HAND, DROPPED, Webhook
 from portico.jobs.deliveries import Deliver
 from portico.services.webhooks import create_webhook, disable_webhook
-from portico.storage.deliveries import Attempt
+from portico.storage.deliveries import Attempt, Deliveries
 from portico.storage.expiry import BATCH
+from portico.storage.webhooks import Webhooks
 
 
 @pytest.fixture
@@ -29,10 +30,10 @@ async def disabled_with(api: Api, pending: int) -> tuple[Webhook, int]:
     values = {"url": HOOK["url"], "types": ("*",), "description": ""}
     webhook = (await create_webhook(env, values, OPERATOR)).webhook
     async with env.db.transaction() as tx:
-        await env.deliveries.add(tx, api.clock(), [(webhook.id, 1, "product.created")] * pending)
-        last = await env.deliveries.last_of(tx, webhook.id)
+        await env[Deliveries].add(tx, api.clock(), [(webhook.id, 1, "product.created")] * pending)
+        last = await env[Deliveries].last_of(tx, webhook.id)
     assert await disable_webhook(env, webhook, BY_HAND, OPERATOR)
-    disabled = await env.webhooks.get(webhook.id)
+    disabled = await env[Webhooks].get(webhook.id)
     assert disabled is not None
     return disabled, last
 
@@ -51,14 +52,14 @@ async def test_no_attempt_that_was_under_way_brings_back_what_was_given_up(api: 
     env = api.live
     webhook, last = await disabled_with(api, 1)
     async with env.db.transaction() as tx:
-        await env.deliveries.drop(tx, webhook)
-    given_up = await env.deliveries.get(webhook.id, last)
+        await env[Deliveries].drop(tx, webhook)
+    given_up = await env[Deliveries].get(webhook.id, last)
     assert given_up is not None
     assert (given_up.status, given_up.last_error) == ("failed", DROPPED)
 
     soon = api.clock() + 5_000
     attempt = Attempt(last, "pending", soon, 503, "it answered 503", 1, "")
     async with env.db.transaction() as tx:
-        await env.deliveries.done(tx, [attempt])
-        await env.deliveries.queue.move(tx, [last], api.clock())
-    assert await env.deliveries.get(webhook.id, last) == given_up
+        await env[Deliveries].done(tx, [attempt])
+        await env[Deliveries].queue.move(tx, [last], api.clock())
+    assert await env[Deliveries].get(webhook.id, last) == given_up

@@ -22,7 +22,10 @@ from portico.domain.webhooks import DROPPED, RECEIVER_GONE, Webhook
 from portico.jobs.deliveries import AT_ONCE, ATTEMPT_SECONDS, CLAIM_SECONDS, Deliver
 from portico.outbound.sender import Outcome
 from portico.services.webhooks import create_webhook
+from portico.storage.deliveries import Deliveries
+from portico.storage.events import Events
 from portico.storage.expiry import BATCH
+from portico.storage.webhooks import Webhooks
 from receiving import OK, Receiver, receiving
 
 
@@ -88,7 +91,7 @@ async def test_some_that_hang_hold_up_none_behind_them(
         made = await hook(admin, receiver, "product.created")
         async with api.live.db.transaction() as tx:
             events = [(made["id"], 1, "product.created")] * 40
-            await api.live.deliveries.add(tx, api.clock(), events)
+            await api.live[Deliveries].add(tx, api.clock(), events)
         await admin.post("/products", json=LAMP)
         await receiver.got(AT_ONCE)
         for _ in range(20):
@@ -178,13 +181,13 @@ async def test_410_disables_the_webhook_in_the_transaction_that_notes_it(
     async with receiving(Receiver(answer)) as receiver:
         made = await hooked(quiet, f"http://127.0.0.1:{receiver.port}/in")
         async with begin() as tx:
-            await env.events.add(tx, quiet.clock(), Published("product.created", "{}"))
+            await env[Events].add(tx, quiet.clock(), Published("product.created", "{}"))
         deliver = Deliver(env, _sender(quiet.portico), delivered, "Portico", lambda: 0)
         await deliver.run()
         async with asyncio.timeout(20):
             await refused.wait()
-        (delivery,) = (await env.deliveries.page(made.id, offset=0, limit=9)).rows
-        found = await env.webhooks.get(made.id)
+        (delivery,) = (await env[Deliveries].page(made.id, offset=0, limit=9)).rows
+        found = await env[Webhooks].get(made.id)
         is_back.set()
         await deliver.close()
     assert (delivery.status, delivery.last_status, delivery.attempts) == ("failed", 410, 1)
@@ -214,13 +217,13 @@ async def test_what_waited_for_a_place_too_long_comes_again_when_its_claim_ends(
     async def happen(count: int) -> None:
         async with env.db.transaction() as tx:
             for _ in range(count):
-                await env.events.add(tx, quiet.clock(), Published("product.created", "{}"))
+                await env[Events].add(tx, quiet.clock(), Published("product.created", "{}"))
         env.db.bell.ring()
         await deliver.run()
 
     async def delivers(count: int) -> None:
         async def are_there() -> bool:
-            found = await env.deliveries.latest(made.id, None, 9)
+            found = await env[Deliveries].latest(made.id, None, 9)
             return [one.status for one in found].count("delivered") == count
 
         await eventually(are_there, "the deliveries")
@@ -250,7 +253,7 @@ async def test_giving_up_very_many_holds_up_no_other(api: Api) -> None:
         await receiver.got(1)  # so what sends is loaded
         async with api.live.db.transaction() as tx:
             due = [(made["id"], 1, "user.created")] * many
-            await api.live.deliveries.add(tx, api.clock() + 3_600_000, due)
+            await api.live[Deliveries].add(tx, api.clock() + 3_600_000, due)
         await admin.patch(f"/webhooks/{made['id']}", json={"status": "disabled"})
         await admin.post("/products", json=LAMP)
         await receiver.got(2)
@@ -263,7 +266,7 @@ async def test_giving_up_very_many_holds_up_no_other(api: Api) -> None:
             return await api.live.db.one(left, {"id": made["id"]}) == (0,)
 
         await eventually(none_is_left, "the end of the last one")
-        page = await api.live.deliveries.page(made["id"], offset=many - 1, limit=1)
+        page = await api.live[Deliveries].page(made["id"], offset=many - 1, limit=1)
         assert page.total == many
         assert (page.rows[0].status, page.rows[0].last_error) == ("failed", DROPPED)
 
@@ -274,7 +277,7 @@ async def test_what_another_host_holds_is_not_asked_for_again_and_again(api: Api
     admin = await api.caller("admin")
     webhook: dict[str, Any] = (await admin.post("/webhooks", json=HOOK)).json()["data"]
     async with api.live.db.transaction() as tx:
-        await api.live.deliveries.add(tx, api.clock(), [(webhook["id"], 1, "product.created")])
+        await api.live[Deliveries].add(tx, api.clock(), [(webhook["id"], 1, "product.created")])
         await tx.run("UPDATE deliveries SET next_attempt_at = next_attempt_at + 1")
     async with api.live.db.transaction() as other:
         await other.all("SELECT 1 FROM deliveries FOR UPDATE")

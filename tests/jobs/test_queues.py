@@ -21,8 +21,13 @@ from portico.jobs.mails import SendMails
 from portico.jobs.uploads import ProcessUploads
 from portico.services.recovery import ask_verification
 from portico.services.webhooks import create_webhook, disable_webhook
+from portico.storage.deliveries import Deliveries
+from portico.storage.events import Events
 from portico.storage.expiry import BATCH
+from portico.storage.mails import Mails
 from portico.storage.queue import Queue
+from portico.storage.uploads import Uploads
+from portico.storage.webhooks import Webhooks
 
 Lane = dict[str, object]
 
@@ -43,7 +48,7 @@ async def counted(api: Api, table: str) -> None:
 async def add_mails(api: Api, count: int) -> Lane:
     async with api.live.db.transaction() as tx:
         for _ in range(count):
-            await api.live.mails.add(tx, b"sealed", api.clock())
+            await api.live[Mails].add(tx, b"sealed", api.clock())
     return {}
 
 
@@ -62,7 +67,7 @@ async def add_uploads(api: Api, count: int) -> Lane:
         }
         file = Upload(0, token, 1, Actor(), "a.ndjson", **sent)
         async with env.db.transaction() as tx:
-            upload = await env.uploads.add(tx, file)
+            upload = await env[Uploads].add(tx, file)
     return {"id": upload.id}
 
 
@@ -74,12 +79,12 @@ async def hooked(api: Api, path: str = "in") -> Webhook:
 async def add_to(api: Api, webhook: Webhook, count: int) -> Lane:
     async with api.live.db.transaction() as tx:
         told = [(webhook.id, 1, "product.created")] * count
-        await api.live.deliveries.add(tx, api.clock(), told)
+        await api.live[Deliveries].add(tx, api.clock(), told)
     return {"webhook_id": webhook.id, "dropped_up_to": 0}
 
 
 async def add_deliveries(api: Api, count: int) -> Lane:
-    webhooks = await api.live.webhooks.all() or [await hooked(api)]
+    webhooks = await api.live[Webhooks].all() or [await hooked(api)]
     return await add_to(api, webhooks[0], count)
 
 
@@ -96,7 +101,7 @@ async def delivering(api: Api) -> tuple[Any, Lane]:
     webhook = await hooked(api)
     async with api.live.db.transaction() as tx:
         told = Published("product.created", "{}")
-        await api.live.events.add(tx, api.clock(), told)
+        await api.live[Events].add(tx, api.clock(), told)
     sender: Any = api.live.outlet
     job = Deliver(api.live, sender, delivered, "Portico", lambda: 0)
     return job, {"webhook_id": webhook.id, "dropped_up_to": 0}
@@ -227,7 +232,7 @@ async def test_each_lane_has_room_of_its_own(api: Api) -> None:
     claims = []
     for _ in range(2):
         async with api.live.db.transaction() as tx:
-            claimed = await api.live.deliveries.queue.claim(tx, lanes, now=now, until=now + 60_000)
+            claimed = await api.live[Deliveries].queue.claim(tx, lanes, now=now, until=now + 60_000)
         ids = [delivery.webhook_id for delivery in claimed]
         claims.append((ids.count(one.id), ids.count(other.id)))
     assert claims == [(4, 3), (2, 2)]
@@ -239,10 +244,10 @@ async def test_no_more_deliveries_are_given_up_at_once_than_in_a_batch(api: Api)
     await counted(api, "deliveries")
     await add_to(api, webhook, BATCH)
     assert await disable_webhook(api.live, webhook, BY_HAND, OPERATOR)
-    disabled = await api.live.webhooks.get(webhook.id)
+    disabled = await api.live[Webhooks].get(webhook.id)
     assert disabled is not None
     for more, left in ((True, 1), (False, 0)):
         async with api.live.db.transaction() as tx:
-            assert await api.live.deliveries.drop(tx, disabled) is more
+            assert await api.live[Deliveries].drop(tx, disabled) is more
         row = await api.live.db.one("SELECT count(*) FROM deliveries WHERE status = 'pending'")
         assert row == (left,)

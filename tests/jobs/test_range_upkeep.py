@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -23,7 +24,8 @@ from portico.jobs.audit import (
 )
 from portico.jobs.lease import Lease
 from portico.services.environment import Environment
-from portico.storage.audit_ranges import RANGE
+from portico.storage.audit import Audit
+from portico.storage.audit_ranges import RANGE, AuditRanges
 from portico.storage.database import Reader
 from servers import PostgresServer
 
@@ -62,7 +64,7 @@ async def env(
     portico = Portico(settings, clock=clock, create=True)
     await portico.open()
     clock.advance(days=100)
-    portico.live.audit_days = 30
+    portico.live.settings = replace(portico.live.settings, audit_days=30)
     await removed(portico.live)
     yield portico.live
     await portico.close()
@@ -74,13 +76,13 @@ async def full(env: Environment) -> Environment:
     ids = [*(FULL * RANGE + n for n in range(MANY)), (FULL + 1) * RANGE]
     old = [{"id": id_, "at": BOUND - 1} for id_ in ids]
     async with env.db.transaction() as tx:
-        await env.audit_ranges.make(tx, FULL)
+        await env[AuditRanges].make(tx, FULL)
         await tx.run_many(_NOTE, [*old, {"id": ids[-1] + 1, "at": BOUND}])
     return env
 
 
 async def kept(env: Environment) -> list[Entry]:
-    return list(reversed(await env.audit.page(limit=2 * MANY)))
+    return list(reversed(await env[Audit].page(limit=2 * MANY)))
 
 
 async def has_range(env: Environment, number: int = FULL) -> bool:
@@ -89,7 +91,8 @@ async def has_range(env: Environment, number: int = FULL) -> bool:
 
 
 async def test_a_range_goes_at_once(full: Environment, tmp_path: Path) -> None:
-    full.audit_archive = tmp_path / "archive"
+    archive = tmp_path / "archive"
+    full.settings = replace(full.settings, audit_archive=archive)
     before = await kept(full)
     pauses = []
 
@@ -101,7 +104,7 @@ async def test_a_range_goes_at_once(full: Environment, tmp_path: Path) -> None:
     assert not await has_range(full)
     assert await kept(full) == before[-1:]
     assert pauses == [PAUSE_SECONDS], "for the entry that is not of the range"
-    (file,) = full.audit_archive.glob("*")
+    (file,) = archive.glob("*")
     exported = [msgspec.json.encode(entry_out(entry)) for entry in before[:-1]]
     assert gzip.decompress(file.read_bytes()).splitlines() == exported
 
@@ -183,12 +186,12 @@ async def test_whoever_waits_to_drop_a_range_keeps_the_lease(
 
 
 async def test_ranges_are_made_by_whoever_has_the_lease(env: Environment) -> None:
-    assert await env.audit_ranges.missing() == [2]
+    assert await env[AuditRanges].missing() == [2]
     async with Lease(env, "audit_ranges", "elsewhere").held():
         await MakeAuditRanges(env, "this").run()
-    assert await env.audit_ranges.missing() == [2]
+    assert await env[AuditRanges].missing() == [2]
     await asyncio.gather(*(MakeAuditRanges(env, f"host {n}").run() for n in range(4)))
-    assert await env.audit_ranges.missing() == []
+    assert await env[AuditRanges].missing() == []
 
 
 async def test_ranges_are_made_the_next_time_where_somebody_reads(env: Environment) -> None:
@@ -197,6 +200,6 @@ async def test_ranges_are_made_the_next_time_where_somebody_reads(env: Environme
         await MakeAuditRanges(env, "this").run()
 
     await env.db.snapshot(beside)
-    assert await env.audit_ranges.missing() == [2]
+    assert await env[AuditRanges].missing() == [2]
     await MakeAuditRanges(env, "this").run()
-    assert await env.audit_ranges.missing() == []
+    assert await env[AuditRanges].missing() == []

@@ -14,7 +14,8 @@ from portico.jobs.reminders import BATCH, Remind
 from portico.mail.protocol import Letter, Undelivered
 from portico.services.accounts import give_key
 from portico.services.api_keys import renew_key, revoke_key
-from portico.storage.api_keys import _ENDING
+from portico.storage.api_keys import _ENDING, ApiKeys
+from portico.storage.mails import Mails
 
 __all__ = ["post"]
 
@@ -101,7 +102,7 @@ async def test_a_key_that_one_process_reminds_of_no_other_waits_for(api: Api, po
     await keys_of(api, await api.account(), 1)
     api.clock.advance(days=24)
     async with api.live.db.transaction() as tx:
-        assert len(await api.live.api_keys.remind(tx, api.clock(), 1)) == 1
+        assert len(await api.live[ApiKeys].remind(tx, api.clock(), 1)) == 1
         await remind(api).run()
     assert await post.new() == []
 
@@ -123,7 +124,7 @@ async def test_where_some_mails_wait_the_other_keys_do_too_and_none_is_lost(
     api.clock.advance(days=24)
     for _ in range(2):
         await remind(api).run()
-        assert await api.live.mails.count(api.live.db) == BATCH
+        assert await api.live[Mails].count(api.live.db) == BATCH
     api.live.outlet = outlet
     api.clock.advance(seconds=120)
     assert len(await post.new()) == BATCH

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from driving import EXAMPLES, NOON, Api, settings_for
-from portico.contract.events import published
 from portico.domain.errors import Unavailable
 from portico.domain.requests import EVERYBODY, MOST_FAILED, FailedRequest, Sums
 from portico.domain.times import HOUR
@@ -22,8 +21,9 @@ from portico.services.environment import Environment
 from portico.state.memory import MemoryLimiter
 from portico.state.request_counts import MOST_ACCOUNTS, RequestCounts
 from portico.storage.database import Database
+from portico.storage.flushes import Flushes
 from portico.storage.migrate import migrate
-from portico.storage.requests import DAYS, HOURS, RequestFilter
+from portico.storage.requests import DAYS, HOURS, RequestFilter, Requests
 from portico.storage.sqlite import SqliteDatabase
 
 HOUR_NOW = NOON // HOUR
@@ -59,13 +59,11 @@ def environment(api: Api, database: Database) -> Environment:
         foreign={},
         db=database,
         limiter=MemoryLimiter(),
-        passwords=api.portico.passwords,
-        vault=api.portico.vault,
         outlet=api.live.outlet,
-        relying_party=api.portico.relying_party,
+        change=api.live.change,
         clock=api.clock,
         random=api.portico.random,
-        tell=published,
+        services=(Requests(database), RequestCounts(), Flushes()),
     )
 
 
@@ -83,17 +81,17 @@ async def faulty(tmp_path: Path) -> AsyncIterator[tuple[Faulty, Sequence[Environ
 
 def make(env: Environment, user_id: int, status: int = 200) -> None:
     """An account makes a request, which fails from status 400 on."""
-    env.request_counts.count((user_id, HOUR_NOW, ROUTE, status, 0))
+    env[RequestCounts].count((user_id, HOUR_NOW, ROUTE, status, 0))
     if status >= 400:
         request_id = f"req_{next(NUMBERS):08}"
-        env.request_counts.failed(
+        env[RequestCounts].failed(
             FailedRequest(user_id, NOON, ROUTE, status, "CODE", 0, request_id)
         )
 
 
 async def stored(env: Environment, user_id: int) -> int:
     """How many requests of an account are stored: the same by hours and by days."""
-    by_hour, by_day = [await env.requests.over_time(span, user_id, NOON) for span in (HOURS, DAYS)]
+    by_hour, by_day = [await env[Requests].over_time(span, user_id, NOON) for span in (HOURS, DAYS)]
     assert [*by_hour.values()] == [*by_day.values()]
     return sum((*by_hour.values(),), Sums()).requests
 
@@ -134,7 +132,7 @@ async def test_each_request_is_added_once_whatever_becomes_of_a_commit(
     counted = sum(requests for _, requests, _ in runs)
     assert await stored(envs[0], user_id) == counted
     assert await stored(envs[0], EVERYBODY) == before + counted
-    failed = await envs[0].requests.latest_failed(RequestFilter(user_id))
+    failed = await envs[0][Requests].latest_failed(RequestFilter(user_id))
     assert len(failed) == sum(min(max(requests - 1, 0), 2) for _, requests, _ in runs)
 
 
@@ -176,7 +174,7 @@ async def test_a_flood_of_failures_leaves_the_latest_of_each_account(api: Api) -
             make(env, user_id, 429)
         await process.run()
     for user_id, last in ((71, first + 3 * MOST_FAILED), (72, first - 1)):
-        failed = await env.requests.latest_failed(RequestFilter(user_id))
+        failed = await env[Requests].latest_failed(RequestFilter(user_id))
         ids = [f"req_{last - back:08}" for back in range(MOST_FAILED)]
         assert [one.request.request_id for one in failed] == ids
     assert await stored(env, 71) == 6 * MOST_FAILED
@@ -189,7 +187,7 @@ async def test_failures_are_stored_however_few_kinds_of_requests_they_are_of(api
             make(env, user_id, 429)
     await StoreRequests(env, "another process").run()
     for user_id in (81, 82):
-        failed = await env.requests.latest_failed(RequestFilter(user_id))
+        failed = await env[Requests].latest_failed(RequestFilter(user_id))
         assert len(failed) == MOST_FAILED
 
 

@@ -12,6 +12,8 @@ from portico.domain.published import Published
 from portico.domain.times import DAY, HOUR, MINUTE
 from portico.jobs.lease import Lease
 from portico.jobs.tidy import PAUSE_SECONDS, Tidy, bounds
+from portico.storage.deliveries import Deliveries
+from portico.storage.events import Events
 from portico.storage.expiry import BATCH, Aging
 
 TODAY = NOON // DAY
@@ -188,9 +190,9 @@ async def test_deliveries_and_events_go_in_batches_too(api: Api, waiting: Waitin
     at = [before - 1] * OLD + [before] * 3
     async with api.live.db.transaction() as tx:
         for one in at:
-            await api.live.events.add(tx, one, Published("product.created", "{}"))
-            await api.live.deliveries.add(tx, one, [(1, 1, "product.created")])
-    await api.live.events.settle()
+            await api.live[Events].add(tx, one, Published("product.created", "{}"))
+            await api.live[Deliveries].add(tx, one, [(1, 1, "product.created")])
+    await api.live[Events].settle()
 
     async def left() -> list[int]:
         counts = "SELECT count(*) FROM deliveries UNION ALL SELECT count(*) FROM events"
@@ -248,9 +250,9 @@ async def test_so_does_each_batch_of_deliveries_and_events(
 ) -> None:
     async with api.live.db.transaction() as tx:
         for _ in range(OLD):
-            await api.live.events.add(tx, 1, Published("product.created", "{}"))
-            await api.live.deliveries.add(tx, 1, [(1, 1, "product.created")])
-    await api.live.events.settle()
+            await api.live[Events].add(tx, 1, Published("product.created", "{}"))
+            await api.live[Deliveries].add(tx, 1, [(1, 1, "product.created")])
+    await api.live[Events].settle()
     ids = [
         [row[0] for row in await api.live.db.slow.all(f"SELECT id FROM {table} ORDER BY id")]  # noqa: S608 - of this file
         for table in ("deliveries", "events")

@@ -19,7 +19,7 @@ from portico.services.invitations import Made, accept, find, invite, renew, revo
 from portico.services.recovery import give_reset, reset_password
 from portico.services.suspension import suspend
 from portico.services.users import delete_user
-from portico.storage.audit import AuditFilter
+from portico.storage.audit import Audit, AuditFilter
 from signing_in import Visitor, session_of
 
 STRANGER = By(Actor(address="192.0.2.7", request_id="req_1"))
@@ -78,7 +78,7 @@ async def test_deleted_user_of_a_changed_e_mail_cannot_return_by_an_earlier_invi
     assert (await admin.delete(f"/users/{user.id}")).status_code == 204
     await useless(api, token_of(made))
     entries = [
-        entry for entry in await api.live.audit.page(limit=99) if entry.target == "invitation"
+        entry for entry in await api.live[Audit].page(limit=99) if entry.target == "invitation"
     ]
     assert [entry.action for entry in entries] == ["invitation.revoked", "invitation.created"]
 
@@ -210,7 +210,7 @@ async def test_invitation_is_audited_without_its_secret(
     made = await invited(api)
     held = str(await api.state())
     user = await accepted(api, token_of(made))
-    entries = list(reversed(await api.live.audit.page(limit=3)))
+    entries = list(reversed(await api.live[Audit].page(limit=3)))
     assert [entry.action for entry in entries] == [
         "invitation.created",
         "invitation.accepted",
@@ -258,7 +258,7 @@ async def test_invitations_and_resets_end_with_the_access_of_their_admin(
         with pytest.raises(Invalid):
             await reset_password(api.live, token_in(reset.link), CHOSEN, STRANGER)
     await reset_password(api.live, token_in(reset_kept.link), CHOSEN, STRANGER)
-    (entry,) = await api.live.audit.page(AuditFilter(action="invitation.revoked"), limit=9)
+    (entry,) = await api.live[Audit].page(AuditFilter(action="invitation.revoked"), limit=9)
     assert entry.target_id == str(invitation.invitation.id)
 
 

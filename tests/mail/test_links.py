@@ -12,6 +12,7 @@ from portico.domain.audit import OPERATOR, Actor, By
 from portico.domain.errors import Invalid
 from portico.domain.times import DAY, HOUR
 from portico.services.invitations import accept, invite
+from portico.services.passwords import Passwords
 from portico.services.recovery import (
     ask_new_email,
     ask_reset,
@@ -22,7 +23,8 @@ from portico.services.recovery import (
     verify_email,
 )
 from portico.services.sign_up import ask_sign_up
-from portico.storage.audit import AuditFilter
+from portico.storage.audit import Audit, AuditFilter
+from portico.storage.users import Users
 from signing_in import PASSWORD
 
 BY = By(Actor(address="192.0.2.7", request_id="req_1"))
@@ -118,7 +120,7 @@ async def assert_useless(api: Api, use: Use, token: str) -> None:
 
 async def uses(api: Api, kind: Kind) -> int:
     """How many uses of links the audit log has."""
-    return len(await api.live.audit.page(AuditFilter(action=kind.action), limit=100))
+    return len(await api.live[Audit].page(AuditFilter(action=kind.action), limit=100))
 
 
 @kinds
@@ -146,11 +148,11 @@ async def test_link_of_fifty_uses_at_once_works_once(
     (won,) = [number for number, result in enumerate(results) if result is None]
     assert sum(isinstance(result, Invalid) for result in results) == 49
     assert await uses(api, kind) == 1
-    user = await api.live.users.by_email("ada@example.com")
+    user = await api.live[Users].by_email("ada@example.com")
     assert user is not None
     if kind.use in (use_reset, use_invitation):
         assert user.password_hash is not None
-        assert await api.live.passwords.verify(passwords[won], user.password_hash)
+        assert await api.live[Passwords].verify(passwords[won], user.password_hash)
     await assert_useless(api, kind.use, token)
 
 

@@ -20,6 +20,8 @@ from portico.services.recovery import (
 from portico.services.sign_up import ask_sign_up
 from portico.services.suspension import suspend
 from portico.services.users import read_user
+from portico.storage.audit import Audit
+from portico.storage.users import Users
 from signing_in import PASSWORD, Visitor
 
 HERE = By(Actor(address="192.0.2.7", request_id="req_1"))
@@ -47,7 +49,7 @@ async def test_new_e_mail_link_changes_it_and_mails_both_addresses(api: Api, pos
     await take_new_email(api.live, token, HERE)
     now = await read_user(api.live, user.id)
     assert (now.email, now.email_verified_at) == (NEW, api.clock())
-    mirrored = await api.sandbox.users.get(mirror.id)
+    mirrored = await api.sandbox[Users].get(mirror.id)
     assert mirrored is not None
     assert (mirrored.email, mirrored.email_verified_at) == (NEW, api.clock())
     messages = await post.new()
@@ -99,7 +101,7 @@ async def test_new_e_mail_needs_the_password(api: Api, post: Post) -> None:
         await ask_new_email(api.live, user, user.email, PASSWORD, HERE)
     assert caught.value.details[0].field == "email"
     assert await post.new() == []
-    (entry,) = await api.live.audit.page(limit=1)
+    (entry,) = await api.live[Audit].page(limit=1)
     assert entry.action == "password.refused"
 
 

@@ -15,6 +15,7 @@ from portico.domain.users import MAILS
 from portico.services.accounts import give_key, set_role
 from portico.services.recovery import ask_reset, reset_password
 from portico.services.sign_in import Attempt, prove
+from portico.storage.users import Users
 from second_factor import factored
 
 pytestmark = pytest.mark.one_engine
@@ -191,7 +192,7 @@ async def test_mails_switched_off_on_the_profile_are_not_sent(api: Api, post: Po
     fields = {"name": user.name, "language": "en", "theme": "system", "avatar_url": ""}
 
     async def told() -> list[str]:
-        now = await api.live.users.get(user.id)
+        now = await api.live[Users].get(user.id)
         assert now is not None
         other = "editor" if now.role == "viewer" else "viewer"
         await set_role(api.live, user.email, other, OPERATOR)

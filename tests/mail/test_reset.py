@@ -23,6 +23,9 @@ from portico.services.recovery import (
     reset_password,
 )
 from portico.services.suspension import suspend
+from portico.storage.audit import Audit
+from portico.storage.email_tokens import EmailTokens
+from portico.storage.users import Users
 from signing_in import PASSWORD, Visitor, client_of, login_of, session_of, tokens_of
 
 STRANGER = By(Actor(address="192.0.2.7", request_id="req_1"))
@@ -32,7 +35,7 @@ HOUR = 3600
 
 async def fresh(env: Environment, user: User) -> User:
     """The user as it is stored."""
-    found = await env.users.get(user.id)
+    found = await env[Users].get(user.id)
     assert found is not None
     return found
 
@@ -122,7 +125,7 @@ async def test_mailed_reset_verifies_the_e_mail(api: Api, post: Post) -> None:
     await ask_reset(api.live, user.email, STRANGER)
     token = await post.token()
     async with api.live.db.transaction() as tx:
-        await api.live.users.update(tx, changed)  # as no service does: they end the token too
+        await api.live[Users].update(tx, changed)  # as no service does: they end the token too
     await reset_password(api.live, token, NEW, STRANGER)
     assert (await fresh(api.live, user)).email_verified_at is None
 
@@ -203,7 +206,7 @@ async def test_latest_of_fifty_concurrent_reset_links_works_alone(api: Api, post
     messages = await post.new()
     assert len(messages) == 3
     tokens = [str(m.get_body(["plain"])).partition("?token=")[2][:43] for m in messages]
-    held = [token for token in tokens if await api.live.email_tokens.by_hash(digest(token))]
+    held = [token for token in tokens if await api.live[EmailTokens].by_hash(digest(token))]
     assert len(held) == 1
     for token in set(tokens) - set(held):
         await refused(api.live, token)
@@ -270,9 +273,11 @@ async def test_account_ended_meanwhile_gets_no_verification_mail(
     user = await api.account()
     async with api.live.db.transaction() as tx:
         if meanwhile == "deleted":
-            await api.live.users.delete(tx, user.id)
+            await api.live[Users].delete(tx, user.id)
         else:
-            await api.live.users.update(tx, msgspec.structs.replace(user, suspended_at=api.clock()))
+            await api.live[Users].update(
+                tx, msgspec.structs.replace(user, suspended_at=api.clock())
+            )
     async with api.unchanged():
         await ask_verification(api.live, user, STRANGER)
     assert await post.new() == []
@@ -282,7 +287,7 @@ async def test_reset_is_audited_when_asked_and_used(api: Api, post: Post) -> Non
     user = await api.account()
     await ask_reset(api.live, user.email, STRANGER)
     await reset_password(api.live, await post.token(), NEW, STRANGER)
-    used, asked = await api.live.audit.page(limit=2)
+    used, asked = await api.live[Audit].page(limit=2)
     assert (asked.action, asked.details) == ("link.asked", '{"purpose":"reset"}')
     assert (used.action, used.details) == ("password.reset", "{}")
     for entry in (used, asked):
@@ -329,10 +334,10 @@ async def test_password_change_overtaken_by_a_reset_is_refused(api: Api, post: P
                 await reset_password(api.live, token, "Owner1234", STRANGER)
             return await hash_password(password)
 
-    api.live.passwords = Slow()
+    api.live[Passwords] = Slow()
     body = {"password": "Analytical2", "current_password": "Analytical1"}
     answer = await thief.patch("/users/me", json=body)
     assert answer.status_code == 422
     assert answer.json()["error"]["details"][0]["field"] == "current_password"
-    stored = (await api.live.users.get(user.id) or user).password_hash or ""
+    stored = (await api.live[Users].get(user.id) or user).password_hash or ""
     assert await api.portico.passwords.verify("Owner1234", stored)

@@ -11,13 +11,15 @@ from portico.domain.audit import OPERATOR, Actor, By
 from portico.domain.errors import Invalid
 from portico.services.mirrors import mirror_of
 from portico.services.recovery import ask_verification, verify_email
+from portico.storage.audit import Audit
+from portico.storage.users import Users
 
 BY = By(Actor(address="2001:db8::", request_id="req_2"))
 
 
 async def verified_at(api: Api, user_id: int) -> int | None:
     """When the address of an account was verified."""
-    user = await api.live.users.get(user_id)
+    user = await api.live[Users].get(user_id)
     assert user is not None
     return user.email_verified_at
 
@@ -32,10 +34,10 @@ async def test_verification_link_verifies_the_e_mail_once(api: Api, post: Post) 
     token = link.partition("=")[2]
     await verify_email(api.live, token, BY)
     assert await verified_at(api, user.id) == api.clock()
-    mirrored = await api.sandbox.users.get(mirror.id)
+    mirrored = await api.sandbox[Users].get(mirror.id)
     assert mirrored is not None
     assert mirrored.email_verified_at == api.clock()
-    (entry,) = await api.live.audit.page(limit=1)
+    (entry,) = await api.live[Audit].page(limit=1)
     assert (entry.action, entry.target, entry.target_id) == ("email.verified", "user", str(user.id))
     async with api.unchanged():
         with pytest.raises(Invalid):

@@ -29,7 +29,10 @@ from portico.services.sealing import sealed_in
 from portico.services.sign_up import ask_sign_up
 from portico.services.users import delete_user
 from portico.services.vault import Vault
-from portico.storage.mails import Mail
+from portico.storage.audit import Audit
+from portico.storage.email_tokens import EmailTokens
+from portico.storage.invitations import Invitations
+from portico.storage.mails import Mail, Mails
 from portico.storage.sealed import Column, replace
 from portico.storage.users import Users
 
@@ -66,12 +69,12 @@ def by_smtp(api: Api, server: MailServer) -> None:
 
 async def waiting(api: Api) -> int:
     """How many mails wait."""
-    return await api.live.mails.count(api.live.db)
+    return await api.live[Mails].count(api.live.db)
 
 
 async def next_due(api: Api) -> int | None:
     """When the first mail that waits is due, in epoch milliseconds."""
-    return (await api.live.mails.queue.next_due([({}, 0)])).get(0)
+    return (await api.live[Mails].queue.next_due([({}, 0)])).get(0)
 
 
 async def claimed(api: Api) -> list[Mail]:
@@ -79,7 +82,7 @@ async def claimed(api: Api) -> list[Mail]:
     now = api.clock()
     until = now + CLAIM_SECONDS * SECOND
     async with api.live.db.transaction() as tx:
-        return await api.live.mails.queue.claim(tx, [({}, 1)], now=now, until=until)
+        return await api.live[Mails].queue.claim(tx, [({}, 1)], now=now, until=until)
 
 
 async def somebody(api: Api) -> User:
@@ -155,9 +158,9 @@ async def test_mail_older_than_a_day_is_not_sent(
 async def re_encrypted(api: Api) -> None:
     """The mail that waits comes under another secret, as by `portico secret reencrypt`."""
     old = read_secrets(api.settings.data / NAME)
-    api.live.vault = Vault(lambda: (b"5e" * 32, *old), api.live.random)
+    api.live[Vault] = Vault(lambda: (b"5e" * 32, *old), api.live.random)
     where = Column("mails", "content")
-    ((one,),) = [found async for found in sealed_in(api.live.db, api.live.vault, where)]
+    ((one,),) = [found async for found in sealed_in(api.live.db, api.live[Vault], where)]
     assert one.is_behind
     async with api.live.db.transaction() as tx:
         await replace(tx, where, [one._asdict()])
@@ -212,7 +215,7 @@ async def test_mail_with_an_expired_link_is_not_sent(
 async def test_mail_sealed_by_another_secret_is_left_to_others(quiet: Api) -> None:
     await somebody(quiet)
     async with quiet.live.db.transaction() as tx:
-        content = quiet.live.vault.seal(b"x", "another")
+        content = quiet.live[Vault].seal(b"x", "another")
         await tx.run("UPDATE mails SET content = :content", {"content": content})
     await sent(quiet)
     assert await waiting(quiet) == 1
@@ -380,10 +383,10 @@ async def test_unanswered_request_for_a_mail_is_retried_and_counted_once(
     with monkeypatch.context() as patch:
         await asks(quiet)
         if late:
-            patch.setattr(quiet.live.audit, "record", away)
+            patch.setattr(quiet.live[Audit], "record", away)
         else:
-            patch.setattr(quiet.live.email_tokens, "insert", away)
-            patch.setattr(quiet.live.invitations, "put", away)
+            patch.setattr(quiet.live[EmailTokens], "insert", away)
+            patch.setattr(quiet.live[Invitations], "put", away)
         for seconds in (0, 2, 15, 120):
             quiet.clock.advance(seconds=seconds)
             await sent(quiet)
@@ -406,7 +409,7 @@ async def test_mail_written_for_a_request_has_all_its_attempts(
     quiet.live.outlet = outbox = Outbox(AWAY)
     await quiet.account(email="ada@example.com")
     with monkeypatch.context() as patch:
-        patch.setattr(quiet.live.email_tokens, "insert", away)
+        patch.setattr(quiet.live[EmailTokens], "insert", away)
         await by_reset(quiet)
         for seconds in (0, 2, 15):
             quiet.clock.advance(seconds=seconds)
@@ -457,7 +460,7 @@ async def test_request_claimed_by_two_processes_is_answered_once(
     quiet: Api, caplog: pytest.LogCaptureFixture
 ) -> None:
     await quiet.account(email="ada@example.com")
-    quiet.live.users = users = SlowOnce(quiet)
+    quiet.live[Users] = users = SlowOnce(quiet)
     quiet.live.outlet = outbox = Outbox()
     await by_reset(quiet)
     slow, other = SendMails(quiet.live), SendMails(quiet.live)

@@ -14,6 +14,8 @@ from portico.domain.audit import OPERATOR
 from portico.services.accounts import give_key
 from portico.services.api_keys import revoke_key
 from portico.services.environment import Environment
+from portico.storage.deliveries import Deliveries
+from portico.storage.events import Events
 from signing_in import AUTH, CALLBACK, PASSWORD, client_of, code_of, cookie_of, tokens_of
 
 USER = {"name": "Ada Lovelace", "email": "ada@example.com", "password": "Analytical1"}
@@ -153,9 +155,9 @@ async def _use_webhooks(env: Environment, walk: Walk, admin: Caller) -> None:
 
 async def _redeliver(env: Environment, walk: Walk, admin: Caller, webhook_id: int) -> None:
     async with env.db.transaction() as tx:
-        last = await env.events.settled_in(tx)
-        await env.deliveries.add(tx, env.clock(), [(webhook_id, last, "api_key.created")])
-        delivery = await env.deliveries.last_of(tx, webhook_id)
+        last = await env[Events].settled_in(tx)
+        await env[Deliveries].add(tx, env.clock(), [(webhook_id, last, "api_key.created")])
+        delivery = await env[Deliveries].last_of(tx, webhook_id)
     path = f"/webhooks/{webhook_id}/deliveries/{delivery}/redeliver"
     answer = await admin.post(path)
     assert answer.status_code == 202, answer.text

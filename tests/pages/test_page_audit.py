@@ -13,6 +13,8 @@ from portico.domain.audit import OPERATOR, Credential
 from portico.domain.events.signing_in import SignInRefused
 from portico.domain.times import DAY
 from portico.pages.filters import code_words, credential_words
+from portico.storage.audit import Audit
+from portico.storage.clients import Clients
 
 
 @pytest.fixture
@@ -37,7 +39,7 @@ async def noted_at(api: Api, *times: int) -> None:
     """Entries of these times."""
     async with api.live.db.transaction() as tx:
         for at in times:
-            await api.live.audit.record(tx, OPERATOR.actor, at, SignInRefused(None))
+            await api.live[Audit].record(tx, OPERATOR.actor, at, SignInRefused(None))
 
 
 @pytest.mark.parametrize(
@@ -131,7 +133,7 @@ async def test_audit_ids_lead_to_pages_of_existing_resources_alone(api: Api) -> 
     await admin.post("/users/suspend", id=other.id)
     page = await admin.get("/audit")
     where = links(page)
-    [[client]] = [batch async for batch in api.live.clients.batches()]
+    [[client]] = [batch async for batch in api.live[Clients].batches()]
     expected = {
         boss.email: f"/users/{boss.id}",
         f"user {other.id}": f"/users/{other.id}",

@@ -11,6 +11,7 @@ from pages.visiting import ORIGIN, PASSWORD, rows, signed_in, visitor
 from portico.domain.audit import OPERATOR
 from portico.domain.users import User
 from portico.services.accounts import give_key
+from portico.storage.users import Users
 
 SANDBOX = "/dashboard/sandbox"
 
@@ -65,14 +66,14 @@ async def test_account_form_in_the_sandbox_changes_the_account_and_stays_there(
     fields = {"name": "Ada King", "language": "en", "theme": "dark"}
     answer = await somebody.saved("/sandbox/profile", **fields)
     assert answer.headers["location"] == f"{SANDBOX}/profile?done=profile-saved"
-    changed = await api.live.users.get(user.id)
+    changed = await api.live[Users].get(user.id)
     assert changed is not None
     assert (changed.name, changed.theme) == ("Ada King", "dark")
 
 
 async def mirror_id(api: Api, account: User) -> int:
     """The id of an account's mirror user."""
-    mirror = await api.sandbox.users.by_account(account.id)
+    mirror = await api.sandbox[Users].by_account(account.id)
     assert mirror is not None
     return mirror.id
 
@@ -103,7 +104,7 @@ async def test_sandbox_user_page_changes_no_account(api: Api) -> None:
     before = {name: rows for name, rows in (await api.state()).items() if name.startswith("live")}
     done = await admin.saved(path, name="Grace", role="editor", **fields)
     assert done.headers["location"] == f"/dashboard{path}?done=user-changed"
-    changed = await api.sandbox.users.get(sample.id)
+    changed = await api.sandbox[Users].get(sample.id)
     assert changed is not None
     assert (changed.name, changed.role, changed.plan) == ("Grace", "editor", "pro")
     assert "Reset password" not in (await admin.get(path)).text
@@ -111,12 +112,12 @@ async def test_sandbox_user_page_changes_no_account(api: Api) -> None:
         assert (await admin.get(f"/sandbox/users/{verb}?id={sample.id}")).status_code == 200
         done = await admin.post(f"/sandbox/users/{verb}", id=sample.id)
         assert done.headers["location"].startswith(f"{SANDBOX}/users"), verb
-    assert await api.sandbox.users.get(sample.id) is None
+    assert await api.sandbox[Users].get(sample.id) is None
     await admin.post(
         "/sandbox/users/new", name="Joan", email="joan@example.com", role="viewer", plan="free",
         password=PASSWORD,
     )  # fmt: skip
-    assert await api.sandbox.users.by_email("joan@example.com")
+    assert await api.sandbox[Users].by_email("joan@example.com")
     after = await api.state()
     assert {name: after[name] for name in before} == before
 
@@ -158,7 +159,7 @@ async def test_deleting_a_sandbox_user_of_the_own_id_keeps_the_session(
     done = await admin.post("/sandbox/users/delete", id=sample.id)
     assert done.headers["location"] == f"{SANDBOX}/users?done=user-deleted"
     assert (await admin.get("/keys")).status_code == 200
-    assert await api.live.users.get(account.id)
+    assert await api.live[Users].get(account.id)
 
 
 async def test_sign_in_leads_back_to_the_sandbox(api: Api) -> None:

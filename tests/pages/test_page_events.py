@@ -11,6 +11,7 @@ from owned import keys_of
 from pages.visiting import signed_in
 from portico.domain.published import Published
 from portico.services.environment import Environment
+from portico.storage.events import Events
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ async def tell(api: Api, *types: str, env: Environment | None = None) -> None:
     async with env.db.transaction() as tx:
         for kind in types:
             told = Published(kind, f'{{"id":7,"name":"A {kind}"}}')
-            await env.events.add(tx, api.clock(), told)
+            await env[Events].add(tx, api.clock(), told)
 
 
 def listed(text: str) -> list[str]:
@@ -108,7 +109,7 @@ async def test_event_of_bulk_work_is_named_by_its_counts(api: Api) -> None:
             ("products.imported", '{"inserted":1200,"updated":3,"first_id":1,"last_id":1200}'),
             ("sandbox.reset", '{"users":10,"products":50}'),
         ):
-            await api.live.events.add(tx, api.clock(), Published(kind, data))
+            await api.live[Events].add(tx, api.clock(), Published(kind, data))
     page = await admin.get("")
     assert "<span>1,200 inserted, 3 updated</span>" in page.text
     assert "<span>10 users, 50 products</span>" in page.text
@@ -121,7 +122,7 @@ async def test_large_event_is_cut(api: Api) -> None:
     data = f'{{"id":1,"name":"Lamp","a":"{long}"}}'
     async with api.live.db.transaction() as tx:
         told = Published("product.updated", data, f'{{"a":"{long}"}}')
-        await api.live.events.add(tx, api.clock(), told)
+        await api.live[Events].add(tx, api.clock(), told)
     page = await admin.get("/events")
     assert listed(page.text)[0] == "product.updated"
     assert page.text.count(" more characters") == 2

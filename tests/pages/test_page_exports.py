@@ -18,8 +18,9 @@ from pages.visiting import Visitor, signed_in, visitor
 from portico.domain.audit import OPERATOR
 from portico.domain.events.signing_in import SignedOut
 from portico.domain.users import User
-from portico.storage.audit import EXPORT_BATCH
+from portico.storage.audit import EXPORT_BATCH, Audit
 from portico.storage.products import EXPORT_BATCH as PRODUCTS_BATCH
+from portico.storage.products import Products
 
 PRODUCTS = "products/export?format=ndjson"
 COUNT = 3 * EXPORT_BATCH
@@ -67,7 +68,7 @@ async def fill(api: Api) -> None:
     """`COUNT` products."""
     made = await api.product(description="d" * 300)
     async with api.live.db.transaction() as tx:
-        await api.live.products.insert_many(tx, [made] * (COUNT - 1))
+        await api.live[Products].insert_many(tx, [made] * (COUNT - 1))
 
 
 Happens = Callable[[], Awaitable[object]]
@@ -151,7 +152,7 @@ async def test_export_is_an_attachment_named_by_list_environment_and_day(
 async def test_product_export_has_every_row_of_many_batches_in_order(api: Api) -> None:
     made = [await api.product(name=f"Lamp {n}", status="active") for n in range(2)]
     async with api.live.db.transaction() as tx:
-        await api.live.products.insert_many(tx, made * PRODUCTS_BATCH)
+        await api.live[Products].insert_many(tx, made * PRODUCTS_BATCH)
     _, viewer = await signed_in(api)
     rows, values = await exported(viewer, "/products/export?search=lamp")
     ids = [value["id"] for value in values]
@@ -164,7 +165,7 @@ async def test_audit_export_has_every_row_of_many_batches_and_no_formula(api: Ap
     actor = msgspec.structs.replace(OPERATOR.actor, email="=1+1@example.com")
     async with api.live.db.transaction() as tx:
         for number in range(EXPORT_BATCH + 1):
-            await api.live.audit.record(tx, actor, NOON - number // 3, SignedOut(number))
+            await api.live[Audit].record(tx, actor, NOON - number // 3, SignedOut(number))
     rows, values = await exported(admin, "/audit/export?action=sign_out")
     assert len({row["id"] for row in rows}) == len(rows) == len(values) == EXPORT_BATCH + 1
     assert {row["email"] for row in rows} == {"'=1+1@example.com"}
@@ -177,7 +178,7 @@ async def test_audit_export_has_every_field_of_the_filtered_entries(api: Api) ->
     query = f"user={boss.email}&from=2026-03-15&to=2026-03-15"
     rows, values = await exported(admin, f"/audit/export?{query}")
     assert [row["action"] for row in rows] == ["product.deleted", "sign_in"]
-    (entry, _) = await api.live.audit.page(limit=2)
+    (entry, _) = await api.live[Audit].page(limit=2)
     shared = {
         "at": "2026-03-15T12:00:00.000Z",
         "action": "product.deleted",

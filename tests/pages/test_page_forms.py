@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from html import unescape
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from portico.services.environment import Environment
 from portico.services.invitations import invite
 from portico.services.recovery import give_reset
 from portico.services.second_factor import offer_authenticator
+from portico.storage.audit import Audit
 from signing_in import client_of
 
 pytestmark = pytest.mark.one_engine
@@ -201,7 +203,7 @@ CREATIONS = [*creations(""), *creations("/sandbox"), INVITATION]
 
 async def session_entries(env: Environment) -> int:
     """How many entries of the audit log are of somebody who was signed in."""
-    entries = await env.audit.page(limit=99)
+    entries = await env[Audit].page(limit=99)
     return sum(entry.credential == "session" and entry.user_id is not None for entry in entries)
 
 
@@ -336,7 +338,8 @@ CHOICES = ("role", "plan", "kind", "type", "expiry", "status", "currency", "toke
 
 async def places(api: Api, admin: Visitor, user_id: int) -> dict[str, str]:
     """What stands for the names in `REFUSALS`."""
-    api.live.sign_up_role, api.live.sign_up_domains = "viewer", ("example.com",)
+    api.live.sign_up_role = "viewer"
+    api.live.settings = replace(api.live.settings, sign_up_domains=("example.com",))
     ada = await api.account(name="Grace Hopper")
     await api.product(name="Lamp")
     await admin.post("/webhooks/new", **HOOK)

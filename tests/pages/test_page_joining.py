@@ -12,6 +12,8 @@ from portico.domain.audit import OPERATOR
 from portico.domain.errors import Conflict, NotFound
 from portico.domain.invitations import Invitation
 from portico.services.invitations import invite, renew, revoke
+from portico.storage.invitations import Invitations
+from portico.storage.users import Users
 
 FORM = {"email": "grace@example.com", "name": "Grace", "role": "editor", "plan": "pro"}
 
@@ -34,7 +36,7 @@ async def test_invitation_makes_an_account_once(api: Api) -> None:
     fields = {"token": token, "name": "Grace Hopper", "password": "Hell0-World"}
     done = await guest.send("/invitation", fields, accept_language="de-AT,de;q=0.9")
     assert done.headers["location"] == "/dashboard/sign-in?done=account-made"
-    made = await api.live.users.by_email("grace@example.com")
+    made = await api.live[Users].by_email("grace@example.com")
     assert made is not None
     assert (made.role, made.plan, made.language) == ("editor", "pro", "de-AT")
     again = await guest.send("/invitation", fields)
@@ -98,7 +100,7 @@ async def test_invitation_revoked_meanwhile_is_not_renewed(
         api.live, email="new@example.com", role="admin", plan="free", handed_over=True, by=OPERATOR
     )
     number = made.invitation.id
-    found = api.live.invitations.get
+    found = api.live[Invitations].get
 
     async def then_another_admin(*asked: Any) -> Invitation | None:
         monkeypatch.undo()
@@ -106,10 +108,10 @@ async def test_invitation_revoked_meanwhile_is_not_renewed(
         await revoke(api.live, number, OPERATOR)
         return read
 
-    monkeypatch.setattr(api.live.invitations, "get", then_another_admin)
+    monkeypatch.setattr(api.live[Invitations], "get", then_another_admin)
     with pytest.raises(NotFound):
         await renew(api.live, number, handed_over=True, by=OPERATOR)
-    assert (await api.live.invitations.by_admins(offset=0, limit=1)).rows == []
+    assert (await api.live[Invitations].by_admins(offset=0, limit=1)).rows == []
 
 
 async def test_concurrent_renewals_of_an_invitation_conflict(
@@ -117,7 +119,7 @@ async def test_concurrent_renewals_of_an_invitation_conflict(
 ) -> None:
     facts: Any = {"email": "new@example.com", "plan": "free", "handed_over": True, "by": OPERATOR}
     number = (await invite(api.live, role="admin", **facts)).invitation.id
-    found = api.live.invitations.get
+    found = api.live[Invitations].get
 
     async def then_another_admin(*asked: Any) -> Invitation | None:
         monkeypatch.undo()
@@ -125,10 +127,10 @@ async def test_concurrent_renewals_of_an_invitation_conflict(
         await invite(api.live, role="viewer", **facts)
         return read
 
-    monkeypatch.setattr(api.live.invitations, "get", then_another_admin)
+    monkeypatch.setattr(api.live[Invitations], "get", then_another_admin)
     with pytest.raises(Conflict):
         await renew(api.live, number, handed_over=True, by=OPERATOR)
-    (left,) = (await api.live.invitations.by_admins(offset=0, limit=2)).rows
+    (left,) = (await api.live[Invitations].by_admins(offset=0, limit=2)).rows
     assert left.role == "viewer"
 
 
@@ -170,8 +172,8 @@ async def test_new_e_mail_is_taken_by_its_link_once(api: Api) -> None:
     anywhere = await visitor(api)
     asked = await anywhere.get(f"/new-email?token={token}")
     assert (asked.status_code, asked.headers["referrer-policy"]) == (200, "no-referrer")
-    assert (await api.live.users.by_email(user.email)) is not None
+    assert (await api.live[Users].by_email(user.email)) is not None
     taken = await anywhere.send("/new-email", {"token": token})
     assert taken.headers["location"] == "/dashboard/new-email/taken"
     assert (await anywhere.send("/new-email", {"token": token})).status_code == 422
-    assert (await api.live.users.by_email("new@example.com")) is not None
+    assert (await api.live[Users].by_email("new@example.com")) is not None

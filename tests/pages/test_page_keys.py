@@ -1,6 +1,7 @@
 """Narrow keys on their page, and everybody's keys on the admins'."""
 
 import re
+from dataclasses import replace
 from html import unescape
 from urllib.parse import parse_qsl
 
@@ -14,6 +15,7 @@ from portico.domain.times import DAY
 from portico.services.accounts import give_key
 from portico.services.api_keys import revoke_key
 from portico.services.suspension import suspend
+from portico.storage.api_keys import ApiKeys
 
 
 @pytest.fixture
@@ -56,7 +58,7 @@ async def test_key_lifetimes_are_bounded_by_the_setting(
     api: Api, most: int | None, offered: list[str]
 ) -> None:
     for env in api.portico.environments:
-        env.max_key_days = most
+        env.settings = replace(env.settings, max_key_days=most)
     user, somebody = await signed_in(api)
     page = await somebody.get("/keys")
     assert re.findall(r'<option value="(\w+)"', page.text) == offered
@@ -79,7 +81,7 @@ async def test_admin_finds_and_revokes_keys_of_all_users(api: Api) -> None:
             api.live, owner, name=name, key_type="live", expires_at=None, by=OPERATOR
         )
     async with api.live.db.transaction() as tx:
-        await api.live.api_keys.record_use(
+        await api.live[ApiKeys].record_use(
             tx, {made["Export"].key.id: NOON - 40 * DAY, made["Import"].key.id: NOON - DAY}
         )
     await suspend(api.live, ada.id, OPERATOR)
@@ -105,7 +107,7 @@ async def test_admin_finds_and_revokes_keys_of_all_users(api: Api) -> None:
     fields = dict(parse_qsl(unescape(asks).partition("?")[2]))
     done = await admin.post("/keys/all/revoke", **fields)
     assert done.headers["location"] == f"/dashboard/keys/all?{query}&done=key-revoked"
-    stored = await api.live.api_keys.get(number)
+    stored = await api.live[ApiKeys].get(number)
     assert stored is not None
     assert stored.revoked_at == NOON
     (row,) = rows(await admin.get("/keys/all?search=ada"))

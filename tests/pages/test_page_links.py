@@ -12,6 +12,7 @@ from pages.visiting import PASSWORD
 from portico.domain.api_keys import KEY_TYPES
 from portico.domain.audit import OPERATOR
 from portico.services.accounts import give_key
+from portico.storage.users import Users
 from signing_in import client_of, tokens_of
 
 ALONE = {"PORTICO_DASHBOARD_URL": "https://home.test", "PORTICO_BASE_URL": "https://api.test/v1"}
@@ -28,7 +29,7 @@ async def test_every_link_form_and_file_of_the_dashboard_exists(
             await give_key(
                 api.live, user, name="K", key_type=key_type, expires_at=None, by=OPERATOR
             )
-        mirror = await api.sandbox.users.by_account(user.id)
+        mirror = await api.sandbox[Users].by_account(user.id)
         assert mirror is not None
         for env, owner in ((api.live, user), (api.sandbox, mirror)):
             await tokens_of(env, (await client_of(env)).client, owner)

@@ -17,6 +17,7 @@ from portico.services.accounts import give_key
 from portico.services.clients import Registration, register_client
 from portico.services.environment import Environment
 from portico.services.invitations import invite
+from portico.storage.events import Events
 
 TWO_PRICES = {"min_price": "Must be a number, such as 24.50.", "max_price": "Can be read in two"}
 
@@ -145,7 +146,7 @@ async def test_unreadable_filter_is_named_beside_its_field_and_lists_nothing(
     await api.product()
     async with api.live.db.transaction() as tx:
         for kind in EVENT_TYPES:
-            await api.live.events.add(tx, NOON, Published(kind, '{"id":7,"name":"Lamp"}'))
+            await api.live[Events].add(tx, NOON, Published(kind, '{"id":7,"name":"Lamp"}'))
     page = await somebody.get(f"{path}?{query}")
     assert page.status_code == 200
     found = {name: text for name, text in faults(page).items() if text}

@@ -8,6 +8,7 @@ from portico.domain.audit import OPERATOR
 from portico.domain.factors import step_of
 from portico.domain.users import User
 from portico.services.second_factor import Enrolment, add_authenticator, remove_authenticator
+from portico.storage.factors import FactorStore
 
 KEY = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
 CODES = ("aaaa-bbbb-cccc-dddd",)
@@ -47,7 +48,7 @@ async def half_signed_in(api: Api, user: User) -> Visitor:
 async def test_second_step_after_the_last_factor_is_removed_restarts_sign_in(api: Api) -> None:
     user = await with_app(api)
     one = await half_signed_in(api, user)
-    app = (await api.live.factors.of_user(user.id)).authenticator
+    app = (await api.live[FactorStore].of_user(user.id)).authenticator
     assert app
     await remove_authenticator(api.live, user.id, app.id, OPERATOR)
     async with api.unchanged():

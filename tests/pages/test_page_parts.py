@@ -20,7 +20,9 @@ from portico.pages.filters import (
     when,
 )
 from portico.pages.responder import TITLES
+from portico.storage.audit import Audit
 from portico.storage.requests import HOURS
+from portico.storage.users import Users
 
 MOZILLA = "Mozilla/5.0"
 CHROME = "AppleWebKit/537.36 (KHTML, like Gecko) Chrome/150.0.0.0 Safari/537.36"
@@ -129,10 +131,10 @@ async def test_changes_in_both_environments_are_audited_with_their_session(api: 
     for base, kind in (("", "live"), ("/sandbox", "test")):
         await admin.post(f"{base}/keys", name="One", type=kind, expiry="90d")
         await admin.post(f"{base}/keys/revoke", id="1")
-    mirror = await api.sandbox.users.by_account(user.id)
+    mirror = await api.sandbox[Users].by_account(user.id)
     assert mirror is not None
     for env, user_id in ((api.live, user.id), (api.sandbox, mirror.id)):
-        entries = await env.audit.page(limit=2)
+        entries = await env[Audit].page(limit=2)
         assert [entry.action for entry in entries] == ["key.revoked", "key.created"]
         for entry in entries:
             who = (entry.user_id, entry.email, entry.credential, entry.credential_id)

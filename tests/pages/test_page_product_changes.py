@@ -11,7 +11,8 @@ from pages.visiting import ORIGIN, said, signed_in
 from portico.domain.products import STATUSES, next_statuses
 from portico.pages.dashboard import SHOWING
 from portico.pages.product_verbs import verbs_for
-from portico.storage.audit import AuditFilter
+from portico.storage.audit import Audit, AuditFilter
+from portico.storage.products import Products
 
 pytestmark = pytest.mark.one_engine
 
@@ -22,7 +23,7 @@ def environ(each_database: dict[str, str]) -> dict[str, str]:
 
 
 async def statuses(api: Api, *ids: int) -> list[str | None]:
-    found = [await api.live.products.get(product_id) for product_id in ids]
+    found = [await api.live[Products].get(product_id) for product_id in ids]
     return [product.status if product else None for product in found]
 
 
@@ -93,7 +94,7 @@ async def test_bulk_change_audits_and_announces_each_product(api: Api) -> None:
     told = {"done": "products-archived", "count": "3"}
     assert dict(parse_qsl(sent)) == {"status": "draft", "page": "2", **told}
     assert await statuses(api, *ids) == ["archived"] * 3
-    entries = await api.live.audit.page(
+    entries = await api.live[Audit].page(
         AuditFilter(users=frozenset({user.id}), action="product.changed"), limit=9
     )
     assert sorted(int(entry.target_id or 0) for entry in entries) == ids

@@ -9,7 +9,8 @@ import pytest
 from driving import Api
 from pages.visiting import Visitor, faults, held, said, signed_in
 from portico.domain.products import MAX_IMAGES, MAX_METADATA_KEYS, Product
-from portico.storage.audit import AuditFilter
+from portico.storage.audit import Audit, AuditFilter
+from portico.storage.products import Products
 
 pytestmark = pytest.mark.one_engine
 
@@ -49,7 +50,7 @@ def environ(each_database: dict[str, str]) -> dict[str, str]:
 
 
 async def all_products(api: Api) -> list[Product]:
-    return [one async for batch in api.live.products.batches() for one in batch]
+    return [one async for batch in api.live[Products].batches() for one in batch]
 
 
 async def new_form(visitor: Visitor, **fields: str) -> dict[str, str]:
@@ -74,7 +75,7 @@ async def test_product_form_stores_values_as_people_write_them(api: Api) -> None
     assert answer.headers["location"] == f"/dashboard/products/{product.id}?done=product-created"
     assert {name: getattr(product, name) for name in STORED} == STORED
     assert product.status == "active"
-    (entry, *_) = await api.live.audit.page(AuditFilter(users=frozenset({user.id})), limit=1)
+    (entry, *_) = await api.live[Audit].page(AuditFilter(users=frozenset({user.id})), limit=1)
     assert (entry.action, entry.credential) == ("product.created", "session")
 
 
@@ -110,7 +111,7 @@ async def test_product_of_the_largest_size_is_changed_on_a_page(api: Api) -> Non
         form |= {f"metadata_{number}_name": name, f"metadata_{number}_value": value}
     answer = await editor.post(f"/products/{product.id}/edit", **form)
     assert answer.status_code == 303, answer.text
-    stored = await api.live.products.get(product.id)
+    stored = await api.live[Products].get(product.id)
     assert stored is not None
     assert msgspec.json.decode(stored.images) == images
     assert msgspec.json.decode(stored.metadata) == metadata
@@ -132,7 +133,7 @@ async def test_product_archived_while_it_is_edited_stays_archived(api: Api) -> N
     assert "It is archived now" in answer.text
     on_top = {**form, "version": held(answer, "version")}
     assert (await editor.post(f"/products/{product.id}/edit", **on_top)).status_code == 303
-    stored = await api.live.products.get(product.id)
+    stored = await api.live[Products].get(product.id)
     assert stored is not None
     assert (stored.name, stored.status) == ("Floor lamp", "archived")
 

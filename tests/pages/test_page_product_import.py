@@ -31,8 +31,10 @@ from portico.jobs.uploads import ProcessUploads
 from portico.services.imports import SMALL, BatchLimits, check_in_batches, store_in_batches
 from portico.services.suspension import suspend
 from portico.services.uploads import begin_storing
-from portico.storage.audit import AuditFilter
+from portico.storage.audit import Audit, AuditFilter
 from portico.storage.database import Transaction
+from portico.storage.products import Products
+from portico.storage.uploads import Uploads
 
 pytestmark = pytest.mark.one_engine
 
@@ -133,7 +135,7 @@ async def test_import_updates_exported_products_on_request(api: Api, editor: Vis
     assert "<dt>To update</dt><dd>1</dd>" in page
     await editor.post(path, do="store")
     assert "<dt>Updated</dt><dd>1</dd>" in await settled(editor, path)
-    after = await api.live.products.get(product.id)
+    after = await api.live[Products].get(product.id)
     assert after is not None
     assert after.name == "Lantern"
 
@@ -170,7 +172,7 @@ async def test_repeated_row_of_a_product_is_faulty_and_changes_nothing(
     assert [row["line"] for row in table] == ["2", f"{SMALL.rows + 3}"]
     await editor.post(path, do="store")
     assert heading(await settled(editor, path)).startswith(f"{SMALL.rows} products stored")
-    assert await api.live.products.get(lamp.id) == lamp
+    assert await api.live[Products].get(lamp.id) == lamp
 
 
 async def test_repeated_row_of_a_product_made_by_the_same_file_is_faulty(
@@ -186,7 +188,7 @@ async def test_repeated_row_of_a_product_made_by_the_same_file_is_faulty(
     (refused,) = outcomes[1].refused
     assert refused.line == 3
     assert refused.faults[0].message.startswith("is also in an earlier row")
-    product = await api.live.products.get(1)
+    product = await api.live[Products].get(1)
     assert product is not None
     assert product.price == 20_000
 
@@ -232,7 +234,7 @@ async def test_failed_batch_of_an_import_is_not_counted(
     faulty = {**GOOD, "price": -1}
     content = lines(GOOD) * (SMALL.rows - 1) + lines(faulty, GOOD, faulty)
     path, _ = await checked(editor, content)
-    move = api.live.uploads.move
+    move = api.live[Uploads].move
 
     async def breaks(tx: Transaction, before: Upload, after: Upload) -> bool:
         moved = await move(tx, before, after)
@@ -240,15 +242,15 @@ async def test_failed_batch_of_an_import_is_not_counted(
             raise RuntimeError("nobody thought of this")
         return moved
 
-    monkeypatch.setattr(api.live.uploads, "move", breaks)
+    monkeypatch.setattr(api.live[Uploads], "move", breaks)
     await begin(api, user, path)
     with suppress(RuntimeError):  # unless the server's own job is the first
         await ProcessUploads(api.live, api.live).run()
     upload = await ended(api)
     assert (upload.state, upload.line) == ("failed", SMALL.rows)
     assert (upload.inserted, upload.faulty) == (SMALL.rows - 1, 1)
-    assert [row.line for row in await api.live.uploads.rejected(upload.id)] == [SMALL.rows]
-    stored = [each async for batch in api.live.products.batches() for each in batch]
+    assert [row.line for row in await api.live[Uploads].rejected(upload.id)] == [SMALL.rows]
+    stored = [each async for batch in api.live[Products].batches() for each in batch]
     assert len(stored) == SMALL.rows - 1
 
 
@@ -268,9 +270,9 @@ async def begin(api: Api, user: User, path: str) -> None:
 
 async def leave(api: Api, **values: Any) -> None:
     """Stores how far another process has come with the one import that there is."""
-    (before,) = await api.live.uploads.all()
+    (before,) = await api.live[Uploads].all()
     async with api.live.db.transaction() as tx:
-        await api.live.uploads.move(tx, before, msgspec.structs.replace(before, **values))
+        await api.live[Uploads].move(tx, before, msgspec.structs.replace(before, **values))
 
 
 async def ended(api: Api) -> Upload:
@@ -279,7 +281,7 @@ async def ended(api: Api) -> Upload:
 
     async def settled() -> Upload | None:
         await job.run()
-        (upload,) = await api.live.uploads.all()
+        (upload,) = await api.live[Uploads].all()
         return None if upload.under_way else upload
 
     upload: Upload = await eventually(settled, "the end of the import")
@@ -295,12 +297,12 @@ async def test_import_of_a_killed_process_resumes_after_the_last_row(
     counts = {"line": 2, "inserted": 1, "updated": 1, "faulty": 0}
     await leave(api, state="storing", seen_at=api.clock(), **counts)
     await ProcessUploads(api.live, api.live).run()
-    (waiting,) = await api.live.uploads.all()
+    (waiting,) = await api.live[Uploads].all()
     assert waiting.under_way
     api.clock.advance(seconds=SILENT // SECOND)
     upload = await ended(api)
     assert (upload.state, upload.inserted, upload.updated, upload.faulty) == ("stored", 2, 1, 1)
-    made = [each async for batch in api.live.products.batches() for each in batch]
+    made = [each async for batch in api.live[Products].batches() for each in batch]
     assert made[0] == lamp, "the row that repeats an earlier one is faulty"
     assert [each.name for each in made[1:]] == ["Last"]
 
@@ -310,22 +312,22 @@ async def test_import_taken_over_by_another_process_stops_in_the_first(
 ) -> None:
     _, editor = await signed_in(api, "editor")
     await checked(editor, lines(*({**GOOD, "name": f"Lamp {n}"} for n in range(3))))
-    (before,) = await api.live.uploads.all()
+    (before,) = await api.live[Uploads].all()
     mine = msgspec.structs.replace(before, state="storing", line=0, seen_at=0)
     others = msgspec.structs.replace(mine, line=2, inserted=2, seen_at=api.clock())
-    rejected = api.live.uploads.rejected
+    rejected = api.live[Uploads].rejected
 
     async def stands_still(upload_id: int) -> list[Rejected]:
         async with api.live.db.transaction() as tx:
-            await api.live.uploads.move(tx, mine, others)
+            await api.live[Uploads].move(tx, mine, others)
         return await rejected(upload_id)
 
-    monkeypatch.setattr(api.live.uploads, "rejected", stands_still)
+    monkeypatch.setattr(api.live[Uploads], "rejected", stands_still)
     async with api.live.db.transaction() as tx:
-        await api.live.uploads.move(tx, before, mine)
+        await api.live[Uploads].move(tx, before, mine)
     await ProcessUploads(api.live, api.live).run()
-    assert await api.live.uploads.all() == [others]
-    assert [each async for batch in api.live.products.batches() for each in batch] == []
+    assert await api.live[Uploads].all() == [others]
+    assert [each async for batch in api.live[Products].batches() for each in batch] == []
 
 
 async def test_import_under_way_is_not_tidied_by_age(
@@ -340,7 +342,7 @@ async def test_import_under_way_is_not_tidied_by_age(
     assert (await ended(api)).state == "stored"
     api.clock.advance(milliseconds=KEPT)
     await Tidy(api.live, "this").run()
-    assert await api.live.uploads.all() == []
+    assert await api.live[Uploads].all() == []
 
 
 async def test_orphaned_upload_is_removed_after_its_time(api: Api) -> None:
@@ -383,7 +385,7 @@ async def test_import_is_checked_then_stored_once_on_confirmation_and_audited(ap
         in (await editor.get("/products")).text
     )
     await cleared(api)
-    (note,) = await api.live.audit.page(AuditFilter(action="products.imported"), limit=9)
+    (note,) = await api.live[Audit].page(AuditFilter(action="products.imported"), limit=9)
     assert (note.user_id, note.credential) == (user.id, "session")
     assert json.loads(note.details) == {"inserted": 2, "updated": 0}
 
@@ -429,7 +431,7 @@ async def test_product_deleted_after_the_check_is_named_and_the_rest_is_stored(
     rows = lines(*({"id": one.id, "price": 7} for one in (kept, gone)))
     path, _ = await checked(editor, rows, update="yes")
     async with api.live.db.transaction() as tx:
-        await api.live.products.delete(tx, gone)
+        await api.live[Products].delete(tx, gone)
     await editor.post(path, do="store")
     page = await settled(editor, path)
     assert heading(page) == "1 product stored"
@@ -473,7 +475,7 @@ async def test_concurrent_uploads_are_bounded_until_one_is_discarded(
     answers = await asyncio.gather(*(send(editor, lines(GOOD)) for _ in range(9)))
     statuses = sorted(answer.status_code for answer in answers)
     assert statuses == [303] * MAX_WAITING + [409] * (9 - MAX_WAITING)
-    assert len(await api.live.uploads.all()) == len(files(api)) == MAX_WAITING
+    assert len(await api.live[Uploads].all()) == len(files(api)) == MAX_WAITING
     (path, *_) = [one.headers["location"] for one in answers if one.status_code == 303]
     path = path.removeprefix("/dashboard")
     await settled(editor, path)

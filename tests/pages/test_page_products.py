@@ -13,6 +13,7 @@ import pytest
 from driving import Api
 from pages.visiting import signed_in
 from portico.pages.paging import PER_PAGE
+from portico.storage.products import Products
 
 LIST = re.compile(
     r'href="/dashboard(?:/sandbox)?/products/(\d+)(?:\?[^"]*)?"(?: title="[^"]*")?>(.*?)</a>'
@@ -82,7 +83,7 @@ async def test_categories_are_sorted_alike_on_both_engines(api: Api) -> None:
     names = ["apple", "Apricot", "b-d", "b_c", "Zebra", "Äpfel", "éclair"]
     for name in reversed(names):
         await api.product(category=name)
-    assert await api.live.products.categories(99) == names
+    assert await api.live[Products].categories(99) == names
 
 
 @pytest.mark.one_engine

@@ -24,6 +24,7 @@ from portico.services.accounts import give_key
 from portico.services.clients import Registration, register_client
 from portico.services.second_step import begin_second_step
 from portico.services.suspension import suspend
+from portico.storage.users import Users
 from signing_in import login_of
 
 PLACES = [
@@ -104,7 +105,7 @@ async def test_role_lost_while_a_form_arrives_forbids_the_form(api: Api) -> None
 
     async def demote() -> None:
         async with api.live.db.transaction() as tx:
-            await api.live.users.update(tx, msgspec.structs.replace(user, role="viewer"))
+            await api.live[Users].update(tx, msgspec.structs.replace(user, role="viewer"))
 
     answer = await InProcess(api).exchange(
         "POST", "/dashboard/products/new", [*headers.items()], start, demote, b"&" + rest

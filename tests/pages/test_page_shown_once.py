@@ -17,6 +17,7 @@ from portico.services.shown_once import AGAIN, WAITS
 from portico.services.sign_out import sign_out_everywhere
 from portico.services.step_up import FRESH
 from portico.services.vault import Vault
+from portico.storage.factors import FactorStore
 from second_factor import code_of
 
 SECRET = re.compile(r'<code id="secret">(\S+?)</code>')
@@ -99,7 +100,7 @@ async def test_repeated_enrolment_shows_the_stored_recovery_codes(
         shown = (await somebody.get(where.removeprefix("/dashboard"))).text
         codes = re.findall(r"\b[0-9a-z]{4}(?:-[0-9a-z]{4}){5}\b", shown)
         assert len(codes) == 10
-        assert await api.live.factors.has_recovery_code(user.id, digest(read_code(codes[0])))
+        assert await api.live[FactorStore].has_recovery_code(user.id, digest(read_code(codes[0])))
     back = await somebody.get("/security/app")
     assert back.status_code == 303, "there is an app already"
     assert back.headers["location"] == "/dashboard/security"
@@ -158,7 +159,7 @@ async def test_secret_page_is_sealed_in_the_database(api: Api) -> None:
     assert token.encode() not in bytes(token_hash)
     name = f"shown once to {user.id}"
     assert b"sk_live_" in (Vault(lambda: [token.encode()], urandom).open(bytes(page), name) or b"")
-    assert api.live.vault.open(bytes(page), name) is None
+    assert api.live[Vault].open(bytes(page), name) is None
 
 
 @pytest.mark.one_engine

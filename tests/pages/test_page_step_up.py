@@ -13,7 +13,10 @@ from pages.visiting import PASSWORD, Visitor, faults, said, signed_in, version_i
 from passkey_device import Authenticator, options_in
 from portico.domain.users import MAILS
 from portico.pages.dashboard import ACCOUNT, LIVE, SHOWING
+from portico.services.passwords import Passwords
 from portico.services.step_up import FRESH, WAITS
+from portico.storage.factors import FactorStore
+from portico.storage.users import Users
 
 pytestmark = pytest.mark.one_engine
 
@@ -95,7 +98,7 @@ async def test_profile_needs_step_up_only_to_switch_mails_off(api: Api) -> None:
         assert cancelled.text.count(" checked") == 1, "what was chosen is kept"
     done = await somebody.send("/profile", {**waiting, "current_password": PASSWORD})
     assert done.status_code == 303, done.text
-    changed = await api.live.users.get(user.id)
+    changed = await api.live[Users].get(user.id)
     assert changed is not None
     assert changed.mails == ["keys"]
     api.clock.advance(milliseconds=FRESH)
@@ -120,7 +123,7 @@ async def test_new_passkey_is_kept_during_step_up(api: Api) -> None:
             proof = {"step_up_passkey": first.get(options_in(page))}
         done = await somebody.send(path, {**form, **proof})
         assert done.status_code == 303, done.text
-    kept = (await api.live.factors.of_user(user.id)).passkeys
+    kept = (await api.live[FactorStore].of_user(user.id)).passkeys
     assert [passkey.name for passkey in kept] == ["Laptop", "Telephone"]
 
 
@@ -137,7 +140,7 @@ async def test_step_up_with_a_password_changed_meanwhile_is_refused(
 ) -> None:
     somebody = await stale(api)
     waiting = await asked(somebody, "/keys", **FORMS["/keys"])
-    passwords = api.live.passwords
+    passwords = api.live[Passwords]
     other, verify = await passwords.hash("Another-1843"), passwords.verify
 
     async def meanwhile(password: str, stored: str) -> bool:
@@ -178,7 +181,7 @@ async def test_step_up_form_sent_twice_at_once_is_carried_out_once(
     somebody = await stale(api)
     shown = hidden(await somebody.get("/keys"))
     waiting = await asked(somebody, "/keys", once=shown["once"][0], **FORMS["/keys"])
-    passwords, verify = api.live.passwords, api.live.passwords.verify
+    passwords, verify = api.live[Passwords], api.live[Passwords].verify
 
     async def takes_time(password: str, stored: str) -> bool:
         api.clock.advance(milliseconds=40)

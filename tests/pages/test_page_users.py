@@ -10,6 +10,7 @@ from driving import Api
 from pages.visiting import PASSWORD, said, signed_in, visitor
 from portico.domain.audit import OPERATOR
 from portico.services.accounts import give_key
+from portico.storage.users import Users
 from signing_in import COOKIE, client_of, login_of, tokens_of
 
 
@@ -118,7 +119,7 @@ async def test_deleting_the_own_account_warns_and_signs_out(api: Api) -> None:
     done = await admin.post("/users/delete", id=user.id)
     assert done.headers["location"] == "/dashboard/sign-in?done=account-deleted"
     assert COOKIE not in admin.client.cookies
-    assert await api.live.users.get(user.id) is None
+    assert await api.live[Users].get(user.id) is None
 
 
 async def test_user_keeps_an_unconfigured_plan_until_it_is_changed(api: Api) -> None:
@@ -132,6 +133,6 @@ async def test_user_keeps_an_unconfigured_plan_until_it_is_changed(api: Api) -> 
     ):  # fmt: skip
         answer = await admin.saved(path, name=name, plan=plan, **fields)
         assert answer.status_code == status, plan
-    changed = await api.live.users.get(user.id)
+    changed = await api.live[Users].get(user.id)
     assert changed is not None
     assert (changed.name, changed.plan) == ("Ada", "pro")

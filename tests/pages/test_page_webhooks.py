@@ -14,7 +14,10 @@ from portico.domain.published import Published
 from portico.domain.times import DAY
 from portico.domain.webhooks import MOST_WEBHOOKS, Delivery, Webhook
 from portico.services.environment import Environment
-from portico.storage.deliveries import Attempt
+from portico.storage.audit import Audit
+from portico.storage.deliveries import Attempt, Deliveries
+from portico.storage.events import Events
+from portico.storage.webhooks import Webhooks
 from receiving import Receiver, receiving
 
 HOSTILE = "<script>alert(1)</script>"
@@ -38,7 +41,7 @@ async def made(admin: Visitor, base: str = "", **values: Any) -> str:
 
 
 async def stored(env: Environment, path: str) -> Webhook:
-    webhook = await env.webhooks.get(int(path.rpartition("/")[2]))
+    webhook = await env[Webhooks].get(int(path.rpartition("/")[2]))
     assert webhook is not None
     return webhook
 
@@ -55,9 +58,9 @@ async def attempted(api: Api, path: str, **values: Any) -> int:
         "answer": "ok",
     }
     async with api.live.db.transaction() as tx:
-        await api.live.deliveries.add(tx, api.clock(), [(webhook.id, 7, "user.created")])
-        delivery_id = await api.live.deliveries.last_of(tx, webhook.id)
-        await api.live.deliveries.done(tx, [Attempt(id=delivery_id, **(outcome | values))])
+        await api.live[Deliveries].add(tx, api.clock(), [(webhook.id, 7, "user.created")])
+        delivery_id = await api.live[Deliveries].last_of(tx, webhook.id)
+        await api.live[Deliveries].done(tx, [Attempt(id=delivery_id, **(outcome | values))])
     return delivery_id
 
 
@@ -79,7 +82,7 @@ async def test_webhook_secret_is_shown_once(api: Api) -> None:
         assert secret not in (await admin.get(path)).text
     webhook = await stored(api.live, "/webhooks/1")
     assert (webhook.url, webhook.types) == (URL, ("product.*", "user.created"))
-    (entry,) = await api.live.audit.page(limit=1)
+    (entry,) = await api.live[Audit].page(limit=1)
     assert (entry.action, entry.credential) == ("webhook.created", "session")
 
 
@@ -143,13 +146,13 @@ async def test_webhook_list_finds_the_last_delivery_among_hundreds(api: Api) -> 
     path = await made(admin)
     webhook = await stored(api.live, path)
     async with api.live.db.transaction() as tx:
-        await api.live.deliveries.add(tx, api.clock(), [(webhook.id, 7, "user.created")] * 300)
-        last = await api.live.deliveries.last_of(tx, webhook.id)
+        await api.live[Deliveries].add(tx, api.clock(), [(webhook.id, 7, "user.created")] * 300)
+        last = await api.live[Deliveries].last_of(tx, webhook.id)
         failed = [
             Attempt(number, "failed", None, 503, "it answered 503", 31, "")
             for number in range(last - 299, last + 1)
         ]
-        await api.live.deliveries.done(tx, failed)
+        await api.live[Deliveries].done(tx, failed)
     await attempted(api, path)
     api.clock.advance(seconds=300)
     (listed,) = rows(await admin.get("/webhooks"))
@@ -161,7 +164,7 @@ async def settled(api: Api, path: str, number: int) -> list[Delivery]:
     webhook = await stored(api.live, path)
 
     async def tried() -> list[Delivery]:
-        found = await api.live.deliveries.latest(webhook.id, None, 9)
+        found = await api.live[Deliveries].latest(webhook.id, None, 9)
         return found if len(found) == number and all(one.attempts for one in found) else []
 
     found: list[Delivery] = await eventually(tried, "the last attempt")
@@ -187,7 +190,7 @@ async def test_webhook_test_is_sent_and_can_be_redelivered(api: Api) -> None:
         assert (again.event_id, again.type) == (ping.event_id, "ping")
         first, second = receiver.requests
         assert first.body == second.body
-    actions = [entry.action for entry in await api.live.audit.page(limit=2)]
+    actions = [entry.action for entry in await api.live[Audit].page(limit=2)]
     assert actions == ["webhook.redelivered", "webhook.tested"]
 
 
@@ -204,8 +207,8 @@ async def test_impossible_redelivery_is_refused_on_its_page(api: Api) -> None:
             assert (await admin.post(path, delivery=delivery)).status_code == 404, delivery
     async with api.live.db.transaction() as tx:
         for _ in range(7):
-            await api.live.events.add(tx, api.clock(), Published("user.created", '{"id":1}'))
-    await api.live.events.settle()
+            await api.live[Events].add(tx, api.clock(), Published("user.created", '{"id":1}'))
+    await api.live[Events].settle()
     await admin.post("/webhooks/disable", id=path.rpartition("/")[2])
     async with api.unchanged():
         for fields in ({}, {"delivery": forgotten}):
@@ -254,8 +257,8 @@ async def test_sandbox_webhook_is_not_in_live(api: Api) -> None:
     path = await made(admin, base="/sandbox", description="Trial")
     assert path.startswith("/sandbox/webhooks/")
     assert "No webhooks yet" in (await admin.get("/webhooks")).text
-    assert await api.live.webhooks.all() == []
-    (entry,) = await api.sandbox.audit.page(limit=1)
+    assert await api.live[Webhooks].all() == []
+    (entry,) = await api.sandbox[Audit].page(limit=1)
     assert (entry.action, entry.email) == ("webhook.created", user.email)
 
 

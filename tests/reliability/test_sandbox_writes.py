@@ -7,6 +7,7 @@ import pytest
 from driving import Api, settings_for
 from operating import eventually
 from pages.visiting import held, signed_in
+from portico.storage.users import Users
 from reliability.test_replicas import patient, paused, primary, replica
 from servers import PostgresServer
 
@@ -30,7 +31,7 @@ async def test_an_account_sees_its_own_writes_by_its_pages_and_its_key(
         await api.account()
         user, visitor = await signed_in(api, "editor")
         key = await api.caller(key_type="test", user=user)
-        mirror = await api.sandbox.users.by_account(user.id)
+        mirror = await api.sandbox[Users].by_account(user.id)
         assert mirror is not None
         assert mirror.id != user.id
         form = {

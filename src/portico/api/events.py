@@ -22,6 +22,8 @@ from portico.http.routing import Access, QueryRoute
 from portico.http.sse import EVENT_STREAM, event_bytes, event_stream, last_event_id, position_bytes
 from portico.services.events import read_events, require_kept
 from portico.services.feed import Follower
+from portico.services.subscriptions import Subscriptions
+from portico.storage.events import Events
 
 COMMENT_SECONDS = 15.0
 """The longest silence on a stream; a comment is sent then."""
@@ -52,7 +54,7 @@ async def list_events(request: QueryRequest[ListEvents]) -> Reply:
     """GET /events."""
     query = request.query
     types = permitted_types(request.caller, query.type)
-    page = await read_events(request.environment, query.after, types, query.limit)
+    page = await read_events(request.environment[Events], query.after, types, query.limit)
     last = page.rows[-1].id if page.rows else query.after
     pages = EventPagination(query.limit, page.has_more, last)
     body = ListedEvents([event_body(event) for event in page.rows], pages)
@@ -67,9 +69,9 @@ async def stream_events(request: QueryRequest[StreamEvents]) -> Reply:
     last = last_event_id(request)
     after = query.after if last is None else last
     if after:
-        await require_kept(env, after)
-    follower = await env.subscriptions.open(request.caller, after, types)
-    return event_stream(_chunks(follower), lambda: env.subscriptions.close(follower))
+        await require_kept(env[Events], after)
+    follower = await env[Subscriptions].open(request.caller, after, types)
+    return event_stream(_chunks(follower), lambda: env[Subscriptions].close(follower))
 
 
 async def _chunks(follower: Follower) -> AsyncGenerator[bytes, None]:

@@ -15,6 +15,7 @@ from portico.contract.paging import ListQuery
 from portico.domain.base64url import base64url, from_base64url
 from portico.domain.errors import Fault, unreadable
 from portico.http.messages import QueryRequest, Reply, TypedRequest, json_reply
+from portico.services.vault import Vault
 from portico.storage.listing import Keyset, Page
 
 Q = TypeVar("Q", bound=ListQuery)
@@ -36,7 +37,7 @@ def start_of(request: QueryRequest[Q]) -> Start:
     if query.cursor is None:
         return Start(query.page, (query.page - 1) * query.limit, None)
     veiled = _decoded(query.cursor)
-    text = veiled and request.environment.vault.unveil(veiled, _name(request))
+    text = veiled and request.environment[Vault].unveil(veiled, _name(request))
     if not text:
         message = "must be from the Link header of a page of this list, with the same filters"
         raise unreadable(Fault("cursor", message))
@@ -53,7 +54,7 @@ def list_reply(
     if page.next is None:
         return json_reply(200, body)
     text = msgspec.json.encode([start.page + 1, *page.next])
-    veiled = request.environment.vault.veil(text, _name(request))
+    veiled = request.environment[Vault].veil(text, _name(request))
     cursor = base64url(veiled)
     return json_reply(200, body, next_link(request, path, cursor=cursor))
 

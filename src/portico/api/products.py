@@ -24,7 +24,7 @@ from portico.http.messages import BodyRequest, QueryRequest, Reply, Request, jso
 from portico.http.routing import BodyRoute, QueryRoute, Route
 from portico.services import products
 from portico.storage.parts import Part
-from portico.storage.products import ProductFilter, list_part
+from portico.storage.products import ProductFilter, Products, list_part
 
 
 async def list_products(request: QueryRequest[ListProducts]) -> Reply:
@@ -38,7 +38,7 @@ async def list_products(request: QueryRequest[ListProducts]) -> Reply:
         max_price=None if high is None else bound_units(high, up=False),
         in_stock=query.in_stock,
     )
-    page = await request.environment.products.page(
+    page = await request.environment[Products].page(
         chosen,
         words=query_words(query.search) if query.search else [],
         offset=start.offset,
@@ -55,7 +55,7 @@ def _list_part(request: QueryRequest[ListProducts]) -> Part:
 
 async def read_product(request: Request) -> Reply:
     """GET /products/{id}."""
-    product = await request.environment.products.get(request.resource_id)
+    product = await request.environment[Products].get(request.resource_id)
     if product is None:
         raise NotFound(f"There is no product {request.resource_id}.")
     return json_reply(200, Single(product_body(product)))

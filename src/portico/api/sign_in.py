@@ -30,7 +30,7 @@ from portico.http.routing import Access, AnyRoute, BodyOrBearerRoute, BodyRoute,
 from portico.services.addresses import Addresses
 from portico.services.sign_in import Attempt
 from portico.services.sign_out import log_out
-from portico.services.signing import ALGORITHM, PUBLISHED_SECONDS
+from portico.services.signing import ALGORITHM, PUBLISHED_SECONDS, Signer
 from portico.services.tokens import Pair, log_in, refresh_login
 from portico.services.users import read_user
 
@@ -74,7 +74,7 @@ def _tokens(pair: Pair) -> Reply:
 
 async def read_keys(request: Request) -> Reply:
     """GET /.well-known/jwks.json."""
-    keys = await request.environment.signer.published()
+    keys = await request.environment[Signer].published()
     return json_reply(200, KeySet([PublicKey(**key) for key in keys]))
 
 

@@ -22,13 +22,13 @@ from portico.http.messages import BodyRequest, QueryRequest, Reply, Request, jso
 from portico.http.routing import Access, BodyRoute, QueryRoute, Route
 from portico.services import users
 from portico.storage.listing import Order
-from portico.storage.users import SORTS
+from portico.storage.users import SORTS, Users
 
 
 async def list_users(request: QueryRequest[ListUsers]) -> Reply:
     """GET /users."""
     query, start = request.query, start_of(request)
-    page = await request.environment.users.page(
+    page = await request.environment[Users].page(
         role=query.role,
         order=Order(SORTS[query.sort], descending=query.order == "desc"),
         offset=start.offset,

@@ -28,6 +28,8 @@ from portico.http.messages import BodyRequest, QueryRequest, Reply, Request, jso
 from portico.http.routing import BodyRoute, QueryRoute, Route
 from portico.services import webhooks
 from portico.services.webhooks import Signing
+from portico.storage.deliveries import Deliveries
+from portico.storage.webhooks import Webhooks
 
 
 def _accepted(message: str) -> Reply:
@@ -50,7 +52,7 @@ async def _url_faults(request: Request, values: Mapping[str, Any]) -> list[Fault
 
 async def list_webhooks(request: Request) -> Reply:
     """GET /webhooks."""
-    items = [webhook_item(one) for one in reversed(await request.environment.webhooks.all())]
+    items = [webhook_item(one) for one in reversed(await request.environment[Webhooks].all())]
     return json_reply(200, listed(items, page=1, limit=MOST_WEBHOOKS, total=len(items)))
 
 
@@ -124,7 +126,7 @@ async def list_deliveries(request: QueryRequest[ListDeliveries]) -> Reply:
     env, query = request.environment, request.query
     webhook = await webhooks.read_webhook(env, request.resource_id)
     start = start_of(request)
-    page = await env.deliveries.page(
+    page = await env[Deliveries].page(
         webhook.id, offset=start.offset, limit=query.limit, behind=start.behind
     )
     items = [delivery_item(delivery, webhook) for delivery in page.rows]

@@ -10,6 +10,8 @@ from portico.cli.arguments import Commands, add_sandbox, add_yes, by_rule, text
 from portico.cli.lazy import lazy_imports
 from portico.cli.listing import Form, print_list
 from portico.cli.output import CommandError, answer, asks, command_line, confirm, plain
+from portico.storage.clients import Clients
+from portico.storage.users import Users
 
 if TYPE_CHECKING:
     from portico.domain.oauth import Client
@@ -126,7 +128,9 @@ def run_create(settings: Settings, chosen: Namespace) -> None:
 
 
 async def _register(env: Environment, chosen: Namespace) -> Registered:
-    owner = await (accounts.account(env, chosen.owner) if chosen.owner else env.users.first_admin())
+    owner = await (
+        accounts.account(env, chosen.owner) if chosen.owner else env[Users].first_admin()
+    )
     wanted = services_clients.Registration(
         chosen.name, chosen.redirect_uri, oauth.spelled(frozenset(chosen.scope))
     )
@@ -140,8 +144,8 @@ def run_list(settings: Settings, chosen: Namespace) -> None:
 
 
 async def _found(env: Environment) -> AsyncIterator[list[_Owned]]:
-    async for batch in env.clients.batches():
-        emails = await env.users.emails({each.user_id for each in batch if each.user_id})
+    async for batch in env[Clients].batches():
+        emails = await env[Users].emails({each.user_id for each in batch if each.user_id})
         yield [_Owned(each, emails.get(each.user_id or 0)) for each in batch]
 
 
@@ -223,7 +227,7 @@ async def _row_of(env: Environment, client_id: str) -> int:
 
 
 async def _of_id(env: Environment, client_id: str) -> Client:
-    client = await env.clients.by_client_id(client_id)
+    client = await env[Clients].by_client_id(client_id)
     if client is None:
         raise CommandError(f"There is no OAuth client {plain(client_id)}.")
     return client

@@ -21,6 +21,7 @@ from portico.lost import has_tables, is_prepared, require_files
 from portico.secret_file import has_secret_file
 from portico.services.accounts import create_admin, give_key, random_password
 from portico.settings import Settings
+from portico.storage.users import Users
 
 DEFAULT_EMAIL = "admin@example.com"
 LOCK = "init.lock"
@@ -53,7 +54,7 @@ async def _prepare_first(settings: Settings, email: str) -> dict[str, Any] | Non
         portico = Portico(settings)
         await portico.connect()
         try:
-            if await has_tables(portico.live.db) and await portico.live.users.has_admin():
+            if await has_tables(portico.live.db) and await portico.live[Users].has_admin():
                 return None
         finally:
             await portico.close()
@@ -90,7 +91,7 @@ async def _prepare(
             if not migrates and await portico.is_behind():
                 return
             await portico.migrate()
-            if await portico.live.users.first_admin() is None:
+            if await portico.live[Users].first_admin() is None:
                 with suppress(Duplicate):  # another host has just prepared the same database
                     await shielded(_first_admin(portico, email, authority), made)
         finally:

@@ -12,6 +12,8 @@ from portico.cli.lazy import lazy_imports
 from portico.cli.listing import Form, print_list
 from portico.cli.output import CommandError, answer, asks, command_line, confirm, minute, plain
 from portico.domain.words import KEY_TYPES
+from portico.storage.api_keys import ApiKeys
+from portico.storage.users import Users
 
 if TYPE_CHECKING:
     from portico.domain.api_keys import ApiKey
@@ -162,8 +164,8 @@ def run_list(settings: Settings, chosen: Namespace) -> None:
 
 async def _found(chosen: Namespace, env: Environment) -> AsyncIterator[list[_Owned]]:
     user_id = None if chosen.owner is None else (await accounts.account(env, chosen.owner)).id
-    async for batch in env.api_keys.batches(user_id):
-        owners = await env.users.standing([*{key.user_id for key in batch}])
+    async for batch in env[ApiKeys].batches(user_id):
+        owners = await env[Users].standing([*{key.user_id for key in batch}])
         # An owner who was deleted since the batch was read took the keys along.
         yield [_Owned(key, owners[key.user_id]) for key in batch if key.user_id in owners]
 

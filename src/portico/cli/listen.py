@@ -42,6 +42,7 @@ from portico.services.environment import Environment
 from portico.services.events import read_events, require_kept
 from portico.services.feed import LOOK_SECONDS
 from portico.settings import Settings
+from portico.storage.events import Events
 from portico.version import version
 
 SECRET_VARIABLE = "WEBHOOK_SECRET"  # noqa: S105 - the name of one
@@ -163,10 +164,10 @@ async def _listen(settings: Settings, chosen: Namespace, given: str | None) -> N
 async def _beginning(env: Environment, after: int | None) -> int:
     """The id of the event after which to begin. Raises `Gone`."""
     if after is None:
-        await env.events.settle()
-        return await env.events.last_id()
+        await env[Events].settle()
+        return await env[Events].last_id()
     if after:
-        await require_kept(env, after)
+        await require_kept(env[Events], after)
     return after
 
 
@@ -191,7 +192,7 @@ async def _events(source: _Source, after: int) -> AsyncGenerator[StoredEvent, No
     reachable = True
     while True:
         try:
-            page = await read_events(env, after, None, PAGE)
+            page = await read_events(env[Events], after, None, PAGE)
         except Unavailable as error:
             if reachable:
                 mention(f"{error.message} Trying again.")

@@ -19,8 +19,10 @@ from portico.secret_file import Secrets, found_secrets, has_secret_file, install
 from portico.services.environment import Environment
 from portico.services.signing import opens, wrong_secret
 from portico.settings import Settings
+from portico.storage.events import Events
+from portico.storage.mails import Mails
 from portico.storage.migrate import pending, shipped
-from portico.storage.signing_keys import SigningKey
+from portico.storage.signing_keys import SigningKey, SigningKeys
 
 T = TypeVar("T")
 
@@ -47,8 +49,8 @@ async def prepared(settings: Settings, *, any_secret: bool = False) -> AsyncIter
                 raise CommandError(
                     "The database is older than this program: run portico migrate first."
                 )
-        keys += await portico.live.signing_keys.all()
-        heard = {env: env.mails_bell.listener() for env in portico.environments}
+        keys += await portico.live[SigningKeys].all()
+        heard = {env: env[Mails].bell.listener() for env in portico.environments}
         yield portico
         # The work is stored. A running server sends the mails within seconds. Only without one are
         # they sent here: a slow mail server could hold this up until the user interrupts it, and
@@ -58,7 +60,7 @@ async def prepared(settings: Settings, *, any_secret: bool = False) -> AsyncIter
                 if await bell.wait(0) and holder(settings.data) is None:
                     await SendMails(env).flush()
             for env in portico.environments:
-                await env.events.settle()
+                await env[Events].settle()
     finally:
         await portico.close()
 

@@ -19,6 +19,7 @@ from portico.cli.arguments import Commands, add_sandbox
 from portico.cli.lazy import lazy_imports
 from portico.cli.output import CommandError, answer, mention, needing_room, plain, progress
 from portico.domain.words import FORMATS, Format
+from portico.storage.products import Products
 
 if TYPE_CHECKING:
     from portico.domain.imports import FileRow, Outcome
@@ -247,7 +248,7 @@ async def _write(env: Environment, form: Format, destination: BinaryIO) -> int:
     count = 0
     destination.write(product_files.header(form))
     with progress("Exporting", None, " products") as bar:
-        async for batch in env.products.batches():
+        async for batch in env[Products].batches():
             destination.write(product_files.rows(form, batch))
             count += len(batch)
             bar.update(len(batch))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from portico.cli.arguments import Commands
 from portico.cli.lazy import lazy_imports
 from portico.cli.output import CommandError, answer, progress, table
+from portico.services.signing import Signer
 
 if TYPE_CHECKING:
     from portico.app import Portico
@@ -92,7 +93,7 @@ def run_reset(settings: Settings, chosen: Namespace) -> None:
 
 async def _reset(portico: Portico) -> dict[str, str | None]:
     """The `kid` of the signing key that each environment got, or None if it needed none."""
-    return {env.name: await env.signer.start_over(audit.OPERATOR) for env in portico.environments}
+    return {env.name: await env[Signer].start_over(audit.OPERATOR) for env in portico.environments}
 
 
 def _next(settings: Settings, closed: int, *, changed: bool) -> str:

@@ -11,6 +11,9 @@ from portico.cli.arguments import LOGIN, SESSION, Commands, add_sandbox, session
 from portico.cli.lazy import lazy_imports
 from portico.cli.listing import Form, print_list
 from portico.cli.output import CommandError, answer, minute, plain
+from portico.storage.grants import Grants
+from portico.storage.sessions import Sessions
+from portico.storage.users import Users
 
 if TYPE_CHECKING:
     from portico.domain.sessions import Session
@@ -76,8 +79,8 @@ def run_list(settings: Settings, chosen: Namespace) -> None:
 async def _found(chosen: Namespace, env: Environment) -> AsyncIterator[list[_SignedIn]]:
     now = env.clock()
     user_id = None if chosen.owner is None else (await accounts.account(env, chosen.owner)).id
-    sessions = _owned(env, env.sessions.batches(now, user_id), _session)
-    logins = _owned(env, env.grants.logins(now, user_id), _login)
+    sessions = _owned(env, env[Sessions].batches(now, user_id), _session)
+    logins = _owned(env, env[Grants].logins(now, user_id), _login)
     async for each in _newest_first(sessions, logins):
         yield [each]
 
@@ -86,7 +89,7 @@ async def _owned(
     env: Environment, batches: AsyncIterator[list[R]], signed_in: Callable[[R, str], _SignedIn]
 ) -> AsyncIterator[_SignedIn]:
     async for batch in batches:
-        emails = await env.users.emails({row.user_id for row in batch})
+        emails = await env[Users].emails({row.user_id for row in batch})
         for row in batch:
             yield signed_in(row, emails.get(row.user_id, ""))
 

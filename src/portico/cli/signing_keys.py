@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from portico.cli.arguments import Commands, add_sandbox
 from portico.cli.lazy import lazy_imports
 from portico.cli.output import answer, table
+from portico.services.signing import Signer
+from portico.storage.signing_keys import SigningKeys
 
 if TYPE_CHECKING:
     from portico.settings import Settings
@@ -42,7 +44,7 @@ def add_to(commands: Commands) -> None:
 
 def run_rotate(settings: Settings, chosen: Namespace) -> None:
     made = prepared.in_environment(
-        settings, chosen, lambda env: env.signer.rotate(audit.OPERATOR, at_once=chosen.at_once)
+        settings, chosen, lambda env: env[Signer].rotate(audit.OPERATOR, at_once=chosen.at_once)
     )
     effect = (
         "signs from now on; what other keys signed is refused"
@@ -57,7 +59,7 @@ def run_rotate(settings: Settings, chosen: Namespace) -> None:
 
 
 def run_list(settings: Settings, chosen: Namespace) -> None:
-    found = prepared.in_environment(settings, chosen, lambda env: env.signing_keys.all())
+    found = prepared.in_environment(settings, chosen, lambda env: env[SigningKeys].all())
     entries = [_entry(row, found) for row in found]
     headings = ("KID", "CREATED", "SIGNS FROM", "PUBLISHED UNTIL")
     rows = [

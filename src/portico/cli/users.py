@@ -14,6 +14,10 @@ from portico.cli.lazy import lazy_imports
 from portico.cli.listing import Form, print_list
 from portico.cli.output import CommandError, answer, command_line, mention, minute, plain, table
 from portico.domain.words import ROLES
+from portico.storage.api_keys import ApiKeys
+from portico.storage.grants import Grants
+from portico.storage.sessions import Sessions
+from portico.storage.users import Users
 
 if TYPE_CHECKING:
     from portico.domain.audit import By
@@ -340,7 +344,7 @@ def _naming_keys(act: Act[User]) -> Act[tuple[User, list[MadeKey]]]:
     """What `act` does, and the keys that the account created for others, which still work."""
 
     async def work(env: Environment, user_id: int, by: By) -> tuple[User, list[MadeKey]]:
-        mirror = None if env.mirror is None else await env.mirror.users.by_account(user_id)
+        mirror = None if env.mirror is None else await env.mirror[Users].by_account(user_id)
         user = await act(env, user_id, by)
         return user, await api_keys.keys_for_others(
             env, user_id, None if mirror is None else mirror.id
@@ -389,7 +393,7 @@ def _naming(keys: Sequence[MadeKey]) -> str:
 def run_list(settings: Settings, chosen: Namespace) -> None:
     if chosen.role is not None:
         _check_role(settings, chosen.role)
-    print_list(settings, chosen, _LIST, lambda env: env.users.batches(chosen.role))
+    print_list(settings, chosen, _LIST, lambda env: env[Users].batches(chosen.role))
 
 
 def _entry(user: User) -> dict[str, Any]:
@@ -446,9 +450,9 @@ async def _shown(env: Environment, email: str) -> dict[str, Any]:
     return {
         **_entry(user),
         "email_verified": user.email_verified_at is not None,
-        "api_keys": await env.api_keys.count_usable(user.id, now),
-        "sessions": await env.sessions.count(user.id, now),
-        "grants": await env.grants.count(user.id, now),
+        "api_keys": await env[ApiKeys].count_usable(user.id, now),
+        "sessions": await env[Sessions].count(user.id, now),
+        "grants": await env[Grants].count(user.id, now),
     }
 
 

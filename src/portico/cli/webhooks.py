@@ -17,6 +17,8 @@ from portico.cli.output import (
     plain,
     table,
 )
+from portico.storage.deliveries import Deliveries
+from portico.storage.webhooks import Webhooks
 
 if TYPE_CHECKING:
     from portico.contract.webhooks import DeliveryItem
@@ -169,7 +171,7 @@ def _show_secret(made: Signing, text: str, chosen: Namespace) -> None:
 
 
 def run_list(settings: Settings, chosen: Namespace) -> None:
-    rows = prepared.in_environment(settings, chosen, lambda env: env.webhooks.all())
+    rows = prepared.in_environment(settings, chosen, lambda env: env[Webhooks].all())
     answer([contract_webhooks.webhook_item(row) for row in rows], _table(rows), as_json=chosen.json)
 
 
@@ -195,7 +197,7 @@ def run_deliveries(settings: Settings, chosen: Namespace) -> None:
 
     async def read(env: Environment) -> list[tuple[DeliveryItem, Delivery]]:
         webhook = await webhooks.read_webhook(env, chosen.id)
-        page = await env.deliveries.page(webhook.id, offset=0, limit=chosen.limit)
+        page = await env[Deliveries].page(webhook.id, offset=0, limit=chosen.limit)
         return [(contract_webhooks.delivery_item(row, webhook), row) for row in page.rows]
 
     found = prepared.in_environment(settings, chosen, read)

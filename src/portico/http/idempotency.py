@@ -24,6 +24,7 @@ from portico.http.messages import Handler, Reply, Request
 from portico.http.problems import problem
 from portico.http.routing import Endpoint
 from portico.services.change import AnsweredBefore
+from portico.storage.idempotency_keys import IdempotencyKeys
 
 REPLAYED = ("idempotent-replayed", "true")
 
@@ -71,7 +72,7 @@ class Repeats:
             raise Conflict(_IN_PROGRESS)
         self._in_progress.add(one)
         try:
-            kept = await env.idempotency_keys.get(known, request.now)
+            kept = await env[IdempotencyKeys].get(known, request.now)
             if kept is not None:
                 return _replayed(known, kept)
             request.keyed = known
@@ -101,7 +102,7 @@ async def _first(request: Request, known: KeyedRequest, handler: Handler) -> Rep
 
 
 async def _others_answer(request: Request, known: KeyedRequest) -> Reply:
-    kept = await request.environment.idempotency_keys.get(known, request.now)
+    kept = await request.environment[IdempotencyKeys].get(known, request.now)
     if kept is None:
         raise Conflict(_IN_PROGRESS)
     return _replayed(known, kept)

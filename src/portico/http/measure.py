@@ -14,6 +14,7 @@ from portico.domain.times import HOUR
 from portico.http.messages import Request
 from portico.http.redact import redact
 from portico.http.routing import Endpoint
+from portico.state.request_counts import RequestCounts
 
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Upper bounds of the latency histogram, in seconds."""
@@ -169,7 +170,7 @@ class Measure:
             caller = request.caller
             key_id = caller.credential_id if caller and caller.credential == "api_key" else NO_KEY
             route = endpoint.name if endpoint else NOWHERE
-            counts = request.environment.request_counts
+            counts = request.environment[RequestCounts]
             counts.count((account_id, request.now // HOUR, route, status, key_id))
             if status >= 400 and account_id != NOBODY:
                 counts.failed(

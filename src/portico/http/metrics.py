@@ -31,6 +31,8 @@ from portico.http.representations import Representations
 from portico.jobs.runner import Runs
 from portico.services.credentials import Credentials
 from portico.services.environment import Environment
+from portico.services.passwords import Passwords
+from portico.storage.mails import Mails
 from portico.version import version
 
 log = logging.getLogger(__name__)
@@ -162,10 +164,10 @@ def snapshot(
         for address, state in db.replicas().items():
             made.set("portico_database_replica_used", state.word == OK, name, address)
             made.set("portico_database_replica_lag_seconds", state.lag, name, address)
-        made.set("portico_mails_waiting", env.waiting_mails, name)
+        made.set("portico_mails_waiting", env[Mails].waiting, name)
         made.set("portico_credentials_hits", known.hits, name)
         made.set("portico_credentials_misses", known.misses, name)
-    made.set("portico_password_queue", environments[0].passwords.waiting)  # they share one
+    made.set("portico_password_queue", environments[0][Passwords].waiting)  # they share one
     made.set("portico_kept_representations_hits", kept.hits)
     made.set("portico_kept_representations_misses", kept.misses)
     made.set("portico_kept_representations_bytes", kept.size)

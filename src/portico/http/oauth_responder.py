@@ -27,6 +27,7 @@ from portico.http.messages import FORM, JSON, Reply, Request
 from portico.http.problems import problem, status_of
 from portico.http.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, PathMatch
 from portico.services.clients import Unproven, authenticate_client, note_refusal
+from portico.storage.users import Users
 
 MAX_PARAMETERS = 50
 
@@ -132,7 +133,7 @@ async def _count(request: Request, client: Client) -> None:
     if client.public:
         await throttle.address(request)
         return
-    owner = await env.users.get(client.user_id) if client.user_id else None
+    owner = await env[Users].get(client.user_id) if client.user_id else None
     if owner is not None:
         await throttle.account(request, owner.id, owner.plan)
         return

@@ -17,6 +17,7 @@ from portico.domain.health import BEHIND, FAILING, FULL, OK, PRIMARY, SILENT
 from portico.domain.times import MINUTE
 from portico.http.messages import JSON, Reply, Request
 from portico.services.environment import Environment
+from portico.storage.leases import Leases
 
 PROBE_PERIOD = 1.0
 """For how many seconds the result of a probe is reused."""
@@ -104,6 +105,6 @@ async def _check_writes(env: Environment, process: str) -> None:
     """Writes a row that belongs to this process. Raises `Unavailable` if it cannot be written, or
     if the disk has no room for larger ones."""
     now = env.clock()
-    await env.leases.prove(f"readiness:{process}", process, now=now, until=now + MINUTE)
+    await env[Leases].prove(f"readiness:{process}", process, now=now, until=now + MINUTE)
     if env.db.is_full():
         raise Unavailable("The database's disk is full.", why=FULL)

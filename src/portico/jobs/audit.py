@@ -23,7 +23,8 @@ from portico.durable import replace_durably
 from portico.jobs.lease import Lease
 from portico.jobs.runner import Wait
 from portico.services.environment import Environment
-from portico.storage.audit import EXPORT_BATCH
+from portico.storage.audit import EXPORT_BATCH, Audit
+from portico.storage.audit_ranges import AuditRanges
 
 PAUSE_SECONDS = 0.01
 """The pause between two batches, for other writers."""
@@ -58,20 +59,20 @@ class RemoveAudit:
         """Removes all entries of days that are more than `audit_days` past. Raises `Unavailable`;
         then the next run does the rest."""
         env = self._env
-        if env.audit_days is None:
+        if env.settings.audit_days is None:
             return
-        before = (env.clock() // DAY - env.audit_days) * DAY
-        is_due = await env.audit.oldest_time(0, before) is not None
-        if not is_due and not await env.audit_ranges.released():  # one could not be dropped before
+        before = (env.clock() // DAY - env.settings.audit_days) * DAY
+        is_due = await env[Audit].oldest_time(0, before) is not None
+        if not is_due and not await env[AuditRanges].released():  # one could not be dropped before
             return
         async with self._lease.held() as mine:
             while mine:
-                released = await env.audit.released()
+                released = await env[Audit].released()
                 mine = await self._remove(released) and await self._release(released, before)
 
     async def _remove(self, up_to: int) -> bool:
         """Removes released entries; returns whether the lease was kept."""
-        for number in await self._env.audit_ranges.released():
+        for number in await self._env[AuditRanges].released():
             if not await self._drop(number):
                 return False
         last = 0
@@ -79,7 +80,7 @@ class RemoveAudit:
             async with self._env.db.transaction() as tx:
                 if not await self._lease.renewed(tx):
                     return False
-                last = await self._env.audit.remove(tx, last, up_to)
+                last = await self._env[Audit].remove(tx, last, up_to)
             if not last:
                 return True
             await self._wait(PAUSE_SECONDS)
@@ -95,7 +96,7 @@ class RemoveAudit:
             try:
                 async with self._env.db.transaction() as tx:
                     if mine := await self._lease.renewed(tx):
-                        await self._env.audit_ranges.drop(tx, number)
+                        await self._env[AuditRanges].drop(tx, number)
             except Exception as error:  # noqa: BLE001 - a lock, or a view made by an operator
                 refusal = error
                 if number not in self._stuck:
@@ -113,7 +114,7 @@ class RemoveAudit:
         """Archives and releases the next day's entries; False if none is old enough, or if another
         process has the lease."""
         env = self._env
-        oldest = await env.audit.oldest_time(released, before)
+        oldest = await env[Audit].oldest_time(released, before)
         if oldest is None:
             return False
         day = oldest // DAY
@@ -121,24 +122,25 @@ class RemoveAudit:
             last = await self._archived(released, day)
         except OSError as error:
             raise Unavailable(
-                f"The audit archive {env.audit_archive} cannot be written: {error.strerror}."
+                f"The audit archive {env.settings.audit_archive} cannot be written:"
+                f" {error.strerror}."
             ) from error
         if last is None:
             return False
         async with env.db.transaction() as tx:
             if mine := await self._lease.renewed(tx):
-                await env.audit.release(tx, last)
+                await env[Audit].release(tx, last)
         return mine
 
     async def _archived(self, released: int, day: int) -> int | None:
         """Writes a day's entries to the archive; returns the id of the last one.
         None if another process has taken the lease."""
         file = None
-        if self._env.audit_archive is not None:
-            file = await asyncio.to_thread(_File, self._env.audit_archive, self._env.name)
+        if self._env.settings.audit_archive is not None:
+            file = await asyncio.to_thread(_File, self._env.settings.audit_archive, self._env.name)
         first, last = 0, released
         try:
-            while batch := await self._env.audit.oldest(last, (day + 1) * DAY, EXPORT_BATCH):
+            while batch := await self._env[Audit].oldest(last, (day + 1) * DAY, EXPORT_BATCH):
                 first, last = first or batch[0].id, batch[-1].id
                 if file is not None:
                     await asyncio.to_thread(file.write, self._lines(batch))
@@ -167,7 +169,7 @@ class MakeAuditRanges:
     async def run(self) -> None:
         """Creates all missing partitions, or leaves that to the next run if a reader of the log
         takes long. Raises `Unavailable`."""
-        ranges = self._env.audit_ranges
+        ranges = self._env[AuditRanges]
         if not await ranges.missing():
             return
         async with self._lease.held() as mine:

@@ -17,7 +17,9 @@ from portico.outbound.sender import Outcome, Sends
 from portico.services.environment import Environment
 from portico.services.fan_out import fan_out
 from portico.services.webhooks import decrypted
-from portico.storage.deliveries import Attempt
+from portico.storage.deliveries import Attempt, Deliveries
+from portico.storage.events import Events
+from portico.storage.webhooks import Webhooks
 
 CLAIM_SECONDS = 30
 """How long a claim lasts: then the delivery of a process that died is due again."""
@@ -88,7 +90,7 @@ class Deliver:
         self._recorder = Recorder(env, self._bell)
         self._consumer = Consumer(
             env,
-            env.deliveries.queue,
+            env[Deliveries].queue,
             self._bell,
             self._begin,
             claim_seconds=CLAIM_SECONDS,
@@ -109,8 +111,8 @@ class Deliver:
         if self._is_busy():
             await asyncio.sleep(BUSY_RUN_SECONDS)
         env = self._env
-        await env.events.settle()
-        webhooks = await env.webhooks.all()
+        await env[Events].settle()
+        webhooks = await env[Webhooks].all()
         dropping = [one for one in webhooks if one.dropped_up_to != self._dropped.get(one.id, 0)]
         # Deliveries that were given up are marked before any are claimed.
         self._follow([one for one in webhooks if one.enabled and one not in dropping])
@@ -145,7 +147,7 @@ class Deliver:
         """Marks a batch of the deliveries that were given up when a webhook was disabled: there may
         be a million, and other deliveries must not wait for all of them."""
         async with self._env.db.transaction() as tx:
-            more = await self._env.deliveries.drop(tx, webhook)
+            more = await self._env[Deliveries].drop(tx, webhook)
         if not more:
             self._dropped[webhook.id] = webhook.dropped_up_to
 
@@ -155,12 +157,12 @@ class Deliver:
         for webhook_id, lane in self._lanes.items():
             if lane in due and due[lane] <= late:
                 async with self._env.db.transaction() as tx:
-                    await self._env.webhooks.begin_anew_untried(tx, webhook_id, late)
+                    await self._env[Webhooks].begin_anew_untried(tx, webhook_id, late)
 
     async def _begin(self, claimed: list[Delivery]) -> list[tuple[Lane, int, Work]]:
         env = self._env
         bodies: dict[int, tuple[bytes, str | None]] = {}
-        async for event in env.events.each({delivery.event_id for delivery in claimed}):
+        async for event in env[Events].each({delivery.event_id for delivery in claimed}):
             bodies[event.id] = self._encode(event), event.traceparent
         return [
             (lane, one.id, partial(self._send, lane, one, *bodies.get(one.event_id, (None, None))))

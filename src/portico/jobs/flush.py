@@ -6,7 +6,10 @@ from portico.domain.times import DAY
 from portico.services.credentials import Credentials, Uses
 from portico.services.environment import Environment
 from portico.state.protocol import Volatile
-from portico.storage.rate_counters import Counter
+from portico.storage.api_keys import ApiKeys
+from portico.storage.grants import Grants
+from portico.storage.rate_counters import Counter, RateCounters
+from portico.storage.sessions import Sessions
 
 FLUSH_PERIOD = 0.5
 """Seconds between two batches: how much a crash may lose."""
@@ -43,7 +46,7 @@ class Flush:
         """Restores the counters of the last process. Raises `Unavailable`."""
         if self._limiter is not None:
             today = self._env.clock() // DAY
-            self._limiter.restore(await self._env.rate_counters.since(today))
+            self._limiter.restore(await self._env[RateCounters].since(today))
 
     async def run(self) -> None:
         """Stores what has changed. Raises `Unavailable`, and then keeps it for the next run."""
@@ -62,8 +65,8 @@ class Flush:
     async def _store(self, batch: _Batch) -> None:
         env = self._env
         async with env.db.transaction() as tx:
-            await env.rate_counters.save(tx, batch.counters)
-            await env.api_keys.record_use(tx, batch.uses.keys)
-            await env.grants.record_use(tx, batch.uses.grants)
-            await env.sessions.record_seen(tx, batch.uses.sessions)
+            await env[RateCounters].save(tx, batch.counters)
+            await env[ApiKeys].record_use(tx, batch.uses.keys)
+            await env[Grants].record_use(tx, batch.uses.grants)
+            await env[Sessions].record_seen(tx, batch.uses.sessions)
         self._batch = _Batch([], Uses())

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from portico.domain.times import MINUTE
 from portico.services.environment import Environment
 from portico.storage.database import Transaction
+from portico.storage.leases import Leases
 
 
 class Lease:
@@ -25,7 +26,7 @@ class Lease:
     async def renewed(self, tx: Transaction) -> bool:
         """Takes or renews the lease for a minute; False if another process has it."""
         now = self._env.clock()
-        return await self._env.leases.take(
+        return await self._env[Leases].take(
             tx, self._name, self._holder, now=now, until=now + MINUTE
         )
 
@@ -39,4 +40,4 @@ class Lease:
             yield mine
         finally:
             if mine:  # also if the server stops before the commit is known to be stored
-                await self._env.leases.release(self._name, self._holder)
+                await self._env[Leases].release(self._name, self._holder)

@@ -16,7 +16,8 @@ from portico.services.post import Ask, WaitingMail, WrittenBefore, decrypted
 from portico.services.recovery import write_reset
 from portico.services.sign_up import write_sign_up
 from portico.storage.database import Contended
-from portico.storage.mails import Mail
+from portico.storage.mails import Mail, Mails
+from portico.storage.users import Users
 
 AT_ONCE = 4
 """The most mails that a process sends at the same time."""
@@ -50,8 +51,8 @@ class SendMails:
         self._lane = Lane(AT_ONCE)
         self._consumer = Consumer(
             env,
-            env.mails.queue,
-            env.mails_bell.listener(),
+            env[Mails].queue,
+            env[Mails].bell.listener(),
             self._begin,
             claim_seconds=CLAIM_SECONDS,
         )
@@ -80,7 +81,7 @@ class SendMails:
         await self._consumer.close([self._lane])
 
     async def _claim(self) -> None:
-        self._env.waiting_mails = await self._env.mails.count(self._env.db)
+        self._env[Mails].waiting = await self._env[Mails].count(self._env.db)
         await self._consumer.claim(await self._consumer.due([self._lane]))
 
     async def _begin(self, mails: list[Mail]) -> list[tuple[Lane, int, Work]]:
@@ -94,9 +95,9 @@ class SendMails:
             try:
                 async with self._env.db.transaction() as tx:
                     if again is None:
-                        await self._env.mails.remove(tx, mail.id)
+                        await self._env[Mails].remove(tx, mail.id)
                     else:
-                        await self._env.mails.queue.move(tx, [mail.id], again)
+                        await self._env[Mails].queue.move(tx, [mail.id], again)
             except (Unavailable, Contended):
                 await asyncio.sleep(DATABASE_RETRY_SECONDS)
             else:
@@ -135,7 +136,7 @@ class SendMails:
 
     async def _is_there(self, user_id: int) -> bool:
         """Whether a letter's user still exists; the id 0 means a person without an account."""
-        return not user_id or await self._env.users.get(user_id) is not None
+        return not user_id or await self._env[Users].get(user_id) is not None
 
     def _next(self, mail: Mail, end: int) -> int | None:
         at = retries.MAILS.next(self._env.clock(), mail.attempts)

@@ -23,7 +23,8 @@ from portico.services.environment import Environment
 from portico.services.webhooks import disable_webhook
 from portico.storage.bell import Listener
 from portico.storage.database import Contended
-from portico.storage.deliveries import Attempt
+from portico.storage.deliveries import Attempt, Deliveries
+from portico.storage.webhooks import Webhooks
 
 GONE = 410
 
@@ -106,10 +107,10 @@ class Recorder:
         async with self._env.db.transaction() as tx:
             for webhook_id in sorted(works | fails):
                 if webhook_id in works:
-                    await self._env.webhooks.begin_anew(tx, webhook_id)
+                    await self._env[Webhooks].begin_anew(tx, webhook_id)
                 else:
-                    await self._env.webhooks.fails(tx, webhook_id, self._env.clock())
-            await self._env.deliveries.done(tx, [one.attempt for one in done])
+                    await self._env[Webhooks].fails(tx, webhook_id, self._env.clock())
+            await self._env[Deliveries].done(tx, [one.attempt for one in done])
 
     async def _disable_gone(self, ended: Ended) -> Ended:
         """Disables the webhook of a receiver that answered 410 Gone. If the webhook's URL was
@@ -117,7 +118,7 @@ class Recorder:
         webhook, attempt = ended.webhook, ended.attempt
         if await self._disable(webhook, RECEIVER_GONE, attempt):
             return ended
-        now, again = await self._env.webhooks.get(webhook.id), next_try(self._env, ended.delivery)
+        now, again = await self._env[Webhooks].get(webhook.id), next_try(self._env, ended.delivery)
         if now is None or not now.enabled or now.url == webhook.url or again is None:
             return ended
         attempt = msgspec.structs.replace(attempt, status="pending", next_attempt_at=again)

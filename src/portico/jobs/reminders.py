@@ -7,6 +7,9 @@ from portico.jobs.runner import Wait
 from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.letters import tell
+from portico.storage.api_keys import ApiKeys
+from portico.storage.mails import Mails
+from portico.storage.users import Users
 
 REMIND_PERIOD = 10.0
 
@@ -34,19 +37,19 @@ class Remind:
         """Reminds the owners of all keys for which it is time. Raises `Unavailable`; then the next
         run does the rest."""
         env = self._env
-        while await env.api_keys.are_ending(env.clock()) and await env.change(SYSTEM, self._remind):
+        while await env[ApiKeys].are_ending(env.clock()) and await env.change(SYSTEM, self._remind):
             await self._wait(PAUSE_SECONDS)
 
     async def _remind(self, change: Change) -> bool:
         """Reminds the owners of some keys; returns whether there may be more."""
         env = self._env
-        if await env.mails.count(change.tx, MOST_WAITING) == MOST_WAITING:
+        if await env[Mails].count(change.tx, MOST_WAITING) == MOST_WAITING:
             return False
         change.noted_elsewhere()  # only the mail tells of it
-        keys = await env.api_keys.remind(change.tx, change.now, BATCH)
+        keys = await env[ApiKeys].remind(change.tx, change.now, BATCH)
         page = f"{env.addresses.dashboard}/keys"
         for key in keys:
-            owner, until = await env.users.get(key.user_id), key.expires_at
+            owner, until = await env[Users].get(key.user_id), key.expires_at
             if owner is None or until is None:
                 continue
             name, hint = key.name, key.hint

@@ -8,6 +8,9 @@ import msgspec
 
 from portico.domain.requests import FailedRequest, Kind
 from portico.services.environment import Environment
+from portico.state.request_counts import RequestCounts
+from portico.storage.flushes import Flushes
+from portico.storage.requests import Requests
 
 STORE_PERIOD = 5.0
 """Seconds between two runs: how late requests are shown, and how many seconds a crash may lose."""
@@ -46,7 +49,7 @@ class StoreRequests:
         await self._store()
 
     def _gather(self) -> None:
-        counts, failed = self._env.request_counts.take()
+        counts, failed = self._env[RequestCounts].take()
         parts = iter(counts.items())
         for start in range(0, max(len(counts), len(failed)), BATCH):
             self._waiting.append(
@@ -62,6 +65,6 @@ class StoreRequests:
         while self._waiting:
             batch = self._waiting[0]
             async with env.db.transaction() as tx:
-                if await env.flushes.begin(tx, self._writer, batch.number, env.clock()):
-                    await env.requests.add(tx, batch.counts, batch.failed)
+                if await env[Flushes].begin(tx, self._writer, batch.number, env.clock()):
+                    await env[Requests].add(tx, batch.counts, batch.failed)
             self._waiting.popleft()

@@ -14,7 +14,10 @@ from portico.jobs.lease import Lease
 from portico.jobs.runner import Wait
 from portico.services.environment import Environment
 from portico.storage.database import Transaction
-from portico.storage.expiry import Aging
+from portico.storage.deliveries import Deliveries
+from portico.storage.empty_blocks import EmptyBlocks
+from portico.storage.events import Events
+from portico.storage.expiry import Aging, Expiry
 from portico.storage.requests import DAYS, FAILED_DAYS, HOURS
 
 Forget = Callable[[Transaction], Awaitable[bool]]
@@ -98,14 +101,14 @@ class Tidy:
     async def _due(self, now: int) -> AsyncIterator[Forget]:
         env = self._env
         kinds = bounds(now)
-        for kind in await env.expiry.due(kinds):
-            yield _Removal(partial(env.expiry.forget, kind=kind, before=kinds[kind]))
-        before = now - env.events_days * DAY
-        for log in (env.deliveries, env.events):  # a delivery without its event cannot be sent
+        for kind in await env[Expiry].due(kinds):
+            yield _Removal(partial(env[Expiry].forget, kind=kind, before=kinds[kind]))
+        before = now - env.settings.events_days * DAY
+        for log in (env[Deliveries], env[Events]):  # a delivery without its event cannot be sent
             if await log.is_due(before):
                 yield _Removal(partial(log.forget, before=before))
-        if await env.empty_blocks.are_due():
-            yield env.empty_blocks.forget
+        if await env[EmptyBlocks].are_due():
+            yield env[EmptyBlocks].forget
 
     async def _batch(self, forget: Forget) -> bool:
         """Removes some rows; returns whether there may be more and this process has the lease."""

@@ -36,6 +36,8 @@ from portico.services.environment import Environment
 from portico.services.imports import SMALL, check_in_batches, store_in_batches
 from portico.services.uploads import path_of
 from portico.storage.database import Contended, Transaction, acting_for
+from portico.storage.uploads import Uploads
+from portico.storage.users import Users
 
 POLL_SECONDS = 0.5
 """How often to check for work without a bell: files that another process received, or has left."""
@@ -57,7 +59,7 @@ class ProcessUploads:
         """`accounts` is the environment of the accounts that have sent the files."""
         self._env = env
         self._accounts = accounts
-        self._bell = env.uploads_bell.listener()
+        self._bell = env[Uploads].bell.listener()
         self._wait = 0.0
 
     async def run(self) -> None:
@@ -66,7 +68,7 @@ class ProcessUploads:
         continues."""
         await self._bell.wait(self._wait)
         self._wait = POLL_SECONDS
-        uploads = await self._env.uploads.all()
+        uploads = await self._env[Uploads].all()
         self._clear({one.token for one in uploads if one.state in WAITING})
         for upload in uploads:
             if upload.under_way and exists(path_of(self._env, upload)):
@@ -87,11 +89,11 @@ class ProcessUploads:
         env, now = self._env, self._env.clock()
         async with env.db.transaction() as tx:
             lane = {"id": upload.id}
-            claimed = await env.uploads.queue.claim(tx, [(lane, 1)], now=now - SILENT, until=now)
+            claimed = await env[Uploads].queue.claim(tx, [(lane, 1)], now=now - SILENT, until=now)
         if not claimed:
             return
         (mine,) = claimed
-        work = _Work(env, self._accounts, mine, await env.uploads.rejected(mine.id))
+        work = _Work(env, self._accounts, mine, await env[Uploads].rejected(mine.id))
         with suppress(_TakenOver, FileNotFoundError):  # another process has it, or it was discarded
             try:
                 await work.do(path_of(env, mine))
@@ -100,7 +102,7 @@ class ProcessUploads:
             except asyncio.CancelledError:  # the server stops: another process need not wait
                 with suppress(Unavailable, Contended):
                     async with env.db.transaction() as tx:
-                        await env.uploads.queue.move(tx, [mine.id], env.clock() - SILENT)
+                        await env[Uploads].queue.move(tx, [mine.id], env.clock() - SILENT)
                 raise
             except PorticoError as error:
                 await work.end("failed", error.message)
@@ -186,15 +188,15 @@ class _Work:
 
     async def _write(self, tx: Transaction) -> None:
         following, rejected = self._next
-        if not await self._env.uploads.move(tx, self._upload, following):
+        if not await self._env[Uploads].move(tx, self._upload, following):
             raise _TakenOver
         if rejected is not self._rejected:
-            await self._env.uploads.tell(tx, following.id, rejected)
+            await self._env[Uploads].tell(tx, following.id, rejected)
 
     async def _require_permission(self) -> None:
         """Raises `PermissionDenied` if the account that sent the file may no longer change
         products."""
-        user = await self._accounts.users.get(self._upload.account_id)
+        user = await self._accounts[Users].get(self._upload.account_id)
         if (
             user is None
             or user.suspended_at is not None

@@ -8,7 +8,8 @@ from portico.pages.paging import PER_PAGE, numbered, offset_of, page_of
 from portico.pages.site import PageRoute, Visit
 from portico.services.environment import Environment
 from portico.services.sign_out import end_grant
-from portico.storage.grants import Grant
+from portico.storage.clients import Clients
+from portico.storage.grants import Grant, Grants
 from portico.storage.listing import Page
 
 
@@ -16,13 +17,13 @@ async def granted_by(
     env: Environment, user_id: int, now: int, *, page: int = 1
 ) -> Page[tuple[Grant, Client]]:
     """A page of an account's grants, each with its client."""
-    grants = await env.grants.of_clients(user_id, now, offset=offset_of(page), limit=PER_PAGE)
+    grants = await env[Grants].of_clients(user_id, now, offset=offset_of(page), limit=PER_PAGE)
     allowed = [(one, client) for one in grants.rows if (client := await _client_of(env, one))]
     return Page(allowed, grants.total)
 
 
 async def _client_of(env: Environment, grant: Grant) -> Client | None:
-    return await env.clients.get(grant.client_row_id) if grant.client_row_id else None
+    return await env[Clients].get(grant.client_row_id) if grant.client_row_id else None
 
 
 async def show(visit: Visit) -> Reply:
@@ -46,7 +47,7 @@ async def show(visit: Visit) -> Reply:
 async def ask_revoke(visit: Visit) -> Reply:
     """GET /applications/revoke."""
     env, owner = visit.env, await visit.owner()
-    grant = await env.grants.get(visit.sent_id())
+    grant = await env[Grants].get(visit.sent_id())
     if (
         grant is not None
         and owner is not None

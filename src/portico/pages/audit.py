@@ -18,7 +18,7 @@ from portico.pages.links import Named, pages_of
 from portico.pages.list_files import as_file, format_asked
 from portico.pages.site import PageRoute, Visit
 from portico.services.named_accounts import accounts_named
-from portico.storage.audit import AuditFilter
+from portico.storage.audit import Audit, AuditFilter
 
 _PER_PAGE = 25
 _FILTERS = ("user", "action", "target", "from", "to")
@@ -65,7 +65,7 @@ def _end(since: int | None, text: str) -> int:
 async def _asked(visit: Visit) -> _Asked:
     shown = {name: visit.sent(name).strip() for name in _FILTERS}
     form = Form({name: [text] for name, text in shown.items()})
-    actions = await visit.env.audit.actions()
+    actions = await visit.env[Audit].actions()
     since = form.optional("from", day)
     chosen = AuditFilter(
         users=await accounts_named(visit.env, who) if (who := shown["user"]) else None,
@@ -80,7 +80,7 @@ async def _asked(visit: Visit) -> _Asked:
 async def show(visit: Visit) -> Reply:
     """GET /audit: the newest entries, or those older than `before`; none if a filter is faulty."""
     asked = await _asked(visit)
-    before, audit = visit.sent_number("before"), visit.env.audit
+    before, audit = visit.sent_number("before"), visit.env[Audit]
     entries = []
     if not asked.faults:
         entries = await audit.page(asked.chosen, before=before, limit=_PER_PAGE + 1)
@@ -123,7 +123,7 @@ async def export(visit: Visit) -> Reply:
 async def _file(visit: Visit, chosen: AuditFilter, form: Format) -> AsyncGenerator[bytes, None]:
     if head := header(form):
         yield head
-    async for batch in visit.env.audit.batches(chosen):
+    async for batch in visit.env[Audit].batches(chosen):
         yield rows(form, batch)
 
 

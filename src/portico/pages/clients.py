@@ -23,6 +23,7 @@ from portico.services.clients import (
     register_client,
     renew_secret,
 )
+from portico.storage.clients import Clients
 from portico.storage.listing import Page
 
 _KINDS = (
@@ -35,7 +36,7 @@ async def show_all(visit: Visit) -> Reply:
     """GET /clients: the newest first."""
 
     async def on(page: int) -> Page[Client]:
-        return await visit.env.clients.page(offset=offset_of(page), limit=PER_PAGE)
+        return await visit.env[Clients].page(offset=offset_of(page), limit=PER_PAGE)
 
     page, found = await page_of(visit, on)
     return visit.page(
@@ -44,7 +45,7 @@ async def show_all(visit: Visit) -> Reply:
 
 
 async def _client(visit: Visit, row_id: int) -> Client:
-    client = await visit.env.clients.get(row_id)
+    client = await visit.env[Clients].get(row_id)
     if client is None:
         raise NotFound("This client does not exist. It may have been deleted.")
     return client

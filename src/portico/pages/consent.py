@@ -43,7 +43,7 @@ def consent_page(
         destination=urlsplit(redirect_uri).netloc or f"{urlsplit(redirect_uri).scheme}:",
         scopes=in_order(scopes),
         reads_user=not scopes.isdisjoint(SCOPES),  # any of the API's opens GET /users/me
-        lasts=counted(visit.env.refresh_family_days, "day"),
+        lasts=counted(visit.env.settings.refresh_family_days, "day"),
         address=f"{visit.request.path}?{visit.request.query_string}",
     )
 

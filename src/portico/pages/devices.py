@@ -9,7 +9,7 @@ from portico.pages.paging import PER_PAGE, numbered, offset_of, page_of
 from portico.pages.site import PageRoute, Visit
 from portico.services.environment import Environment
 from portico.services.sign_out import end_grant, end_session, sign_out_everywhere
-from portico.storage.devices import Place
+from portico.storage.devices import Devices, Place
 from portico.storage.listing import Page
 
 _KINDS = {"session": "Session", "login": "Login token"}
@@ -33,7 +33,7 @@ async def devices_of(
     env: Environment, user_id: int, now: int, *, session_id: int = 0, page: int = 1
 ) -> Page[Device]:
     """A page of an account's devices, this session's first, then the most recently seen."""
-    found = await env.devices.page(
+    found = await env[Devices].page(
         user_id, now, session_id=session_id, offset=offset_of(page), limit=PER_PAGE
     )
     return Page([_shown(place, now, session_id) for place in found.rows], found.total)
@@ -82,7 +82,7 @@ async def show(visit: Visit) -> Reply:
 async def ask_end(visit: Visit) -> Reply:
     """GET /devices/end."""
     by, row_id = visit.sent("kind"), visit.sent_id()
-    place = await visit.env.devices.get(visit.user.id, visit.request.now, by, row_id)
+    place = await visit.env[Devices].get(visit.user.id, visit.request.now, by, row_id)
     if place is not None and (by, row_id) != ("session", visit.session_id):
         return visit.asks(
             f"Sign out {agent_words(place.user_agent)}?",

@@ -52,7 +52,7 @@ def docs_mounts(
     addresses = env.addresses
     own = Part(addresses.base, mount.routes)
     auth = Part(addresses.auth, () if mount.extra_headers else auth_routes)
-    described = partial(document, site_name=env.site_name)
+    described = partial(document, site_name=env.settings.site_name)
     alone = partial(described, own, Part(addresses.auth, ()), plans, mount.extra_headers)
     together = partial(described, own, auth, plans, mount.extra_headers)
 
@@ -99,7 +99,7 @@ def docs_mounts(
     yield _operations_mount(below, pages, lambda: reference(addresses.read(here=False)).nowhere())
     if auth.routes:
         at = urlsplit(auth.address)
-        of_auth = partial(auth_document, auth, own.address, plans, site_name=env.site_name)
+        of_auth = partial(auth_document, auth, own.address, plans, site_name=env.settings.site_name)
         yield replace(
             below, host=at.netloc, prefix=at.path, name="auth", routes=(_json_route(of_auth),)
         )

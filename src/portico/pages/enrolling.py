@@ -16,7 +16,7 @@ def enrolment_page(visit: Visit, user: User, template_name: str, **context: Any)
     """The page where a user sets up an app. Shown again, it offers the same secret."""
     env = visit.site.accounts.environment
     offer = offer_authenticator(env, user.id, visit.form.text("secret"))
-    address = app_address(offer.secret, user.email, env.site_name)
+    address = app_address(offer.secret, user.email, env.settings.site_name)
     at = 4
     return visit.page(
         template_name,

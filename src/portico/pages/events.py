@@ -13,6 +13,7 @@ from portico.pages.event_types import by_noun
 from portico.pages.links import Named, pages_of
 from portico.pages.site import PageRoute, Visit
 from portico.services.events import events_after, latest_events
+from portico.storage.events import Events
 
 _PER_PAGE = 15
 _SHOWN = 4_000
@@ -99,11 +100,11 @@ async def show(visit: Visit) -> Reply:
 async def _walked(visit: Visit, types: Sequence[str] | None) -> _Walked:
     before, after = visit.sent_number("before"), visit.sent_number("after")
     if after is not None:
-        page = await events_after(visit.env, after, types, _PER_PAGE)
+        page = await events_after(visit.env[Events], after, types, _PER_PAGE)
         if page.has_more:
             return _Walked(page.rows, newer=True, older=True)
         before = None
-    page = await latest_events(visit.env, types, _PER_PAGE, before=before)
+    page = await latest_events(visit.env[Events], types, _PER_PAGE, before=before)
     return _Walked(page.rows, newer=before is not None, older=page.has_more)
 
 

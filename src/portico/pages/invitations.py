@@ -15,6 +15,7 @@ from portico.pages.sent_once import fresh_key, sent_once, shown_once
 from portico.pages.site import PageRoute, Visit
 from portico.pages.step_up import fresh
 from portico.services.invitations import Made, invite, renew, revoke
+from portico.storage.invitations import Invitations
 from portico.storage.listing import Page
 
 _FILTERS = ("page",)
@@ -24,7 +25,7 @@ async def show(visit: Visit) -> Reply:
     """GET /users/invitations: the newest first."""
 
     async def on(page: int) -> Page[Invitation]:
-        return await visit.env.invitations.by_admins(offset=offset_of(page), limit=PER_PAGE)
+        return await visit.env[Invitations].by_admins(offset=offset_of(page), limit=PER_PAGE)
 
     page, found = await page_of(visit, on)
     return visit.page(
@@ -33,7 +34,7 @@ async def show(visit: Visit) -> Reply:
         invitations=found.rows,
         **numbered(page, found.total),
         roles=[(role, role.capitalize()) for role in ROLES],
-        plans=[(plan, plan.capitalize()) for plan in visit.env.plans],
+        plans=[(plan, plan.capitalize()) for plan in visit.env.settings.plans],
         once=fresh_key(visit),
     )
 
@@ -50,7 +51,7 @@ async def make(visit: Visit) -> Reply:
     email = form.read("email", lambda text: users.email(text.strip()))
     name = form.optional("name", users.name)
     role = form.read("role", users.role)
-    plan = form.read("plan", OneOf(tuple(visit.env.plans)))
+    plan = form.read("plan", OneOf(tuple(visit.env.settings.plans)))
     form.check()
 
     def invited(by: By) -> Awaitable[Made]:
@@ -101,7 +102,7 @@ async def renew_one(visit: Visit) -> Reply:
 
 async def ask_revoke(visit: Visit) -> Reply:
     """GET /users/invitations/revoke."""
-    found = await visit.env.invitations.get(visit.sent_id())
+    found = await visit.env[Invitations].get(visit.sent_id())
     if found is None:
         raise NotFound("This invitation no longer exists. It may have been accepted or revoked.")
     return visit.asks(

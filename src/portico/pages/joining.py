@@ -65,7 +65,9 @@ async def show_sign_up(visit: Visit) -> Reply:
         raise NotFound(
             "Accounts on this server are by invitation only. Ask an administrator to invite you."
         )
-    return visit.page("sign_up.html", "Create an account", domains=visit.env.sign_up_domains)
+    return visit.page(
+        "sign_up.html", "Create an account", domains=visit.env.settings.sign_up_domains
+    )
 
 
 async def sign_up(visit: Visit) -> Reply:

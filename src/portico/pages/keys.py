@@ -18,7 +18,7 @@ from portico.pages.sent_once import fresh_key, shown_once
 from portico.pages.site import PageRoute, Visit, addressed
 from portico.pages.step_up import fresh
 from portico.services.api_keys import Rotation, create_key, renew_key, revoke_key
-from portico.storage.api_keys import OwnedKey
+from portico.storage.api_keys import ApiKeys, OwnedKey
 from portico.storage.listing import Page
 
 _TYPES: dict[KeyType, tuple[str, str]] = {
@@ -90,7 +90,7 @@ def _bounds(key: ApiKey) -> str:
 
 def _expiries(visit: Visit) -> list[tuple[str, str]]:
     """The choices of a key's lifetime, and their words."""
-    most = visit.env.max_key_days
+    most = visit.env.settings.max_key_days
     if most is None:
         return [*((f"{days}d", words) for days, words in _EXPIRIES.items()), ("never", "Never")]
     shorter = [(f"{days}d", words) for days, words in _EXPIRIES.items() if days < most]
@@ -115,7 +115,7 @@ async def show(visit: Visit) -> Reply:
     async def on(page: int) -> Page[ApiKey]:
         if owner is None:
             return Page([], 0)
-        return await visit.env.api_keys.usable_first(
+        return await visit.env[ApiKeys].usable_first(
             owner.id, now, offset=offset_of(page), limit=PER_PAGE
         )
 
@@ -145,7 +145,7 @@ def _wanted(visit: Visit) -> NewKey:
         networks=form.text("networks").split() or None,
         expires_at=now + parse_duration(expiry) if expiry and expiry != "never" else None,
     )
-    role, most = visit.user.role, env.max_key_days
+    role, most = visit.user.role, env.settings.max_key_days
     # The change checks it too. Here it is reported together with the form's other faults.
     agreed(new, Bounds(role=role, elsewhere=env.foreign, now=now, most_days=most))
     form.check()
@@ -178,7 +178,7 @@ def _page(
 
 async def _own(visit: Visit) -> ApiKey:
     """The key that the form or the query names. Raises `NotFound` for another user's."""
-    key = await visit.env.api_keys.get(visit.sent_id())
+    key = await visit.env[ApiKeys].get(visit.sent_id())
     owner = await visit.owner()
     if key is None or owner is None or key.user_id != owner.id:
         raise NotFound("You have no key with this ID.")
@@ -252,7 +252,7 @@ async def show_all(visit: Visit) -> Reply:
     search, key_id = visit.sent("search").strip()[:_MAX_SEARCH], visit.sent_number("id")
 
     async def on(page: int) -> Page[OwnedKey]:
-        return await visit.env.api_keys.search(
+        return await visit.env[ApiKeys].search(
             search,
             key_id=key_id,
             unused_since=_unused_since(visit),
@@ -277,7 +277,7 @@ async def show_all(visit: Visit) -> Reply:
 
 async def _any(visit: Visit) -> ApiKey:
     """The key that the form or the query names, of any user. Raises `NotFound`."""
-    key = await visit.env.api_keys.get(visit.sent_id())
+    key = await visit.env[ApiKeys].get(visit.sent_id())
     if key is None:
         raise NotFound("There is no key with this ID.")
     return key

@@ -4,6 +4,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from portico.pages.site import Visit
+from portico.storage.clients import Clients
+from portico.storage.products import Products
+from portico.storage.users import Users
+from portico.storage.webhooks import Webhooks
 
 Named = tuple[str, str]
 """A kind and an id, as `Entry.target` and `Entry.target_id`."""
@@ -24,12 +28,12 @@ async def pages_of(visit: Visit, named: Iterable[Named]) -> Mapping[Named, str]:
 
 
 async def _users(visit: Visit, ids: set[str]) -> dict[str, str]:
-    known = await visit.env.users.standing([int(one) for one in ids])
+    known = await visit.env[Users].standing([int(one) for one in ids])
     return {str(one): f"{visit.site.base}/users/{one}" for one in known}
 
 
 async def _products(visit: Visit, ids: set[str]) -> dict[str, str]:
-    known = await visit.env.products.several({int(one) for one in ids})
+    known = await visit.env[Products].several({int(one) for one in ids})
     return {str(one): f"{visit.site.base}/products/{one}" for one in known}
 
 
@@ -38,12 +42,12 @@ async def _keys(visit: Visit, ids: set[str]) -> dict[str, str]:
 
 
 async def _clients(visit: Visit, ids: set[str]) -> dict[str, str]:
-    known = [await visit.env.clients.by_client_id(one) for one in ids]
+    known = [await visit.env[Clients].by_client_id(one) for one in ids]
     return {one.client_id: f"{visit.site.base}/clients/{one.id}" for one in known if one}
 
 
 async def _webhooks(visit: Visit, ids: set[str]) -> dict[str, str]:
-    known = {str(one.id) for one in await visit.env.webhooks.all()}
+    known = {str(one.id) for one in await visit.env[Webhooks].all()}
     return {one: f"{visit.site.base}/webhooks/{one}" for one in ids & known}
 
 

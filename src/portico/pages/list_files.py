@@ -10,7 +10,7 @@ from portico.http.content import BY_CODING, GZIP, gzipped_parts, takes_gzip
 from portico.http.messages import Stream
 from portico.pages.site import Visit
 from portico.services.credentials import ENDED
-from portico.storage.live_credentials import parts
+from portico.storage.live_credentials import LiveCredentials, parts
 
 _TYPES: dict[str, tuple[Format, str]] = {
     "csv": ("csv", "text/csv; charset=utf-8; header=present"),
@@ -55,7 +55,7 @@ async def _held(visit: Visit, chunks: AsyncGenerator[bytes, None]) -> AsyncGener
             now, version = accounts.clock(), accounts.db.version(*its_parts)
             is_over = caller.expires_at is not None and now >= caller.expires_at
             if version != known or is_over:
-                if not await accounts.live_credentials.holds(caller, now):
+                if not await accounts[LiveCredentials].holds(caller, now):
                     raise AuthenticationRequired(ENDED)
                 known = version
             yield chunk

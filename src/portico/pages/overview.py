@@ -11,7 +11,9 @@ from portico.pages.site import PageRoute, Visit
 from portico.pages.webhooks import failing
 from portico.services.events import latest_events
 from portico.state.callers import ACCOUNT
-from portico.storage.requests import DAYS, HOURS
+from portico.storage.api_keys import ApiKeys
+from portico.storage.events import Events
+from portico.storage.requests import DAYS, HOURS, Requests
 
 _EVENTS = 5
 
@@ -25,10 +27,10 @@ async def show(visit: Visit) -> Reply:
     used, keys = (0, 0), 0
     if owner is not None:
         used = await env.limiter.used((ACCOUNT, owner.id), now)
-        hours = await env.requests.over_time(HOURS, owner.id, now)
-        days = await env.requests.over_time(DAYS, owner.id, now)
-        keys = await env.api_keys.count_usable(owner.id, now)
-    told = await latest_events(env, visible(visit.request.caller), _EVENTS)
+        hours = await env[Requests].over_time(HOURS, owner.id, now)
+        days = await env[Requests].over_time(DAYS, owner.id, now)
+        keys = await env[ApiKeys].count_usable(owner.id, now)
+    told = await latest_events(env[Events], visible(visit.request.caller), _EVENTS)
     return visit.page(
         "overview.html",
         "Overview",

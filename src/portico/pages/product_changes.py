@@ -23,6 +23,7 @@ from portico.pages.product_verbs import VERBS, Verb, allows, check_of, others_fo
 from portico.pages.products import FILTERS, product_of
 from portico.pages.site import PageRoute, Visit, addressed
 from portico.services.products import change_product, delete_product
+from portico.storage.products import Products
 
 DELETE = "delete"
 
@@ -129,7 +130,7 @@ async def ask_several(visit: Visit) -> Reply:
     """GET /products/several."""
     chosen = _chosen(visit)
     what = counted(len(chosen.ids), "product")
-    found = await visit.env.products.several(chosen.ids)
+    found = await visit.env[Products].several(chosen.ids)
     refused = [
         product
         for product in found.values()
@@ -159,7 +160,7 @@ class _Outcome(NamedTuple):
 
 
 async def _outcome(visit: Visit, product_id: int, verb: Verb | None) -> _Outcome:
-    product = await visit.env.products.get(product_id)
+    product = await visit.env[Products].get(product_id)
     name = product.name if product else f"Product {product_id}"
     try:
         await _carry_out(visit, product_id, verb)

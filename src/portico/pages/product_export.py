@@ -10,6 +10,7 @@ from portico.http.messages import Reply
 from portico.pages.list_files import as_file, format_asked
 from portico.pages.products import Asked, asked_of
 from portico.pages.site import PageRoute, Visit
+from portico.storage.products import Products
 
 
 async def export(visit: Visit) -> Reply:
@@ -24,7 +25,7 @@ async def export(visit: Visit) -> Reply:
 async def _file(visit: Visit, asked: Asked, form: Format) -> AsyncGenerator[bytes, None]:
     if head := header(form):
         yield head
-    async for batch in visit.env.products.batches(asked.chosen, query_words(asked.search)):
+    async for batch in visit.env[Products].batches(asked.chosen, query_words(asked.search)):
         yield rows(form, batch)
 
 

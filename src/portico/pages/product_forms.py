@@ -20,6 +20,7 @@ from portico.pages.sent_once import fresh_key, sent_once
 from portico.pages.site import ONCE, PageRoute, Visit
 from portico.pages.versions import VERSION, differences
 from portico.services.products import change_product, create_product
+from portico.storage.products import Products
 
 _IMAGE, _METADATA = "image", "metadata"
 _MOST = {_IMAGE: MAX_IMAGES, _METADATA: MAX_METADATA_KEYS}
@@ -108,7 +109,7 @@ async def _page(
             "most": _MOST,
             "added": visit.form.text("add"),
             "currencies": [(code, code) for code in sorted(CURRENCIES)],
-            "categories": await visit.env.products.categories(MAX_CATEGORIES),
+            "categories": await visit.env[Products].categories(MAX_CATEGORIES),
             "statuses": [(name, name.capitalize()) for name in ("draft", "active", "archived")],
             "hidden": {},
             "came_from": list_of(visit, FILTERS),
@@ -171,7 +172,7 @@ async def edit(visit: Visit) -> Reply:
     try:
         product = await change_product(visit.env, product_id, values, check, await visit.by())
     except PreconditionFailed:
-        found = await visit.env.products.get(product_id)
+        found = await visit.env[Products].get(product_id)
         return await (_gone(visit) if found is None else _meanwhile(visit, found, values))
     except NotFound:
         return await _gone(visit)

@@ -6,6 +6,7 @@ from portico.domain.uploads import MAX_BYTES, MAX_TOLD, MAX_WAITING, Upload
 from portico.http.messages import Reply
 from portico.pages.site import PageRoute, Visit
 from portico.services.uploads import begin_storing, discard, is_behind, is_lost, take_in
+from portico.storage.uploads import Uploads
 
 _SHOWN = 20
 """The most faulty rows that the page shows; the downloadable file has more."""
@@ -14,7 +15,7 @@ _SHOWN = 20
 async def show_form(visit: Visit) -> Reply:
     """GET /products/import."""
     # Twice as many as may wait: the others may have been lost with their host.
-    latest = await visit.env.uploads.latest(visit.user.id, 2 * MAX_WAITING)
+    latest = await visit.env[Uploads].latest(visit.user.id, 2 * MAX_WAITING)
     most = MAX_BYTES >> 20
     return visit.page("import.html", "Import products", uploads=latest, most=most)
 
@@ -39,7 +40,7 @@ async def send(visit: Visit) -> Reply:
 
 
 async def _upload(visit: Visit) -> Upload:
-    upload = await visit.env.uploads.get(visit.request.resource_id)
+    upload = await visit.env[Uploads].get(visit.request.resource_id)
     if upload is None or upload.account_id != visit.user.id:
         raise NotFound("This import no longer exists: files are kept for one day.")
     return upload
@@ -53,7 +54,7 @@ async def show(visit: Visit) -> Reply:
         "import_one.html",
         upload.name,
         upload=upload,
-        rejected=(await env.uploads.rejected(upload.id))[:_SHOWN] if upload.faulty else [],
+        rejected=(await env[Uploads].rejected(upload.id))[:_SHOWN] if upload.faulty else [],
         told=MAX_TOLD,
         behind=await is_behind(env, upload),
         lost=await is_lost(env, upload),
@@ -75,7 +76,7 @@ async def download_faults(visit: Visit) -> Reply:
     upload = await _upload(visit)
     return Reply(
         200,
-        report(await visit.env.uploads.rejected(upload.id)),
+        report(await visit.env[Uploads].rejected(upload.id)),
         [
             ("content-type", "text/csv; charset=utf-8; header=present"),
             ("content-disposition", f'attachment; filename="faulty-rows-{upload.id}.csv"'),

@@ -20,7 +20,7 @@ from portico.pages.paging import PER_PAGE, offset_of, pages_of
 from portico.pages.product_verbs import VERBS, verbs_for
 from portico.pages.site import PageRoute, Visit
 from portico.storage.listing import Beginning, Page
-from portico.storage.products import ProductFilter
+from portico.storage.products import ProductFilter, Products
 
 COUNTING = "counting"
 """The id of the element that asks for the total of a search while the user types."""
@@ -71,7 +71,7 @@ def asked_of(visit: Visit) -> Asked:
 
 
 async def _page(visit: Visit, asked: Asked, number: int) -> Page[Product]:
-    return await visit.env.products.page(
+    return await visit.env[Products].page(
         asked.chosen,
         words=query_words(asked.search),
         offset=offset_of(number),
@@ -88,7 +88,7 @@ async def _found(visit: Visit, asked: Asked) -> tuple[int, Beginning[Product]]:
     words = query_words(asked.search)
     header = visit.request.header
     if header("hx-request") and header("hx-trigger") != COUNTING and words and number == 1:
-        return 1, await visit.env.products.beginning(asked.chosen, words, PER_PAGE)
+        return 1, await visit.env[Products].beginning(asked.chosen, words, PER_PAGE)
     found = await _page(visit, asked, number)
     last = pages_of(found.total)
     if number > last > 0:
@@ -115,7 +115,7 @@ async def show_all(visit: Visit) -> Reply:
         statuses=STATUSES,
         verbs=VERBS.values(),
         formats=FORMATS,
-        categories=await visit.env.products.categories(MAX_CATEGORIES),
+        categories=await visit.env[Products].categories(MAX_CATEGORIES),
         may_change=may_change(visit),
     )
 
@@ -127,7 +127,7 @@ def may_change(visit: Visit) -> bool:
 
 async def product_of(visit: Visit, product_id: int) -> Product:
     """A product. Raises `NotFound`."""
-    product = await visit.env.products.get(product_id)
+    product = await visit.env[Products].get(product_id)
     if product is None:
         raise NotFound(f"There is no product {product_id}. It may have been deleted.")
     return product

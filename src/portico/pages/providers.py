@@ -34,6 +34,7 @@ from portico.services.providers import (
     unlink,
 )
 from portico.services.sessions import read_session
+from portico.storage.providers import ProviderStore
 
 
 async def begin(provider: Provider, visit: Visit) -> Reply:
@@ -181,7 +182,7 @@ def _back(visit: Visit, provider: Provider) -> str:
 
 async def _own(visit: Visit) -> ProviderLink:
     """The link that the form or the query names. Raises `NotFound`."""
-    links = await visit.env.providers.links_of(visit.user.id)
+    links = await visit.env[ProviderStore].links_of(visit.user.id)
     found = next((one for one in links if one.id == visit.sent_id()), None)
     if found is None:
         raise NotFound("This provider is no longer linked.")
@@ -211,7 +212,7 @@ async def remove_link(visit: Visit) -> Reply:
 
 async def linked(visit: Visit) -> list[tuple[ProviderLink, str]]:
     """An account's links, each with the label of its provider."""
-    links = await visit.env.providers.links_of(visit.user.id)
+    links = await visit.env[ProviderStore].links_of(visit.user.id)
     return [(one, label_of(visit.env, one) or one.issuer) for one in links]
 
 

@@ -19,6 +19,7 @@ from portico.services.recovery import (
     take_new_email,
     verify_email,
 )
+from portico.storage.users import Users
 
 
 async def show_forgot(visit: Visit) -> Reply:
@@ -51,7 +52,7 @@ async def _of_link(visit: Visit, template_name: str, title: str, link: Link) -> 
     try:
         found = await find_link(visit.env, token, link)
         # A link that an admin passes on was not mailed, so it has no address.
-        owner = await visit.env.users.get(found.user_id) if link is RESET else None
+        owner = await visit.env[Users].get(found.user_id) if link is RESET else None
         address = owner.email if owner else found.email
     except Invalid as refusal:
         visit.form.refuse(refusal)

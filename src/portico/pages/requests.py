@@ -10,7 +10,7 @@ from portico.pages.chart import chart
 from portico.pages.filters import status_words
 from portico.pages.site import PageRoute, Visit
 from portico.services.named_accounts import named_user
-from portico.storage.requests import DAYS, HOURS, NamedFailure, RequestFilter, Summary
+from portico.storage.requests import DAYS, HOURS, NamedFailure, RequestFilter, Requests, Summary
 
 _SPANS = {"hours": HOURS, "days": DAYS}
 _NOWHERE = "none"
@@ -127,8 +127,8 @@ async def show(visit: Visit) -> Reply:
         route = NOWHERE if asked.route == _NOWHERE else asked.route or None
         status, key = (int(text) if text else None for text in (asked.status, asked.key))
         chosen = RequestFilter(user_id, route, status, key)
-        summary = await visit.env.requests.summary(span, chosen, now)
-        failed = await visit.env.requests.latest_failed(chosen)
+        summary = await visit.env[Requests].summary(span, chosen, now)
+        failed = await visit.env[Requests].latest_failed(chosen)
     return visit.page(
         "requests.html",
         "Requests",

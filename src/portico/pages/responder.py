@@ -43,6 +43,7 @@ from portico.pages.site import (
 )
 from portico.state.callers import ACCOUNT_PAGES
 from portico.storage.database import acting_for
+from portico.storage.users import Users
 
 LOOKING = Plan("looking at pages", 300, 20_000)
 """The limits of pages, apart from those of the API, so that the dashboard uses up no plan."""
@@ -103,7 +104,7 @@ class PageResponder:
             caller = request.caller
             if caller is None or not self._site.dashboards or isinstance(error, Unavailable):
                 raise
-            user = await self._accounts.environment.users.get(caller.user_id)
+            user = await self._accounts.environment[Users].get(caller.user_id)
             request.error_code = error.code
             return self._problem(request, error, user)
 

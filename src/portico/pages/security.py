@@ -22,11 +22,12 @@ from portico.services.second_factor import (
     renew_recovery_codes,
 )
 from portico.services.sign_in import must_enrol
+from portico.storage.factors import FactorStore
 
 
 async def show(visit: Visit) -> Reply:
     """GET /security."""
-    factors = await visit.env.factors.of_user(visit.user.id)
+    factors = await visit.env[FactorStore].of_user(visit.user.id)
     return visit.page(
         "security.html",
         "Sign-in security",
@@ -38,7 +39,7 @@ async def show(visit: Visit) -> Reply:
 
 async def show_app(visit: Visit) -> Reply:
     """GET /security/app. Redirects to the factors if the account already has an app."""
-    factors = await visit.env.factors.of_user(visit.user.id)
+    factors = await visit.env[FactorStore].of_user(visit.user.id)
     if factors.authenticator is not None and visit.request.method == "GET":
         return visit.go("/security")
     return enrolment_page(visit, visit.user, "enrol.html", once=fresh_key(visit))
@@ -91,7 +92,7 @@ async def keep_passkey(visit: Visit) -> Reply:
 
 async def _own(visit: Visit) -> Authenticator | Passkey:
     """The factor that the form or the query names. Raises `NotFound`."""
-    factors = await visit.env.factors.of_user(visit.user.id)
+    factors = await visit.env[FactorStore].of_user(visit.user.id)
     owned = factors.passkeys if visit.sent("kind") == "passkey" else (factors.authenticator,)
     for one in owned:
         if one is not None and one.id == visit.sent_id():
@@ -131,7 +132,7 @@ async def ask_remove(visit: Visit) -> Reply:
 
 
 async def _what_remains(visit: Visit) -> str:
-    factors = await visit.env.factors.of_user(visit.user.id)
+    factors = await visit.env[FactorStore].of_user(visit.user.id)
     if len(factors.passkeys) + (factors.authenticator is not None) > 1:
         return "It stops working."
     gone = "It stops working, and your recovery codes are deleted too."
@@ -152,7 +153,7 @@ async def remove(visit: Visit) -> Reply:
 
 async def ask_renew(visit: Visit) -> Reply:
     """GET /security/recovery-codes."""
-    if not await visit.env.factors.of_user(visit.user.id):
+    if not await visit.env[FactorStore].of_user(visit.user.id):
         raise Conflict("Recovery codes replace a second factor. Set one up first.")
     return visit.asks(
         "Create new recovery codes?",

@@ -16,6 +16,7 @@ from portico.pages.site import ONCE, ONCE_PATH, Visit
 from portico.pages.step_up import PASSKEY, PASSWORD, TOKEN
 from portico.services.change import AnsweredBefore
 from portico.services.shown_once import keep_page
+from portico.storage.idempotency_keys import IdempotencyKeys
 
 T = TypeVar("T")
 
@@ -37,7 +38,7 @@ async def sent_once(
     if not visit.form.text(ONCE):
         return reply(await make(await visit.by()))
     known = _known(visit, (await visit.made_owner()).id)
-    if kept := await visit.env.idempotency_keys.get(known, visit.request.now):
+    if kept := await visit.env[IdempotencyKeys].get(known, visit.request.now):
         return _replayed(kept)
 
     def answer(made: T) -> Answer:
@@ -49,7 +50,7 @@ async def sent_once(
         return reply(await make(by))
     except (AnsweredBefore, PorticoError) as error:
         # The same form may have been handled just now, which may be why this one is refused.
-        if kept := await visit.env.idempotency_keys.get(known, visit.request.now):
+        if kept := await visit.env[IdempotencyKeys].get(known, visit.request.now):
             return _replayed(kept)
         if isinstance(error, AnsweredBefore):
             raise Conflict(_AGAIN) from None

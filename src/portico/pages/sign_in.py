@@ -37,6 +37,7 @@ from portico.services.second_step import (
 )
 from portico.services.sessions import Browser, Opened, close_session, open_session
 from portico.services.sign_in import Attempt, Proven, StepGone, check_password
+from portico.storage.clients import Clients
 
 _PLAIN = re.compile(r"(?:/[A-Za-z0-9_-]+)*/?")
 """A path that every browser reads alike: no empty part, no dots, nothing encoded."""
@@ -96,7 +97,7 @@ async def _application(visit: Visit, target: str) -> str:
     if path != f"{visit.site.base}/authorize":
         return ""
     client_id = dict(parse_qsl(query)).get("client_id", "")
-    client = await visit.env.clients.by_client_id(client_id)
+    client = await visit.env[Clients].by_client_id(client_id)
     return named(client.name, client.id) if client else ""
 
 

@@ -23,6 +23,8 @@ from portico.services.credentials import Credentials
 from portico.services.environment import Environment
 from portico.services.mirrors import mirror_user
 from portico.services.shown_once import keep_page
+from portico.services.vault import Vault
+from portico.storage.users import Users
 
 _POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self';"
@@ -121,7 +123,7 @@ def routes(site: Site, pages: Sequence[PageRoute]) -> tuple[AnyRoute, ...]:
 async def _visit(site: Site, handler: Handler, request: BodyRequest[Form]) -> Reply:
     user = None
     if request.caller is not None:
-        user = await site.accounts.environment.users.get(request.caller.user_id)
+        user = await site.accounts.environment[Users].get(request.caller.user_id)
     return await handler(Visit(site, request, user))
 
 
@@ -175,7 +177,7 @@ def _codes(accounts: Accounts, session: str, user_id: int) -> list[str]:
     """The valid codes, the current one first."""
     env = accounts.environment
     text = f"{env.name} form of session {session} of user {user_id}"
-    return [code.hex()[:32] for code in env.vault.codes(text.encode())]
+    return [code.hex()[:32] for code in env[Vault].codes(text.encode())]
 
 
 class Visit:
@@ -226,7 +228,7 @@ class Visit:
         user, which may not exist yet."""
         if self.shows_accounts:
             return self.user
-        return await self.env.users.by_account(self.user.id)
+        return await self.env[Users].by_account(self.user.id)
 
     async def made_owner(self) -> User:
         """As `owner`, for a change: creates the mirror user if there is none."""
@@ -286,7 +288,7 @@ class Visit:
             here=self.request.path.removeprefix(site.base).removesuffix("/"),
             places=site.dashboards,
             of_accounts=site.of_accounts,
-            site_name=self.env.site_name,
+            site_name=self.env.settings.site_name,
             environment=self.env.name,
             api=site.environment.addresses.base,
             auth=addresses.auth,

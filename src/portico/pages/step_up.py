@@ -15,6 +15,8 @@ from portico.pages.site import ONCE, Handler, Visit
 from portico.services.passkeys import request_options
 from portico.services.sessions import read_session
 from portico.services.step_up import ask_proof, is_fresh, prove_by_passkey, prove_by_password
+from portico.storage.factors import FactorStore
+from portico.storage.sessions import Sessions
 
 TOKEN = "step_up"  # noqa: S105 - the name of a field
 PASSWORD = "current_password"  # noqa: S105 - the name of a field
@@ -55,7 +57,7 @@ async def question(visit: Visit) -> Reply | None:
     except Conflict:
         # The same form was sent before, perhaps while this one was under way. A form with a key
         # goes on, and gets the reply of the first.
-        present = await env.sessions.get(visit.session_id)
+        present = await env[Sessions].get(visit.session_id)
         if not form.text(ONCE) or present is None or not is_fresh(present, env.clock()):
             raise
     except (Invalid, AuthenticationRequired, RateLimited, Unavailable) as error:
@@ -69,7 +71,7 @@ async def question(visit: Visit) -> Reply | None:
 
 async def _page(visit: Visit, token: str, status: int) -> Reply:
     env = visit.site.accounts.environment
-    factors = await env.factors.of_user(visit.user.id)
+    factors = await env[FactorStore].of_user(visit.user.id)
     return visit.page(
         "step_up.html",
         "Confirm that it is you",

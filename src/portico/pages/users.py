@@ -26,7 +26,11 @@ from portico.services.sign_in import must_enrol
 from portico.services.sign_out import end_grant, end_session, sign_out_everywhere
 from portico.services.suspension import resume, suspend
 from portico.services.users import change_user, create_user, delete_user, read_user
+from portico.storage.api_keys import ApiKeys
+from portico.storage.factors import FactorStore
+from portico.storage.invitations import Invitations
 from portico.storage.listing import Order, Page
+from portico.storage.users import Users
 
 _MAX_SEARCH = 254
 _SUSPENDED = {"active": False, "suspended": True}
@@ -39,7 +43,7 @@ async def show_all(visit: Visit) -> Reply:
     search = visit.sent("search").strip()[:_MAX_SEARCH]
     role = visit.sent("role") if visit.sent("role") in ROLES else None
     state = visit.sent("state") if visit.sent("state") in _SUSPENDED else ""
-    users, suspended = visit.env.users, _SUSPENDED.get(state)
+    users, suspended = visit.env[Users], _SUSPENDED.get(state)
 
     async def on(page: int) -> Page[User]:
         offset = offset_of(page)
@@ -61,13 +65,13 @@ async def show_all(visit: Visit) -> Reply:
         roles=ROLES,
         state=state,
         states=_SUSPENDED,
-        invited=await visit.env.invitations.count_pending(visit.request.now),
+        invited=await visit.env[Invitations].count_pending(visit.request.now),
     )
 
 
 def _plans(visit: Visit, own_plan: str) -> dict[str, str]:
     """The plans and their words, including the user's own, which may no longer be configured."""
-    plans = {plan: plan.capitalize() for plan in visit.env.plans}
+    plans = {plan: plan.capitalize() for plan in visit.env.settings.plans}
     plans.setdefault(own_plan, f"{own_plan.capitalize()}, no longer configured: limited like Free")
     return plans
 
@@ -89,7 +93,7 @@ async def create(visit: Visit) -> Reply:
         "name": form.read("name", users.name),
         "email": form.read("email", users.email),
         "role": form.read("role", users.role),
-        "plan": form.read("plan", OneOf(tuple(visit.env.plans))),
+        "plan": form.read("plan", OneOf(tuple(visit.env.settings.plans))),
         "password": form.read("password", users.password),
     }
     form.check()
@@ -118,7 +122,7 @@ async def _page(visit: Visit, person: User, mine: Told | None = None) -> Reply:
     env, now, stored = visit.env, visit.request.now, _stored(person)
     devices = await devices_of(env, person.id, now)
     grants = await granted_by(env, person.id, now)
-    keys = await env.api_keys.usable_first(person.id, now, offset=0, limit=PER_PAGE)
+    keys = await env[ApiKeys].usable_first(person.id, now, offset=0, limit=PER_PAGE)
     return visit.page(
         "user.html",
         named(person.name, person.id),
@@ -132,7 +136,7 @@ async def _page(visit: Visit, person: User, mine: Told | None = None) -> Reply:
         all_devices=devices.total,
         grants=grants.rows,
         all_grants=grants.total,
-        factors=await env.factors.of_user(person.id),
+        factors=await env[FactorStore].of_user(person.id),
         **_choices(visit, person.plan),
     )
 

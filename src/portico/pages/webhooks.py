@@ -35,6 +35,8 @@ from portico.services.webhooks import (
     rotate_secret,
     test_webhook,
 )
+from portico.storage.deliveries import Deliveries
+from portico.storage.webhooks import Webhooks
 
 _PER_PAGE = 25
 _SHORT = 18
@@ -78,18 +80,18 @@ async def failing(visit: Visit) -> list[tuple[int, str]]:
     who may not see webhooks."""
     if "admin" not in visit.request.caller.scopes:
         return []
-    webhooks = await visit.env.webhooks.all()
+    webhooks = await visit.env[Webhooks].all()
     return [(one.id, _name(one)) for one in webhooks if _state(one).colour in ("warn", "bad")]
 
 
 async def show_all(visit: Visit) -> Reply:
     """GET /webhooks: the newest first."""
-    webhooks = reversed(await visit.env.webhooks.all())
+    webhooks = reversed(await visit.env[Webhooks].all())
     return visit.page(
         "webhooks.html",
         "Webhooks",
         webhooks=[(webhook, _state(webhook)) for webhook in webhooks],
-        delivered=await visit.env.deliveries.last_delivered(),
+        delivered=await visit.env[Deliveries].last_delivered(),
     )
 
 
@@ -160,7 +162,7 @@ async def show(visit: Visit) -> Reply:
     env = visit.env
     webhook = await read_webhook(env, visit.request.resource_id)
     before = visit.sent_number("before")
-    rows = await env.deliveries.latest(webhook.id, before, _PER_PAGE + 1)
+    rows = await env[Deliveries].latest(webhook.id, before, _PER_PAGE + 1)
     shown = [as_shown(delivery, webhook) for delivery in rows[:_PER_PAGE]]
     # An event that was just sent becomes a delivery a moment later.
     due = visit.sent("done") in _SENT or any(_is_due(one, visit.request.now) for one in shown)

@@ -33,6 +33,7 @@ from portico.services import products
 from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.storage.database import UniqueViolation
+from portico.storage.products import Products
 from portico.storage.users import USERS
 
 RULE_SECONDS = 2.0
@@ -307,7 +308,7 @@ class RuleChange:
         """The record with this id, locked until the change ends, or None."""
         env, change = self._changing.env, self._changing.change
         if kind == "products":
-            product = await change.lock(env.products, record_id)
+            product = await change.lock(env[Products], record_id)
             return None if product is None else ProductRecord.of(product)
         if kind == "users":
             user = await USERS.one(env.db, USERS.by_id, {"id": record_id})

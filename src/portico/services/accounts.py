@@ -15,8 +15,10 @@ from portico.services.api_keys import Made, add_key, create_key
 from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.mirrors import mirror_user, mirrored, try_to_update_mirror
+from portico.services.passwords import Passwords
 from portico.services.users import keep_an_admin, store_change, taken, tell_changed
 from portico.storage.database import UniqueViolation
+from portico.storage.users import Users
 
 
 def random_password(random: Random) -> str:
@@ -30,7 +32,7 @@ def random_password(random: Random) -> str:
 
 async def account(env: Environment, email: str) -> User:
     """The user with this e-mail, which may be typed in any way. Raises `NotFound`."""
-    user = await env.users.by_email(typed_email(email))
+    user = await env[Users].by_email(typed_email(email))
     if user is None:
         raise NotFound(f"There is no user with the e-mail {email}.")
     return user
@@ -39,8 +41,10 @@ async def account(env: Environment, email: str) -> User:
 async def set_plan(env: Environment, email: str, plan: str, by: By) -> User:
     """Sets an account's plan. Raises `NotFound` for an unknown account or plan, and `Conflict` for
     a mirror user, whose plan is its account's."""
-    if plan not in env.plans:
-        raise NotFound(f"There is no plan {plan}; there are {', '.join(sorted(env.plans))}.")
+    if plan not in env.settings.plans:
+        raise NotFound(
+            f"There is no plan {plan}; there are {', '.join(sorted(env.settings.plans))}."
+        )
     return await _set(env, email, by, plan=plan)
 
 
@@ -54,7 +58,7 @@ async def _set(env: Environment, email: str, by: By, **values: str) -> User:
     found = await account(env, email)
 
     async def work(change: Change) -> User:
-        user = await change.lock(env.users, found.id)
+        user = await change.lock(env[Users], found.id)
         if user is None:
             raise NotFound(f"There is no user with the e-mail {email}.")
         if user.account_id is not None:
@@ -78,7 +82,7 @@ async def create_admin(
 ) -> tuple[User, Made]:
     """Creates an admin on the plan Enterprise and a live key, in one change and without a mail.
     Raises `Duplicate` if the e-mail is taken."""
-    password_hash = await env.passwords.hash(password)
+    password_hash = await env[Passwords].hash(password)
 
     async def work(change: Change) -> tuple[User, Made]:
         user = new_user(
@@ -89,7 +93,7 @@ async def create_admin(
             password_hash=password_hash,
             now=change.now,
         )
-        user = await env.users.insert(change.tx, user)
+        user = await env[Users].insert(change.tx, user)
         change.note(UserCreated(user))
         new = NewKey(name=key_name, type="live", scopes=None, networks=None, expires_at=None)
         return user, await add_key(env, change, user.id, new, told=False)

@@ -6,6 +6,7 @@ from portico.domain.text import counted
 from portico.domain.times import HOUR, SECOND
 from portico.domain.users import email_key
 from portico.services.environment import Environment
+from portico.services.vault import Vault
 from portico.state.callers import MAIL, Caller
 
 MAILS = Plan("mails that somebody asks for", 3, 3)
@@ -23,7 +24,7 @@ def name_of(env: Environment, email: str) -> str:
     """The name under which an e-mail, known or not, is counted. It is keyed with the installation's
     secret, so that it reveals nothing of what was typed, which may be a password."""
     text = f"{env.name} counted {email_key(email)}"
-    return env.vault.authenticate(text.encode("utf-8", "replace")).hex()[:32]
+    return env[Vault].authenticate(text.encode("utf-8", "replace")).hex()[:32]
 
 
 async def take_hourly(env: Environment, whose: Caller, plan: Plan, what: str) -> None:

@@ -18,7 +18,9 @@ from portico.services.change import Change
 from portico.services.credentials import INVALID_KEY
 from portico.services.environment import Environment
 from portico.services.letters import tell
+from portico.storage.api_keys import ApiKeys
 from portico.storage.listing import Keyset, Page
+from portico.storage.users import Users
 
 Check = Callable[[ApiKey], None]
 """Raises where the caller expected a different key."""
@@ -59,7 +61,7 @@ async def add_key(
     env: Environment, change: Change, user_id: int, new: NewKey, *, told: bool
 ) -> Made:
     """As `create_key`, within a change. The caller must be permitted to manage the user's keys."""
-    owner = await change.lock(env.users, user_id)
+    owner = await change.lock(env[Users], user_id)
     if owner is None:
         await change.check()  # the deleted user may be the caller
     terms = agreed(new, await _bounds(env, change, owner))
@@ -67,7 +69,7 @@ async def add_key(
     actor_id = change.by.actor.user_id
     maker_id = None if actor_id == user_id else actor_id
     key = _new_key(user_id, terms, secret, change.now, maker_id)
-    key = await env.api_keys.insert(change.tx, key, digest(secret))
+    key = await env[ApiKeys].insert(change.tx, key, digest(secret))
     change.note(KeyCreated(key))
     if told and owner is not None:
         await tell(env, change, owner, "new-key", by=change.by, **_facts(env, key))
@@ -95,12 +97,12 @@ async def _bounds(env: Environment, change: Change, owner: User | None) -> Bound
     if caller is not None and caller.narrow and "admin" not in caller.scopes:
         carried = caller.scopes.intersection(SCOPES)
     if caller is not None and caller.credential == "api_key":
-        maker = await change.lock(env.api_keys, caller.credential_id)
+        maker = await change.lock(env[ApiKeys], caller.credential_id)
     return Bounds(
         role=None if owner is None else owner.role,
         elsewhere=env.foreign,
         now=change.now,
-        most_days=env.max_key_days,
+        most_days=env.settings.max_key_days,
         carried=carried,
         networks=maker.networks if maker else None,
         ends_at=maker.expires_at if maker else None,
@@ -150,9 +152,9 @@ async def renew_key(env: Environment, key_id: int, by: By) -> Rotation:
 
     async def work(change: Change) -> Rotation:
         before = await _locked(env, change, found)
-        owner = await env.users.get(found.user_id, change.tx)
+        owner = await env[Users].get(found.user_id, change.tx)
         until = change.now + ROTATION_OVERLAP
-        end = await env.api_keys.rotate(change.tx, before.id, now=change.now, until=until)
+        end = await env[ApiKeys].rotate(change.tx, before.id, now=change.now, until=until)
         if end is None:
             await change.check()  # the caller's own key may have been revoked meanwhile
             if before.rotated_at is None:
@@ -163,10 +165,10 @@ async def renew_key(env: Environment, key_id: int, by: By) -> Rotation:
             type=before.type,
             scopes=before.scopes,
             networks=before.networks,
-            expires_at=latest_end(before.expires_at, change.now, env.max_key_days),
+            expires_at=latest_end(before.expires_at, change.now, env.settings.max_key_days),
         )
         successor = _new_key(before.user_id, terms, secret, change.now, before.maker_id)
-        successor = await env.api_keys.insert(change.tx, successor, digest(secret))
+        successor = await env[ApiKeys].insert(change.tx, successor, digest(secret))
         change.note(KeyRotated(before, successor, end))
         # A thief could rotate a stolen key and keep the successor, so the owner is told.
         if owner is not None:
@@ -189,7 +191,7 @@ async def list_keys(
     """One page of a user's keys, newest first. It begins after the keyset `behind`, if given,
     otherwise at `offset`. Raises `PermissionDenied`."""
     permit(by.principal, user_id)
-    return await env.api_keys.page(user_id, offset=offset, limit=limit, behind=behind)
+    return await env[ApiKeys].page(user_id, offset=offset, limit=limit, behind=behind)
 
 
 class MadeKey(NamedTuple):
@@ -207,7 +209,7 @@ async def keys_for_others(
     mirror user in the mirroring environment."""
     found = [
         MadeKey(env.name, owned.email, owned.key)
-        for owned in await env.api_keys.made_for_others(user_id, env.clock())
+        for owned in await env[ApiKeys].made_for_others(user_id, env.clock())
     ]
     if env.mirror is not None and mirror_id is not None:
         found += await keys_for_others(env.mirror, mirror_id)
@@ -234,7 +236,7 @@ async def revoke_key(
         if key.revoked_at is not None:
             return key
         await change.check()
-        await env.api_keys.revoke(change.tx, key_id, now=change.now)
+        await env[ApiKeys].revoke(change.tx, key_id, now=change.now)
         key = msgspec.structs.replace(key, revoked_at=change.now)
         change.note(KeyRevoked(key))
         return key
@@ -243,7 +245,7 @@ async def revoke_key(
 
 
 async def _found(env: Environment, key_id: int) -> ApiKey:
-    key = await env.api_keys.get(key_id)
+    key = await env[ApiKeys].get(key_id)
     if key is None:
         raise _missing(key_id)
     return key
@@ -251,8 +253,8 @@ async def _found(env: Environment, key_id: int) -> ApiKey:
 
 async def _locked(env: Environment, change: Change, found: ApiKey) -> ApiKey:
     """The key, locked after its owner: deleting a user locks both in this order too."""
-    await change.lock(env.users, found.user_id)
-    key = await change.lock(env.api_keys, found.id)
+    await change.lock(env[Users], found.user_id)
+    key = await change.lock(env[ApiKeys], found.id)
     if key is None:
         raise _missing(found.id)
     return key

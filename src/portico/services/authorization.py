@@ -28,8 +28,11 @@ from portico.domain.secrets import ACCESS_TOKEN, AUTHORIZATION_CODE, digest, min
 from portico.domain.times import SECOND
 from portico.services.change import Change
 from portico.services.environment import Environment
+from portico.services.signing import Signer
 from portico.services.tokens import Pair, good_for_one_use, issue, refresh_end, refreshable
-from portico.storage.grants import Code, OwnedToken
+from portico.storage.clients import Clients
+from portico.storage.grants import Code, Grants, OwnedToken
+from portico.storage.users import Users
 
 _INVALID = "This code is not valid, has expired or was used before."
 
@@ -66,8 +69,8 @@ async def grant_code(env: Environment, wanted: ConsentRequest, proof: Proof, by:
     code = mint(AUTHORIZATION_CODE, env.random)
 
     async def work(change: Change) -> None:
-        user = await change.lock(env.users, by.actor.user_id or 0)
-        client = await change.lock(env.clients, wanted.client.id)
+        user = await change.lock(env[Users], by.actor.user_id or 0)
+        client = await change.lock(env[Clients], wanted.client.id)
         if user is None or user.suspended_at is not None or client is None:
             raise Refused(
                 "invalid_request",
@@ -84,7 +87,7 @@ async def grant_code(env: Environment, wanted: ConsentRequest, proof: Proof, by:
             amr=proof.amr,
             expires_at=change.now + CODE_SECONDS * SECOND,
         )
-        await env.grants.add_code(change.tx, digest(code), granted)
+        await env[Grants].add_code(change.tx, digest(code), granted)
         change.note(ClientAuthorized(client, granted.scopes))
 
     await env.change(by, work)
@@ -96,26 +99,26 @@ async def exchange_code(env: Environment, client: Client, exchange: Exchange, by
 
     If a code is used a second time, the tokens of the first exchange are revoked.
     """
-    await env.signer.ready()
+    await env[Signer].ready()
     code_hash = digest(exchange.code)
-    found = await env.grants.code(code_hash)
+    found = await env[Grants].code(code_hash)
     if found is None or found.client_row_id != client.id:
         raise Refused("invalid_grant", _INVALID)
 
     async def work(change: Change) -> Exchanged | None:
-        user = await change.lock(env.users, found.user_id)
+        user = await change.lock(env[Users], found.user_id)
         if user is None or user.suspended_at is not None:
             return None
-        if await change.lock(env.clients, client.id) is None:
+        if await change.lock(env[Clients], client.id) is None:
             return None
-        code = await env.grants.code(code_hash, change.tx)
+        code = await env[Grants].code(code_hash, change.tx)
         if code is None:
             return None
         if code.grant_id is None:
             narrow = narrowed(code.scopes, of_role(user.role))
             code = msgspec.structs.replace(code, scopes=narrow)
             return await _spend(env, change, client, code, code_hash, exchange)
-        if await env.grants.revoke(change.tx, code.grant_id, change.now):
+        if await env[Grants].revoke(change.tx, code.grant_id, change.now):
             why = {"reason": "an authorization code was used twice"}
             change.note(GrantRevoked(code.grant_id, code.user_id, why))
         return None
@@ -143,7 +146,7 @@ async def _spend(
     if not verified(code.code_challenge, exchange.verifier):
         raise Refused("invalid_grant", "The code_verifier does not match this code.")
     change.noted_elsewhere()  # when the user gave the consent
-    grant = await env.grants.insert(
+    grant = await env[Grants].insert(
         change.tx,
         user_id=code.user_id,
         client_row_id=client.id,
@@ -154,12 +157,12 @@ async def _spend(
         now=now,
         expires_at=now + REFRESH_SECONDS * SECOND,
     )
-    await env.grants.spend_code(change.tx, code_hash, grant.id)
+    await env[Grants].spend_code(change.tx, code_hash, grant.id)
     access_token = mint(ACCESS_TOKEN, env.random)
     pair = await issue(env, change, grant, access_token, code.scopes)
     if "openid" not in code.scopes:
         return Exchanged(pair, None)
-    return Exchanged(pair, env.signer.sign(_identity(client, code, access_token), now))
+    return Exchanged(pair, env[Signer].sign(_identity(client, code, access_token), now))
 
 
 def _identity(client: Client, code: Code, access_token: str) -> dict[str, Any]:
@@ -185,8 +188,8 @@ async def revoke_token(env: Environment, client: Client, token: str, by: By) -> 
     """Revokes a client's own token (RFC 7009): an access token alone, a refresh token with its
     whole family. Unknown tokens are ignored. Raises `Refused` for another client's token."""
     token_hash = digest(token)
-    refresh = await env.grants.by_refresh(token_hash)
-    owned = refresh or await env.grants.by_access(token_hash)
+    refresh = await env[Grants].by_refresh(token_hash)
+    owned = refresh or await env[Grants].by_access(token_hash)
     if owned is None:
         return
     if owned.grant.client_row_id != client.id:
@@ -195,8 +198,8 @@ async def revoke_token(env: Environment, client: Client, token: str, by: By) -> 
     async def work(change: Change) -> None:
         if refresh is None:
             change.noted_elsewhere()  # not worth a note: it expires within the hour anyway
-            await env.grants.end_access(change.tx, owned.token.id)
-        elif await env.grants.revoke(change.tx, owned.grant.id, change.now):
+            await env[Grants].end_access(change.tx, owned.token.id)
+        elif await env[Grants].revoke(change.tx, owned.grant.id, change.now):
             why = {"reason": "the client revoked it"}
             change.note(GrantRevoked(owned.grant.id, owned.grant.user_id, why))
 
@@ -207,12 +210,12 @@ async def introspect(env: Environment, client: Client, token: str) -> dict[str, 
     """Describes a client's own token (RFC 7662 §2.2); any other is reported as not active."""
     now = env.clock()
     token_hash = digest(token)
-    owned = await env.grants.by_access(token_hash)
+    owned = await env[Grants].by_access(token_hash)
     if owned is not None and owned.grant.client_row_id == client.id and owned.holds(now):
         end, scopes = owned.token.access_expires_at, owned.token.scopes
         facts = _facts(env, client, owned, end, scopes)
         return {"active": True, "token_type": "Bearer", **facts}
-    owned = await env.grants.by_refresh(token_hash)
+    owned = await env[Grants].by_refresh(token_hash)
     if owned is None or owned.grant.client_row_id != client.id or owned.token.used_at is not None:
         return {"active": False}
     if not refreshable(env, owned, now):

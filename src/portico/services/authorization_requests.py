@@ -20,6 +20,8 @@ from portico.domain.oauth import (
 from portico.domain.proofs import LEVELS
 from portico.services.authorization import ConsentRequest
 from portico.services.environment import Environment
+from portico.services.signing import Signer
+from portico.storage.clients import Clients
 
 MAX_LENGTH = 2_000
 MAX_STATE_LENGTH = 4_096
@@ -83,7 +85,7 @@ async def read_request(
     for name in ("client_id", "redirect_uri"):
         if [one for one, _ in known].count(name) != 1 or name not in first:
             raise Refused("invalid_request", f"{name} must be sent exactly once.")
-    client = await env.clients.by_client_id(first["client_id"])
+    client = await env[Clients].by_client_id(first["client_id"])
     if client is None:
         raise Refused("invalid_client", "There is no application with this client_id.")
     redirect_uri = first["redirect_uri"]
@@ -171,7 +173,7 @@ async def _hinted(env: Environment, client: Client, hint: str | None) -> int | N
     §3.1.2.2)."""
     if hint is None:
         return None
-    subject = await env.signer.subject_of(hint, audience=client.client_id)
+    subject = await env[Signer].subject_of(hint, audience=client.client_id)
     if subject is None:
         raise Refused("invalid_request", "id_token_hint must be an ID token of this client.")
     return int(subject)

@@ -1,7 +1,7 @@
 """The unit of work: the only way in which a use case changes something.
 
     async def work(change: Change) -> Product:
-        product = await env.products.insert(change.tx, …)
+        product = await env[Products].insert(change.tx, …)
         change.note(ProductCreated(product))
         return product
 
@@ -15,11 +15,11 @@ repeated. The reasons are in docs/decisions/0020.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from portico.domain.audit import By
+from portico.domain.audit import Actor, By
 from portico.domain.caller import Principal
 from portico.domain.errors import AuthenticationRequired, OutcomeUnknown, Unavailable
 from portico.domain.events.base import Event
@@ -28,7 +28,7 @@ from portico.domain.published import Published
 from portico.domain.times import Clock
 from portico.storage.bell import Bell
 from portico.storage.database import Contended, Database, Rank, Transaction, Undo, acting_for
-from portico.storage.stores import Stores
+from portico.storage.idempotency_keys import IdempotencyKeys
 
 T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
@@ -58,11 +58,53 @@ class Lockable(Protocol[R_co]):
         ...
 
 
+class AuditLog(Protocol):
+    """Where notes become lines of the audit log."""
+
+    async def record(
+        self,
+        tx: Transaction,
+        actor: Actor,
+        now: int,
+        event: Event,
+        *,
+        still: Principal | None = None,
+        ended: Exception | None = None,
+    ) -> None:
+        """Writes a line; raises `ended` if the credential of `still` is no longer valid."""
+        ...
+
+
+class EventLog(Protocol):
+    """Where published notes wait for their readers."""
+
+    async def add(self, tx: Transaction, now: int, event: Published) -> None:
+        """Stores an event."""
+        ...
+
+
+class Held(Protocol):
+    """The credentials that callers hold."""
+
+    async def holds(self, principal: Principal, now: int, tx: Transaction) -> bool:
+        """Whether the caller's credential is valid."""
+        ...
+
+
+class Records(NamedTuple):
+    """What every change writes and checks."""
+
+    audit: AuditLog
+    events: EventLog
+    answers: IdempotencyKeys
+    credentials: Held
+
+
 class Change:
     """A change in progress, which `work` receives. `now` is in epoch milliseconds."""
 
-    def __init__(self, stores: Stores, tell: Tell, tx: Transaction, by: By, now: int) -> None:
-        self._stores = stores
+    def __init__(self, records: Records, tell: Tell, tx: Transaction, by: By, now: int) -> None:
+        self._records = records
         self._tell = tell
         self.tx = tx
         self.by = by
@@ -111,7 +153,7 @@ class Change:
         Call it only in a change that may end the caller's own credential, before doing so. All
         others are checked when they finish.
         """
-        principal, credentials = self.by.principal, self._stores.live_credentials
+        principal, credentials = self.by.principal, self._records.credentials
         if principal is not None and not await credentials.holds(principal, self.now, self.tx):
             raise ended(principal)
         self.checked = True
@@ -125,15 +167,15 @@ class Change:
             # The last line's statement also checks the credential, which saves a round trip.
             still = None if self.checked or number < len(self.notes) else self.by.principal
             over = ended(still) if still is not None else None
-            await self._stores.audit.record(
+            await self._records.audit.record(
                 self.tx, by.actor, self.now, event, still=still, ended=over
             )
         for told in self._told():
-            await self._stores.events.add(self.tx, self.now, told)
+            await self._records.events.add(self.tx, self.now, told)
             self.published = True
         # After the audit line: an invalid credential takes precedence over an answer already kept.
         if self.by.request is not None and self.by.answer is not None:
-            await self._stores.idempotency_keys.keep(
+            await self._records.answers.keep(
                 self.tx, self.by.request, self.now, self.by.answer(result), AnsweredBefore()
             )
 
@@ -156,11 +198,11 @@ class Changes:
     """Runs the changes of one environment. It is `env.change`."""
 
     def __init__(
-        self, db: Database, stores: Stores, clock: Clock, tell: Tell, mails_bell: Bell
+        self, db: Database, records: Records, clock: Clock, tell: Tell, mails_bell: Bell
     ) -> None:
         """`mails_bell` is rung after a change that stored mails."""
         self._db = db
-        self._stores = stores
+        self._records = records
         self._tell = tell
         self._clock = clock
         self._mails_bell = mails_bell
@@ -206,7 +248,7 @@ class Changes:
     async def _once(self, by: By, work: Callable[[Change], Awaitable[T]]) -> T:
         try:
             async with self._db.transaction() as tx:
-                change = Change(self._stores, self._tell, tx, by, self._clock())
+                change = Change(self._records, self._tell, tx, by, self._clock())
                 result = await work(change)
                 if not change.noted:
                     raise Undo  # noqa: TRY301 - an exception is how a transaction is rolled back

@@ -30,8 +30,9 @@ from portico.domain.secrets import CLIENT_SECRET, digest, mint
 from portico.domain.users import User
 from portico.services.change import Change
 from portico.services.environment import Environment
-from portico.storage.clients import CLIENTS
+from portico.storage.clients import CLIENTS, Clients
 from portico.storage.parts import Version
+from portico.storage.users import Users
 
 Check = Callable[[Client], None]
 """Checks `If-Match` against the stored client. Raises `PreconditionFailed`."""
@@ -72,7 +73,7 @@ async def register_client(
     client_id = f"client_{env.random(12).hex()}"
 
     async def work(change: Change) -> Registered:
-        if owner is not None and await change.lock(env.users, owner.id) is None:
+        if owner is not None and await change.lock(env[Users], owner.id) is None:
             raise NotFound("The owner's account was deleted.")
         client = Client(
             id=0,
@@ -84,7 +85,7 @@ async def register_client(
             scopes=scopes,
             created_at=change.now,
         )
-        client = await env.clients.insert(change.tx, client)
+        client = await env[Clients].insert(change.tx, client)
         change.note(ClientCreated(client))
         return Registered(client, secret)
 
@@ -98,12 +99,12 @@ async def change_client(
     name, uris, scopes = checked(wanted)
 
     async def work(change: Change) -> Client:
-        before = _found(await change.lock(env.clients, row_id))
+        before = _found(await change.lock(env[Clients], row_id))
         check(before)
         client = msgspec.structs.replace(before, name=name, redirect_uris=uris, scopes=scopes)
         if client == before:
             return client
-        await env.clients.update(change.tx, client)
+        await env[Clients].update(change.tx, client)
         change.note(ClientChanged(client, before))
         return client
 
@@ -118,11 +119,11 @@ async def renew_secret(env: Environment, row_id: int, *, by: By) -> Registered:
     secret = mint(CLIENT_SECRET, env.random)
 
     async def work(change: Change) -> Registered:
-        client = _found(await change.lock(env.clients, row_id))
+        client = _found(await change.lock(env[Clients], row_id))
         if client.public:
             raise Invalid("A public client has no secret.")
         client = msgspec.structs.replace(client, secret_hash=digest(secret))
-        await env.clients.update(change.tx, client)
+        await env[Clients].update(change.tx, client)
         change.note(ClientSecretRenewed(client))
         return Registered(client, secret)
 
@@ -133,8 +134,8 @@ async def delete_client(env: Environment, row_id: int, *, by: By) -> Client:
     """Deletes a client and ends its grants. Raises `NotFound`."""
 
     async def work(change: Change) -> Client:
-        client = _found(await change.lock(env.clients, row_id))
-        await env.clients.delete(change.tx, row_id)
+        client = _found(await change.lock(env[Clients], row_id))
+        await env[Clients].delete(change.tx, row_id)
         change.note(ClientDeleted(client))
         return client
 
@@ -146,7 +147,7 @@ async def authenticate_client(env: Environment, client_id: str, secret: str | No
 
     Raises `Refused` (`invalid_client`).
     """
-    client = await env.clients.by_client_id(client_id)
+    client = await env[Clients].by_client_id(client_id)
     if client is None:
         raise Refused("invalid_client", _UNKNOWN)
     if client.secret_hash is None:
@@ -186,7 +187,7 @@ class PageOrigins:
         if version is not None and version == self._part_version:
             return
         origins: set[str] = set()
-        async for clients in self._env.clients.public():
+        async for clients in self._env[Clients].public():
             uris = (uri for client in clients for uri in client.redirect_uris)
             origins.update(filter(None, map(page_origin, uris)))
         self._origins, self._part_version = frozenset(origins), version

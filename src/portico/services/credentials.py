@@ -19,9 +19,12 @@ from portico.domain.scopes import effective
 from portico.domain.secrets import ACCESS_TOKEN, digest
 from portico.domain.sessions import idle_end
 from portico.services.environment import Environment
-from portico.services.signing import claimed_issuer
+from portico.services.signing import Signer, claimed_issuer
+from portico.storage.api_keys import ApiKeys
+from portico.storage.grants import Grants
 from portico.storage.live_credentials import parts
 from portico.storage.parts import Part
+from portico.storage.sessions import Sessions
 
 CACHED = 100_000
 
@@ -126,7 +129,7 @@ class Credentials:
         self.misses += 1
         version = self._env.db.version()
         token_hash = digest(cookie)
-        owned = await self._env.sessions.by_hash(token_hash)
+        owned = await self._env[Sessions].by_hash(token_hash)
         before = self._sessions.pop(token_hash, None)
         if owned is None or owned.suspended_at is not None:
             raise AuthenticationRequired(ENDED)
@@ -193,7 +196,7 @@ class Credentials:
             raise AuthenticationRequired("This is not an API key: check for a typo.")
         if where := self._env.foreign.get(key_type):
             raise AuthenticationRequired(f"A key of type {key_type} is only valid at {where}.")
-        owned = await self._env.api_keys.by_hash(digest(key))
+        owned = await self._env[ApiKeys].by_hash(digest(key))
         if owned is None:
             raise AuthenticationRequired(INVALID_KEY)
         if owned.key.revoked_at is not None:
@@ -219,14 +222,14 @@ class Credentials:
         )
 
     async def _verify(self, token: str, now: int) -> None:
-        if await self._env.signer.verify(token, audience=self._env.addresses.base, now=now):
+        if await self._env[Signer].verify(token, audience=self._env.addresses.base, now=now):
             return
         if where := self._env.foreign.get(claimed_issuer(token) or ""):
             raise AuthenticationRequired(f"This token is only valid at {where}.")
         raise AuthenticationRequired(_INVALID_TOKEN)
 
     async def _access_token(self, token: str, now: int, credential: Held) -> Principal:
-        owned = await self._env.grants.by_access(digest(token))
+        owned = await self._env[Grants].by_access(digest(token))
         if owned is None or not owned.holds(now):
             raise AuthenticationRequired(_INVALID_TOKEN)
         granted = None if owned.grant.client_row_id is None else owned.token.scopes

@@ -15,12 +15,13 @@ from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.letters import tell
 from portico.state.callers import network_of
+from portico.storage.sessions import Sessions
 
 
 async def remember_device(env: Environment, change: Change, user: User, device: str | None) -> bool:
     """Remembers the address that a locked user signs in from, and the secret of the `device`
     cookie, if any. Returns whether both are new to an account that has signed in before."""
-    address, sessions, tx = change.by.address, env.sessions, change.tx
+    address, sessions, tx = change.by.address, env[Sessions], change.tx
     network = network_of(address)
     # The prefix length keeps a network apart from its first address, which may be a stranger's.
     places = [address] if network is None else [address, f"{network}/48"]

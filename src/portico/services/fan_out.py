@@ -8,7 +8,9 @@ from portico.domain.audit import SYSTEM
 from portico.domain.webhooks import Webhook, covered
 from portico.services.change import Change
 from portico.services.environment import Environment
-from portico.storage.events import ToTell
+from portico.storage.deliveries import Deliveries
+from portico.storage.events import Events, ToTell
+from portico.storage.webhooks import Webhooks
 
 DELIVERIES_AT_ONCE = 500
 """The most deliveries queued in one transaction: on SQLite that takes 7 ms of the event loop."""
@@ -20,7 +22,7 @@ async def fan_out(env: Environment, webhooks: Sequence[Webhook]) -> None:
     Any process may do this: a webhook's row says up to which event deliveries were queued, and is
     updated in the same transaction.
     """
-    last = await env.events.last_id()
+    last = await env[Events].last_id()
     behind = [one.told_up_to for one in webhooks if one.enabled and one.told_up_to < last]
     after = min(behind, default=last)
     while after < last:
@@ -30,14 +32,14 @@ async def fan_out(env: Environment, webhooks: Sequence[Webhook]) -> None:
 async def _batch(env: Environment, after: int, ids: set[int]) -> int:
     """Queues deliveries of some events with an id above `after`; returns the id of the last, or 0
     if there are none."""
-    events = await env.events.to_tell(after, DELIVERIES_AT_ONCE // len(ids))
+    events = await env[Events].to_tell(after, DELIVERIES_AT_ONCE // len(ids))
     if not events:
         return 0
     last = events[-1].id
 
     async def work(change: Change) -> None:
         # Read again under a lock: another process may have queued them already.
-        behind = await env.webhooks.behind(change.tx, last)
+        behind = await env[Webhooks].behind(change.tx, last)
         webhooks = [webhook for webhook in behind if webhook.id in ids]
         types = {webhook.id: covered(webhook.types) for webhook in webhooks}
         told = [
@@ -46,9 +48,9 @@ async def _batch(env: Environment, after: int, ids: set[int]) -> int:
             for webhook in webhooks
             if event.id > webhook.told_up_to and _wants(webhook, types[webhook.id], event)
         ]
-        await env.deliveries.add(change.tx, change.now, told)
+        await env[Deliveries].add(change.tx, change.now, told)
         for webhook in webhooks:
-            await env.webhooks.told(change.tx, webhook.id, last)
+            await env[Webhooks].told(change.tx, webhook.id, last)
         change.noted_elsewhere()
 
     await env.change(SYSTEM, work)
@@ -59,12 +61,12 @@ async def queue_so_far(env: Environment, change: Change, webhook: Webhook) -> No
     """Queues all events so far for a locked webhook, before its types change: the new types apply
     to later events."""
     types = covered(webhook.types)
-    after, last = webhook.told_up_to, await env.events.settled_in(change.tx)
-    while events := await env.events.to_tell(after, DELIVERIES_AT_ONCE, change.tx):
+    after, last = webhook.told_up_to, await env[Events].settled_in(change.tx)
+    while events := await env[Events].to_tell(after, DELIVERIES_AT_ONCE, change.tx):
         told = [(webhook.id, one.id, one.type) for one in events if _wants(webhook, types, one)]
-        await env.deliveries.add(change.tx, change.now, told)
+        await env[Deliveries].add(change.tx, change.now, told)
         after = events[-1].id
-    await env.webhooks.told(change.tx, webhook.id, max(after, last))
+    await env[Webhooks].told(change.tx, webhook.id, max(after, last))
 
 
 class _Ping(msgspec.Struct):

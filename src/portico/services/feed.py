@@ -10,7 +10,7 @@ from portico.domain.errors import Unavailable
 from portico.domain.published import StoredEvent
 from portico.services.events import read_events
 from portico.storage.bell import Bell, Listener
-from portico.storage.stores import Stores
+from portico.storage.events import Events
 
 LOOK_SECONDS = 5.0
 """How often new events are read although no bell rang."""
@@ -27,9 +27,9 @@ them yet; a follower further behind reads from the database."""
 class Feed:
     """Keeps the latest events for its followers. Without followers it reads nothing."""
 
-    def __init__(self, stores: Stores, bell: Bell) -> None:
+    def __init__(self, store: Events, bell: Bell) -> None:
         """`bell` rings when there may be new events."""
-        self._stores = stores
+        self._store = store
         self._news = bell.listener()
         self._bell = Bell()
         self._followers: set[Follower] = set()
@@ -44,8 +44,8 @@ class Feed:
         """Begins to follow the events with an id above `after`, or from now on if that is None, of
         these types or of all. Raises `Unavailable`."""
         if after is None:
-            await self._stores.events.settle()
-            after = await self._stores.events.last_id()
+            await self._store.settle()
+            after = await self._store.last_id()
         follower = Follower(self, self._bell.listener(), after, types)
         self._followers.add(follower)
         self._news.hear()
@@ -63,10 +63,10 @@ class Feed:
             self._live = False
             return
         if not self._live:
-            self._begin(await self._stores.events.last_id())
+            self._begin(await self._store.last_id())
         more = True
         while more:
-            page = await self._stores.events.page(self._to, None, PAGE)
+            page = await self._store.page(self._to, None, PAGE)
             more = page.has_more
             if page.rows:
                 self._keep(page.rows)
@@ -81,7 +81,7 @@ class Feed:
             chosen = [event for event in reversed(new) if types is None or event.type in types]
             return chosen, max(after, self._to)
         known = self._to
-        page = await read_events(self._stores, after, types, PAGE)
+        page = await read_events(self._store, after, types, PAGE)
         last = page.rows[-1].id if page.rows else after
         return page.rows, last if page.has_more else max(last, known)
 

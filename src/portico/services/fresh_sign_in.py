@@ -16,6 +16,9 @@ from portico.domain.sessions import Session
 from portico.domain.times import SECOND
 from portico.services.authorization_requests import AuthorizationRequest
 from portico.services.environment import Environment
+from portico.services.vault import Vault
+from portico.storage.factors import FactorStore
+from portico.storage.sessions import Sessions
 
 PARAMETER = "asked_at"
 SECONDS = 1_800
@@ -39,8 +42,8 @@ def wants_fresh_sign_in(asked: AuthorizationRequest) -> bool:
 async def stamped(env: Environment, parameters: Parameters, now: int) -> str:
     """The query of a request that is made now, with its stamp."""
     query = _unstamped(parameters)
-    stamp = f"{now} {await env.sessions.latest_id()}"
-    veiled = env.vault.veil(stamp.encode(), _name(env, query))
+    stamp = f"{now} {await env[Sessions].latest_id()}"
+    veiled = env[Vault].veil(stamp.encode(), _name(env, query))
     return f"{query}&{PARAMETER}={base64url(veiled)}"
 
 
@@ -56,7 +59,7 @@ async def signed_in_for(
         return False
     if asked.level is None or asked.level <= level(session.amr):
         return True
-    return not await env.factors.of_user(session.user_id)
+    return not await env[FactorStore].of_user(session.user_id)
 
 
 def _fresh(
@@ -79,7 +82,7 @@ def _stamp(env: Environment, parameters: Parameters) -> _Stamp | None:
         veiled = from_base64url(dict(parameters).get(PARAMETER, ""))
     except ValueError:
         return None
-    stamp = env.vault.unveil(veiled, _name(env, _unstamped(parameters)))
+    stamp = env[Vault].unveil(veiled, _name(env, _unstamped(parameters)))
     return _Stamp(*map(int, stamp.split())) if stamp else None
 
 

@@ -16,12 +16,14 @@ from portico.domain.guard import ACCOUNT, ACQUAINTANCE, ADDRESS
 from portico.domain.text import counted
 from portico.services.allowances import name_of
 from portico.services.environment import Environment
+from portico.services.passwords import Passwords
 from portico.state.callers import (
     GUARDED_ACCOUNT,
     GUARDED_ACQUAINTANCE,
     GUARDED_ADDRESS,
 )
 from portico.state.protocol import Guards
+from portico.storage.sessions import Sessions
 
 T = TypeVar("T")
 
@@ -59,7 +61,7 @@ async def password_is_right(
     many passwords wait to be hashed."""
 
     async def verify() -> bool:
-        return await env.passwords.verify(password, password_hash)
+        return await env[Passwords].verify(password, password_hash)
 
     return await guarded(env, claim, verify, note)
 
@@ -102,7 +104,7 @@ async def _enter(env: Environment, claim: Claim) -> _Place:
     """Takes a place in the guards of a claim. While places are held by attempts that may still turn
     out correct, waits for one."""
     account, address = name_of(env, claim.email), claim.address
-    is_known = await env.sessions.knows_address(claim.user_id, address)
+    is_known = await env[Sessions].knows_address(claim.user_id, address)
     own: Guards = (
         [((GUARDED_ACQUAINTANCE, f"{account}:{address}"), ACQUAINTANCE)]
         if is_known

@@ -33,7 +33,8 @@ from portico.domain.times import SECOND
 from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.products import new_product, stored_values
-from portico.storage.imports import UntoldImport
+from portico.storage.imports import Imports, UntoldImport
+from portico.storage.products import Products
 
 
 class BatchLimits(NamedTuple):
@@ -118,14 +119,14 @@ async def check_in_batches(
     """The outcomes that storing these rows now would have."""
     async for batch in _batches(env, rows, 0, most):
         ids = [row.id for row in batch.changes]
-        yield _outcome(batch, _apply(batch, await env.products.several(ids), 0))
+        yield _outcome(batch, _apply(batch, await env[Products].several(ids), 0))
 
 
 async def tell_of_idle(env: Environment) -> None:
     """Notes what was stored by imports that have been idle for `IDLE_SECONDS`, because they were
     killed or wait for more input. What they store later is noted separately. Raises
     `Unavailable`."""
-    for idle in await env.imports.idle(env.clock() - IDLE_SECONDS * SECOND):
+    for idle in await env[Imports].idle(env.clock() - IDLE_SECONDS * SECOND):
         await env.change(By(idle.actor), partial(_announce, env, idle.name, idle.at))
 
 
@@ -137,7 +138,7 @@ async def _store_batch(
     if stored is not None:
         change.noted_elsewhere()
         untold = UntoldImport(name, change.by.actor, change.now, stored)
-        await env.imports.add(change.tx, untold)
+        await env[Imports].add(change.tx, untold)
     if keep is not None:
         await keep(change, outcome)
     return outcome
@@ -147,11 +148,11 @@ async def _store(
     env: Environment, batch: _Batch, change: Change
 ) -> tuple[_Changed, ProductsImported | None]:
     """Stores a batch; also returns the note of what is new or changed, if anything is."""
-    known = await env.products.several([row.id for row in batch.changes], change.tx)
+    known = await env[Products].several([row.id for row in batch.changes], change.tx)
     applied = _apply(batch, known, change.now)
     if applied.pairs:
-        await env.products.update_many(change.tx, applied.pairs)
-    inserted = await env.products.insert_many(change.tx, batch.new) if batch.new else ()
+        await env[Products].update_many(change.tx, applied.pairs)
+    inserted = await env[Products].insert_many(change.tx, batch.new) if batch.new else ()
     updated = [after.id for _, after in applied.pairs]
     return applied, ProductsImported.of(inserted, updated) if inserted or updated else None
 
@@ -188,7 +189,7 @@ def _outcome(batch: _Batch, applied: _Changed) -> Outcome:
 
 async def _announce(env: Environment, name: str, at: int, change: Change) -> None:
     """Notes what an import has stored, if it has stored nothing since `at`."""
-    untold = await env.imports.take(change.tx, name, at)
+    untold = await env[Imports].take(change.tx, name, at)
     if untold is not None:
         change.note(untold.stored)
 
@@ -284,7 +285,7 @@ async def _sized(
 
 
 async def _with_sizes(env: Environment, rows: list[FileRow]) -> list[tuple[FileRow, int]]:
-    sizes = await env.products.sizes({row.id for row in rows if row.id})
+    sizes = await env[Products].sizes({row.id for row in rows if row.id})
     return [(row, sizes.get(row.id, 0)) for row in rows]
 
 

@@ -24,10 +24,13 @@ from portico.services.change import Change
 from portico.services.chosen_passwords import require_chosen
 from portico.services.environment import Environment
 from portico.services.letters import Reader, letter
+from portico.services.passwords import Passwords
 from portico.services.post import WaitingMail, post
 from portico.services.users import admins_only, taken, taken_meanwhile
 from portico.storage.database import UniqueViolation
+from portico.storage.invitations import Invitations
 from portico.storage.mails import Mail
+from portico.storage.users import Users
 
 _INVALID_LINK = (
     "This link has expired, was used or revoked, or was replaced by a newer one: open the latest"
@@ -74,7 +77,7 @@ async def invite(
         inviter_id=by.actor.user_id,
     )
     # In the language of the inviting admin: that of the invited person is not known yet.
-    host = await env.users.get(by.actor.user_id or 0)
+    host = await env[Users].get(by.actor.user_id or 0)
     to = Reader(email) if host is None else Reader(email, host.language)
 
     def write(made: Made) -> Letter:
@@ -90,7 +93,7 @@ async def invite(
 async def renew(env: Environment, invitation_id: int, *, handed_over: bool, by: By) -> Made:
     """Replaces an admin's invitation by a new one, with a new link that is valid for seven days.
     Raises `NotFound`, `Conflict` if somebody else has just done so, and what `invite` raises."""
-    found = await env.invitations.get(invitation_id)
+    found = await env[Invitations].get(invitation_id)
     if found is None or found.signed_up:
         raise _missing(invitation_id)
     return await invite(
@@ -109,10 +112,10 @@ async def revoke(env: Environment, invitation_id: int, by: By) -> None:
     """Deletes an admin's invitation. Raises `NotFound`."""
 
     async def work(change: Change) -> None:
-        found = await change.lock(env.invitations, invitation_id)
+        found = await change.lock(env[Invitations], invitation_id)
         if found is None or found.signed_up:
             raise _missing(invitation_id)
-        await env.invitations.delete(change.tx, invitation_id)
+        await env[Invitations].delete(change.tx, invitation_id)
         change.note(InvitationRevoked(found))
 
     await env.change(by, work)
@@ -120,7 +123,7 @@ async def revoke(env: Environment, invitation_id: int, by: By) -> None:
 
 async def find(env: Environment, token: str) -> Invitation:
     """The invitation with this token. Raises `Invalid` if it is not valid."""
-    found = await env.invitations.by_hash(digest(token))
+    found = await env[Invitations].by_hash(digest(token))
     if found is None or found.expires_at <= env.clock():
         raise _invalid_link()
     if found.signed_up and not may_sign_up(env, found.email):
@@ -130,7 +133,7 @@ async def find(env: Environment, token: str) -> Invitation:
 
 def may_sign_up(env: Environment, email: str) -> bool:
     """Whether this e-mail may sign up for an account."""
-    domains = env.sign_up_domains
+    domains = env.settings.sign_up_domains
     return env.sign_up_role is not None and (not domains or mail_domain(email) in domains)
 
 
@@ -145,10 +148,10 @@ async def accept(
     """
     found = await find(env, token)
     require_chosen(password, name=name, email=found.email)
-    password_hash = await env.passwords.hash(password)
+    password_hash = await env[Passwords].hash(password)
 
     async def work(change: Change) -> User:
-        used = await env.invitations.take(change.tx, digest(token), change.now)
+        used = await env[Invitations].take(change.tx, digest(token), change.now)
         if used is None:
             raise _invalid_link()
         user = new_user(
@@ -161,7 +164,7 @@ async def accept(
             email_verified_at=change.now if used.mailed else None,
             language=language,
         )
-        user = await env.users.insert(change.tx, user)
+        user = await env[Users].insert(change.tx, user)
         themselves = by.proving("none", user)
         change.note(InvitationAccepted(used), themselves)
         change.note(UserCreated(user), themselves)
@@ -176,7 +179,7 @@ async def accept(
 async def accept_by_email(env: Environment, change: Change, email: str) -> Invitation | None:
     """Uses up an admin's invitation of this e-mail, for a user who has shown that it is theirs. The
     caller notes it. None if there is no such invitation, or it has expired."""
-    found = await env.invitations.take_of_email(change.tx, email)
+    found = await env[Invitations].take_of_email(change.tx, email)
     if found is None or found.signed_up or found.expires_at <= change.now:
         return None
     if not same_mailbox(found.email, email):
@@ -204,16 +207,16 @@ async def put(
     async def work(change: Change) -> Made | None:
         if invitation.inviter_id is not None:
             # Whoever suspends the inviter meanwhile ends this invitation too.
-            await change.lock(env.users, invitation.inviter_id)
-        if await env.users.by_email(invitation.email, change.tx) is not None:
+            await change.lock(env[Users], invitation.inviter_id)
+        if await env[Users].by_email(invitation.email, change.tx) is not None:
             raise taken()
         if renews is not None:
-            before = await change.lock(env.invitations, renews.id)
+            before = await change.lock(env[Invitations], renews.id)
             if before is None:
                 raise _missing(renews.id)
             if before != renews:
                 raise Conflict("Somebody else has just changed this invitation: load it again.")
-        stored = await env.invitations.put(change.tx, digest(token), invitation)
+        stored = await env[Invitations].put(change.tx, digest(token), invitation)
         if stored is None:
             return None
         change.note(noted(stored))

@@ -106,7 +106,7 @@ def letter(
     told: dict[str, Value] = {
         "at": now,
         "environment": words[env.name],
-        "site_name": env.site_name,
+        "site_name": env.settings.site_name,
         **values,
     }
     spelled = {**words, **{name: _spelled(words, value) for name, value in told.items()}}
@@ -114,7 +114,7 @@ def letter(
         spelled["where"] = _where(words, by, to.user_id)
     subject = texts[kind]["subject"].format_map(spelled)
     body = [_one_line(part).format_map(spelled) for part in texts[kind]["body"].split("\n\n")]
-    paragraphs = (words["hello"], *body, env.site_name)
+    paragraphs = (words["hello"], *body, env.settings.site_name)
     html = (
         f'<!doctype html><html lang="{language}"><head>{_SCHEME}',
         f"<title>{escape(subject)}</title></head>",

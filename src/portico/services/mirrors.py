@@ -17,6 +17,7 @@ from portico.services.change import Change
 from portico.services.endings import set_suspended
 from portico.services.environment import Environment
 from portico.storage.database import UniqueViolation
+from portico.storage.users import Users
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +33,7 @@ async def mirror_of(env: Environment, account: User, by: By) -> User:
     account that was deleted, and `Unavailable`.
     """
     sandbox = _mirroring(env)
-    known = await sandbox.users.by_account(account.id)
+    known = await sandbox[Users].by_account(account.id)
     if known is not None:
         return known
     try:
@@ -54,7 +55,7 @@ async def mirrored(env: Environment, by: By) -> By:
     environment."""
     if by.actor.user_id is None:
         return by
-    mirror = await env.users.by_account(by.actor.user_id)
+    mirror = await env[Users].by_account(by.actor.user_id)
     return By(by.named(user_id=mirror and mirror.id).actor)
 
 
@@ -66,18 +67,18 @@ def _mirroring(env: Environment) -> Environment:
 
 async def _create(env: Environment, sandbox: Environment, account_id: int, by: By) -> User:
     # Read again: its e-mail may have been changed, and taken by another account.
-    account = await env.users.get(account_id)
+    account = await env[Users].get(account_id)
     if account is None:
         raise NotFound("This account was deleted.")
-    namesake = await sandbox.users.by_email(account.email)
+    namesake = await sandbox[Users].by_email(account.email)
     if namesake is not None and namesake.account_id not in (None, account_id):
         await update_mirror(env, namesake.account_id)
 
     async def work(change: Change) -> User:
-        known = await sandbox.users.by_account(account_id, change.tx)
+        known = await sandbox[Users].by_account(account_id, change.tx)
         if known is not None:
             return known
-        namesake = await sandbox.users.by_email(account.email, change.tx)
+        namesake = await sandbox[Users].by_email(account.email, change.tx)
         if namesake is not None and namesake.account_id is None:
             await _remove(sandbox, change, namesake)
         mirror = msgspec.structs.replace(
@@ -87,7 +88,7 @@ async def _create(env: Environment, sandbox: Environment, account_id: int, by: B
             created_at=change.now,
             updated_at=change.now,
         )
-        mirror = await sandbox.users.insert(change.tx, mirror)
+        mirror = await sandbox[Users].insert(change.tx, mirror)
         change.note(UserCreated(mirror))
         return mirror
 
@@ -95,7 +96,7 @@ async def _create(env: Environment, sandbox: Environment, account_id: int, by: B
 
 
 async def _remove(sandbox: Environment, change: Change, user: User) -> None:
-    await sandbox.users.delete(change.tx, user.id)
+    await sandbox[Users].delete(change.tx, user.id)
     change.note(UserDeleted(user))
 
 
@@ -113,10 +114,10 @@ async def outdated_mirrors(env: Environment) -> list[int]:
     found: list[int] = []
     last = 0
     while env.mirror is not None:
-        mirrors = await env.mirror.users.standing_of_mirrors(last, _AT_ONCE)
+        mirrors = await env.mirror[Users].standing_of_mirrors(last, _AT_ONCE)
         if not mirrors:
             break
-        accounts = await env.users.standing(list(mirrors))
+        accounts = await env[Users].standing(list(mirrors))
         found += [number for number in mirrors if mirrors[number] != accounts.get(number)]
         last = max(mirrors)
     return found
@@ -133,11 +134,11 @@ async def update_mirror(env: Environment, account_id: int) -> None:
         pairs: list[tuple[User, User]] = []
         next_id: int | None = account_id
         while next_id is not None:
-            mirror = await sandbox.users.by_account(next_id, change.tx)
+            mirror = await sandbox[Users].by_account(next_id, change.tx)
             if mirror is None:
                 break
             # Read after locking the mirror, so that of two concurrent changes the later one wins.
-            account = await env.users.get(next_id)
+            account = await env[Users].get(next_id)
             if account is None:
                 await _remove(sandbox, change, mirror)
                 break
@@ -157,14 +158,14 @@ async def _free_email(sandbox: Environment, change: Change, mirror: User, email:
     that mirror's account, which must be updated first, possibly to this mirror's old e-mail."""
     if email_key(email) == email_key(mirror.email):
         return None
-    holder = await sandbox.users.by_email(email, change.tx)
+    holder = await sandbox[Users].by_email(email, change.tx)
     if holder is None:
         return None
     if holder.account_id is None:
         await _remove(sandbox, change, holder)
         return None
     aside = msgspec.structs.replace(mirror, email=f"mirror {mirror.id}")  # until the change ends
-    await sandbox.users.update(change.tx, aside)
+    await sandbox[Users].update(change.tx, aside)
     return holder.account_id
 
 
@@ -174,7 +175,7 @@ async def _copy_shared(sandbox: Environment, change: Change, mirror: User, accou
     changed = msgspec.structs.replace(mirror, **shared)
     if changed != mirror:
         changed = msgspec.structs.replace(changed, updated_at=change.now)
-        await sandbox.users.update(change.tx, changed)
+        await sandbox[Users].update(change.tx, changed)
         told = UserChanged(changed, mirror)
         if told.fields:
             change.note(told)

@@ -34,8 +34,12 @@ from portico.services.second_factor import (
     store_recovery_codes,
 )
 from portico.services.users import locked_user
+from portico.services.vault import Vault
 from portico.services.ways_in import keep_a_way_in, tell_of_ways_in
 from portico.storage.database import UniqueViolation
+from portico.storage.factors import FactorStore
+from portico.storage.sessions import Sessions
+from portico.storage.users import Users
 
 KIND: Final = "passkey"
 SIGN_IN = "sign in"
@@ -100,10 +104,10 @@ def _origins(env: Environment) -> list[str]:
 
 async def creation_options(env: Environment, user: User, session_id: int) -> str:
     """The options to register a passkey, as JSON (`PublicKeyCredentialCreationOptionsJSON`)."""
-    factors = await env.factors.of_user(user.id)
-    handle = env.vault.authenticate(f"passkey user {user.id}".encode())[:16]
+    factors = await env[FactorStore].of_user(user.id)
+    handle = env[Vault].authenticate(f"passkey user {user.id}".encode())[:16]
     return _json(
-        rp={"id": rp_id(env), "name": env.site_name},
+        rp={"id": rp_id(env), "name": env.settings.site_name},
         user={"id": base64url(handle), "name": user.email, "displayName": user.name},
         challenge=base64url(_challenge(env, _registering(session_id))),
         pubKeyCredParams=[{"type": "public-key", "alg": one} for one in _ALGORITHMS],
@@ -155,7 +159,7 @@ async def add_passkey(
 
     async def work(change: Change) -> tuple[str, ...]:
         user = await locked_user(env, change, user_id)
-        factors = await env.factors.of_user(user_id, change.tx)
+        factors = await env[FactorStore].of_user(user_id, change.tx)
         if len(factors.passkeys) >= MAX_PASSKEYS:
             raise Conflict(f"An account has at most {MAX_PASSKEYS} passkeys: remove one first.")
         if not await _use(env, change, challenge):
@@ -170,8 +174,8 @@ async def add_passkey(
             created_at=change.now,
             last_used_at=None,
         )
-        change.note(FactorAdded(user, KIND, await env.factors.add_passkey(change.tx, new)))
-        await env.sessions.prove(change.tx, session_id, user_id, BY_PASSKEY, change.now)
+        change.note(FactorAdded(user, KIND, await env[FactorStore].add_passkey(change.tx, new)))
+        await env[Sessions].prove(change.tx, session_id, user_id, BY_PASSKEY, change.now)
         await tell_of_ways_in(env, change, user, "passkey-added", by, name=name)
         if factors:
             return ()
@@ -192,7 +196,7 @@ async def check_assertion(env: Environment, answer: str, by: By) -> tuple[User, 
     """
     challenge = _answered(env, answer, SIGN_IN)
     passkey = await _known(env, answer)
-    user = await env.users.get(passkey.user_id) if passkey else None
+    user = await env[Users].get(passkey.user_id) if passkey else None
     read = await _verified(env, answer, challenge, passkey) if challenge and passkey else None
     if challenge is None or passkey is None or user is None or read is None:
         raise AuthenticationRequired(_REFUSED)
@@ -206,7 +210,7 @@ async def check_assertion(env: Environment, answer: str, by: By) -> tuple[User, 
 async def use_assertion(env: Environment, change: Change, assertion: Assertion) -> None:
     """Uses up an assertion of a locked user. Raises `AuthenticationRequired` if it was used before,
     or the passkey was removed meanwhile."""
-    counted = await env.factors.count_passkey(
+    counted = await env[FactorStore].count_passkey(
         change.tx, assertion.passkey.id, assertion.sign_count, change.now
     )
     if not counted or not await _use(env, change, assertion.challenge):
@@ -221,7 +225,7 @@ async def rename_passkey(env: Environment, user_id: int, row_id: int, name: str,
         passkey = await _own(env, change, user_id, row_id)
         if passkey.name == name:
             return
-        await env.factors.rename_passkey(change.tx, user_id, row_id, name)
+        await env[FactorStore].rename_passkey(change.tx, user_id, row_id, name)
         change.note(FactorRenamed(user, KIND, passkey, name))
 
     await env.change(by, work)
@@ -234,7 +238,7 @@ async def remove_passkey(env: Environment, user_id: int, row_id: int, by: By) ->
     async def work(change: Change) -> None:
         user = await locked_user(env, change, user_id)
         passkey = await _own(env, change, user_id, row_id)
-        await env.factors.remove_passkey(change.tx, user_id, row_id)
+        await env[FactorStore].remove_passkey(change.tx, user_id, row_id)
         await keep_a_way_in(env, change, user)
         await drop_useless_codes(env, change, user_id)
         change.note(FactorRemoved(user, KIND, passkey))
@@ -245,7 +249,7 @@ async def remove_passkey(env: Environment, user_id: int, row_id: int, by: By) ->
 
 async def _own(env: Environment, change: Change, user_id: int, row_id: int) -> Passkey:
     """The locked user's passkey with this id. Raises `NotFound`."""
-    passkey = (await env.factors.of_user(user_id, change.tx)).passkey(row_id)
+    passkey = (await env[FactorStore].of_user(user_id, change.tx)).passkey(row_id)
     if passkey is None:
         raise NotFound("This passkey was removed meanwhile.")
     return passkey
@@ -266,7 +270,7 @@ def _challenge(env: Environment, purpose: str) -> bytes:
 
 def _codes(env: Environment, purpose: str, stamp: bytes) -> list[bytes]:
     """The valid codes of a stamp; the first is the one to send."""
-    return env.vault.codes(f"{env.name} passkey {purpose} ".encode() + stamp)
+    return env[Vault].codes(f"{env.name} passkey {purpose} ".encode() + stamp)
 
 
 def _answered(env: Environment, answer: str, purpose: str) -> str | None:
@@ -292,7 +296,7 @@ def _answered(env: Environment, answer: str, purpose: str) -> str | None:
 async def _use(env: Environment, change: Change, challenge: str) -> bool:
     # Kept until no host accepts it any more: their clocks differ a little.
     until = change.now + HOLDS + MINUTE
-    return await env.factors.use_challenge(change.tx, digest(challenge), until)
+    return await env[FactorStore].use_challenge(change.tx, digest(challenge), until)
 
 
 async def _known(env: Environment, answer: str) -> Passkey | None:
@@ -300,7 +304,7 @@ async def _known(env: Environment, answer: str) -> Passkey | None:
         credential_id = from_base64url(msgspec.json.decode(answer, type=_Id).id)
     except (ValueError, RecursionError):
         return None
-    return await env.factors.passkey(credential_id)
+    return await env[FactorStore].passkey(credential_id)
 
 
 def _load() -> Any:

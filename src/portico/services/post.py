@@ -16,8 +16,9 @@ from portico.mail.protocol import Letter
 from portico.services.allowances import MAILS, take_hourly
 from portico.services.change import Change
 from portico.services.environment import Environment
+from portico.services.vault import Vault
 from portico.state.callers import Caller
-from portico.storage.mails import Mail
+from portico.storage.mails import Mail, Mails
 
 QUEUE = 10_000
 """How many mails of an environment may wait at once."""
@@ -72,13 +73,13 @@ async def post(
 ) -> None:
     """Stores a mail, to be sent once the change is committed; it replaces the `Ask` in this
     `place`, if given. Raises `TooMany` and `WrittenBefore`."""
-    sealed = env.vault.seal(msgspec.json.encode(waiting), SEALED_AS)
+    sealed = env[Vault].seal(msgspec.json.encode(waiting), SEALED_AS)
     if place is not None:
-        if not await env.mails.remove(change.tx, place.id):
+        if not await env[Mails].remove(change.tx, place.id):
             raise WrittenBefore
-    elif await env.mails.count(change.tx, QUEUE) >= QUEUE:
+    elif await env[Mails].count(change.tx, QUEUE) >= QUEUE:
         raise TooMany
-    await env.mails.add(change.tx, sealed, change.now)
+    await env[Mails].add(change.tx, sealed, change.now)
     change.posted = True
 
 
@@ -94,7 +95,7 @@ async def ask(env: Environment, asked: Ask) -> None:
 
 def decrypted(env: Environment, sealed: bytes) -> WaitingMail | None:
     """A waiting row's content; None if another secret sealed it or a newer release wrote it."""
-    content = env.vault.open(sealed, SEALED_AS)
+    content = env[Vault].open(sealed, SEALED_AS)
     try:
         return None if content is None else msgspec.json.decode(content, type=WaitingMail)
     except msgspec.ValidationError:

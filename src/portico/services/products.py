@@ -11,6 +11,7 @@ from portico.domain.events.products import ProductChanged, ProductCreated, Produ
 from portico.domain.products import Product, change_status, with_values
 from portico.services.change import Change
 from portico.services.environment import Environment
+from portico.storage.products import Products
 
 Check = Callable[[Product], None]
 """Checks `If-Match` against the stored product. Raises `PreconditionFailed`."""
@@ -28,7 +29,7 @@ async def create_product(env: Environment, values: dict[str, Any], by: By) -> Pr
 
 async def created_product(env: Environment, change: Change, values: dict[str, Any]) -> Product:
     """As `create_product`, within a change."""
-    product = await env.products.insert(change.tx, new_product(values, change.now))
+    product = await env[Products].insert(change.tx, new_product(values, change.now))
     change.note(ProductCreated(product))
     return product
 
@@ -62,7 +63,7 @@ async def changed_product(
     if after == before:
         return before
     after = msgspec.structs.replace(after, updated_at=change.now)
-    await env.products.update(change.tx, before, after)
+    await env[Products].update(change.tx, before, after)
     change.note(ProductChanged(after, before))
     return after
 
@@ -72,7 +73,7 @@ async def status_faults(
 ) -> list[Fault]:
     """The faults of changes to a product that depend on its status."""
     status = values.get("status")
-    if status is not None and (product := await env.products.get(product_id)) is not None:
+    if status is not None and (product := await env[Products].get(product_id)) is not None:
         try:
             change_status(product.status, status)
         except BrokenRule as error:
@@ -85,7 +86,7 @@ async def delete_product(env: Environment, product_id: int, check: Check, by: By
 
     async def work(change: Change) -> None:
         product = await _locked(env, change, product_id, check)
-        await env.products.delete(change.tx, product)
+        await env[Products].delete(change.tx, product)
         change.note(ProductDeleted(product))
 
     await env.change(by, work)
@@ -93,7 +94,7 @@ async def delete_product(env: Environment, product_id: int, check: Check, by: By
 
 async def _locked(env: Environment, change: Change, product_id: int, check: Check) -> Product:
     """The product, locked until the change ends. Raises `NotFound` and what `check` raises."""
-    product = await change.lock(env.products, product_id)
+    product = await change.lock(env[Products], product_id)
     if product is None:
         raise NotFound(f"There is no product {product_id}.")
     check(product)

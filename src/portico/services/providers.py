@@ -30,11 +30,14 @@ from portico.services.change import Change
 from portico.services.credentials import SUSPENDED
 from portico.services.environment import Environment
 from portico.services.invitations import accept_by_email
-from portico.services.openid import Answer, NotAccepted, Trip
+from portico.services.openid import Answer, NotAccepted, RelyingParty, Trip
 from portico.services.sign_in import note_refusal
 from portico.services.users import locked_user
 from portico.services.ways_in import keep_a_way_in, tell_of_ways_in
 from portico.storage.database import UniqueViolation
+from portico.storage.factors import FactorStore
+from portico.storage.providers import ProviderStore
+from portico.storage.users import Users
 
 _LOST = (
     "This sign-in was not started in this browser, took longer than ten minutes, or is already"
@@ -91,7 +94,7 @@ async def begin_visit(
     """Begins a visit to a provider: to sign in or, with `user_id`, to link that account. With
     `again` the provider is asked to authenticate the person anew. Raises `Unavailable`."""
     secret = mint(_AGAIN if again else "", env.random)
-    address = await env.relying_party.address(provider, Trip.of(secret), redirect_uri, again=again)
+    address = await env[RelyingParty].address(provider, Trip.of(secret), redirect_uri, again=again)
     await _keep_visit(env, secret, ProviderVisit(provider.name, target, user_id, None, "", 0), by)
     return BegunVisit(secret, address)
 
@@ -114,7 +117,7 @@ async def end_visit(
         raise NotAccepted(_denied(provider, answer.error))
     again = secret.startswith(_AGAIN)
     since = visit.begun_at if again else None
-    person = await env.relying_party.person(provider, trip, redirect_uri, answer, since=since)
+    person = await env[RelyingParty].person(provider, trip, redirect_uri, answer, since=since)
     if not permits(provider, person):
         if visit.user_id is None:
             await note_refusal(env, await _user(env, provider, person), "provider", by)
@@ -154,7 +157,7 @@ async def await_link(env: Environment, provider: Provider, known: Known, by: By)
 
 async def awaited_link(env: Environment, secret: str | None) -> AwaitedLink | None:
     """The person to whom the next account to sign in in this browser may be linked, if any."""
-    visit = await env.providers.visit(digest(secret)) if secret else None
+    visit = await env[ProviderStore].visit(digest(secret)) if secret else None
     if visit is None or visit.subject is None or visit.expires_at <= env.clock():
         return None
     for provider in env.sign_in_by.values():
@@ -184,7 +187,7 @@ async def link(env: Environment, provider: Provider, person: Person, user_id: in
     try:
         await env.change(by, work)
     except UniqueViolation:
-        known = await env.providers.link(provider.issuer, person.subject)
+        known = await env[ProviderStore].link(provider.issuer, person.subject)
         if known is not None and known.user_id == user_id:
             return
         raise Conflict(
@@ -199,13 +202,13 @@ async def unlink(env: Environment, user_id: int, link_id: int, by: By) -> None:
 
     async def work(change: Change) -> None:
         user = await locked_user(env, change, user_id)
-        links = await env.providers.links_of(user_id, change.tx)
+        links = await env[ProviderStore].links_of(user_id, change.tx)
         found = next((one for one in links if one.id == link_id), None)
         if found is None:
             raise NotFound("There is no such link; it may have been removed.")
-        await env.providers.remove_link(change.tx, user_id, link_id)
+        await env[ProviderStore].remove_link(change.tx, user_id, link_id)
         await keep_a_way_in(env, change, user)
-        await env.factors.delete_pending_of_user(change.tx, user_id)
+        await env[FactorStore].delete_pending_of_user(change.tx, user_id)
         change.note(ProviderUnlinked(user, found.issuer))
         label, told = label_of(env, found) or found.issuer, found.email or found.subject
         await tell_of_ways_in(env, change, user, "provider-unlinked", by, provider=label, name=told)
@@ -220,8 +223,8 @@ def label_of(env: Environment, link: ProviderLink) -> str:
 
 
 async def _user(env: Environment, provider: Provider, person: Person) -> User | None:
-    known = await env.providers.link(provider.issuer, person.subject)
-    return None if known is None else await env.users.get(known.user_id)
+    known = await env[ProviderStore].link(provider.issuer, person.subject)
+    return None if known is None else await env[Users].get(known.user_id)
 
 
 async def _create(env: Environment, provider: Provider, person: Person, by: By) -> User | None:
@@ -232,7 +235,7 @@ async def _create(env: Environment, provider: Provider, person: Person, by: By) 
         return None
 
     async def work(change: Change) -> User | None:
-        if await env.users.by_email(person.email, change.tx):
+        if await env[Users].by_email(person.email, change.tx):
             return None
         invited = await accept_by_email(env, change, person.email)
         user = new_user(
@@ -244,7 +247,7 @@ async def _create(env: Environment, provider: Provider, person: Person, by: By) 
             now=change.now,
             email_verified_at=change.now,
         )
-        user = await env.users.insert(change.tx, user)
+        user = await env[Users].insert(change.tx, user)
         themselves = by.proving("provider", user)
         if invited:
             change.note(InvitationAccepted(invited), themselves)
@@ -262,13 +265,13 @@ async def _add(
     env: Environment, change: Change, provider: Provider, person: Person, user: User, by: By
 ) -> None:
     new = ProviderLink(0, user.id, provider.issuer, person.subject, person.email, change.now)
-    await env.providers.add_link(change.tx, new)
+    await env[ProviderStore].add_link(change.tx, new)
     change.note(ProviderLinked(user, provider.issuer), by)
 
 
 async def _keep_visit(env: Environment, secret: str, visit: ProviderVisit, by: By) -> None:
     async def work(change: Change) -> None:
-        await env.providers.add_visit(
+        await env[ProviderStore].add_visit(
             change.tx, digest(secret), visit, change.now + VISIT_SECONDS * SECOND
         )
         change.noted_elsewhere()  # by signing in, or linking
@@ -279,7 +282,7 @@ async def _keep_visit(env: Environment, secret: str, visit: ProviderVisit, by: B
 async def _take_visit(env: Environment, secret: str, by: By) -> ProviderVisit | None:
     async def work(change: Change) -> ProviderVisit | None:
         change.noted_elsewhere()  # by signing in, or linking
-        return await env.providers.take_visit(change.tx, digest(secret), change.now)
+        return await env[ProviderStore].take_visit(change.tx, digest(secret), change.now)
 
     return await env.change(by.alone, work)
 

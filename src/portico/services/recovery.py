@@ -22,6 +22,7 @@ from portico.services.environment import Environment
 from portico.services.guard import forgive
 from portico.services.letters import letter, reader, without_user
 from portico.services.mirrors import try_to_update_mirror
+from portico.services.passwords import Passwords
 from portico.services.post import Ask, WaitingMail, admit, ask, post
 from portico.services.users import (
     admins_only,
@@ -32,8 +33,10 @@ from portico.services.users import (
     tell_changed,
 )
 from portico.storage.database import UniqueViolation
-from portico.storage.email_tokens import NOWHERE, EmailToken
+from portico.storage.email_tokens import NOWHERE, EmailToken, EmailTokens
+from portico.storage.factors import FactorStore
 from portico.storage.mails import Mail
+from portico.storage.users import Users
 
 HANDED_HOURS = 24
 """How many hours a link is valid that an admin hands over."""
@@ -95,7 +98,7 @@ async def give_reset(env: Environment, user_id: int, by: By) -> HandedOver:
         # Whoever suspends the giver meanwhile ends this link too. By order of ids: two admins may
         # do this for each other.
         for one in sorted({user_id, giver_id or user_id}):
-            await change.lock(env.users, one)
+            await change.lock(env[Users], one)
         user = await locked_user(env, change, user_id)
         if user.account_id is not None:
             raise Conflict("This user mirrors a live account: reset the password of that account.")
@@ -103,10 +106,10 @@ async def give_reset(env: Environment, user_id: int, by: By) -> HandedOver:
             raise Conflict("This user is suspended: resume them first.")
         if user.role == "admin" and not by.may("admin"):
             raise admins_only()
-        await env.email_tokens.delete_of_user(change.tx, user.id, purpose=RESET.purpose)
+        await env[EmailTokens].delete_of_user(change.tx, user.id, purpose=RESET.purpose)
         until = change.now + HANDED_HOURS * HOUR
         stored = EmailToken(user.id, RESET.purpose, NOWHERE, until, giver_id=giver_id)
-        await env.email_tokens.insert(change.tx, digest(token), stored)
+        await env[EmailTokens].insert(change.tx, digest(token), stored)
         change.note(LinkGiven(user, RESET.purpose))
         return HandedOver(user, _address(env, RESET, token), stored.expires_at)
 
@@ -175,7 +178,7 @@ async def reset_password(env: Environment, token: str, password: str, by: By) ->
     found = await find_link(env, token, RESET)
     owner = await _owner(env, found)
     require_chosen(password, name=owner.name, email=owner.email)
-    password_hash = await env.passwords.hash(password)
+    password_hash = await env[Passwords].hash(password)
 
     async def work(change: Change) -> User:
         user = await _use(env, change, token, found)
@@ -188,11 +191,11 @@ async def reset_password(env: Environment, token: str, password: str, by: By) ->
             email_verified_at=verified_at,
             updated_at=change.now,
         )
-        await env.users.update(change.tx, changed)
-        await env.factors.forget_wrong_codes(change.tx, user.id)
+        await env[Users].update(change.tx, changed)
+        await env[FactorStore].forget_wrong_codes(change.tx, user.id)
         await end_sign_ins(env, change, user.id)
         for link in (RESET, NEW_EMAIL):
-            await env.email_tokens.delete_of_user(change.tx, user.id, purpose=link.purpose)
+            await env[EmailTokens].delete_of_user(change.tx, user.id, purpose=link.purpose)
         change.note(PasswordReset(changed))
         await tell_changed(env, change, user, changed)
         return changed
@@ -213,7 +216,7 @@ async def verify_email(env: Environment, token: str, by: By) -> None:
         if not _still_theirs(user, found):
             raise _invalid_link()
         changed = msgspec.structs.replace(user, email_verified_at=change.now, updated_at=change.now)
-        await env.users.update(change.tx, changed)
+        await env[Users].update(change.tx, changed)
         change.note(EmailVerified(changed))
 
     await env.change(by.proving("none", owner), work)
@@ -223,7 +226,7 @@ async def verify_email(env: Environment, token: str, by: By) -> None:
 async def find_link(env: Environment, token: str, link: Link) -> EmailToken:
     """The stored token of a link, which is not used up yet: invalid tokens are refused before
     anything is hashed or locked. Raises `Invalid` if the token is not valid."""
-    found = await env.email_tokens.by_hash(digest(token))
+    found = await env[EmailTokens].by_hash(digest(token))
     if found is None or found.purpose != link.purpose or found.expires_at <= env.clock():
         raise _invalid_link()
     return found
@@ -231,7 +234,7 @@ async def find_link(env: Environment, token: str, link: Link) -> EmailToken:
 
 async def _owner(env: Environment, found: EmailToken) -> User:
     """The user that a link was made for, who acts by it. Raises `Invalid` if they were deleted."""
-    owner = await env.users.get(found.user_id)
+    owner = await env[Users].get(found.user_id)
     if owner is None:
         raise _invalid_link()
     return owner
@@ -239,8 +242,8 @@ async def _owner(env: Environment, found: EmailToken) -> User:
 
 async def _use(env: Environment, change: Change, token: str, found: EmailToken) -> User:
     """Uses up the token, after locking its user; returns the user. Raises `Invalid`."""
-    user = await change.lock(env.users, found.user_id)
-    used = await env.email_tokens.take(
+    user = await change.lock(env[Users], found.user_id)
+    used = await env[EmailTokens].take(
         change.tx, digest(token), purpose=found.purpose, now=change.now
     )
     if user is None or user.suspended_at is not None or used is None:
@@ -259,7 +262,7 @@ def _invalid_link() -> Invalid:
 async def write_reset(env: Environment, asked: Ask, place: Mail) -> None:
     """Writes the mail that `ask_reset` asked for, if there is an account. Raises what `admit` and
     `post` raise."""
-    user = await env.users.by_email(asked.email)
+    user = await env[Users].by_email(asked.email)
     # A mirror user gets no password: its e-mail may be one that its account no longer has.
     if user is not None and user.account_id is None and user.suspended_at is None:
         await _write(env, user, RESET, By(asked.by), place=place)
@@ -286,15 +289,15 @@ async def _write(
     await admit(env, mails_to(user.id, link.purpose), place)
 
     async def work(change: Change) -> None:
-        present = await change.lock(env.users, user.id)
+        present = await change.lock(env[Users], user.id)
         if present is None or present.email != user.email or present.suspended_at is not None:
             return
         # The password that the user proved themselves with may have been changed meanwhile.
         if link is NEW_EMAIL and present.password_hash != user.password_hash:
             return
-        await env.email_tokens.delete_sent(change.tx, user.id, link.purpose)
+        await env[EmailTokens].delete_sent(change.tx, user.id, link.purpose)
         stored = EmailToken(user.id, link.purpose, to, until, mailed=env.has_mail_server)
-        await env.email_tokens.insert(change.tx, digest(token), stored)
+        await env[EmailTokens].insert(change.tx, digest(token), stored)
         change.note(LinkAsked(user, link.purpose))
         brought = letter(
             env, link.purpose, reader(user, to), by=without_user(by), link=page, until=until

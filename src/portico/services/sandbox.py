@@ -23,6 +23,10 @@ from portico.domain.users import User
 from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.storage.database import UniqueViolation
+from portico.storage.idempotency_keys import IdempotencyKeys
+from portico.storage.imports import Imports
+from portico.storage.products import Products
+from portico.storage.users import Users
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -76,9 +80,9 @@ async def reset(env: Environment, by: By) -> Filled:
     async def work(change: Change) -> dict[str, int]:
         # Locked, so that everything created meanwhile, and its event, comes after the reset.
         # Products first: a change that inserts one checks the caller's account after that.
-        await env.products.lock_all(change.tx)
-        await env.users.lock_all(change.tx)
-        for untold in await env.imports.take_all(change.tx):
+        await env[Products].lock_all(change.tx)
+        await env[Users].lock_all(change.tx)
+        for untold in await env[Imports].take_all(change.tx):
             change.note(untold.stored, By(untold.actor))
         filled = {
             kind.plural: await _FILLERS[kind.plural](env, change)
@@ -86,7 +90,7 @@ async def reset(env: Environment, by: By) -> Filled:
             if kind.samples
         }
         # A POST that is repeated after the reset must act on the new data.
-        await env.idempotency_keys.forget(change.tx, change.now + DAY)
+        await env[IdempotencyKeys].forget(change.tx, change.now + DAY)
         change.note(SandboxReset(filled))
         return filled
 
@@ -96,7 +100,7 @@ async def reset(env: Environment, by: By) -> Filled:
         raise Conflict(
             "A user with a sample's e-mail was created at the same time; nothing was changed."
         ) from error
-    return Filled(**filled, mirrors=await env.users.count_mirrors())
+    return Filled(**filled, mirrors=await env[Users].count_mirrors())
 
 
 def read(shape: type[T], name: str) -> list[T]:
@@ -106,20 +110,20 @@ def read(shape: type[T], name: str) -> list[T]:
 
 
 async def _fill_users(env: Environment, change: Change) -> int:
-    await env.users.delete_all_but_mirrors(change.tx)
+    await env[Users].delete_all_but_mirrors(change.tx)
     added = 0
     for sample, at in _aged(read(SampleUser, "users"), change.now):
-        if await env.users.by_email(sample.email, change.tx) is None:
-            await env.users.insert(change.tx, _user(sample, at))
+        if await env[Users].by_email(sample.email, change.tx) is None:
+            await env[Users].insert(change.tx, _user(sample, at))
             added += 1
     return added
 
 
 async def _fill_products(env: Environment, change: Change) -> int:
-    await env.products.delete_all(change.tx)
+    await env[Products].delete_all(change.tx)
     samples = _aged(read(SampleProduct, "products"), change.now)
     products = [_product(sample, at) for sample, at in samples]
-    await env.products.insert_many(change.tx, products)
+    await env[Products].insert_many(change.tx, products)
     return len(products)
 
 

@@ -56,7 +56,7 @@ async def reencrypt(
     done = dict.fromkeys(_SEALED_AS, 0)
     undecryptable = 0
     for where in COLUMNS:
-        async for found in sealed_in(env.db, env.vault, where):
+        async for found in sealed_in(env.db, env[Vault], where):
             behind = [one._asdict() for one in found if one.is_behind]
             if behind:
                 await _store(env, by, where, behind)

@@ -49,7 +49,11 @@ from portico.services.environment import Environment
 from portico.services.guard import Claim, guarded, too_many
 from portico.services.letters import tell
 from portico.services.users import locked_user
+from portico.services.vault import Vault
 from portico.services.ways_in import tell_of_ways_in
+from portico.storage.factors import FactorStore
+from portico.storage.sessions import Sessions
+from portico.storage.users import Users
 
 KIND = "authenticator"
 
@@ -114,15 +118,15 @@ async def check_code(env: Environment, user: User, factors: Factors, text: str, 
                 used = authenticator.has_used(step)
                 return None if used else Code(authenticator.id, step, b"")
         recovery_hash = digest(typed)
-        known = await env.factors.has_recovery_code(user.id, recovery_hash, change.tx)
+        known = await env[FactorStore].has_recovery_code(user.id, recovery_hash, change.tx)
         return Code(0, None, recovery_hash) if known else None
 
     # Checked while the user is locked: of simultaneous guesses each sees those before it counted.
     async def work(change: Change) -> Code | None:
-        current = await change.lock(env.users, user.id)
+        current = await change.lock(env[Users], user.id)
         if current is None:
             raise _wrong_code()
-        wrong = await env.factors.wrong_codes(change.tx, user.id)
+        wrong = await env[FactorStore].wrong_codes(change.tx, user.id)
         if wrong.in_a_row >= MOST_WRONG_CODES:
             raise _refused(NO_MORE_CODES)
         if wait := wrong.wait(change.now):
@@ -130,7 +134,7 @@ async def check_code(env: Environment, user: User, factors: Factors, text: str, 
         code = await find(change)
         if code is None:
             change.note(SecondFactorRefused(current))
-            await env.factors.count_wrong_code(change.tx, user.id, change.now)
+            await env[FactorStore].count_wrong_code(change.tx, user.id, change.now)
             if wrong.in_a_row + 1 == TOLD_WRONG_CODES:
                 count, page = str(TOLD_WRONG_CODES), f"{env.addresses.dashboard}/forgot"
                 await tell(env, change, current, "wrong-codes", by=by, count=count, page=page)
@@ -153,14 +157,16 @@ async def use_code(env: Environment, change: Change, user: User, code: Code) -> 
     """Uses up a code of a locked user, whose wrong codes are then counted anew. Raises
     `AuthenticationRequired` if it was used before."""
     if code.step is not None:
-        used = await env.factors.use_step(change.tx, code.authenticator_id, code.step, change.now)
+        used = await env[FactorStore].use_step(
+            change.tx, code.authenticator_id, code.step, change.now
+        )
     else:
-        used = await env.factors.use_recovery_code(change.tx, user.id, code.recovery_hash)
+        used = await env[FactorStore].use_recovery_code(change.tx, user.id, code.recovery_hash)
         if used:
             change.note(RecoveryCodeUsed(user))
     if not used:
         raise _wrong_code()
-    await env.factors.forget_wrong_codes(change.tx, user.id)
+    await env[FactorStore].forget_wrong_codes(change.tx, user.id)
 
 
 def offer_authenticator(env: Environment, user_id: int, sealed: str = "") -> Offer:
@@ -170,7 +176,7 @@ def offer_authenticator(env: Environment, user_id: int, sealed: str = "") -> Off
     if secret is not None:
         return Offer(secret, sealed)
     secret = new_secret(env.random)
-    sealed_secret = env.vault.seal(secret.encode(), _offer_name(env, user_id))
+    sealed_secret = env[Vault].seal(secret.encode(), _offer_name(env, user_id))
     return Offer(secret, urlsafe_b64encode(sealed_secret).decode())
 
 
@@ -179,20 +185,20 @@ async def add_authenticator(
 ) -> tuple[str, ...]:
     """Gives a locked user an authenticator. Returns the recovery codes if they had none before,
     otherwise none. Raises `Conflict` if the user has an authenticator."""
-    factors = await env.factors.of_user(user.id, change.tx)
+    factors = await env[FactorStore].of_user(user.id, change.tx)
     if factors.authenticator is not None:
         raise Conflict("This account already has an authenticator app: remove it first.")
     new = Authenticator(
         id=0,
         user_id=user.id,
         name=enrolment.name,
-        secret=env.vault.seal(enrolment.secret.encode(), sealed_as(user.id)),
+        secret=env[Vault].seal(enrolment.secret.encode(), sealed_as(user.id)),
         last_step=enrolment.step,
         created_at=change.now,
         last_used_at=None,
     )
-    added = await env.factors.add_authenticator(change.tx, new)
-    await env.factors.forget_wrong_codes(change.tx, user.id)
+    added = await env[FactorStore].add_authenticator(change.tx, new)
+    await env[FactorStore].forget_wrong_codes(change.tx, user.id)
     change.note(FactorAdded(user, KIND, added))
     await tell_of_ways_in(env, change, user, "app-added", change.by, name=enrolment.name)
     if factors and factors.recovery_codes:
@@ -210,10 +216,10 @@ async def enrol(
     async def work(change: Change) -> tuple[str, ...]:
         user = await locked_user(env, change, user_id)
         codes = await add_authenticator(env, change, user, enrolment)
-        session = await change.lock(env.sessions, session_id)
+        session = await change.lock(env[Sessions], session_id)
         if session is not None and level(session.amr) < level(BY_CODE):
             proven = BY_CODE if session.amr == BY_PASSWORD else BY_PROVIDER_AND_CODE
-            await env.sessions.prove(change.tx, session_id, user_id, proven, change.now)
+            await env[Sessions].prove(change.tx, session_id, user_id, proven, change.now)
         return codes
 
     return await env.change(by, work)
@@ -250,7 +256,7 @@ async def rename_authenticator(
         authenticator = await _own(env, change, user_id, row_id)
         if authenticator.name == name:
             return
-        await env.factors.rename(change.tx, user_id, row_id, name)
+        await env[FactorStore].rename(change.tx, user_id, row_id, name)
         change.note(FactorRenamed(user, KIND, authenticator, name))
 
     await env.change(by, work)
@@ -262,7 +268,7 @@ async def remove_authenticator(env: Environment, user_id: int, row_id: int, by: 
     async def work(change: Change) -> None:
         user = await locked_user(env, change, user_id)
         authenticator = await _own(env, change, user_id, row_id)
-        await env.factors.remove(change.tx, user_id, row_id)
+        await env[FactorStore].remove(change.tx, user_id, row_id)
         await drop_useless_codes(env, change, user_id)
         change.note(FactorRemoved(user, KIND, authenticator))
         name = authenticator.name
@@ -277,7 +283,7 @@ async def renew_recovery_codes(env: Environment, user_id: int, by: By) -> tuple[
 
     async def work(change: Change) -> None:
         user = await locked_user(env, change, user_id)
-        if not await env.factors.of_user(user_id, change.tx):
+        if not await env[FactorStore].of_user(user_id, change.tx):
             raise _gone()
         change.note(RecoveryCodesRenewed(user))
         await store_recovery_codes(env, change, user, codes)
@@ -293,11 +299,11 @@ async def reset_factors(env: Environment, user_id: int, by: By) -> User:
 
     async def work(change: Change) -> User:
         user = await locked_user(env, change, user_id)
-        removed = await env.factors.remove_all(change.tx, user_id)
+        removed = await env[FactorStore].remove_all(change.tx, user_id)
         if not removed:
             raise Conflict("This account has no second factor.")
-        await env.factors.forget_wrong_codes(change.tx, user_id)
-        await env.factors.delete_pending_of_user(change.tx, user_id)
+        await env[FactorStore].forget_wrong_codes(change.tx, user_id)
+        await env[FactorStore].delete_pending_of_user(change.tx, user_id)
         change.note(FactorsReset(user, removed))
         await tell_of_ways_in(env, change, user, "factors-reset", by)
         return user
@@ -307,7 +313,7 @@ async def reset_factors(env: Environment, user_id: int, by: By) -> User:
 
 async def _own(env: Environment, change: Change, user_id: int, row_id: int) -> Authenticator:
     """The locked user's authenticator with this id. Raises `NotFound`."""
-    authenticator = (await env.factors.of_user(user_id, change.tx)).authenticator
+    authenticator = (await env[FactorStore].of_user(user_id, change.tx)).authenticator
     if authenticator is None or authenticator.id != row_id:
         raise _gone()
     return authenticator
@@ -315,8 +321,8 @@ async def _own(env: Environment, change: Change, user_id: int, row_id: int) -> A
 
 async def drop_useless_codes(env: Environment, change: Change, user_id: int) -> None:
     """Deletes the recovery codes of a locked user who has no factor left."""
-    if not await env.factors.of_user(user_id, change.tx):
-        await env.factors.set_recovery_codes(change.tx, user_id, ())
+    if not await env[FactorStore].of_user(user_id, change.tx):
+        await env[FactorStore].set_recovery_codes(change.tx, user_id, ())
 
 
 def new_recovery_codes(env: Environment) -> tuple[str, ...]:
@@ -329,11 +335,11 @@ async def store_recovery_codes(
 ) -> None:
     """Replaces a locked user's recovery codes; only their digests are stored."""
     hashes = tuple(digest(read_code(code)) for code in codes)
-    await env.factors.set_recovery_codes(change.tx, user.id, hashes)
+    await env[FactorStore].set_recovery_codes(change.tx, user.id, hashes)
 
 
 def _opened(env: Environment, authenticator: Authenticator) -> str:
-    secret = env.vault.open(authenticator.secret, sealed_as(authenticator.user_id))
+    secret = env[Vault].open(authenticator.secret, sealed_as(authenticator.user_id))
     if secret is None:
         raise Unavailable("This server's secret.key cannot decrypt the account's second factor.")
     return secret.decode()
@@ -341,7 +347,7 @@ def _opened(env: Environment, authenticator: Authenticator) -> str:
 
 def _offered(env: Environment, user_id: int, sealed: str) -> str | None:
     try:
-        secret = env.vault.open(urlsafe_b64decode(sealed.encode()), _offer_name(env, user_id))
+        secret = env[Vault].open(urlsafe_b64decode(sealed.encode()), _offer_name(env, user_id))
     except ValueError:
         return None
     return None if secret is None else secret.decode()

@@ -31,7 +31,8 @@ from portico.services.sign_in import (
     must_enrol,
     note_refusal,
 )
-from portico.storage.factors import PendingSignIn
+from portico.storage.factors import FactorStore, PendingSignIn
+from portico.storage.users import Users
 
 
 class Waiting(NamedTuple):
@@ -51,7 +52,7 @@ class Waiting(NamedTuple):
 
 async def needs_second_step(env: Environment, user: User) -> bool:
     """Whether this user's first step is not enough to sign in."""
-    return must_enrol(env, user) or bool(await env.factors.of_user(user.id))
+    return must_enrol(env, user) or bool(await env[FactorStore].of_user(user.id))
 
 
 async def begin_second_step(
@@ -63,7 +64,7 @@ async def begin_second_step(
     async def work(change: Change) -> None:
         await lock_user(env, change, user)
         waits = PendingSignIn(user.id, change.now + PENDING_SECONDS * SECOND, provider)
-        await env.factors.add_pending(change.tx, digest(secret), waits)
+        await env[FactorStore].add_pending(change.tx, digest(secret), waits)
         change.note(SecondFactorAsked(user))
 
     await env.change(by.proving(first_step(provider)), work)
@@ -74,13 +75,13 @@ async def waiting(env: Environment, secret: str | None) -> Waiting | None:
     """The pending sign-in of this secret; None if it has ended or expired, or if the user's last
     factor was removed meanwhile and none is required."""
     token_hash = digest(secret or "")
-    pending = await env.factors.pending(token_hash)
+    pending = await env[FactorStore].pending(token_hash)
     if pending is None or pending.expires_at <= env.clock():
         return None
-    user = await env.users.get(pending.user_id)
+    user = await env[Users].get(pending.user_id)
     if user is None:
         return None
-    factors = await env.factors.of_user(user.id)
+    factors = await env[FactorStore].of_user(user.id)
     if not factors and not must_enrol(env, user):
         return None
     return Waiting(user, factors, token_hash, pending.provider)

@@ -14,6 +14,7 @@ from portico.services.credentials import ENDED
 from portico.services.devices import tell_new_device
 from portico.services.environment import Environment
 from portico.services.sign_in import Proven, is_proof, lock_proven_user, note_sign_in
+from portico.storage.sessions import Sessions
 
 USER_AGENT_LENGTH = 300
 
@@ -37,7 +38,7 @@ class Opened(NamedTuple):
 
 async def read_session(env: Environment, session_id: int) -> Session:
     """The session. Raises `NotFound` if it has ended."""
-    session = await env.sessions.get(session_id)
+    session = await env[Sessions].get(session_id)
     if session is None:
         raise NotFound(ENDED)
     return session
@@ -47,13 +48,13 @@ async def open_session(env: Environment, proven: Proven, by: By, browser: Browse
     """Signs in. The session that the browser already has ends, in case an attacker planted it.
     Raises what `lock_proven_user` raises."""
     secret = mint("", env.random)
-    replaced = await env.sessions.by_hash(digest(browser.cookie)) if browser.cookie else None
+    replaced = await env[Sessions].by_hash(digest(browser.cookie)) if browser.cookie else None
 
     async def work(change: Change) -> Opened:
         current = await lock_proven_user(env, change, proven)
-        if replaced is not None and await env.sessions.delete(change.tx, replaced.session.id):
+        if replaced is not None and await env[Sessions].delete(change.tx, replaced.session.id):
             change.note(SessionRevoked(replaced.session, replaced=True))
-        session = await env.sessions.insert(
+        session = await env[Sessions].insert(
             change.tx,
             user_id=current.id,
             token_hash=digest(secret),
@@ -85,7 +86,7 @@ async def close_session(env: Environment, by: By) -> None:
     session_id = by.actor.credential_id or 0
 
     async def work(change: Change) -> None:
-        if await env.sessions.delete(change.tx, session_id):
+        if await env[Sessions].delete(change.tx, session_id):
             change.note(SignedOut(session_id))
 
     # If two do this at once, the second finds nothing to end, which is no error.

@@ -12,6 +12,8 @@ from portico.domain.times import MINUTE, SECOND
 from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.vault import Vault
+from portico.storage.shown_once import ShownOnce
+from portico.storage.users import Users
 
 WAITS = 5 * MINUTE
 """How long a page waits, in milliseconds."""
@@ -27,10 +29,10 @@ async def keep_page(env: Environment, user_id: int, token: str, page: bytes, by:
     sealed = _vault(env, token).seal(page, _name(user_id))
 
     async def work(change: Change) -> None:
-        if await change.lock(env.users, user_id) is None:
+        if await change.lock(env[Users], user_id) is None:
             raise NotFound("This account was deleted.")
         await change.check()
-        await env.shown_once.insert(
+        await env[ShownOnce].insert(
             change.tx, digest(token), user_id=user_id, page=sealed, expires_at=change.now + WAITS
         )
         change.noted_elsewhere()
@@ -46,7 +48,7 @@ async def take_page(
 
     async def work(change: Change) -> bytes | None:
         await change.check()
-        sealed = await env.shown_once.show(
+        sealed = await env[ShownOnce].show(
             change.tx,
             digest(token),
             again=digest(f"{session_id} {token}"),

@@ -20,6 +20,7 @@ from portico.services.devices import remember_device
 from portico.services.environment import Environment
 from portico.services.guard import Claim, password_is_right
 from portico.services.passkeys import Assertion, use_assertion
+from portico.services.passwords import Passwords
 from portico.services.second_factor import KIND as AUTHENTICATOR
 from portico.services.second_factor import (
     Code,
@@ -30,6 +31,8 @@ from portico.services.second_factor import (
     note_factor_refusal,
     use_code,
 )
+from portico.storage.factors import FactorStore
+from portico.storage.users import Users
 
 WRONG = "The e-mail or the password is wrong."
 PASSKEY_WANTED = (
@@ -103,8 +106,8 @@ async def check_password(env: Environment, attempt: Attempt) -> User:
     many passwords wait to be hashed.
     """
     email = typed_email(attempt.email)
-    user = await env.users.by_email(email)
-    password_hash = user.password_hash if user and user.password_hash else env.passwords.dummy_hash
+    user = await env[Users].by_email(email)
+    password_hash = user.password_hash if user and user.password_hash else env[Passwords].dummy_hash
     fits = len(normalized_password(attempt.password)) <= PASSWORD_LENGTH[1]
     claim = Claim(email, user.id if user else 0, attempt.address)
     note = partial(note_refusal, env, user, "password", attempt.by)
@@ -124,7 +127,7 @@ async def prove(env: Environment, attempt: Attempt) -> Proven:
     Raises what `check_password` raises; if the code is missing or wrong, with the detail `otp`.
     """
     user = await check_password(env, attempt)
-    factors = await env.factors.of_user(user.id)
+    factors = await env[FactorStore].of_user(user.id)
     if factors.authenticator is not None and attempt.otp:
         code = await check_code(env, user, factors, attempt.otp, attempt.by.proving("password"))
         return Proven(user, BY_CODE, code)
@@ -140,7 +143,7 @@ async def lock_user(env: Environment, change: Change, user: User) -> User:
     Raises `AuthenticationRequired` if they were deleted or suspended, or their password was
     changed, meanwhile.
     """
-    current = await change.lock(env.users, user.id)
+    current = await change.lock(env[Users], user.id)
     if current is None or current.password_hash != user.password_hash:
         raise AuthenticationRequired(WRONG)
     if current.suspended_at is not None:
@@ -156,17 +159,21 @@ async def lock_proven_user(env: Environment, change: Change, proven: Proven) -> 
     enrol has a factor by now.
     """
     current = await lock_user(env, change, proven.user)
-    if proven.pending and not await env.factors.take_pending(change.tx, proven.pending, change.now):
+    if proven.pending and not await env[FactorStore].take_pending(
+        change.tx, proven.pending, change.now
+    ):
         raise StepGone
     if isinstance(proven.shown, Code):
         await use_code(env, change, current, proven.shown)
     elif isinstance(proven.shown, Enrolment):
-        if await env.factors.of_user(current.id, change.tx):
+        if await env[FactorStore].of_user(current.id, change.tx):
             raise StepGone
         await add_authenticator(env, change, current, proven.shown)
     elif isinstance(proven.shown, Assertion):
         await use_assertion(env, change, proven.shown)
-    elif wanted := _more_wanted(env, current, await env.factors.of_user(current.id, change.tx)):
+    elif wanted := _more_wanted(
+        env, current, await env[FactorStore].of_user(current.id, change.tx)
+    ):
         raise wanted
     return current
 
@@ -183,7 +190,7 @@ def is_proof(proven: Proven, user: User) -> bool:
 
 def must_enrol(env: Environment, user: User) -> bool:
     """Whether the installation requires a second factor of this user."""
-    wanted = env.require_second_factor
+    wanted = env.settings.require_second_factor
     return wanted == "all" or (wanted == "admins" and user.role == "admin")
 
 
@@ -210,7 +217,7 @@ async def note_sign_in(
     (its kind and row id)."""
     is_new_device = await remember_device(env, change, user, device)
     user = msgspec.structs.replace(user, last_login_at=change.now)
-    await env.users.update(change.tx, user)
+    await env[Users].update(change.tx, user)
     by = change.by.named(
         user_id=user.id, email=user.email, credential=credential, credential_id=row_id
     )

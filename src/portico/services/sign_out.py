@@ -13,6 +13,9 @@ from portico.services.change import Change
 from portico.services.endings import end_sign_ins
 from portico.services.environment import Environment
 from portico.services.users import locked_user
+from portico.storage.clients import Clients
+from portico.storage.grants import Grants
+from portico.storage.sessions import Sessions
 
 
 async def end_session(
@@ -22,10 +25,10 @@ async def end_session(
 
     async def work(change: Change) -> None:
         await change.check()
-        session = await change.lock(env.sessions, session_id)
+        session = await change.lock(env[Sessions], session_id)
         if session is None or of_user not in (None, session.user_id):
             raise NotFound(f"There is no session {session_id}.")
-        await env.sessions.delete(change.tx, session_id)
+        await env[Sessions].delete(change.tx, session_id)
         change.note(SessionRevoked(session))
 
     await env.change(by, work)
@@ -34,17 +37,17 @@ async def end_session(
 async def end_grant(env: Environment, grant_id: int, by: By, *, of_user: int | None = None) -> None:
     """Ends a login or a consent at once, with all its tokens. Raises `NotFound`, also if it is
     already revoked."""
-    found = await env.grants.get(grant_id)
+    found = await env[Grants].get(grant_id)
     row_id = found.client_row_id if found else None
-    client = None if row_id is None else await env.clients.get(row_id)
+    client = None if row_id is None else await env[Clients].get(row_id)
 
     async def work(change: Change) -> None:
         await change.check()
-        grant = await change.lock(env.grants, grant_id)
+        grant = await change.lock(env[Grants], grant_id)
         if (
             grant is None
             or of_user not in (None, grant.user_id)
-            or not await env.grants.revoke(change.tx, grant_id, change.now)
+            or not await env[Grants].revoke(change.tx, grant_id, change.now)
         ):
             raise NotFound(f"There is no grant {grant_id}.")
         why = {"client_id": client.client_id if client else None}
@@ -76,8 +79,8 @@ async def log_out(
     unknown, belong to an application or to a login that has ended are ignored. Returns whether any
     login was ended."""
     found = [
-        await env.grants.by_access(digest(access_token)) if access_token else None,
-        await env.grants.by_refresh(digest(refresh_token)) if refresh_token else None,
+        await env[Grants].by_access(digest(access_token)) if access_token else None,
+        await env[Grants].by_refresh(digest(refresh_token)) if refresh_token else None,
     ]
     ended = False
     for owned in found:

@@ -16,7 +16,9 @@ from portico.services.invitations import Made, may_sign_up, put
 from portico.services.letters import Reader, letter, reader, without_user
 from portico.services.post import Ask, WaitingMail, admit, ask, post
 from portico.state.callers import SIGN_UP, network_of
+from portico.storage.invitations import Invitations
 from portico.storage.mails import Mail
+from portico.storage.users import Users
 
 
 async def ask_sign_up(env: Environment, email: str, by: By, language: str = "en") -> None:
@@ -30,7 +32,7 @@ async def ask_sign_up(env: Environment, email: str, by: By, language: str = "en"
     if env.sign_up_role is None:
         raise NotFound("Sign-up is off here: ask an administrator for an invitation.")
     if not may_sign_up(env, email):
-        message = f"must be an address at {' or '.join(env.sign_up_domains)}"
+        message = f"must be an address at {' or '.join(env.settings.sign_up_domains)}"
         raise Invalid(f"The e-mail {message}.", [Fault("email", message)])
     where = network_of(by.address) or by.address
     await take_hourly(env, (SIGN_UP, where), SIGN_UPS, "sign-ups from your address")
@@ -40,7 +42,7 @@ async def ask_sign_up(env: Environment, email: str, by: By, language: str = "en"
 async def write_sign_up(env: Environment, asked: Ask, place: Mail) -> None:
     """Writes the mail that `ask_sign_up` asked for. Raises what `admit` and `post` raise."""
     email, by, now = asked.email, without_user(By(asked.by)), env.clock()
-    user = await env.users.by_email(email)
+    user = await env[Users].by_email(email)
     name = name_of(env, email)
     await admit(env, mails_to(user.id, asked.purpose) if user else (SIGN_UP, name), place)
     if user is not None:
@@ -69,7 +71,7 @@ async def write_sign_up(env: Environment, asked: Ask, place: Mail) -> None:
         return letter(env, "sign-up", to, by=by, link=made.link, until=until)
 
     if await put(env, invitation, SignedUp, By(asked.by), write, place=place) is None:
-        invited = await env.invitations.of_email(email)
+        invited = await env[Invitations].of_email(email)
         if invited is not None:  # otherwise it has just been used or revoked
             to = Reader(invited.email, asked.language)
             await _send(env, letter(env, "invited-before", to, by=by), place)

@@ -16,6 +16,9 @@ from portico.services.credentials import ENDED
 from portico.services.environment import Environment
 from portico.services.passkeys import Assertion, check_assertion, use_assertion
 from portico.services.users import prove_password
+from portico.storage.challenges import Challenges
+from portico.storage.sessions import Sessions
+from portico.storage.users import Users
 
 FRESH = 15 * MINUTE
 """How long a proof is fresh, in milliseconds."""
@@ -39,9 +42,9 @@ async def ask_proof(env: Environment, session: Session, by: By) -> str:
     token = mint("", env.random)
 
     async def work(change: Change) -> None:
-        if await change.lock(env.sessions, session.id) is None:
+        if await change.lock(env[Sessions], session.id) is None:
             raise NotFound(ENDED)
-        await env.challenges.insert(
+        await env[Challenges].insert(
             change.tx, digest(token), session_id=session.id, expires_at=change.now + WAITS
         )
         change.noted_elsewhere()  # by what the form does
@@ -84,16 +87,16 @@ async def _prove(
     amr = session.amr if assertion is None else BY_PASSKEY
 
     async def work(change: Change) -> None:
-        current = await change.lock(env.users, user.id)
+        current = await change.lock(env[Users], user.id)
         if current is None or current.password_hash != password_hash:
             raise Conflict(_DONE)
-        if not await env.challenges.take(
+        if not await env[Challenges].take(
             change.tx, digest(token), session_id=session.id, now=change.now
         ):
             raise Conflict(_DONE)
         if assertion is not None:
             await use_assertion(env, change, assertion)
-        await env.sessions.prove(change.tx, session.id, user.id, amr, change.now)
+        await env[Sessions].prove(change.tx, session.id, user.id, amr, change.now)
         change.noted_elsewhere()  # by what the form does
 
     await env.change(by, work)

@@ -9,9 +9,9 @@ from portico.domain.errors import RateLimited
 from portico.domain.times import SECOND, Clock
 from portico.services.feed import Feed, Follower
 from portico.storage.database import Database
-from portico.storage.live_credentials import holder, parts
+from portico.storage.leases import Leases
+from portico.storage.live_credentials import LiveCredentials, holder, parts
 from portico.storage.parts import Part
-from portico.storage.stores import Stores
 
 MOST = 10
 """How many open streams an account may have, over all processes and hosts."""
@@ -44,10 +44,17 @@ class Subscriptions:
     """The streams of one environment that are open in this process."""
 
     def __init__(
-        self, stores: Stores, db: Database, feed: Feed, clock: Clock, process: str
+        self,
+        leases: Leases,
+        credentials: LiveCredentials,
+        db: Database,
+        feed: Feed,
+        clock: Clock,
+        process: str,
     ) -> None:
         """`process` is a name that is unique to this process."""
-        self._stores = stores
+        self._leases = leases
+        self._credentials = credentials
         self._db = db
         self._feed = feed
         self._clock = clock
@@ -85,7 +92,7 @@ class Subscriptions:
         names = (f"stream {principal.user_id} {number}" for number in range(MOST))
         places = [name for name in names if name not in self._to_release | self._releasing]
         until = now + LEASE_SECONDS * SECOND
-        place = await self._stores.leases.take_one(places, self._holder, now=now, until=until)
+        place = await self._leases.take_one(places, self._holder, now=now, until=until)
         if place is None:
             raise RateLimited(
                 f"This account has {MOST} streams open; close one first.", retry_after=LEASE_SECONDS
@@ -115,7 +122,7 @@ class Subscriptions:
         outcome stayed unknown."""
         opened, known, begun = [*self._open.items()], self._known(), self._opens_begun
         is_opening = begun > self._opens_ended
-        kept = await self._stores.leases.renew(self._holder, until)
+        kept = await self._leases.renew(self._holder, until)
         for follower, its in opened:
             if its.place not in kept:
                 follower.end()
@@ -135,7 +142,7 @@ class Subscriptions:
             return
         try:
             holders = {holder(its.principal) for _, its in due}
-            standing = await self._stores.live_credentials.standing(holders)
+            standing = await self._credentials.standing(holders)
         except BaseException:
             for follower, its in due:
                 its.version = None
@@ -162,7 +169,7 @@ class Subscriptions:
             left, self._to_release = self._to_release, set()
             self._releasing |= left
             try:
-                await self._stores.leases.release_all(left, self._holder)
+                await self._leases.release_all(left, self._holder)
             except BaseException:
                 self._to_release |= left
                 raise

@@ -29,7 +29,8 @@ from portico.services.devices import tell_new_device
 from portico.services.environment import Environment
 from portico.services.sessions import USER_AGENT_LENGTH
 from portico.services.sign_in import Attempt, lock_proven_user, note_sign_in, prove
-from portico.storage.grants import Grant, OwnedToken
+from portico.services.signing import Signer
+from portico.storage.grants import Grant, Grants, OwnedToken
 
 USED = "This refresh token is not valid, has expired or was used before."
 
@@ -55,11 +56,11 @@ async def log_in(env: Environment, attempt: Attempt, *, user_agent: str) -> Pair
     """Signs in for a JWT. Raises what `prove` raises."""
     proven = await prove(env, attempt)
     user = proven.user
-    await env.signer.ready()
+    await env[Signer].ready()
 
     async def work(change: Change) -> Pair:
         current = await lock_proven_user(env, change, proven)
-        grant = await env.grants.insert(
+        grant = await env[Grants].insert(
             change.tx,
             user_id=user.id,
             client_row_id=None,
@@ -81,11 +82,11 @@ async def log_in(env: Environment, attempt: Attempt, *, user_agent: str) -> Pair
 
 async def refresh_login(env: Environment, refresh_token: str, by: By) -> Pair:
     """Rotates the refresh token of a login. Raises `AuthenticationRequired`."""
-    owned = await env.grants.by_refresh(digest(refresh_token))
+    owned = await env[Grants].by_refresh(digest(refresh_token))
     now = env.clock()
     if owned is None or owned.grant.client_row_id is not None or not refreshable(env, owned, now):
         raise AuthenticationRequired(USED)
-    await env.signer.ready()
+    await env[Signer].ready()
     access_token = login_token(env, owned.grant.user_id, owned.name, owned.role, now)
     pair = await _rotate(env, owned, access_token, frozenset(), by)
     if pair is None:
@@ -101,7 +102,7 @@ async def refresh(
     Scopes that the client is no longer registered for, or that the user's role no longer has, are
     left out. Raises `Refused`.
     """
-    owned = await env.grants.by_refresh(digest(refresh_token))
+    owned = await env[Grants].by_refresh(digest(refresh_token))
     now = env.clock()
     if owned is None or owned.grant.client_row_id != client.id or not refreshable(env, owned, now):
         raise Refused("invalid_grant", USED)
@@ -128,7 +129,7 @@ def login_token(env: Environment, user_id: int, name: str, role: str, now: int) 
         "aud": env.addresses.base,
         "jti": env.random(16).hex(),
     }
-    return env.signer.sign(claims, now)
+    return env[Signer].sign(claims, now)
 
 
 async def issue(
@@ -136,7 +137,7 @@ async def issue(
 ) -> Pair:
     """Stores an access token and a new refresh token of a grant's family."""
     refresh_token = mint(REFRESH_TOKEN, env.random)
-    await env.grants.issue(
+    await env[Grants].issue(
         change.tx,
         grant.id,
         refresh_hash=digest(refresh_token),
@@ -164,7 +165,7 @@ def refreshable(env: Environment, owned: OwnedToken, now: int) -> bool:
 
 
 def _family_end(env: Environment, grant: Grant) -> int:
-    return grant.created_at + env.refresh_family_days * DAY
+    return grant.created_at + env.settings.refresh_family_days * DAY
 
 
 async def _rotate(
@@ -173,13 +174,13 @@ async def _rotate(
     """The successor of a pair. If it has one already, revokes the family and returns None."""
 
     async def work(change: Change) -> Pair | None:
-        grant = await change.lock(env.grants, owned.grant.id)
+        grant = await change.lock(env[Grants], owned.grant.id)
         if grant is None or grant.revoked_at is not None:
             return None
-        if await env.grants.use(change.tx, owned.token.id, change.now):
+        if await env[Grants].use(change.tx, owned.token.id, change.now):
             change.noted_elsewhere()  # when the user signed in
             return await issue(env, change, grant, access_token, scopes)
-        await env.grants.revoke(change.tx, grant.id, change.now)
+        await env[Grants].revoke(change.tx, grant.id, change.now)
         why = {"reason": "a refresh token was used twice"}
         change.note(GrantRevoked(grant.id, grant.user_id, why))
         return None

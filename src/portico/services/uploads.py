@@ -20,6 +20,7 @@ from portico.domain.uploads import (
 from portico.files import exists
 from portico.services.change import Change
 from portico.services.environment import Environment
+from portico.storage.uploads import Uploads
 
 
 def path_of(env: Environment, upload: Upload) -> Path:
@@ -30,7 +31,7 @@ def path_of(env: Environment, upload: Upload) -> Path:
 async def is_behind(env: Environment, upload: Upload) -> bool:
     """Whether a file waits for another one: they are processed one at a time."""
     begun = not upload.under_way or upload.seen_at
-    return not begun and await env.uploads.other_at_work(upload.id, env.clock() - SILENT)
+    return not begun and await env[Uploads].other_at_work(upload.id, env.clock() - SILENT)
 
 
 async def is_lost(env: Environment, upload: Upload) -> bool:
@@ -53,7 +54,7 @@ async def take_in(
     """Receives a file, to be checked by the job. If it does not arrive completely, nothing is kept.
     Raises `Conflict` for more than `MAX_WAITING` files, `PayloadTooLarge`, `Unavailable`, and what
     `chunks` raises."""
-    own = [one for one in await env.uploads.all() if one.account_id == account_id]
+    own = [one for one in await env[Uploads].all() if one.account_id == account_id]
     waiting = [one for one in own if one.state in WAITING and not await is_lost(env, one)]
     if len(waiting) >= MAX_WAITING:
         raise _too_many()
@@ -67,13 +68,13 @@ async def take_in(
             await change.check()
             change.noted_elsewhere()
             sent = Upload(0, token, account_id, actor, name, updates, size, "checking", now)
-            return await env.uploads.add(change.tx, sent)
+            return await env[Uploads].add(change.tx, sent)
 
         upload = await env.change(by, work)
     except BaseException:
         path.unlink(missing_ok=True)
         raise
-    env.uploads_bell.ring()
+    env[Uploads].bell.ring()
     return upload
 
 
@@ -123,11 +124,11 @@ async def begin_storing(env: Environment, upload_id: int, account_id: int, by: B
         change.noted_elsewhere()
         begun = {"state": "storing", "created_at": change.now, "seen_at": 0}
         after = msgspec.structs.replace(upload, **begun, **NO_COUNTS)
-        await env.uploads.move(change.tx, upload, after)
-        await env.uploads.tell(change.tx, upload_id, [])
+        await env[Uploads].move(change.tx, upload, after)
+        await env[Uploads].tell(change.tx, upload_id, [])
 
     await env.change(by, work)
-    env.uploads_bell.ring()
+    env[Uploads].bell.ring()
 
 
 async def discard(env: Environment, upload_id: int, account_id: int, by: By) -> None:
@@ -139,7 +140,7 @@ async def discard(env: Environment, upload_id: int, account_id: int, by: By) -> 
             raise Conflict("This file is being stored.")
         await change.check()
         change.noted_elsewhere()
-        await env.uploads.delete(change.tx, upload_id)
+        await env[Uploads].delete(change.tx, upload_id)
         return upload
 
     upload = await env.change(by, work)
@@ -147,7 +148,7 @@ async def discard(env: Environment, upload_id: int, account_id: int, by: By) -> 
 
 
 async def _own(env: Environment, change: Change, upload_id: int, account_id: int) -> Upload:
-    upload = await change.lock(env.uploads, upload_id)
+    upload = await change.lock(env[Uploads], upload_id)
     if upload is None or upload.account_id != account_id:
         raise NotFound("This import no longer exists.")
     return upload

@@ -32,7 +32,11 @@ from portico.services.environment import Environment
 from portico.services.guard import Claim, password_is_right
 from portico.services.letters import tell
 from portico.services.mirrors import try_to_update_mirror
+from portico.services.passwords import Passwords
 from portico.storage.database import UniqueViolation
+from portico.storage.email_tokens import EmailTokens
+from portico.storage.invitations import Invitations
+from portico.storage.users import Users
 
 Check = Callable[[User], None]
 """Checks `If-Match` against the stored user. Raises `PreconditionFailed`."""
@@ -61,7 +65,7 @@ def taken_meanwhile() -> Duplicate:
 
 async def locked_user(env: Environment, change: Change, user_id: int) -> User:
     """The user, locked until the change ends. Raises `NotFound`."""
-    user = await change.lock(env.users, user_id)
+    user = await change.lock(env[Users], user_id)
     if user is None:
         raise _missing(user_id)
     return user
@@ -69,7 +73,7 @@ async def locked_user(env: Environment, change: Change, user_id: int) -> User:
 
 async def read_user(env: Environment, user_id: int) -> User:
     """The user. Raises `NotFound`."""
-    user = await env.users.get(user_id)
+    user = await env[Users].get(user_id)
     if user is None:
         raise _missing(user_id)
     return user
@@ -95,9 +99,9 @@ async def create_user(
     is created without the scope `admin`."""
     if by.principal is not None:
         permit_role(by.principal, role)
-    if await env.users.by_email(email):
+    if await env[Users].by_email(email):
         raise taken()  # before the hash, which costs a thousand times as much
-    password_hash = await env.passwords.hash(password)
+    password_hash = await env[Passwords].hash(password)
 
     async def work(change: Change) -> User:
         user = new_user(
@@ -108,7 +112,7 @@ async def create_user(
             password_hash=password_hash,
             now=change.now,
         )
-        user = await env.users.insert(change.tx, user)
+        user = await env[Users].insert(change.tx, user)
         change.note(UserCreated(user))
         return user
 
@@ -143,17 +147,17 @@ async def change_user(
     changes = dict(values)
     changes.update(changes.pop("preferences", {}))
     current = changes.pop("current_password", None)
-    found = await env.users.get(user_id)
+    found = await env[Users].get(user_id)
     if found is None:
         raise ended(caller) if own else _missing(user_id)
     proven = None
     if own and _needs_proof(found, changes):
         proven = await prove_password(env, found, current, by)
     if "password" in changes:
-        changes["password_hash"] = await env.passwords.hash(changes.pop("password"))
+        changes["password_hash"] = await env[Passwords].hash(changes.pop("password"))
 
     async def work(change: Change) -> User:
-        user = await change.lock(env.users, user_id)
+        user = await change.lock(env[Users], user_id)
         if own:
             await change.check()  # a new password may end the caller's own login
         if user is None:
@@ -215,12 +219,12 @@ async def store_change(
     after = msgspec.structs.replace(after, updated_at=change.now)
     if not same_mailbox(after.email, before.email):
         after = msgspec.structs.replace(after, email_verified_at=None)
-        await env.email_tokens.delete_of_user(change.tx, after.id)
+        await env[EmailTokens].delete_of_user(change.tx, after.id)
         # Otherwise the old invitation would let the user back in after being deleted.
         await _uninvite(env, change, before.email)
     if email_verified_at is not None:
         after = msgspec.structs.replace(after, email_verified_at=email_verified_at)
-    await env.users.update(change.tx, after)
+    await env[Users].update(change.tx, after)
     changed = UserChanged(after, before)
     if changed.fields:
         change.note(changed)
@@ -229,14 +233,14 @@ async def store_change(
     if after.password_hash != before.password_hash:
         await end_sign_ins(env, change, after.id, but_session=but_session)
         for purpose in ("reset", "new-email"):
-            await env.email_tokens.delete_of_user(change.tx, after.id, purpose=purpose)
+            await env[EmailTokens].delete_of_user(change.tx, after.id, purpose=purpose)
         change.note(PasswordChanged(after))
     return after
 
 
 async def _uninvite(env: Environment, change: Change, email: str) -> None:
     """Deletes the invitation of this e-mail, so that it cannot be used to come back."""
-    found = await env.invitations.take_of_email(change.tx, email)
+    found = await env[Invitations].take_of_email(change.tx, email)
     if found is not None and not found.signed_up:
         change.note(InvitationRevoked(found))
 
@@ -257,7 +261,7 @@ async def delete_user(env: Environment, user_id: int, check: Check, by: By) -> N
             await keep_an_admin(env, change, user_id)
         await change.check()  # callers who delete themselves have no credential afterwards
         await end_prepared(env, change, user_id)
-        await env.users.delete(change.tx, user_id)
+        await env[Users].delete(change.tx, user_id)
         await _uninvite(env, change, user.email)
         change.note(UserDeleted(user))
 
@@ -326,7 +330,7 @@ async def proof_faults(
     """The faults of changes to the caller's own user that lack `current_password`. Whether it is
     right is not tried: that would count."""
     if caller.user_id == user_id:
-        user = await env.users.get(user_id)
+        user = await env[Users].get(user_id)
         if user is not None and user.account_id is None and _needs_proof(user, values):
             return _missing_proof(env, user, values.get("current_password"))
     return []
@@ -382,5 +386,5 @@ def admins_only() -> PermissionDenied:
 
 async def keep_an_admin(env: Environment, change: Change, user_id: int) -> None:
     """Raises `Conflict` if this user, an admin, is the only one."""
-    if not await env.users.other_admins(change.tx, user_id):
+    if not await env[Users].other_admins(change.tx, user_id):
         raise Conflict("This is the last admin; make another user an admin first.")

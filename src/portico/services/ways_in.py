@@ -6,6 +6,8 @@ from portico.domain.users import User
 from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.letters import Kind, tell
+from portico.storage.factors import FactorStore
+from portico.storage.providers import ProviderStore
 
 
 async def keep_a_way_in(env: Environment, change: Change, user: User) -> None:
@@ -14,8 +16,8 @@ async def keep_a_way_in(env: Environment, change: Change, user: User) -> None:
     if user.password_hash is not None:
         return
     issuers = {provider.issuer for provider in env.sign_in_by.values()}
-    links = await env.providers.links_of(user.id, change.tx)
-    factors = await env.factors.of_user(user.id, change.tx)
+    links = await env[ProviderStore].links_of(user.id, change.tx)
+    factors = await env[FactorStore].of_user(user.id, change.tx)
     if not factors.passkeys and all(link.issuer not in issuers for link in links):
         page = f"{env.addresses.dashboard}/forgot"
         raise Conflict(f"This is your only way to sign in: set a password first, at {page}.")

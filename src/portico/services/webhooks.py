@@ -33,7 +33,11 @@ from portico.services.change import Change
 from portico.services.environment import Environment
 from portico.services.fan_out import fan_out, queue_so_far
 from portico.services.letters import Kind, tell
-from portico.storage.deliveries import Attempt
+from portico.services.vault import Vault
+from portico.storage.deliveries import Attempt, Deliveries
+from portico.storage.events import Events
+from portico.storage.users import Users
+from portico.storage.webhooks import Webhooks
 
 SEALED_AS = "webhook"
 
@@ -54,7 +58,7 @@ def _missing(webhook_id: int) -> NotFound:
 
 async def read_webhook(env: Environment, webhook_id: int) -> Webhook:
     """The webhook. Raises `NotFound`."""
-    webhook = await env.webhooks.get(webhook_id)
+    webhook = await env[Webhooks].get(webhook_id)
     if webhook is None:
         raise _missing(webhook_id)
     return webhook
@@ -69,7 +73,7 @@ async def create_webhook(env: Environment, values: dict[str, Any], by: By) -> Si
     sealed = _sealed(env, secret)
 
     async def work(change: Change) -> Webhook:
-        if await env.webhooks.count(change.tx) >= MOST_WEBHOOKS:
+        if await env[Webhooks].count(change.tx) >= MOST_WEBHOOKS:
             raise Conflict(f"There are already {MOST_WEBHOOKS} webhooks; delete one first.")
         webhook = Webhook(
             id=0,
@@ -77,14 +81,14 @@ async def create_webhook(env: Environment, values: dict[str, Any], by: By) -> Si
             secret=sealed,
             former_secret=None,
             former_until=None,
-            told_up_to=await env.events.settled_in(change.tx),
+            told_up_to=await env[Events].settled_in(change.tx),
             dropped_up_to=0,
             failing_since=None,
             created_at=change.now,
             updated_at=change.now,
             **values,
         )
-        webhook = await env.webhooks.insert(change.tx, webhook)
+        webhook = await env[Webhooks].insert(change.tx, webhook)
         change.note(WebhookCreated(webhook))
         return webhook
 
@@ -112,7 +116,7 @@ async def change_webhook(
         if after != before:
             change.note(WebhookChanged(after, before))
         if after.url != before.url:
-            await env.webhooks.begin_anew(change.tx, webhook_id)
+            await env[Webhooks].begin_anew(change.tx, webhook_id)
         if after.types != before.types and before.enabled:
             await queue_so_far(env, change, before)
         if enabled is not None and enabled != before.enabled:
@@ -120,7 +124,7 @@ async def change_webhook(
         elif after == before:
             return before
         after = msgspec.structs.replace(after, updated_at=change.now)
-        await env.webhooks.update(change.tx, after)
+        await env[Webhooks].update(change.tx, after)
         return after
 
     if "types" in changes:
@@ -139,19 +143,19 @@ async def disable_webhook(
     admins by mail. Also stores the `attempt` that gave the reason, if given. Returns False, and
     changes nothing, if the webhook is already disabled or deleted, has another URL, or works by
     now."""
-    admins = await env.users.admins()
+    admins = await env[Users].admins()
 
     async def work(change: Change) -> bool:
-        before = await change.lock(env.webhooks, seen.id)
+        before = await change.lock(env[Webhooks], seen.id)
         if before is None or not before.enabled or before.url != seen.url:
             return False
         if reason == FAILING and before.failing_since != seen.failing_since:
             return False
         after = await _switched(env, change, before, reason)
         after = msgspec.structs.replace(after, updated_at=change.now)
-        await env.webhooks.update(change.tx, after)
+        await env[Webhooks].update(change.tx, after)
         if attempt is not None:
-            await env.deliveries.done(change.tx, [attempt])
+            await env[Deliveries].done(change.tx, [attempt])
         await _tell_admins(env, change, admins, after, reason)
         return True
 
@@ -183,13 +187,13 @@ async def _switched(
     """Disables a webhook for a reason, or enables it if that is None; returns what to store."""
     webhook = msgspec.structs.replace(webhook, disabled_reason=reason)
     if reason is not None:
-        dropped = await env.deliveries.last_of(change.tx, webhook.id)
+        dropped = await env[Deliveries].last_of(change.tx, webhook.id)
         webhook = msgspec.structs.replace(webhook, dropped_up_to=dropped)
         change.note(WebhookDisabled(webhook))
     else:
-        told = await env.events.settled_in(change.tx)
-        await env.webhooks.told(change.tx, webhook.id, told)
-        await env.webhooks.begin_anew(change.tx, webhook.id)
+        told = await env[Events].settled_in(change.tx)
+        await env[Webhooks].told(change.tx, webhook.id, told)
+        await env[Webhooks].begin_anew(change.tx, webhook.id)
         change.note(WebhookEnabled(webhook))
     return webhook
 
@@ -210,7 +214,7 @@ async def rotate_secret(env: Environment, webhook_id: int, by: By) -> Signing:
             former_until=change.now + ROTATION_OVERLAP,
             updated_at=change.now,
         )
-        await env.webhooks.update(change.tx, webhook)
+        await env[Webhooks].update(change.tx, webhook)
         change.note(WebhookSecretRotated(webhook))
         return webhook
 
@@ -225,7 +229,7 @@ async def delete_webhook(
     async def work(change: Change) -> None:
         webhook = await _locked(env, change, webhook_id)
         check(webhook)
-        await env.webhooks.delete(change.tx, webhook_id)
+        await env[Webhooks].delete(change.tx, webhook_id)
         change.note(WebhookDeleted(webhook))
 
     await env.change(by, work)
@@ -247,14 +251,14 @@ async def redeliver(env: Environment, webhook_id: int, delivery_id: int, by: By)
     """Queues another delivery of the same event. Raises `NotFound`, `Conflict` if the webhook is
     disabled, and `Gone` if the event is no longer kept."""
     delivery = await read_delivery(env, webhook_id, delivery_id)
-    if not await env.events.some([delivery.event_id]):
+    if not await env[Events].some([delivery.event_id]):
         raise Gone(f"The event {delivery.event_id} is no longer kept.")
 
     async def work(change: Change) -> None:
         webhook = _enabled(await _locked(env, change, webhook_id))
         told = [(webhook.id, delivery.event_id, delivery.type)]
-        await env.deliveries.add(change.tx, change.now, told)
-        await env.deliveries.tell(change.tx)
+        await env[Deliveries].add(change.tx, change.now, told)
+        await env[Deliveries].tell(change.tx)
         change.note(WebhookRedelivered(webhook, delivery.event_id))
 
     await env.change(by, work)
@@ -264,7 +268,7 @@ async def redeliver(env: Environment, webhook_id: int, delivery_id: int, by: By)
 async def read_delivery(env: Environment, webhook_id: int, delivery_id: int) -> Delivery:
     """A webhook's delivery. Raises `NotFound`."""
     await read_webhook(env, webhook_id)
-    delivery = await env.deliveries.get(webhook_id, delivery_id)
+    delivery = await env[Deliveries].get(webhook_id, delivery_id)
     if delivery is None:
         raise NotFound(f"There is no delivery {delivery_id} of webhook {webhook_id}.")
     return delivery
@@ -272,12 +276,12 @@ async def read_delivery(env: Environment, webhook_id: int, delivery_id: int) -> 
 
 def decrypted(env: Environment, sealed: bytes) -> str | None:
     """Decrypts a webhook's secret; None if another installation's secret sealed it."""
-    secret = env.vault.open(sealed, SEALED_AS)
+    secret = env[Vault].open(sealed, SEALED_AS)
     return None if secret is None else secret.decode()
 
 
 def _sealed(env: Environment, secret: str) -> bytes:
-    return env.vault.seal(secret.encode(), SEALED_AS)
+    return env[Vault].seal(secret.encode(), SEALED_AS)
 
 
 def url_faults(env: Environment, values: Mapping[str, Any]) -> list[Fault]:
@@ -297,7 +301,7 @@ def _check_url(env: Environment, values: Mapping[str, Any]) -> None:
 
 
 async def _locked(env: Environment, change: Change, webhook_id: int) -> Webhook:
-    webhook = await change.lock(env.webhooks, webhook_id)
+    webhook = await change.lock(env[Webhooks], webhook_id)
     if webhook is None:
         raise _missing(webhook_id)
     return webhook

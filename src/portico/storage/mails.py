@@ -3,6 +3,7 @@
 import msgspec
 
 from portico.domain.ids import MAX_ID
+from portico.storage.bell import Bell
 from portico.storage.database import Database, Reader, Transaction, integer
 from portico.storage.queue import Queue
 from portico.storage.table import Table
@@ -30,6 +31,10 @@ class Mails:
 
     def __init__(self, db: Database) -> None:
         self.queue = Queue(db, MAILS, counted="attempts")
+        self.bell = Bell()
+        """Rings when a mail waits to be sent."""
+        self.waiting = 0
+        """How many mails were waiting when the job last counted them."""
 
     async def count(self, reader: Reader, most: int = MAX_ID) -> int:
         """How many mails wait, including those that are being sent, counted up to `most`."""

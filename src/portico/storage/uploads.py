@@ -4,6 +4,7 @@ import msgspec
 
 from portico.domain.audit import Actor
 from portico.domain.uploads import WAITING, Rejected, Upload
+from portico.storage.bell import Bell
 from portico.storage.database import Database, Rank, Transaction
 from portico.storage.queue import Queue
 from portico.storage.table import LOADED_BOOLEAN, Table, json_form
@@ -39,6 +40,8 @@ class Uploads:
         self._db = db
         self.queue = Queue(db, UPLOADS, due="seen_at", pending=_UNDER_WAY, lane="id = :id_{n}")
         """Each file is a lane. A claim ends `SILENT` after the time of `seen_at`."""
+        self.bell = Bell()
+        """Rings when a file waits to be checked or stored."""
 
     async def get(self, upload_id: int, tx: Transaction | None = None) -> Upload | None:
         """The file with this id, if any. With `tx` it is locked until the transaction ends."""
