@@ -67,7 +67,7 @@ _BARE = """
 import sys, threading, time
 from argon2 import PasswordHasher
 from nacl.pwhash import argon2id
-from portico.services.passwords import ITERATIONS, LANES, MEMORY_KIB
+from portico.features.people.passwords import ITERATIONS, LANES, MEMORY_KIB
 
 hasher = PasswordHasher(time_cost=ITERATIONS, memory_cost=MEMORY_KIB, parallelism=LANES)
 hashed, done = hasher.hash("Analytical1"), [0, 0]

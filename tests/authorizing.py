@@ -7,8 +7,8 @@ from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
 import httpx
 
 from driving import Api
-from portico.domain.users import User
-from portico.services.clients import Registered
+from portico.core.users import User
+from portico.features.access.clients import Registered
 from signing_in import AUTH, CALLBACK, PASSWORD
 
 HERE = "https://localhost:8443"

@@ -70,14 +70,14 @@ def leave_time(patch: pytest.MonkeyPatch) -> None:
     """Raises the timeouts of the store of limits, for tests that do not need it to be away: a busy
     machine may be silent for a second too."""
     for name in ("valkey.ANSWER", "valkey_client.ANSWER", "valkey_client.NODE"):
-        patch.setattr(f"portico.state.{name}_SECONDS", 60.0)
+        patch.setattr(f"portico.limits.{name}_SECONDS", 60.0)
 
 
 def leave_versions_time(patch: pytest.MonkeyPatch) -> None:
     """The same for the versions of lists on PostgreSQL: an answer is kept only if its version is
     read in time."""
-    for name in ("postgres", "postgres_versions"):
-        patch.setattr(f"portico.storage.{name}.VERSION_SECONDS", 60.0)
+    for name in ("engine", "versions"):
+        patch.setattr(f"portico.data.postgres.{name}.VERSION_SECONDS", 60.0)
 
 
 @contextmanager

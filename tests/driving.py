@@ -28,26 +28,26 @@ from first_start import prepare
 from operating import PATIENCE_SECONDS
 from portico import logs
 from portico.app import Portico
-from portico.domain.api_keys import ApiKey, KeyType
-from portico.domain.audit import OPERATOR
-from portico.domain.limits import DEFAULT_PLANS, Plan
-from portico.domain.networks import Destinations
-from portico.domain.products import Product
-from portico.domain.users import User
-from portico.jobs.mails import SendMails
+from portico.core.audit import OPERATOR
+from portico.core.networks import Destinations
+from portico.core.plans import DEFAULT_PLANS, Plan
+from portico.core.users import User
+from portico.data.database import Row
+from portico.data.postgres.engine import PostgresDatabase
+from portico.environment import Environment
+from portico.features.access.rules import ApiKey, KeyType
+from portico.features.catalogue.rules import Product
+from portico.features.catalogue.storage import Products
+from portico.features.mail.sending import SendMails
+from portico.features.mail.storage import Mails
+from portico.features.people.accounts import give_key
+from portico.features.people.passwords import Passwords
+from portico.features.people.storage import Users
 from portico.outbound.fetching import Fetcher
 from portico.outbound.sender import Sender
 from portico.secret_file import NAME as SECRET_FILE
 from portico.server import Server
-from portico.services.accounts import give_key
-from portico.services.environment import Environment
-from portico.services.passwords import Passwords
 from portico.settings import Settings, load
-from portico.storage.database import Row
-from portico.storage.mails import Mails
-from portico.storage.postgres import PostgresDatabase
-from portico.storage.products import Products
-from portico.storage.users import Users
 
 NOON = 1_773_576_000_000
 """2026-03-15T12:00:00.000Z, the first moment of a minute."""

@@ -7,15 +7,15 @@ import httpx
 
 from driving import BASE, Api, Caller, refused
 from owned import grants_of, sessions_of
-from portico.domain.audit import OPERATOR
-from portico.domain.users import User
-from portico.services.api_keys import revoke_key
-from portico.services.clients import Registered, delete_client
-from portico.services.sign_out import end_grant, end_session, sign_out_everywhere
-from portico.services.signing import Signer
-from portico.services.suspension import resume, suspend
-from portico.services.tokens import Pair
-from portico.storage.clients import Clients
+from portico.core.audit import OPERATOR
+from portico.core.users import User
+from portico.features.access.api_keys import revoke_key
+from portico.features.access.clients import Registered, delete_client
+from portico.features.access.signing import Signer
+from portico.features.access.storage import Clients
+from portico.features.access.tokens import Pair
+from portico.features.people.accounts import resume, suspend
+from portico.features.signin.service import end_grant, end_session, sign_out_everywhere
 from signing_in import (
     AUTH,
     PASSWORD,

@@ -12,18 +12,18 @@ from typing import Any
 
 from documents import ROOT
 from driving import Api, Caller, settings_for
-from portico.contract.events import delivered
-from portico.domain.audit import OPERATOR
-from portico.domain.imports import FileRow
-from portico.domain.published import EVENT_SCOPES
-from portico.domain.users import User
-from portico.domain.webhooks import PING
-from portico.services.accounts import give_key
-from portico.services.api_keys import renew_key, revoke_key
-from portico.services.environment import Environment
-from portico.services.imports import store_in_batches
-from portico.services.sandbox import reset
-from portico.storage.events import Events
+from portico.core.audit import OPERATOR
+from portico.core.events import EVENT_SCOPES
+from portico.core.users import User
+from portico.core.webhooks import PING
+from portico.environment import Environment
+from portico.features.access.api_keys import renew_key, revoke_key
+from portico.features.catalogue.imports import store_in_batches
+from portico.features.catalogue.rules import FileRow
+from portico.features.events.payloads import delivered
+from portico.features.events.storage import Events
+from portico.features.people.accounts import give_key
+from portico.features.people.sandbox import reset
 
 TARGET = ROOT / "docs/events.md"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from portico.app import Portico
-from portico.domain.times import Clock
+from portico.core.times import Clock
 from portico.engines import database_file
 from portico.secret_file import NAME as SECRET_FILE
 from portico.settings import Settings

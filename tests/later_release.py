@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from portico.storage import migrate
-from portico.storage.migrate import Migration, shipped
+from portico.data import migrate
+from portico.data.migrate import Migration, shipped
 
 
 @contextmanager
@@ -17,7 +17,7 @@ def later_release(directory: Path, sql: str) -> Iterator[Migration]:
     """Ships a further migration, the same for both engines, in this process. `directory` must not
     exist yet; the files go there."""
     number = len(shipped("sqlite")) + 1
-    with as_file(files("portico.storage") / "migrations") as source:
+    with as_file(files("portico.data") / "migrations") as source:
         shutil.copytree(source, directory / "migrations")
     for engine in ("sqlite", "postgres"):
         (directory / "migrations" / engine / f"{number:04d}_later.sql").write_text(sql)

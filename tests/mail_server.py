@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
 from answering import close
-from portico.certificates import ensure
-from portico.mail.protocol import Letter
+from portico.features.operations.certificates import ensure
+from portico.outbound.mail import Letter
 
 PATIENCE_SECONDS = 60.0
 

@@ -14,7 +14,7 @@ from joserfc.errors import SecurityWarning
 from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
 
 from driving import NOON
-from portico.domain.oauth import challenge_of
+from portico.core.oauth import challenge_of
 
 CLIENT = "portico at work"
 SECRET = "a:secret/with+all of it"

@@ -1,11 +1,10 @@
 """Everything of a kind that one user has."""
 
-from portico.domain.api_keys import ApiKey
-from portico.domain.sessions import Session
-from portico.services.environment import Environment
-from portico.storage.api_keys import ApiKeys
-from portico.storage.grants import Grant, Grants
-from portico.storage.sessions import Sessions
+from portico.core.sessions import Session
+from portico.environment import Environment
+from portico.features.access.rules import ApiKey
+from portico.features.access.storage import ApiKeys, Grant, Grants
+from portico.features.signin.storage import Sessions
 
 _MANY = 1_000
 

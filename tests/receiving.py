@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from answering import answering
 from operating import PATIENCE_SECONDS
-from portico.certificates import ensure
+from portico.features.operations.certificates import ensure
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 

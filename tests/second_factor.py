@@ -8,14 +8,11 @@ import httpx
 import pyotp
 
 from driving import Api
-from portico.domain.audit import OPERATOR
-from portico.domain.factors import step_of
-from portico.domain.users import User
-from portico.services.environment import Environment
-from portico.services.second_factor import (
-    Enrolment,
-    add_authenticator,
-)
+from portico.core.audit import OPERATOR
+from portico.core.users import User
+from portico.environment import Environment
+from portico.features.signin.rules import step_of
+from portico.features.signin.second_factor import Enrolment, add_authenticator
 from signing_in import AUTH, PASSWORD, Visitor
 
 HERE = "https://localhost:8443"

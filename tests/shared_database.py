@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from busy_machine import leave_versions_time
+from portico.data.postgres.engine import PostgresDatabase
 from portico.engines import database_schema
 from portico.settings import Settings
-from portico.storage.postgres import PostgresDatabase
 
 EMPTY = """
 DO $$

@@ -12,22 +12,26 @@ import valkey
 
 from driving import BASE, Api, InProcess, json_bytes
 from operating import eventually
-from portico.domain.audit import OPERATOR, Actor, By
-from portico.domain.oauth import REFRESH_SECONDS, Client
-from portico.domain.proofs import BY_PASSWORD, Proof
-from portico.domain.scopes import SCOPES as EVERY_SCOPE
-from portico.domain.secrets import digest, mint
-from portico.domain.sessions import MAX_SECONDS
-from portico.domain.users import User
-from portico.services.authorization import ConsentRequest, Exchange, exchange_code, grant_code
-from portico.services.change import Change
-from portico.services.clients import Registered, Registration, register_client
-from portico.services.environment import Environment
-from portico.services.tokens import Pair, issue, login_token
-from portico.state.callers import Kind
-from portico.storage.grants import Grants
-from portico.storage.rate_counters import RateCounters
-from portico.storage.sessions import Sessions
+from portico.change import Change
+from portico.core.audit import OPERATOR, Actor, By
+from portico.core.oauth import REFRESH_SECONDS, Client
+from portico.core.scopes import SCOPES as EVERY_SCOPE
+from portico.core.secrets import digest, mint
+from portico.core.sessions import BY_PASSWORD, MAX_SECONDS, Proof
+from portico.core.users import User
+from portico.environment import Environment
+from portico.features.access.authorization import (
+    ConsentRequest,
+    Exchange,
+    exchange_code,
+    grant_code,
+)
+from portico.features.access.clients import Registered, Registration, register_client
+from portico.features.access.storage import Grants
+from portico.features.access.tokens import Pair, issue, login_token
+from portico.features.operations.counters import RateCounters
+from portico.features.signin.storage import Sessions
+from portico.limits.protocol import Kind
 
 AUTH = {"live": "https://localhost:8443/auth", "sandbox": "https://localhost:8443/sandbox/auth"}
 COOKIE = "__Host-session"

@@ -15,7 +15,13 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
-from portico.certificates import CertificateError, Certificates, check_pair, ensure, inspect
+from portico.features.operations.certificates import (
+    CertificateError,
+    Certificates,
+    check_pair,
+    ensure,
+    inspect,
+)
 
 DAY = 86_400_000
 NOW = int(datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC).timestamp()) * 1000
@@ -110,7 +116,7 @@ def test_keys_are_for_their_owner_alone(tmp_path: Path) -> None:
 CUT_OFF = """
 import os, signal, sys
 from pathlib import Path
-from portico.certificates import ensure
+from portico.features.operations.certificates import ensure
 
 def cut_off(event, about):
     if event == "os.rename" and os.path.basename(about[1]) == sys.argv[2]:

@@ -5,8 +5,8 @@ from unicodedata import normalize
 import pytest
 from zxcvbn.frequency_lists import FREQUENCY_LISTS
 
-from portico.domain.errors import BrokenRule
-from portico.services.chosen_passwords import LIST, chosen, is_common, mark
+from portico.core.errors import BrokenRule
+from portico.features.people.passwords import LIST, chosen, is_common, mark
 
 
 def test_the_list_is_the_whole_of_what_it_was_packed_from() -> None:

@@ -11,7 +11,7 @@ from driving import FakeClock, settings_for
 from first_start import prepare
 from operating import eventually
 from portico.app import Portico
-from portico.domain.errors import Unavailable
+from portico.core.errors import Unavailable
 from servers import PostgresServer
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from portico.durable import replace_durably, write_durably
+from portico.data.disk import replace_durably, write_durably
 
 
 def test_a_file_is_on_disk_before_its_name_and_its_name_before_anybody_is_told(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from portico.files import exists, resolved
+from portico.data.disk import exists, resolved
 
 
 def test_what_is_there_exists_and_nothing_else_does(tmp_path: Path) -> None:

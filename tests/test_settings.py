@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portico.domain.limits import DEFAULT_PLANS, Plan
+from portico.core.plans import DEFAULT_PLANS, Plan
 from portico.secret_file import found_secrets
 from portico.settings import SETTINGS, SettingError, Settings, load, markdown_tables
 from portico.settings.declaring import Setting

@@ -9,65 +9,55 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
-from portico.contract.envelope import timestamp
-from portico.contract.events import published
-from portico.domain.errors import BrokenRule, Unavailable
-from portico.domain.networks import Destinations
-from portico.domain.providers import Provider
-from portico.domain.published import EVENTS
-from portico.domain.scopes import PERMISSIONS
-from portico.domain.secrets import Random
-from portico.domain.services import declare
-from portico.domain.times import Clock
+from portico.change import Changes, Records
+from portico.core.errors import BrokenRule, Unavailable
+from portico.core.events import EVENTS
+from portico.core.networks import Destinations
+from portico.core.providers import Provider
+from portico.core.requests import RequestCounts
+from portico.core.scopes import PERMISSIONS
+from portico.core.secrets import Random
+from portico.core.services import declare
+from portico.core.times import Clock
+from portico.data.database import Database
+from portico.data.filtered_totals import EmptyBlocks
+from portico.data.idempotency_keys import IdempotencyKeys
+from portico.data.leases import Leases
+from portico.data.migrate import Migration, migrate, pending
+from portico.data.shown_once import ShownOnce
+from portico.data.table import Expiry
+from portico.data.vault import Vault
 from portico.engines import LIVE, SANDBOX, database, limiter, outlet
+from portico.environment import Addresses, Environment
+from portico.features.access.live_credentials import LiveCredentials
+from portico.features.access.signing import Signer, wrong_secret
+from portico.features.access.storage import ApiKeys, Clients, Grants, SigningKeys
+from portico.features.catalogue.storage import Imports, Products, Uploads
+from portico.features.events.audit import Audit, AuditRanges
+from portico.features.events.feed import Feed
+from portico.features.events.payloads import published
+from portico.features.events.storage import Deliveries, Events, Webhooks
+from portico.features.events.subscriptions import Subscriptions
+from portico.features.mail.storage import Mails
+from portico.features.operations.counters import Flushes, RateCounters
+from portico.features.operations.moments import newest
+from portico.features.operations.requests import Requests
+from portico.features.people.passwords import Passwords
+from portico.features.people.storage import EmailTokens, Invitations, Users
+from portico.features.signin.openid import RelyingParty
+from portico.features.signin.storage import (
+    Challenges,
+    Devices,
+    FactorStore,
+    ProviderStore,
+    Sessions,
+)
 from portico.lost import require_both
 from portico.outbound.fetching import Fetcher
 from portico.outbound.sender import Sender
 from portico.secret_file import Secrets, found_secrets, installation_secrets
-from portico.services.addresses import Addresses
-from portico.services.change import Changes, Records
-from portico.services.environment import Environment
-from portico.services.feed import Feed
-from portico.services.openid import RelyingParty
-from portico.services.passwords import Passwords
-from portico.services.signing import Signer, wrong_secret
-from portico.services.subscriptions import Subscriptions
-from portico.services.vault import Vault
 from portico.settings import SettingError, Settings
-from portico.state.request_counts import RequestCounts
-from portico.storage.api_keys import ApiKeys
-from portico.storage.audit import Audit
-from portico.storage.audit_ranges import AuditRanges
-from portico.storage.challenges import Challenges
-from portico.storage.clients import Clients
-from portico.storage.database import Database
-from portico.storage.deliveries import Deliveries
-from portico.storage.devices import Devices
-from portico.storage.email_tokens import EmailTokens
-from portico.storage.empty_blocks import EmptyBlocks
-from portico.storage.events import Events
-from portico.storage.expiry import Expiry
-from portico.storage.factors import FactorStore
-from portico.storage.flushes import Flushes
-from portico.storage.grants import Grants
-from portico.storage.idempotency_keys import IdempotencyKeys
-from portico.storage.imports import Imports
-from portico.storage.invitations import Invitations
-from portico.storage.leases import Leases
-from portico.storage.live_credentials import LiveCredentials
-from portico.storage.mails import Mails
-from portico.storage.migrate import Migration, migrate, pending
-from portico.storage.moments import newest
-from portico.storage.products import Products
-from portico.storage.providers import ProviderStore
-from portico.storage.rate_counters import RateCounters
-from portico.storage.requests import Requests
-from portico.storage.sessions import Sessions
-from portico.storage.shown_once import ShownOnce
-from portico.storage.signing_keys import SigningKeys
-from portico.storage.uploads import Uploads
-from portico.storage.users import Users
-from portico.storage.webhooks import Webhooks
+from portico.web.envelope import timestamp
 
 if TYPE_CHECKING:
     from portico.resource.installed import Installed

@@ -3,14 +3,14 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from portico.mail.files import FileOutlet
-from portico.mail.protocol import Outlet
-from portico.mail.smtp import SmtpOutlet
+from portico.data.database import Database
+from portico.data.sqlite.engine import SqliteDatabase
+from portico.limits.memory import MemoryLimiter
+from portico.limits.protocol import Limiter
+from portico.outbound.mail import Outlet
+from portico.outbound.mail_files import FileOutlet
+from portico.outbound.smtp import SmtpOutlet
 from portico.settings import Settings
-from portico.state.memory import MemoryLimiter
-from portico.state.protocol import Limiter
-from portico.storage.database import Database
-from portico.storage.sqlite import SqliteDatabase
 
 if TYPE_CHECKING:
     from portico.shared_engines import SharedEngines

@@ -15,9 +15,9 @@ from typing import Any
 
 import msgspec
 
-from portico.contract.envelope import timestamp
-from portico.http.redact import redact
-from portico.storage.database import traceparent
+from portico.data.database import traceparent
+from portico.web.envelope import timestamp
+from portico.web.measure import redact
 
 MOST_WAITING = 8 * 1024 * 1024
 """The most bytes of lines that wait to be written. Further lines are lost."""

@@ -5,13 +5,13 @@ An interrupted first start is told apart by its order: it creates both SQLite fi
 live, those of the sandbox, and then the first account.
 """
 
-from portico.domain.errors import Unavailable
+from portico.core.errors import Unavailable
+from portico.data.database import Database
+from portico.data.migrate import LEDGER_COLUMNS
+from portico.data.sqlite.connection import is_empty, require_no_leftover_log
+from portico.data.sqlite.files import FileError, has_ledger
 from portico.engines import LIVE, SANDBOX, database, database_file, database_schema
 from portico.settings import Settings
-from portico.storage.database import Database
-from portico.storage.migrate import LEDGER_COLUMNS
-from portico.storage.sqlite_connection import is_empty, require_no_leftover_log
-from portico.storage.sqlite_files import FileError, has_ledger
 
 _ANYBODY = "SELECT 1 FROM users LIMIT 1"
 _NEW_START = {

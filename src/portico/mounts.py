@@ -9,33 +9,115 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from portico.api import api_keys, events, oauth, products, sessions, sign_in, users, webhooks
 from portico.engines import SANDBOX
-from portico.http.api_responder import ApiResponder
-from portico.http.authenticate import Authenticators
-from portico.http.cookies import Origins, session_cookie
-from portico.http.cors import Sharings, sharings
-from portico.http.oauth_responder import OAuthResponder
-from portico.http.representations import Representations
-from portico.http.routing import AnyRoute, Mount, Responder
-from portico.pages.authorize import authorize_mount
-from portico.pages.dashboard import dashboard_mounts
-from portico.pages.docs import docs_mounts
-from portico.pages.entrance import entrance_routes
-from portico.pages.files import PAGE_ASSETS, asset_routes
-from portico.pages.site import Accounts
-from portico.services.clients import PageOrigins
-from portico.services.credentials import Credentials
-from portico.services.environment import Environment
+from portico.environment import Environment
+from portico.features.access import key_endpoints, oauth_endpoints
+from portico.features.access.clients import PageOrigins
+from portico.features.access.credentials import Credentials
+from portico.features.access.oauth_responder import OAuthResponder
+from portico.features.access.pages import clients, keys
+from portico.features.access.pages.authorize import authorize_mount
+from portico.features.catalogue import endpoints as catalogue_endpoints
+from portico.features.catalogue import form_pages, import_pages
+from portico.features.catalogue import pages as catalogue_pages
+from portico.features.events import endpoints as events_endpoints
+from portico.features.events import webhook_endpoints
+from portico.features.events.pages import audit, events, webhooks
+from portico.features.operations import pages as operations_pages
+from portico.features.people import endpoints as people_endpoints
+from portico.features.people.pages import invitations, profile, recovery, users
+from portico.features.signin import endpoints as signin_endpoints
+from portico.features.signin.pages import devices, security, sign_in
+from portico.features.signin.pages.providers import LINKING, provider_pages
+from portico.openapi.pages import docs_mounts
 from portico.settings import Settings
+from portico.web.api_responder import ApiResponder
+from portico.web.authenticate import Authenticators
+from portico.web.cookies import Origins, session_cookie
+from portico.web.cors import Sharings, sharings
+from portico.web.pages import sent_once
+from portico.web.pages.entrance import entrance_routes
+from portico.web.pages.files import PAGE_ASSETS, asset_routes
+from portico.web.pages.responder import PageResponder
+from portico.web.pages.site import Accounts, Dashboard, PageRoute, Site, routes
+from portico.web.representations import Representations
+from portico.web.routing import Access, AnyRoute, Mount, Responder
+
+SHOWING: tuple[PageRoute, ...] = (
+    *operations_pages.OVERVIEW_PAGES,
+    *users.PAGES,
+    *catalogue_pages.PAGES,
+    *form_pages.PAGES,
+    *catalogue_pages.CHANGE_PAGES,
+    *catalogue_pages.EXPORT_PAGES,
+    *import_pages.PAGES,
+    *keys.PAGES,
+    *clients.APPLICATION_PAGES,
+    *events.PAGES,
+    *clients.PAGES,
+    *webhooks.PAGES,
+    *operations_pages.REQUEST_PAGES,
+    *audit.PAGES,
+    *sent_once.PAGES,
+)
+"""The pages of every environment."""
+
+ACCOUNT: tuple[PageRoute, ...] = (
+    *sign_in.PAGES,
+    *recovery.PAGES,
+    *profile.PAGES,
+    *security.PAGES,
+    *LINKING,
+    *devices.PAGES,
+    *invitations.JOINING_PAGES,
+)
+"""The pages of one's own account."""
+
+LIVE: tuple[PageRoute, ...] = (*users.RECOVERY, *invitations.PAGES)
+"""The pages that only the accounts' environment has."""
+
+
+def dashboard_mounts(accounts: Accounts, address: str) -> Iterator[Mount]:
+    """The dashboard at `address`, and below it that of the environment with the mirror users. Both
+    have the account's pages, so that their links stay in the environment that the user came
+    from."""
+    at = urlsplit(address)
+    live, mirror = accounts.environment, accounts.environment.mirror
+    account = (*ACCOUNT, *provider_pages(live))
+    shown = [(live, at.path, (*SHOWING, *LIVE), account)]
+    if mirror is not None:
+        signed_in = tuple(page for page in account if page.access is not Access.ANYONE)
+        shown.append((mirror, f"{at.path}/{mirror.name}", SHOWING, signed_in))
+    dashboards = [Dashboard(env.name.capitalize(), base) for env, base, *_ in shown]
+    for env, base, pages, account_pages in shown:
+        site = Site(
+            env,
+            accounts,
+            f"{at.scheme}://{at.netloc}",
+            base,
+            home=at.path,
+            sign_in=at.path,
+            forgot=f"{at.path}/forgot",
+            sign_up=f"{at.path}/sign-up" if live.sign_up_role else "",
+            dashboards=dashboards,
+        )
+        yield _mount(site, env, pages)
+        yield _mount(site._replace(of_accounts=True), live, account_pages)
+
+
+def _mount(site: Site, env: Environment, pages: Sequence[PageRoute]) -> Mount:
+    responder = PageResponder(site)
+    host = urlsplit(site.origin).netloc
+    return Mount(host, site.base, env, routes(site, pages), "dashboard", responder)
+
 
 V1: tuple[AnyRoute, ...] = (
-    *users.ROUTES,
-    *products.ROUTES,
-    *api_keys.ROUTES,
-    *sessions.ROUTES,
-    *events.ROUTES,
-    *webhooks.ROUTES,
+    *people_endpoints.ROUTES,
+    *catalogue_endpoints.ROUTES,
+    *key_endpoints.ROUTES,
+    *signin_endpoints.SESSION_ROUTES,
+    *events_endpoints.ROUTES,
+    *webhook_endpoints.ROUTES,
 )
 
 
@@ -48,7 +130,7 @@ def v1(kinds: Sequence[Any] = ()) -> tuple[AnyRoute, ...]:
     return (*V1, *(route for kind in kinds for route in routes(kind)))
 
 
-AUTH: tuple[AnyRoute, ...] = (*sign_in.ROUTES, *oauth.ROUTES)
+AUTH: tuple[AnyRoute, ...] = (*signin_endpoints.SIGN_IN_ROUTES, *oauth_endpoints.ROUTES)
 
 
 def mounts(
@@ -108,7 +190,9 @@ def _auth(
 ) -> Iterator[Mount]:
     """The authorization server of an environment."""
     auth = urlsplit(environment.addresses.auth)
-    mount = Mount(auth.netloc, auth.path, environment, sign_in.ROUTES, "auth", api, cors=cors)
+    mount = Mount(
+        auth.netloc, auth.path, environment, signin_endpoints.SIGN_IN_ROUTES, "auth", api, cors=cors
+    )
     yield mount
-    yield replace(mount, routes=oauth.ROUTES, responder=oauth_responder)
-    yield replace(mount, prefix="", routes=sign_in.inserted(auth.path), name="")
+    yield replace(mount, routes=oauth_endpoints.ROUTES, responder=oauth_responder)
+    yield replace(mount, prefix="", routes=signin_endpoints.inserted(auth.path), name="")

@@ -9,9 +9,8 @@ encrypted.
 import os
 from pathlib import Path
 
-from portico.domain.secrets import Random
-from portico.durable import sync_directory, write_durably
-from portico.files import exists
+from portico.core.secrets import Random
+from portico.data.disk import exists, sync_directory, write_durably
 from portico.settings import Settings
 from portico.settings.values import secret_keys
 

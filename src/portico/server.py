@@ -9,38 +9,37 @@ from typing import TYPE_CHECKING
 
 from portico import logs
 from portico.app import Portico
-from portico.contract.audit import rows as audit_rows
-from portico.contract.events import delivered
-from portico.domain.errors import Unavailable
-from portico.http.measure import LOG_PERIOD, Measure, RequestLog
-from portico.http.messages import Application
-from portico.http.metrics import SharedMetrics
-from portico.http.open_responder import OpenResponder, PlainHttpResponder
-from portico.http.operations import SHARE_PERIOD, Operations
-from portico.http.peers import Peers
-from portico.http.pipeline import Pipeline
-from portico.http.representations import Representations
-from portico.http.router import Router
-from portico.http.routing import Mount
-from portico.jobs.audit import MakeAuditRanges, RemoveAudit
-from portico.jobs.backups import LOOK_PERIOD, look_for_backup
-from portico.jobs.deliveries import AT_ONCE, Deliver
-from portico.jobs.flush import FLUSH_PERIOD, Flush
-from portico.jobs.mails import SendMails
-from portico.jobs.mirrors import FOLLOW_PERIOD, FollowMirrors
-from portico.jobs.reminders import REMIND_PERIOD, Remind
+from portico.core.errors import Unavailable
+from portico.environment import Environment
+from portico.features.access.api_keys import REMIND_PERIOD, Remind
+from portico.features.access.credentials import Credentials
+from portico.features.catalogue.imports import IDLE_PERIOD, tell_of_idle
+from portico.features.catalogue.uploads import ProcessUploads
+from portico.features.events.audit_removal import MakeAuditRanges, RemoveAudit
+from portico.features.events.deliveries import AT_ONCE, Deliver
+from portico.features.events.feed import Feed
+from portico.features.events.payloads import delivered
+from portico.features.events.schemas import rows as audit_rows
+from portico.features.events.subscriptions import CHECK_PERIOD, Subscriptions
+from portico.features.mail.sending import SendMails
+from portico.features.operations.endpoints import SHARE_PERIOD, Operations
+from portico.features.operations.last_backup import LOOK_PERIOD, look_for_backup
+from portico.features.operations.metrics import SharedMetrics
+from portico.features.operations.storing import FLUSH_PERIOD, STORE_PERIOD, Flush, StoreRequests
+from portico.features.operations.tidy import TIDY_PERIOD, Tidy
+from portico.features.people.mirrors import FOLLOW_PERIOD, FollowMirrors
 from portico.jobs.runner import Job, Runner, Wait
-from portico.jobs.store_requests import STORE_PERIOD, StoreRequests
-from portico.jobs.tidy import TIDY_PERIOD, Tidy
-from portico.jobs.uploads import ProcessUploads
+from portico.limits.memory import MemoryLimiter
 from portico.mounts import mounts
-from portico.services.credentials import Credentials
-from portico.services.environment import Environment
-from portico.services.feed import Feed
-from portico.services.imports import IDLE_PERIOD, tell_of_idle
-from portico.services.subscriptions import CHECK_PERIOD, Subscriptions
-from portico.state.memory import MemoryLimiter
 from portico.version import version
+from portico.web.measure import LOG_PERIOD, Measure, RequestLog
+from portico.web.messages import Application
+from portico.web.open_responder import OpenResponder, PlainHttpResponder
+from portico.web.peers import Peers
+from portico.web.pipeline import Pipeline
+from portico.web.representations import Representations
+from portico.web.router import Router
+from portico.web.routing import Mount
 
 if TYPE_CHECKING:
     from portico.telemetry.sdk import Telemetry

@@ -4,13 +4,13 @@ name one, since each driver would cost every other start 50 ms."""
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from portico.data.database import Database
+from portico.data.postgres.engine import PostgresDatabase
+from portico.data.postgres.positions import LAG_SECONDS, LIFE_SECONDS, Positions
+from portico.limits.protocol import Limiter
+from portico.limits.valkey import ValkeyLimiter
+from portico.limits.valkey_positions import ValkeyPositions
 from portico.settings import SettingError, Settings
-from portico.state.protocol import Limiter
-from portico.state.valkey import ValkeyLimiter
-from portico.state.valkey_positions import ValkeyPositions
-from portico.storage.database import Database
-from portico.storage.positions import LAG_SECONDS, LIFE_SECONDS, Positions
-from portico.storage.postgres import PostgresDatabase
 
 
 class SharedEngines:

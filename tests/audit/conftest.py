@@ -8,8 +8,8 @@ import pytest
 
 from contract.conftest import api, environ
 from driving import Api
-from portico.services.environment import Environment
-from portico.storage.audit import Audit
+from portico.environment import Environment
+from portico.features.events.audit import Audit
 
 __all__ = ["api", "environ", "noted"]
 

@@ -3,9 +3,9 @@
 import pytest
 
 from driving import Api
-from portico.domain.audit import OPERATOR
-from portico.domain.events.signing_in import SignedOut, SignInRefused
-from portico.storage.audit import Audit
+from portico.core.audit import OPERATOR
+from portico.features.events.audit import Audit
+from portico.features.signin.rules import SignedOut, SignInRefused
 
 CHANGES = ["UPDATE audit SET action = 'nothing'", "DELETE FROM audit WHERE at = 1"]
 REPLACEMENT = """

@@ -4,9 +4,9 @@ from typing import Any
 
 from audit.conftest import Noted
 from driving import Api
-from portico.domain.audit import OPERATOR
-from portico.domain.oauth import Client
-from portico.services.clients import (
+from portico.core.audit import OPERATOR
+from portico.core.oauth import Client
+from portico.features.access.clients import (
     Registration,
     change_client,
     delete_client,

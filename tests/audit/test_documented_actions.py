@@ -1,7 +1,7 @@
 """The operator's guide names every action that the audit log may have."""
 
 from documents import document
-from portico.domain.events import actions
+from portico.features.events.commands.audit import actions
 
 
 def test_the_table_of_actions_is_complete() -> None:

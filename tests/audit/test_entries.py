@@ -11,19 +11,19 @@ from audit.conftest import Noted
 from driving import Api, Caller
 from operating import bytes_in
 from passkey_device import Authenticator, owner, register, sign_in_by
-from portico.domain.api_keys import KEY_TYPES
-from portico.domain.audit import OPERATOR, Actor, By
-from portico.domain.imports import FileRow
-from portico.services.accounts import give_key, set_plan
-from portico.services.api_keys import revoke_key
-from portico.services.imports import Spool, store_at_once, store_in_batches
-from portico.services.passkeys import remove_passkey, rename_passkey
-from portico.services.sandbox import reset
-from portico.services.second_factor import rename_authenticator
-from portico.services.signing import Signer
-from portico.storage.audit import Audit
-from portico.storage.factors import FactorStore
-from portico.storage.users import Users
+from portico.core.audit import OPERATOR, Actor, By
+from portico.features.access.api_keys import revoke_key
+from portico.features.access.rules import KEY_TYPES
+from portico.features.access.signing import Signer
+from portico.features.catalogue.imports import Spool, store_at_once, store_in_batches
+from portico.features.catalogue.rules import FileRow
+from portico.features.events.audit import Audit
+from portico.features.people.accounts import give_key, set_plan
+from portico.features.people.sandbox import reset
+from portico.features.people.storage import Users
+from portico.features.signin.passkeys import remove_passkey, rename_passkey
+from portico.features.signin.second_factor import rename_authenticator
+from portico.features.signin.storage import FactorStore
 from second_factor import CODES, Way, code_of, factored, session_in
 
 PERSON = {

@@ -9,10 +9,10 @@ import pytest
 from audit.conftest import last
 from contract.test_permissions import CASES, COOKIES, PUBLIC, filled, targets_of
 from driving import BASE, Api, Caller
-from portico.domain.audit import Entry
+from portico.core.audit import Entry
+from portico.features.events.audit import Audit
+from portico.features.events.storage import Events
 from portico.mounts import V1
-from portico.storage.audit import Audit
-from portico.storage.events import Events
 from signing_in import COOKIE, PASSWORD, session_of
 
 LEAVES: dict[tuple[str, str], tuple[str, str | None]] = {

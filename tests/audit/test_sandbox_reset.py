@@ -7,23 +7,21 @@ from typing import Any
 import pytest
 
 from driving import Api
-from portico.domain.audit import OPERATOR
-from portico.domain.imports import FileRow
-from portico.domain.new_keys import NewKey
-from portico.domain.oauth import Client
-from portico.domain.proofs import BY_PASSWORD, Proof
-from portico.domain.secrets import digest
-from portico.domain.times import DAY
-from portico.services.api_keys import create_key
-from portico.services.imports import BatchLimits, store_in_batches
-from portico.services.sandbox import reset
-from portico.storage.audit import Audit
-from portico.storage.clients import Clients
-from portico.storage.email_tokens import EmailToken, EmailTokens
-from portico.storage.events import Events
-from portico.storage.grants import Code, Grants
-from portico.storage.sessions import Sessions
-from portico.storage.users import Users
+from portico.core.audit import OPERATOR
+from portico.core.oauth import Client
+from portico.core.secrets import digest
+from portico.core.sessions import BY_PASSWORD, Proof
+from portico.core.times import DAY
+from portico.features.access.api_keys import create_key
+from portico.features.access.rules import NewKey
+from portico.features.access.storage import Clients, Code, Grants
+from portico.features.catalogue.imports import BatchLimits, store_in_batches
+from portico.features.catalogue.rules import FileRow
+from portico.features.events.audit import Audit
+from portico.features.events.storage import Events
+from portico.features.people.sandbox import reset
+from portico.features.people.storage import EmailToken, EmailTokens, Users
+from portico.features.signin.storage import Sessions
 
 OF_USERS = (
     *("api_keys", "sessions", "grants", "authorization_codes"),
@@ -162,7 +160,7 @@ async def test_what_is_made_beside_a_reset_and_outlives_it_is_told_after_it(api:
 async def test_a_reset_and_those_who_change_and_remove_beside_it_do_not_wait_in_a_ring(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("portico.services.change.TRIES", 1)  # else it would be done again
+    monkeypatch.setattr("portico.change.TRIES", 1)  # else it would be done again
     await reset(api.sandbox, OPERATOR)
     caller = await api.caller("admin", "test")
     over = asyncio.Event()

@@ -10,13 +10,13 @@ from driving import Api
 from mail.conftest import Post, words
 from owned import sessions_of
 from pages.visiting import PASSWORD, Visitor, said, signed_in
-from portico.domain.audit import OPERATOR
-from portico.services.environment import Environment
-from portico.services.invitations import invite
-from portico.services.recovery import ask_new_email, ask_reset, ask_verification
-from portico.services.users import read_user
-from portico.storage.audit import Audit
-from portico.storage.users import Users
+from portico.core.audit import OPERATOR
+from portico.environment import Environment
+from portico.features.events.audit import Audit
+from portico.features.people.invitations import invite
+from portico.features.people.recovery import ask_new_email, ask_reset, ask_verification
+from portico.features.people.storage import Users
+from portico.features.people.users import read_user
 from second_factor import CODES, KEY, code_of, factored
 
 NOBODY = (None, None)

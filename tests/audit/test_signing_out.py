@@ -8,18 +8,16 @@ import pytest
 from audit.conftest import Noted
 from driving import Api, Caller
 from owned import grants_of, sessions_of
-from portico.domain.audit import OPERATOR
-from portico.domain.errors import NotFound
-from portico.domain.oauth import Client
-from portico.domain.proofs import BY_PASSWORD, Proof
-from portico.domain.secrets import digest
-from portico.domain.times import DAY
-from portico.domain.users import User
-from portico.services.sign_out import end_grant, end_session, sign_out_everywhere
-from portico.storage.clients import Clients
-from portico.storage.email_tokens import EmailToken, EmailTokens
-from portico.storage.grants import Code, Grants
-from portico.storage.users import Users
+from portico.core.audit import OPERATOR
+from portico.core.errors import NotFound
+from portico.core.oauth import Client
+from portico.core.secrets import digest
+from portico.core.sessions import BY_PASSWORD, Proof
+from portico.core.times import DAY
+from portico.core.users import User
+from portico.features.access.storage import Clients, Code, Grants
+from portico.features.people.storage import EmailToken, EmailTokens, Users
+from portico.features.signin.service import end_grant, end_session, sign_out_everywhere
 
 OLD, NEW = "Analytical1", "Analytical2"
 CHANGE = {"password": NEW, "current_password": OLD}

@@ -9,10 +9,10 @@ from hypothesis import settings as trying
 from hypothesis import strategies as st
 
 from driving import EXAMPLES, Api
-from portico.domain.errors import BrokenRule, Invalid
-from portico.domain.oauth import Client, Refused, redirect_allowed, redirect_uri
-from portico.services.authorization_requests import AuthorizationRequest, Returned, read_request
-from portico.services.clients import Registered
+from portico.core.errors import BrokenRule, Invalid
+from portico.core.oauth import Client, Refused, redirect_allowed, redirect_uri
+from portico.features.access.authorization import AuthorizationRequest, Returned, read_request
+from portico.features.access.clients import Registered
 from signing_in import CALLBACK, CHALLENGE, client_of
 
 ISSUER = "https://localhost:8443/auth"

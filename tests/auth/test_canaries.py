@@ -17,9 +17,10 @@ import pytest
 
 from oauth.authority import ROOMY, Authority
 from operating import Answer, Installation, Service, read_answer
-from portico.api import oauth, sign_in
-from portico.http.routing import ID
+from portico.features.access import oauth_endpoints
+from portico.features.signin import endpoints as signin_endpoints
 from portico.mounts import V1
+from portico.web.routing import ID
 
 PAGES = (
     *("sign-in", "forgot", "reset", "verify", "invitation", "sign-up", "new-email"),
@@ -95,7 +96,10 @@ def issued(service: Service, installation: Installation) -> Canaries:
 def targets() -> list[tuple[str, str]]:
     """Method and path of everything that answers."""
     found = [(route.method, f"/v1{route.path}") for route in V1]
-    found += [(route.method, f"/auth{route.path}") for route in (*sign_in.ROUTES, *oauth.ROUTES)]
+    found += [
+        (route.method, f"/auth{route.path}")
+        for route in (*signin_endpoints.SIGN_IN_ROUTES, *oauth_endpoints.ROUTES)
+    ]
     found += [(method, f"/dashboard/{page}") for page in PAGES for method in ("GET", "POST")]
     found += [("GET", "/auth/authorize"), ("POST", "/auth/authorize"), ("GET", "/nowhere")]
     return [(method, path.replace(ID, "1")) for method, path in found]

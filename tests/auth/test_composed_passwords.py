@@ -11,13 +11,12 @@ from nacl.pwhash import argon2id
 from driving import Api
 from mail.conftest import Post
 from pages.visiting import PASSWORD, Visitor, faults, visitor
-from portico.domain.audit import OPERATOR
-from portico.domain.users import User
-from portico.services.invitations import invite
-from portico.services.passwords import ITERATIONS, MEMORY_KIB
-from portico.services.recovery import give_reset
-from portico.services.sign_up import ask_sign_up
-from portico.services.step_up import FRESH
+from portico.core.audit import OPERATOR
+from portico.core.users import User
+from portico.features.people.invitations import ask_sign_up, invite
+from portico.features.people.passwords import ITERATIONS, MEMORY_KIB
+from portico.features.people.recovery import give_reset
+from portico.features.signin.step_up import FRESH
 from signing_in import Visitor as Program
 
 COMPOSED = "Passwört-Ångström-1"

@@ -20,11 +20,11 @@ from authorizing import (
     told,
 )
 from driving import Api, settings_for
-from portico.domain.audit import OPERATOR
-from portico.http.messages import FORM
-from portico.pages.filters import scope_words
-from portico.services.accounts import set_role
-from portico.services.clients import Registration, change_client
+from portico.core.audit import OPERATOR
+from portico.features.access.clients import Registration, change_client
+from portico.features.people.accounts import set_role
+from portico.web.messages import FORM
+from portico.web.pages.filters import scope_words
 from signing_in import CALLBACK, PASSWORD, client_of
 
 pytestmark = pytest.mark.one_engine

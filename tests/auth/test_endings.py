@@ -22,15 +22,14 @@ from endings import (
 )
 from operating import eventually
 from owned import sessions_of
-from portico.domain.audit import OPERATOR
-from portico.services.api_keys import revoke_key
-from portico.services.passwords import Passwords
-from portico.services.sign_out import sign_out_everywhere
-from portico.storage.api_keys import ApiKeys
-from portico.storage.database import NOTHING, Database, Params, Row
-from portico.storage.grants import Grants
-from portico.storage.sessions import Sessions
-from portico.storage.users import Users
+from portico.core.audit import OPERATOR
+from portico.data.database import NOTHING, Database, Params, Row
+from portico.features.access.api_keys import revoke_key
+from portico.features.access.storage import ApiKeys, Grants
+from portico.features.people.passwords import Passwords
+from portico.features.people.storage import Users
+from portico.features.signin.service import sign_out_everywhere
+from portico.features.signin.storage import Sessions
 from signing_in import (
     AUTH,
     PASSWORD,

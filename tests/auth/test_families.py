@@ -6,9 +6,9 @@ import pytest
 
 from driving import Api, refused
 from owned import grants_of
-from portico.services.authorization import introspect
-from portico.services.clients import Registered
-from portico.services.tokens import Pair
+from portico.features.access.authorization import introspect
+from portico.features.access.clients import Registered
+from portico.features.access.tokens import Pair
 from signing_in import Visitor, client_of, login_of, named, oauth_refused, tokens_of
 
 DAY = 86_400_000

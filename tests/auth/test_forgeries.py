@@ -16,8 +16,8 @@ from joserfc import jws, jwt
 from joserfc.jwk import RSAKey
 
 from driving import BASE, EXAMPLES, NOON, Api, refused
-from portico.services.signing import MAX_LENGTH, Signer
-from portico.storage.signing_keys import SigningKeys
+from portico.features.access.signing import MAX_LENGTH, Signer
+from portico.features.access.storage import SigningKeys
 from signing_in import AUTH, Visitor, client_of, code_of, decoded, login_of, read, somewhere
 
 FOREIGN = RSAKey.generate_key(2048)

@@ -18,8 +18,8 @@ from authorizing import (
     wants_sign_in,
 )
 from driving import Api
-from portico.services.clients import Registered
-from portico.services.fresh_sign_in import PARAMETER, SECONDS
+from portico.features.access.authorization import PARAMETER, SECONDS
+from portico.features.access.clients import Registered
 from signing_in import AUTH, PASSWORD, client_of, read
 
 pytestmark = pytest.mark.one_engine

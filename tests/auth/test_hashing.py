@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from portico.domain.errors import Unavailable
-from portico.services.passwords import QUEUE, THREADS, Passwords
+from portico.core.errors import Unavailable
+from portico.features.people.passwords import QUEUE, THREADS, Passwords
 from scheduling import policy_of_a_thread
 
 TINY_KIB = 8
@@ -118,8 +118,8 @@ async def test_overdue_password_is_hashed_with_the_lowest_priority() -> None:
 NO_MEMORY = f"""
 import asyncio, resource
 from pathlib import Path
-from portico.domain.errors import Unavailable
-from portico.services.passwords import Passwords
+from portico.core.errors import Unavailable
+from portico.features.people.passwords import Passwords
 
 async def main():
     passwords = Passwords()

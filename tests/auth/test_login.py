@@ -8,7 +8,7 @@ from joserfc import jwt
 from joserfc.jwk import KeySet
 
 from driving import BASE, NOON, Api, refused
-from portico.domain.users import mailbox
+from portico.core.users import mailbox
 from signing_in import AUTH, PASSWORD, Visitor, client_of, decoded, read, tokens_of
 
 HOUR = 3_600

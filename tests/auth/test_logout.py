@@ -7,9 +7,9 @@ import pytest
 
 from driving import BASE, TINY, Api, refused
 from owned import grants_of
-from portico.domain.users import User
-from portico.services.tokens import Pair
-from portico.storage.audit import Audit
+from portico.core.users import User
+from portico.features.access.tokens import Pair
+from portico.features.events.audit import Audit
 from signing_in import AUTH, Visitor, client_of, login_of, session_of, somewhere, tokens_of
 
 pytestmark = pytest.mark.one_engine

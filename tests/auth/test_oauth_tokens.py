@@ -5,12 +5,12 @@ import msgspec
 import pytest
 
 from driving import BASE, NOON, TINY, Api, refused
-from portico.domain.audit import Actor, By
-from portico.domain.users import User
-from portico.jobs.tidy import Tidy
-from portico.services.clients import Registered, Registration, change_client
-from portico.services.tokens import Pair
-from portico.storage.users import Users
+from portico.core.audit import Actor, By
+from portico.core.users import User
+from portico.features.access.clients import Registered, Registration, change_client
+from portico.features.access.tokens import Pair
+from portico.features.operations.tidy import Tidy
+from portico.features.people.storage import Users
 from signing_in import (
     AUTH,
     CALLBACK,

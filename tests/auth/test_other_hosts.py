@@ -16,17 +16,17 @@ import pytest
 from driving import Api, Caller, settings_for
 from endings import ENDINGS, OPENING, Credentials, rotate_signing_key
 from operating import eventually
-from portico.domain.audit import OPERATOR
-from portico.domain.caller import Principal
+from portico.core.audit import OPERATOR
+from portico.core.caller import Principal
+from portico.data.postgres.engine import PostgresDatabase
+from portico.data.postgres.notices import TRUST_SECONDS
 from portico.engines import database_schema
-from portico.services.clients import PageOrigins, Registration, register_client
-from portico.services.credentials import Credentials as Cache
-from portico.services.signing import Signer
+from portico.features.access.clients import PageOrigins, Registration, register_client
+from portico.features.access.credentials import Credentials as Cache
+from portico.features.access.signing import Signer
+from portico.features.access.storage import ApiKeys
+from portico.features.signin.storage import Sessions
 from portico.settings import Settings
-from portico.storage.api_keys import ApiKeys
-from portico.storage.notices import TRUST_SECONDS
-from portico.storage.postgres import PostgresDatabase
-from portico.storage.sessions import Sessions
 from shared_database import SharedDatabase
 from signing_in import PASSWORD, Visitor
 

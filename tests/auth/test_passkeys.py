@@ -23,17 +23,17 @@ from passkey_device import (
     register,
     sign_in_by,
 )
-from portico.domain.audit import OPERATOR
-from portico.domain.errors import AuthenticationRequired, Conflict
-from portico.domain.proofs import BY_PASSKEY
-from portico.jobs.tidy import Tidy
-from portico.services.passkeys import check_assertion, remove_passkey, request_options
-from portico.services.second_factor import reset_factors
-from portico.services.sessions import Browser, open_session
-from portico.services.sign_in import Proven
-from portico.services.suspension import suspend
-from portico.storage.audit import Audit
-from portico.storage.factors import FactorStore
+from portico.core.audit import OPERATOR
+from portico.core.errors import AuthenticationRequired, Conflict
+from portico.core.sessions import BY_PASSKEY
+from portico.features.events.audit import Audit
+from portico.features.operations.tidy import Tidy
+from portico.features.people.accounts import suspend
+from portico.features.signin.passkeys import check_assertion, remove_passkey, request_options
+from portico.features.signin.second_factor import reset_factors
+from portico.features.signin.service import Proven
+from portico.features.signin.sessions import Browser, open_session
+from portico.features.signin.storage import FactorStore
 from second_factor import (
     DASHBOARD,
     HERE,

@@ -8,10 +8,10 @@ import pytest
 
 from authorizing import shown
 from driving import Api, settings_for
+from portico.features.access.clients import Registered
+from portico.features.people.storage import Users
+from portico.features.signin.storage import ProviderStore
 from portico.outbound.fetching import Fetched, Fetcher
-from portico.services.clients import Registered
-from portico.storage.providers import ProviderStore
-from portico.storage.users import Users
 from second_factor import HERE, ORIGIN, session_in
 from signing_in import AUTH, PASSWORD, client_of
 

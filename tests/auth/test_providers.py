@@ -29,22 +29,20 @@ from openid_provider import (
     providing,
 )
 from owned import sessions_of
-from portico.domain.audit import OPERATOR
-from portico.domain.errors import Conflict, Invalid
-from portico.domain.factors import Passkey, step_of
-from portico.domain.providers import Person as Told
-from portico.domain.users import User
-from portico.services import openid
-from portico.services.invitations import find, invite
-from portico.services.openid import SKEW, Trip
-from portico.services.providers import link, unlink
-from portico.services.second_factor import Enrolment, enrol
-from portico.services.sign_up import ask_sign_up
-from portico.services.suspension import suspend
-from portico.storage.audit import Audit
-from portico.storage.factors import FactorStore
-from portico.storage.providers import ProviderStore
-from portico.storage.users import Users
+from portico.core.audit import OPERATOR
+from portico.core.errors import Conflict, Invalid
+from portico.core.providers import Person as Told
+from portico.core.users import User
+from portico.features.events.audit import Audit
+from portico.features.people.accounts import suspend
+from portico.features.people.invitations import ask_sign_up, find, invite
+from portico.features.people.storage import Users
+from portico.features.signin import openid
+from portico.features.signin.openid import SKEW, Trip
+from portico.features.signin.providers import link, unlink
+from portico.features.signin.rules import Passkey, step_of
+from portico.features.signin.second_factor import Enrolment, enrol
+from portico.features.signin.storage import FactorStore, ProviderStore
 from second_factor import (
     CODES,
     HERE,

@@ -11,20 +11,21 @@ import pytest
 from driving import Api
 from passkey_device import Authenticator, owner
 from portico.app import Portico
-from portico.domain.audit import OPERATOR
-from portico.domain.times import HOUR
-from portico.pages.forms import Form
-from portico.pages.site import Accounts, form_token, sender_of
+from portico.core.audit import OPERATOR
+from portico.core.times import HOUR
+from portico.data.vault import Vault
+from portico.environment import Environment
+from portico.features.access import sealing
+from portico.features.access.sealing import COLUMNS, Column, reencrypt
+from portico.features.events import webhooks
+from portico.features.events.audit import Audit
+from portico.features.events.storage import Webhooks
+from portico.features.mail import letters
+from portico.features.mail.storage import Mails
+from portico.features.signin import passkeys
 from portico.secret_file import NAME
-from portico.services import passkeys, post, webhooks
-from portico.services.environment import Environment
-from portico.services.sealing import reencrypt
-from portico.services.vault import Vault
-from portico.storage import sealed
-from portico.storage.audit import Audit
-from portico.storage.mails import Mails
-from portico.storage.sealed import COLUMNS, Column
-from portico.storage.webhooks import Webhooks
+from portico.web.pages.forms import Form
+from portico.web.pages.site import Accounts, form_token, sender_of
 from second_factor import HERE, Way, code_of, factored
 from signing_in import Visitor, forget_keys, login_of, published
 
@@ -65,7 +66,9 @@ async def given(api: Api) -> AsyncIterator[Given]:
 
 async def hold_a_mail(api: Api) -> None:
     """Stores a mail that is due in an hour."""
-    content = api.live[Vault].seal(msgspec.json.encode(post.WaitingMail("test")), post.SEALED_AS)
+    content = api.live[Vault].seal(
+        msgspec.json.encode(letters.WaitingMail("test")), letters.SEALED_AS
+    )
     async with api.live.db.transaction() as tx:
         await api.live[Mails].add(tx, content, api.clock() + HOUR)
 
@@ -109,11 +112,13 @@ async def test_values_that_no_secret_opens_are_counted_and_kept(api: Api, given:
     await webhooks.create_webhook(api.live, HOOK, OPERATOR)
     await forget_keys(api)
     await given.restart(NEW)
-    before = [row async for rows in sealed.batches(api.live.db, COLUMNS[1]) for row in rows]
+    before = [row async for rows in sealing.batches(api.live.db, COLUMNS[1]) for row in rows]
     passed: list[int] = []
     counts, closed = await reencrypt(api.live, OPERATOR, passed.append)
     assert (sum(counts.values()), closed) == (0, 1)
-    assert before == [row async for rows in sealed.batches(api.live.db, COLUMNS[1]) for row in rows]
+    assert before == [
+        row async for rows in sealing.batches(api.live.db, COLUMNS[1]) for row in rows
+    ]
 
 
 async def test_value_sealed_anew_meanwhile_is_kept(api: Api) -> None:
@@ -121,7 +126,7 @@ async def test_value_sealed_anew_meanwhile_is_kept(api: Api) -> None:
     where = Column("webhooks", "secret")
     values = {"id": made.webhook.id, "before": b"another", "sealed": b"what is stale"}
     async with api.live.db.transaction() as tx:
-        await sealed.replace(tx, where, [values])
+        await sealing.replace(tx, where, [values])
     row = await api.live[Webhooks].get(made.webhook.id)
     assert row is not None
     assert webhooks.decrypted(api.live, row.secret) == made.secret

@@ -8,20 +8,20 @@ import pytest
 
 from driving import Api
 from owned import sessions_of
-from portico.domain.audit import OPERATOR
-from portico.domain.errors import Invalid
-from portico.domain.factors import Passkey, step_of
-from portico.services.second_factor import (
+from portico.core.audit import OPERATOR
+from portico.core.errors import Invalid
+from portico.features.events.audit import Audit
+from portico.features.signin.rules import Passkey, step_of
+from portico.features.signin.second_factor import (
     Enrolment,
     offer_authenticator,
     read_enrolment,
     reset_factors,
 )
-from portico.services.second_step import begin_second_step, finish_by_enrolling, waiting
-from portico.services.sessions import Browser
-from portico.services.sign_in import StepGone
-from portico.storage.audit import Audit
-from portico.storage.factors import FactorStore
+from portico.features.signin.second_step import begin_second_step, finish_by_enrolling, waiting
+from portico.features.signin.service import StepGone
+from portico.features.signin.sessions import Browser
+from portico.features.signin.storage import FactorStore
 from second_factor import (
     CODES,
     DASHBOARD,

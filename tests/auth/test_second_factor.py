@@ -10,15 +10,16 @@ import pytest
 
 from driving import NOON, Api
 from owned import sessions_of
-from portico.domain.audit import OPERATOR
-from portico.domain.errors import AuthenticationRequired, Conflict, RateLimited
-from portico.domain.factors import MOST_WRONG_CODES, Authenticator, step_of
-from portico.domain.proofs import BY_CODE
-from portico.domain.secrets import digest
-from portico.domain.users import User
-from portico.services.guard import forgive
-from portico.services.recovery import give_reset, reset_password
-from portico.services.second_factor import (
+from portico.core.audit import OPERATOR
+from portico.core.errors import AuthenticationRequired, Conflict, RateLimited
+from portico.core.secrets import digest
+from portico.core.sessions import BY_CODE
+from portico.core.users import User
+from portico.features.events.audit import Audit
+from portico.features.people.guard import forgive
+from portico.features.people.recovery import give_reset, reset_password
+from portico.features.signin.rules import MOST_WRONG_CODES, Authenticator, step_of
+from portico.features.signin.second_factor import (
     Enrolment,
     add_authenticator,
     check_code,
@@ -26,11 +27,10 @@ from portico.services.second_factor import (
     read_enrolment,
     reset_factors,
 )
-from portico.services.sessions import Browser, open_session
-from portico.services.shown_once import AGAIN
-from portico.services.sign_in import Attempt, prove
-from portico.storage.audit import Audit
-from portico.storage.factors import FactorStore
+from portico.features.signin.service import Attempt, prove
+from portico.features.signin.sessions import Browser, open_session
+from portico.features.signin.storage import FactorStore
+from portico.web.pages.shown_once import AGAIN
 from second_factor import (
     CODES,
     DASHBOARD,

@@ -13,16 +13,16 @@ import pytest
 from driving import BASE, Api, refused
 from operating import eventually
 from portico.app import Portico
-from portico.domain.errors import RateLimited
-from portico.domain.guard import ACCOUNT, ACQUAINTANCE, ADDRESS
-from portico.domain.users import PASSWORD_LENGTH, User
-from portico.services.guard import Claim, forgive, password_is_right
-from portico.services.passwords import ITERATIONS, LANES, MEMORY_KIB, QUEUE, Passwords
-from portico.services.sign_in import WRONG
+from portico.core.errors import RateLimited
+from portico.core.users import PASSWORD_LENGTH, User
+from portico.features.events.audit import Audit
+from portico.features.people.guard import Claim, forgive, password_is_right
+from portico.features.people.passwords import ITERATIONS, LANES, MEMORY_KIB, QUEUE, Passwords
+from portico.features.signin.service import WRONG
+from portico.features.signin.storage import Sessions
+from portico.limits.guard import ACCOUNT, ACQUAINTANCE, ADDRESS
+from portico.limits.protocol import GUARDED_ACCOUNT
 from portico.settings import load
-from portico.state.callers import GUARDED_ACCOUNT
-from portico.storage.audit import Audit
-from portico.storage.sessions import Sessions
 from signing_in import AUTH, PASSWORD, Visitor, counted
 
 LOGIN = f"{AUTH['live']}/login"

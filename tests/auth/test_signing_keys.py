@@ -10,13 +10,13 @@ from joserfc.jwk import RSAKey
 
 from driving import NOON, Api, FakeClock, refused
 from portico.app import Portico
-from portico.domain.audit import OPERATOR
-from portico.domain.errors import Unavailable
-from portico.domain.oauth import ACCESS_SECONDS
+from portico.core.audit import OPERATOR
+from portico.core.errors import Unavailable
+from portico.core.oauth import ACCESS_SECONDS
+from portico.features.access.signing import Signer
+from portico.features.access.storage import SigningKey, SigningKeys
 from portico.secret_file import NAME as SECRET_FILE
-from portico.services.signing import Signer
 from portico.settings import Settings
-from portico.storage.signing_keys import SigningKey, SigningKeys
 from signing_in import AUTH, Visitor, forget_keys, login_of, published, read
 
 MINUTE = 60_000

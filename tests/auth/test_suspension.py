@@ -7,14 +7,14 @@ import pytest
 
 from driving import BASE, Api, json_bytes, refused
 from mail.conftest import Post
-from portico.domain.audit import OPERATOR, Actor, By
-from portico.domain.errors import Conflict, Invalid, PermissionDenied
-from portico.services.mirrors import mirror_of, outdated_mirrors
-from portico.services.recovery import ask_reset, reset_password
-from portico.services.suspension import resume, suspend
-from portico.services.users import delete_user, read_user
-from portico.storage.audit import Audit, AuditFilter
-from portico.storage.users import Users
+from portico.core.audit import OPERATOR, Actor, By
+from portico.core.errors import Conflict, Invalid, PermissionDenied
+from portico.features.events.audit import Audit, AuditFilter
+from portico.features.people.accounts import resume, suspend
+from portico.features.people.mirrors import mirror_of, outdated_mirrors
+from portico.features.people.recovery import ask_reset, reset_password
+from portico.features.people.storage import Users
+from portico.features.people.users import delete_user, read_user
 from signing_in import AUTH, PASSWORD, Visitor, session_of, somewhere
 
 STRANGER = By(Actor(address="192.0.2.7", request_id="req_1"))
@@ -167,7 +167,7 @@ async def test_suspension_succeeds_with_a_full_mail_queue(
     api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     user = await api.account()
-    monkeypatch.setattr("portico.services.post.QUEUE", 0)
+    monkeypatch.setattr("portico.features.mail.letters.QUEUE", 0)
     await suspend(api.live, user.id, OPERATOR)
     assert (await read_user(api.live, user.id)).suspended_at is not None
     (record,) = [one for one in caplog.records if one.levelno == logging.WARNING]

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from driving import EXAMPLES, NOON, Api
-from portico.domain.audit import Actor, By
-from portico.services.clients import Registered, delete_client, renew_secret
-from portico.storage.audit import Audit, AuditFilter
+from portico.core.audit import Actor, By
+from portico.features.access.clients import Registered, delete_client, renew_secret
+from portico.features.events.audit import Audit, AuditFilter
 from signing_in import (
     CALLBACK,
     CHALLENGE,

@@ -17,7 +17,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from browser.looking import PHONE, WIDE, Desk, Person, cut_off, faults
-from portico.pages.dashboard import ACCOUNT, LIVE, SHOWING
+from portico.mounts import ACCOUNT, LIVE, SHOWING
 
 pytestmark = pytest.mark.xdist_group("browser")
 

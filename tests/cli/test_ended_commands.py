@@ -11,10 +11,10 @@ import pytest
 
 from operating import COMMAND, Installation, in_database, until
 from portico.cli.prepared import in_environment
-from portico.domain.errors import NotFound
-from portico.services.environment import Environment
+from portico.core.errors import NotFound
+from portico.data.sqlite.files import faults
+from portico.environment import Environment
 from portico.settings import load
-from portico.storage.sqlite_files import faults
 
 ENDS = [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)]
 DEAF = """

@@ -18,9 +18,9 @@ from beside import Running
 from listening import listening
 from operating import Installation, copy_of, free_port, until
 from portico.app import system_clock
-from portico.cli.listen import Receiver as Forwarding
-from portico.domain.published import StoredEvent
-from portico.domain.webhook_signing import mint_webhook_secret
+from portico.core.events import StoredEvent
+from portico.features.events.commands.events import Receiver as Forwarding
+from portico.features.events.rules import mint_webhook_secret
 from receiving import Receiver, received, receiving
 
 SECRET = mint_webhook_secret(lambda _: bytes(range(32)))

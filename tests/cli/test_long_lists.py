@@ -10,16 +10,18 @@ from typing import Any
 import pytest
 
 from operating import Installation, in_database
-from portico.cli import keys, sessions, users
 from portico.cli.listing import IN_MEMORY, Form, print_list
-from portico.domain.errors import Unavailable
-from portico.services.environment import Environment
+from portico.core.errors import Unavailable
+from portico.data.database import NOTHING, Params, Row
+from portico.data.sqlite.reads import SlowReads
+from portico.data.table import AT_ONCE
+from portico.environment import Environment
+from portico.features.access.commands import keys
+from portico.features.events.audit import EXPORT_BATCH
+from portico.features.events.storage import PAGE_BYTES
+from portico.features.people.commands import users
+from portico.features.signin import commands as signin_commands
 from portico.settings import Settings, load
-from portico.storage.audit import EXPORT_BATCH
-from portico.storage.database import NOTHING, Params, Row
-from portico.storage.events import PAGE_BYTES
-from portico.storage.sqlite_reads import SlowReads
-from portico.storage.table import AT_ONCE
 
 MANY = 2 * AT_ONCE + 1
 NUMBERS = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)"
@@ -80,7 +82,7 @@ def test_a_long_list_is_complete_and_in_order(full: Installation) -> None:
     assert kinds == ["login", "session"] * MANY
 
 
-@pytest.mark.parametrize("run", [keys.run_list, sessions.run_list, users.run_show])
+@pytest.mark.parametrize("run", [keys.run_list, signin_commands.run_list, users.run_show])
 def test_what_an_account_has_is_read_in_batches_too(
     full: Installation,
     monkeypatch: pytest.MonkeyPatch,

@@ -6,10 +6,10 @@ from typing import Any
 
 from beside import Running
 from operating import Installation, in_database
-from portico.contract.product_files import read_products
-from portico.contract.reading import Faults, read_object
-from portico.contract.users import ChangeUser
-from portico.services.sandbox import SampleUser, read
+from portico.features.catalogue.files import read_products
+from portico.features.people.sandbox import SampleUser, read
+from portico.features.people.schemas import ChangeUser
+from portico.web.reading import Faults, read_object
 
 CATALOG = [
     {"name": f"Zyzzyva {number}", "category": "junk", "price": 1, "status": "active"}
@@ -106,7 +106,7 @@ def test_a_sample_user_gives_way_to_a_mirror_with_the_same_email(
 
 
 def test_the_samples_keep_the_rules_and_show_what_there_is() -> None:
-    file = files("portico.services") / "samples" / "products.ndjson"
+    file = files("portico.features.people") / "samples" / "products.ndjson"
     rows = list(read_products(io.BytesIO(file.read_bytes()), "ndjson"))
     people = read(SampleUser, "users")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from driving import settings_for
-from portico.cli.network_checks import store_tls
+from portico.features.operations.commands.network_checks import store_tls
 
 DATABASE, READ, LISTEN, VALKEY = (
     f"PORTICO_{name}_URL" for name in ("DATABASE", "DATABASE_READ", "DATABASE_LISTEN", "VALKEY")

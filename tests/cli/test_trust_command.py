@@ -14,9 +14,9 @@ import pytest
 
 from driving import settings_for
 from operating import COMMAND, Installation
-from portico.certificates import ensure
 from portico.cli.output import CommandError
-from portico.cli.trust import Store, install, run, stores
+from portico.features.operations.certificates import ensure
+from portico.features.operations.commands.trust import Store, install, run, stores
 
 NOON = 1_773_576_000_000
 

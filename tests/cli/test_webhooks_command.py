@@ -10,10 +10,10 @@ import pytest
 
 from beside import Running, prepared
 from operating import PATIENCE_SECONDS, Installation, until
-from portico.domain.webhooks import MOST_WEBHOOKS
+from portico.core.webhooks import MOST_WEBHOOKS
 from portico.engines import database
+from portico.features.events.storage import Attempt, Deliveries
 from portico.settings import load
-from portico.storage.deliveries import Attempt, Deliveries
 from receiving import received
 from servers import PostgresServer
 

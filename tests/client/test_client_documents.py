@@ -21,9 +21,9 @@ from client.test_client_webhooks import BODY, PING, UNFINISHED, signed
 from documents import ROOT, Document
 from oauth.authority import WEB_APP, Authority
 from oauth.visiting import Browser
-from portico.domain.limits import DEFAULT_PLANS
-from portico.http.openapi import Part, document
+from portico.core.plans import DEFAULT_PLANS
 from portico.mounts import V1
+from portico.openapi.document import Part, document
 from portico_client.errors import BY_CODE
 
 HOME = ROOT / "clients/python"

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from client.scripted import CASES, KEY, PLACE, Scripted, answer
 from driving import Api, settings_for
 from event_examples import examples
-from portico.contract.events import EVENT_DATA
+from portico.features.events.payloads import EVENT_DATA
 from portico_client import (
     ApiKey,
     AsyncClient,

@@ -14,7 +14,7 @@ import uvloop
 from client.conftest import ROOMY
 from oauth.authority import Authority
 from operating import PATIENCE_SECONDS, Installation, until
-from portico.api.events import COMMENT_SECONDS
+from portico.features.events.endpoints import COMMENT_SECONDS
 from portico_client import (
     AsyncClient,
     AuthenticationRequired,

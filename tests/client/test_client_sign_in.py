@@ -17,12 +17,17 @@ import pytest
 from client.scripted import PLACE, Scripted, answer, refusal
 from driving import Api, InProcess
 from oauth.authority import Authority
-from portico.domain.audit import OPERATOR, Actor, By
-from portico.domain.oauth import Client as OAuthClient
-from portico.domain.proofs import BY_PASSWORD, Proof
-from portico.domain.users import User
-from portico.services.authorization import ConsentRequest, Exchange, exchange_code, grant_code
-from portico.services.clients import Registration, register_client
+from portico.core.audit import OPERATOR, Actor, By
+from portico.core.oauth import Client as OAuthClient
+from portico.core.sessions import BY_PASSWORD, Proof
+from portico.core.users import User
+from portico.features.access.authorization import (
+    ConsentRequest,
+    Exchange,
+    exchange_code,
+    grant_code,
+)
+from portico.features.access.clients import Registration, register_client
 from portico_client import (
     AsyncClient,
     AuthenticationRequired,

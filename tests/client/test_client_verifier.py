@@ -19,8 +19,8 @@ from client.test_client_sign_in import PASSWORD, Watched
 from driving import Api
 from oauth.authority import Authority
 from operating import PATIENCE_SECONDS
-from portico.domain.audit import OPERATOR
-from portico.services.signing import Signer
+from portico.core.audit import OPERATOR
+from portico.features.access.signing import Signer
 from portico_client import (
     APIError,
     AsyncTokenVerifier,

@@ -18,7 +18,7 @@ from standardwebhooks import Webhook
 
 from client.scripted import CASES, KEY, PLACE, Scripted, answer
 from operating import PATIENCE_SECONDS
-from portico.domain.webhook_signing import mint_webhook_secret, signed_headers
+from portico.features.events.rules import mint_webhook_secret, signed_headers
 from portico_client import (
     AsyncClient,
     Client,

@@ -22,11 +22,11 @@ from documents import ROOT, Document
 from oauth.authority import WEB_APP, Authority
 from oauth.visiting import Browser
 from operating import PATIENCE_SECONDS, free_port, until
-from portico.domain.limits import DEFAULT_PLANS
-from portico.http.openapi import Part, document
+from portico.core.plans import DEFAULT_PLANS
+from portico.environment import Addresses
 from portico.mounts import AUTH, V1
-from portico.pages.code_samples import with_samples
-from portico.services.addresses import Addresses
+from portico.openapi.document import Part, document
+from portico.openapi.pages import with_samples
 
 HOME = ROOT / "clients/typescript"
 BUILT = ("node_modules", "dist", "*.tgz")

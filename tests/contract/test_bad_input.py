@@ -11,8 +11,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from driving import EXAMPLES, Api, Caller, InProcess, refused
-from portico.contract.reading import fields
 from portico.mounts import AUTH, V1
+from portico.web.reading import fields
 from signing_in import somewhere
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=12)

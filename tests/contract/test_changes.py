@@ -10,29 +10,27 @@ import pytest
 from driving import Api, Caller, InProcess, Pause, json_bytes, refused
 from operating import eventually
 from owned import grants_of, sessions_of
-from portico.domain.audit import OPERATOR, Actor, By
-from portico.domain.caller import Principal
-from portico.domain.errors import AuthenticationRequired, Invalid, NotFound, Unavailable
-from portico.domain.events.signing_in import SignedOut
-from portico.domain.new_keys import NewKey
-from portico.domain.oauth import Client, Refused
-from portico.domain.scopes import ROLE_SCOPES
-from portico.domain.users import User
-from portico.pages.site import csrf_token
-from portico.services.api_keys import Rotation, create_key, renew_key
-from portico.services.authorization import Exchange, Exchanged, exchange_code
-from portico.services.change import TRIES, Change
-from portico.services.clients import delete_client
-from portico.services.sign_out import sign_out_everywhere
-from portico.services.uploads import begin_storing, discard, take_in
-from portico.services.users import change_user, delete_user
-from portico.storage.api_keys import ApiKeys
-from portico.storage.audit import Audit
-from portico.storage.clients import Clients
-from portico.storage.database import Contended, acting_for
-from portico.storage.products import ProductFilter, Products
-from portico.storage.uploads import Uploads
-from portico.storage.users import Users
+from portico.change import TRIES, Change
+from portico.core.audit import OPERATOR, Actor, By
+from portico.core.caller import Principal
+from portico.core.errors import AuthenticationRequired, Invalid, NotFound, Unavailable
+from portico.core.oauth import Client, Refused
+from portico.core.scopes import ROLE_SCOPES
+from portico.core.users import User
+from portico.data.database import Contended, acting_for
+from portico.features.access.api_keys import Rotation, create_key, renew_key
+from portico.features.access.authorization import Exchange, Exchanged, exchange_code
+from portico.features.access.clients import delete_client
+from portico.features.access.rules import NewKey
+from portico.features.access.storage import ApiKeys, Clients
+from portico.features.catalogue.storage import ProductFilter, Products, Uploads
+from portico.features.catalogue.uploads import begin_storing, discard, take_in
+from portico.features.events.audit import Audit
+from portico.features.people.storage import Users
+from portico.features.people.users import change_user, delete_user
+from portico.features.signin.rules import SignedOut
+from portico.features.signin.service import sign_out_everywhere
+from portico.web.pages.site import csrf_token
 from signing_in import (
     CALLBACK,
     COOKIE,

@@ -6,10 +6,10 @@ import pytest
 
 from driving import Api
 from portico.app import BEHIND_SECONDS, SystemClock
-from portico.cli.maintenance import correct_times
-from portico.domain.errors import Unavailable
-from portico.storage.mails import Mails
-from portico.storage.moments import newest
+from portico.core.errors import Unavailable
+from portico.features.mail.storage import Mails
+from portico.features.operations.commands.maintenance import correct_times
+from portico.features.operations.moments import newest
 from signing_in import PASSWORD, Visitor
 
 DAY = 86_400_000

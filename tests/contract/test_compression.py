@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from driving import Api, Caller, InProcess
-from portico.http.content import LEAST
+from portico.web.content import LEAST
 
 LONG = "/products?limit=100"
 

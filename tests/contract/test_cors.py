@@ -10,18 +10,18 @@ import pytest
 from busy_machine import within
 from driving import TINY, Api, settings_for
 from operating import eventually
-from portico.domain.audit import OPERATOR
-from portico.domain.oauth import Client, is_page_of, page_origin
-from portico.http.routing import PUBLIC_BODY_LIMIT
-from portico.services.clients import (
+from portico.core.audit import OPERATOR
+from portico.core.oauth import Client, is_page_of, page_origin
+from portico.data.table import AT_ONCE
+from portico.features.access.clients import (
     PageOrigins,
     Registration,
     change_client,
     delete_client,
     register_client,
 )
-from portico.storage.clients import Clients
-from portico.storage.table import AT_ONCE
+from portico.features.access.storage import Clients
+from portico.web.routing import PUBLIC_BODY_LIMIT
 
 APP = "https://app.example.com"
 SHOP = "https://shop.example"

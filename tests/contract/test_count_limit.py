@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from driving import NOON, Api, Caller, settings_for
-from portico.domain.products import Product
-from portico.storage.numbers import LEFT_OUT, skip_ids
-from portico.storage.products import Products
+from portico.features.catalogue.rules import Product
+from portico.features.catalogue.storage import Products
+from portico.features.operations.commands.moving import LEFT_OUT, skip_ids
 
 BOUND = 100
 """The smallest that is allowed."""

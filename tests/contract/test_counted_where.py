@@ -8,10 +8,10 @@ import pytest
 
 from driving import BASE, TINY, Api, InProcess, refused
 from operating import eventually
-from portico.http.routing import PUBLIC_BODY_LIMIT
-from portico.pages.responder import LOOKING
-from portico.pages.site import csrf_token
-from portico.state.callers import ACCOUNT, ACCOUNT_PAGES, ADDRESS, VISITOR
+from portico.limits.protocol import ACCOUNT, ACCOUNT_PAGES, ADDRESS, VISITOR
+from portico.web.pages.responder import LOOKING
+from portico.web.pages.site import csrf_token
+from portico.web.routing import PUBLIC_BODY_LIMIT
 from signing_in import (
     AUTH,
     FORM,

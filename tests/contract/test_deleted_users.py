@@ -5,16 +5,16 @@ from collections.abc import AsyncIterator
 from documents import document
 from driving import Api
 from operating import eventually
-from portico.domain.audit import OPERATOR, Actor, By
-from portico.domain.providers import Person, Provider, ProviderVisit
-from portico.jobs.mails import SendMails
-from portico.mail.protocol import Letter, Undelivered
-from portico.services.clients import Registration, register_client
-from portico.services.invitations import invite
-from portico.services.post import decrypted
-from portico.services.providers import Known, await_link
-from portico.services.uploads import take_in
-from portico.storage.users import Users
+from portico.core.audit import OPERATOR, Actor, By
+from portico.core.providers import Person, Provider, ProviderVisit
+from portico.features.access.clients import Registration, register_client
+from portico.features.catalogue.uploads import take_in
+from portico.features.mail.letters import decrypted
+from portico.features.mail.sending import SendMails
+from portico.features.people.invitations import invite
+from portico.features.people.storage import Users
+from portico.features.signin.providers import Known, await_link
+from portico.outbound.mail import Letter, Undelivered
 from signing_in import CALLBACK, PASSWORD, SCOPES, Visitor, tokens_of
 
 ADDRESS, NETWORK, EMAIL = "198.51.100.77", "203.0.113.0/24", "canary@person.example"

@@ -9,14 +9,14 @@ import pytest
 from driving import Api, Caller, InProcess, json_bytes, refused
 from event_streams import streaming
 from kinds import KINDS, create
-from portico.domain.audit import OPERATOR
-from portico.domain.users import User
-from portico.services.api_keys import revoke_key
-from portico.services.sign_out import sign_out_everywhere
-from portico.services.signing import Signer
-from portico.services.suspension import suspend
-from portico.storage.api_keys import ApiKeys
-from portico.storage.products import ProductFilter, Products
+from portico.core.audit import OPERATOR
+from portico.core.users import User
+from portico.features.access.api_keys import revoke_key
+from portico.features.access.signing import Signer
+from portico.features.access.storage import ApiKeys
+from portico.features.catalogue.storage import ProductFilter, Products
+from portico.features.people.accounts import suspend
+from portico.features.signin.service import sign_out_everywhere
 from signing_in import AUTH, COOKIE, client_of, login_of, session_of, tokens_of
 
 End = Callable[[Api, Caller, User, httpx.AsyncClient], Awaitable[object]]

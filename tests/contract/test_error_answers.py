@@ -8,9 +8,9 @@ import httpx
 import pytest
 
 from driving import BASE, Api, InProcess, refused
-from portico.domain import errors
-from portico.domain.errors import PorticoError
-from portico.http.problems import STATUS, status_of
+from portico.core import errors
+from portico.core.errors import PorticoError
+from portico.web.problems import STATUS, status_of
 from signing_in import client_of, somewhere, tokens_of
 
 pytestmark = pytest.mark.one_engine

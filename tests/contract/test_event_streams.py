@@ -13,15 +13,15 @@ from event_streams import A_SECOND, streaming
 from operating import eventually
 from owned import sessions_of
 from portico.app import Portico
-from portico.domain.audit import OPERATOR
-from portico.domain.errors import Unavailable
-from portico.domain.limits import DEFAULT_PLANS
+from portico.core.audit import OPERATOR
+from portico.core.errors import Unavailable
+from portico.core.plans import DEFAULT_PLANS
+from portico.features.access.api_keys import revoke_key
+from portico.features.access.live_credentials import LiveCredentials
+from portico.features.events.storage import Events
+from portico.features.events.subscriptions import LEASE_SECONDS, MOST, Subscriptions
+from portico.features.signin.storage import Sessions
 from portico.server import Server
-from portico.services.api_keys import revoke_key
-from portico.services.subscriptions import LEASE_SECONDS, MOST, Subscriptions
-from portico.storage.events import Events
-from portico.storage.live_credentials import LiveCredentials
-from portico.storage.sessions import Sessions
 from signing_in import COOKIE, PASSWORD, cookie_of
 
 LAMP: dict[str, Any] = {"name": "Lamp", "category": "light", "price": 12.5}

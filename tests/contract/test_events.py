@@ -7,13 +7,11 @@ import pytest
 
 from busy_machine import within
 from driving import Api, Caller, refused
-from portico.domain.audit import OPERATOR
-from portico.domain.imports import FileRow
-from portico.domain.published import EVENT_TYPES, Published
-from portico.domain.times import DAY
-from portico.services.accounts import give_key, set_plan
-from portico.services.events import read_events
-from portico.services.imports import (
+from portico.core.audit import OPERATOR
+from portico.core.events import EVENT_TYPES, Published
+from portico.core.times import DAY
+from portico.data.database import NOTHING, Params, Row, Transaction
+from portico.features.catalogue.imports import (
     IDLE_SECONDS,
     LARGE,
     BatchLimits,
@@ -22,12 +20,14 @@ from portico.services.imports import (
     store_in_batches,
     tell_of_idle,
 )
-from portico.services.sandbox import reset
-from portico.storage.audit import Audit, AuditFilter
-from portico.storage.database import NOTHING, Params, Row, Transaction
-from portico.storage.events import Events
-from portico.storage.imports import Imports, UntoldImport
-from portico.storage.users import Users
+from portico.features.catalogue.rules import FileRow
+from portico.features.catalogue.storage import Imports, UntoldImport
+from portico.features.events.audit import Audit, AuditFilter
+from portico.features.events.feed import read_events
+from portico.features.events.storage import Events
+from portico.features.people.accounts import give_key, set_plan
+from portico.features.people.sandbox import reset
+from portico.features.people.storage import Users
 from signing_in import PASSWORD
 
 LAMP: dict[str, Any] = {"name": "Lamp", "category": "light", "price": 12.5}

@@ -9,10 +9,10 @@ import pytest
 from busy_machine import within
 from driving import Api
 from operating import eventually
-from portico.domain.published import Published
-from portico.services.feed import LOOK_SECONDS, PAGE, RECENT, RECENT_BYTES, Feed, Follower
-from portico.storage.bell import Bell
-from portico.storage.events import EventPage, Events
+from portico.core.events import Published
+from portico.data.database import Bell
+from portico.features.events.feed import LOOK_SECONDS, PAGE, RECENT, RECENT_BYTES, Feed, Follower
+from portico.features.events.storage import EventPage, Events
 
 SOON = 20.0
 NEVER = 0.3

@@ -12,8 +12,8 @@ import pytest
 from driving import Api, Caller, InProcess, json_bytes, refused
 from kinds import KINDS, create
 from owned import keys_of, sessions_of
-from portico.domain.audit import OPERATOR
-from portico.services.api_keys import revoke_key
+from portico.core.audit import OPERATOR
+from portico.features.access.api_keys import revoke_key
 from signing_in import COOKIE, PASSWORD, client_of, session_of, tokens_of
 
 one_engine = pytest.mark.one_engine

@@ -6,24 +6,24 @@ import httpx
 import pytest
 
 from driving import Api, Caller, refused
-from portico.contract.envelope import Single
-from portico.contract.products import CreateProduct
-from portico.contract.reading import sent
-from portico.domain.limits import DEFAULT_PLANS
-from portico.domain.products import Product
-from portico.http.api_responder import ApiResponder
-from portico.http.authenticate import Authenticators
-from portico.http.cookies import Origins, session_cookie
-from portico.http.measure import Measure
-from portico.http.messages import Reply, Request, json_reply
-from portico.http.openapi import Part, document
-from portico.http.peers import Peers
-from portico.http.pipeline import Pipeline
-from portico.http.representations import Representations
-from portico.http.router import Router
-from portico.http.routing import Mount, Route
-from portico.services.credentials import Credentials
-from portico.services.products import create_product
+from portico.core.plans import DEFAULT_PLANS
+from portico.features.access.credentials import Credentials
+from portico.features.catalogue.rules import Product
+from portico.features.catalogue.schemas import CreateProduct
+from portico.features.catalogue.service import create_product
+from portico.openapi.document import Part, document
+from portico.web.api_responder import ApiResponder
+from portico.web.authenticate import Authenticators
+from portico.web.cookies import Origins, session_cookie
+from portico.web.envelope import Single
+from portico.web.measure import Measure
+from portico.web.messages import Reply, Request, json_reply
+from portico.web.peers import Peers
+from portico.web.pipeline import Pipeline
+from portico.web.reading import sent
+from portico.web.representations import Representations
+from portico.web.router import Router
+from portico.web.routing import Mount, Route
 
 pytestmark = pytest.mark.one_engine
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from driving import Api, refused
-from portico.contract.reading import MOST_FAULTS, MOST_VALUES
-from portico.domain.products import MAX_IMAGES
-from portico.http.routing import PUBLIC_BODY_LIMIT
+from portico.features.catalogue.rules import MAX_IMAGES
+from portico.web.reading import MOST_FAULTS, MOST_VALUES
+from portico.web.routing import PUBLIC_BODY_LIMIT
 from signing_in import AUTH, Visitor, client_of
 
 pytestmark = pytest.mark.one_engine

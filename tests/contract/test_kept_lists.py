@@ -7,9 +7,9 @@ import pytest
 from driving import Api
 from kept_lists import LISTS, counted, shown
 from portico.app import Portico
-from portico.domain.audit import OPERATOR
-from portico.services import products
-from portico.services.environment import Environment
+from portico.core.audit import OPERATOR
+from portico.environment import Environment
+from portico.features.catalogue import service as catalogue_service
 
 
 @pytest.fixture(params=["postgres+redis"])
@@ -50,7 +50,7 @@ async def test_a_list_is_kept_until_anybody_changes_a_product(
     tag = first.headers["etag"]
     async with counted(api, hits=1):
         assert (await reader.get(path, headers={"if-none-match": tag})).status_code == 304
-    await products.delete_product(elsewhere, lamp.id, lambda _: None, OPERATOR)
+    await catalogue_service.delete_product(elsewhere, lamp.id, lambda _: None, OPERATOR)
     async with counted(api, misses=1):
         after = await reader.get(path, headers={"if-none-match": tag})
     assert after.status_code == 200
@@ -75,6 +75,6 @@ async def test_unrelated_changes_elsewhere_drop_no_kept_list(
         "images": [],
         "metadata": {},
     }
-    await products.create_product(elsewhere, values, OPERATOR)
+    await catalogue_service.create_product(elsewhere, values, OPERATOR)
     async with counted(api, hits=1):
         await shown(reader, "/products")

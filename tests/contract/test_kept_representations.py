@@ -12,15 +12,15 @@ import pytest
 
 from driving import TINY, Api, refused, settings_for
 from kept_lists import LISTS, counted, counts, shown
-from portico.contract.products import ListProducts
-from portico.contract.reading import decode_query
-from portico.domain.audit import OPERATOR
-from portico.domain.requests import Sums
-from portico.domain.times import HOUR
-from portico.jobs.store_requests import StoreRequests
-from portico.services import sandbox
-from portico.storage.database import NOTHING, Params, Reader, Row, T
-from portico.storage.requests import HOURS, RequestFilter, Requests
+from portico.core.audit import OPERATOR
+from portico.core.requests import Sums
+from portico.core.times import HOUR
+from portico.data.database import NOTHING, Params, Reader, Row, T
+from portico.features.catalogue.schemas import ListProducts
+from portico.features.operations.requests import HOURS, RequestFilter, Requests
+from portico.features.operations.storing import StoreRequests
+from portico.features.people import sandbox
+from portico.web.reading import decode_query
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ import pytest
 
 from driving import NOON, Api, Caller, InProcess, json_bytes, refused
 from owned import keys_of
-from portico.domain.audit import OPERATOR
-from portico.domain.times import DAY
-from portico.services.accounts import give_key
-from portico.services.api_keys import renew_key, revoke_key
+from portico.core.audit import OPERATOR
+from portico.core.times import DAY
+from portico.features.access.api_keys import renew_key, revoke_key
+from portico.features.people.accounts import give_key
 from signing_in import SCOPES, client_of, login_of, tokens_of
 
 KEY = {"name": "Shop", "type": "live"}

@@ -10,9 +10,9 @@ import pytest
 from driving import NOON, Api, Caller, InProcess, refused
 from operating import bytes_in
 from owned import keys_of
-from portico.domain.api_keys import KEY_TYPES, mint
-from portico.storage.api_keys import ApiKeys
-from portico.storage.database import NOTHING, Params, Row
+from portico.data.database import NOTHING, Params, Row
+from portico.features.access.rules import KEY_TYPES, mint
+from portico.features.access.storage import ApiKeys
 
 DAY = 86_400_000
 

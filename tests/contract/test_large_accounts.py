@@ -7,13 +7,12 @@ import pytest
 from driving import Api
 from operating import turns
 from owned import grants_of
-from portico.domain.users import User
-from portico.storage.clients import Clients
-from portico.storage.database import Row
-from portico.storage.grants import Grants
-from portico.storage.many_rows import AT_ONCE
-from portico.storage.sessions import Sessions
-from portico.storage.users import Users
+from portico.core.users import User
+from portico.data.database import Row
+from portico.data.table import ROWS_AT_ONCE
+from portico.features.access.storage import Clients, Grants
+from portico.features.people.storage import Users
+from portico.features.signin.storage import Sessions
 from signing_in import client_of, login_of
 
 _TOKEN = """
@@ -21,7 +20,7 @@ INSERT INTO tokens (grant_id, refresh_hash, access_hash, scopes, created_at, acc
     refresh_expires_at)
 VALUES (:grant_id, :refresh, :access, '', 1, 1, 1)"""
 _COUNT = "SELECT count(*) FROM tokens"
-MANY = 3 * AT_ONCE["sqlite"]
+MANY = 3 * ROWS_AT_ONCE["sqlite"]
 _ROWS = {
     "sessions": """
 INSERT INTO sessions (user_id, token_hash, address, user_agent, created_at, last_seen_at,
@@ -129,7 +128,7 @@ async def test_a_sandbox_of_many_users_is_emptied_a_few_at_a_time(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sandbox = api.sandbox
-    monkeypatch.setattr("portico.storage.users.USERS_AT_ONCE", 3)
+    monkeypatch.setattr("portico.features.people.storage.USERS_AT_ONCE", 3)
     account = await api.account()
     mirror = await api.account(env=sandbox, account_id=account.id)
     for _ in range(10):

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from driving import Api, Caller
-from portico.domain.published import Published
-from portico.services.feed import Feed
-from portico.storage.events import PAGE_BYTES, Events
+from portico.core.events import Published
+from portico.features.events.feed import Feed
+from portico.features.events.storage import PAGE_BYTES, Events
 
 THIRD = PAGE_BYTES // 3 - 10
 TWICE = 2 * PAGE_BYTES

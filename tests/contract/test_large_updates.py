@@ -5,10 +5,10 @@ import json
 import pytest
 
 from driving import Api
-from portico.domain.audit import OPERATOR
-from portico.domain.imports import FileRow
-from portico.services.imports import SMALL, check_in_batches, store_in_batches
-from portico.storage.products import Products
+from portico.core.audit import OPERATOR
+from portico.features.catalogue.imports import SMALL, check_in_batches, store_in_batches
+from portico.features.catalogue.rules import FileRow
+from portico.features.catalogue.storage import Products
 
 THIRD = json.dumps({"large": "x" * (SMALL.size // 3)})
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from driving import EXAMPLES, Api, Caller, InProcess, refused
 from kinds import create
-from portico.domain.products import Product
-from portico.domain.text import case_key
-from portico.domain.users import User
-from portico.storage.products import Products
+from portico.core.text import case_key
+from portico.core.users import User
+from portico.features.catalogue.rules import Product
+from portico.features.catalogue.storage import Products
 
 NEXT = re.compile(r'<([^>]+)>; rel="next"')
 

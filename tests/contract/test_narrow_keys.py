@@ -6,17 +6,17 @@ from typing import Any
 import pytest
 
 from driving import Api, InProcess, refused
-from portico.domain.api_keys import ApiKey, KeyType, hint, mint
-from portico.domain.audit import OPERATOR
-from portico.domain.caller import Principal, require
-from portico.domain.errors import PermissionDenied
-from portico.domain.scopes import READ_SCOPES, ROLE_SCOPES, SCOPES
-from portico.domain.secrets import digest
+from portico.core.audit import OPERATOR
+from portico.core.caller import Principal, require
+from portico.core.errors import PermissionDenied
+from portico.core.scopes import READ_SCOPES, ROLE_SCOPES, SCOPES
+from portico.core.secrets import digest
+from portico.features.access.api_keys import renew_key
+from portico.features.access.credentials import Credentials
+from portico.features.access.rules import ApiKey, KeyType, hint, mint
+from portico.features.access.storage import ApiKeys
+from portico.features.people.accounts import give_key
 from portico.mounts import V1
-from portico.services.accounts import give_key
-from portico.services.api_keys import renew_key
-from portico.services.credentials import Credentials
-from portico.storage.api_keys import ApiKeys
 
 PROXY = "10.0.0.1:4711"
 

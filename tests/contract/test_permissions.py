@@ -7,26 +7,23 @@ from typing import Any, NamedTuple
 import pytest
 
 from driving import BASE, Api, Caller, json_bytes, refused
-from portico.domain.api_keys import KeyType
-from portico.domain.audit import OPERATOR, Actor, By
-from portico.domain.new_keys import NewKey
-from portico.domain.published import Published
-from portico.domain.resources import SCOPED
-from portico.domain.scopes import READ_SCOPES, ROLE_SCOPES
-from portico.domain.users import User
-from portico.http.cookies import SECOND_STEP
-from portico.http.routing import Access
+from portico.core.audit import OPERATOR, Actor, By
+from portico.core.events import Published
+from portico.core.resources import SCOPED
+from portico.core.scopes import READ_SCOPES, ROLE_SCOPES
+from portico.core.users import User
+from portico.environment import Environment
+from portico.features.access.api_keys import create_key
+from portico.features.access.rules import KeyType, NewKey
+from portico.features.events.storage import Deliveries, Events
+from portico.features.events.webhooks import create_webhook
+from portico.features.people.accounts import give_key, suspend
+from portico.features.people.storage import Users
+from portico.features.signin.second_step import begin_second_step
 from portico.mounts import AUTH as AUTH_ROUTES
 from portico.mounts import V1
-from portico.services.accounts import give_key
-from portico.services.api_keys import create_key
-from portico.services.environment import Environment
-from portico.services.second_step import begin_second_step
-from portico.services.suspension import suspend
-from portico.services.webhooks import create_webhook
-from portico.storage.deliveries import Deliveries
-from portico.storage.events import Events
-from portico.storage.users import Users
+from portico.web.cookies import SECOND_STEP
+from portico.web.routing import Access
 from signing_in import (
     AUTH,
     COOKIE,

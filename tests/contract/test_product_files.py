@@ -19,9 +19,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portico.contract.csv_cells import MOST_CELLS
-from portico.contract.file_lines import MAX_ROW_BYTES, MAX_ROW_LINES
-from portico.contract.product_files import (
+from portico.core.errors import Unreadable
+from portico.core.money import CURRENCIES, MAX_PRICE
+from portico.core.rules import FORMATS, Format
+from portico.features.catalogue.files import (
+    MAX_ROW_BYTES,
+    MAX_ROW_LINES,
     form_of,
     format_of,
     header,
@@ -29,13 +32,10 @@ from portico.contract.product_files import (
     rows,
     sniff,
 )
-from portico.contract.reading import MOST_VALUES
-from portico.domain.errors import Unreadable
-from portico.domain.imports import FileRow
-from portico.domain.money import CURRENCIES, MAX_PRICE
-from portico.domain.products import STATUSES
-from portico.domain.words import FORMATS, Format
-from portico.services.products import new_product
+from portico.features.catalogue.rules import STATUSES, FileRow
+from portico.features.catalogue.service import new_product
+from portico.web.csv_cells import MOST_CELLS
+from portico.web.reading import MOST_VALUES
 
 PLAIN = {
     "name": "Lamp",

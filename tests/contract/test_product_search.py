@@ -7,9 +7,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from driving import EXAMPLES, Api
-from portico.domain.products import Product
-from portico.domain.search import query_words, tokens
-from portico.storage.products import ProductFilter, Products
+from portico.data.search import query_words, tokens
+from portico.features.catalogue.rules import Product
+from portico.features.catalogue.storage import ProductFilter, Products
 
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
 WORDS = r"""

@@ -9,10 +9,10 @@ import pytest
 from busy_machine import within
 from driving import EVEN, NOON, TINY, Api, Caller, InProcess, refused
 from operating import eventually
-from portico.domain.audit import OPERATOR
-from portico.services.accounts import set_plan
-from portico.state.memory import MemoryLimiter
-from portico.storage.rate_counters import RateCounters
+from portico.core.audit import OPERATOR
+from portico.features.operations.counters import RateCounters
+from portico.features.people.accounts import set_plan
+from portico.limits.memory import MemoryLimiter
 
 MINUTE = 60_000
 NOON_SECONDS = NOON // 1000

@@ -6,13 +6,13 @@ from itertools import count
 from typing import Any
 
 from driving import NOON, TINY, Api, refused
-from portico.domain.requests import EVERYBODY, NO_KEY, NOBODY, NOWHERE, Sums
-from portico.domain.times import DAY, HOUR
-from portico.jobs.store_requests import StoreRequests
-from portico.jobs.tidy import Tidy
-from portico.services.environment import Environment
-from portico.storage.requests import DAYS, HOURS, RequestFilter, Requests, Span, Summary
-from portico.storage.users import Users
+from portico.core.requests import EVERYBODY, NO_KEY, NOBODY, NOWHERE, Sums
+from portico.core.times import DAY, HOUR
+from portico.environment import Environment
+from portico.features.operations.requests import DAYS, HOURS, RequestFilter, Requests, Span, Summary
+from portico.features.operations.storing import StoreRequests
+from portico.features.operations.tidy import Tidy
+from portico.features.people.storage import Users
 from signing_in import Visitor, client_of, login_of, named, oauth_refused, session_of
 
 WRITERS = count(1)

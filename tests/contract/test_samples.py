@@ -3,11 +3,11 @@
 from importlib.resources import files
 
 from driving import Api
-from portico.domain.audit import OPERATOR
-from portico.domain.resources import SCOPED
-from portico.services.sandbox import reset
+from portico.core.audit import OPERATOR
+from portico.core.resources import SCOPED
+from portico.features.people.sandbox import reset
 
-SAMPLES = files("portico.services") / "samples"
+SAMPLES = files("portico.features.people") / "samples"
 
 
 async def rows_of(api: Api, table: str) -> int:

@@ -8,15 +8,15 @@ import pytest
 
 from driving import BASE, Api, Caller, refused
 from operating import eventually
-from portico.domain.audit import OPERATOR
-from portico.domain.errors import Unavailable
-from portico.domain.users import Shared, User
-from portico.services.accounts import give_key, set_plan
-from portico.services.mirrors import outdated_mirrors
-from portico.storage.api_keys import ApiKeys
-from portico.storage.audit import Audit, AuditFilter
-from portico.storage.products import Products
-from portico.storage.users import Users
+from portico.core.audit import OPERATOR
+from portico.core.errors import Unavailable
+from portico.core.users import Shared, User
+from portico.features.access.storage import ApiKeys
+from portico.features.catalogue.storage import Products
+from portico.features.events.audit import Audit, AuditFilter
+from portico.features.people.accounts import give_key, set_plan
+from portico.features.people.mirrors import outdated_mirrors
+from portico.features.people.storage import Users
 from signing_in import PASSWORD
 
 LAMP: dict[str, Any] = {"name": "Lamp", "category": "light", "price": 1, "status": "active"}

@@ -8,9 +8,9 @@ from cut_connections import Cut, beyond, unavailable
 from driving import Api
 from event_streams import SOON, streaming
 from operating import eventually
-from portico.domain.errors import Unavailable
-from portico.services.subscriptions import LEASE_SECONDS, MOST, Subscriptions
-from portico.storage.leases import Leases
+from portico.core.errors import Unavailable
+from portico.data.leases import Leases
+from portico.features.events.subscriptions import LEASE_SECONDS, MOST, Subscriptions
 from servers import PostgresServer
 
 _PLACES = "SELECT count(*), max(until) FROM leases WHERE name LIKE 'stream %'"

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from driving import Api, InProcess, json_bytes, refused
-from portico.storage.api_keys import ApiKeys
-from portico.storage.users import Users
+from portico.features.access.storage import ApiKeys
+from portico.features.people.storage import Users
 from signing_in import client_of, tokens_of
 
 NEW = {"name": "Ada Lovelace", "email": "ada@example.com", "password": "Analytical1"}

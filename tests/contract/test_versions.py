@@ -7,20 +7,20 @@ import httpx
 import pytest
 
 from driving import UNMETERED, Api, Caller, InProcess, refused
-from portico.contract.envelope import Single
-from portico.http.api_responder import ApiResponder
-from portico.http.authenticate import Authenticators
-from portico.http.cookies import Origins, session_cookie
-from portico.http.measure import Measure
-from portico.http.messages import Reply, Request, json_reply
-from portico.http.peers import Peers
-from portico.http.pipeline import Pipeline
-from portico.http.representations import Representations
-from portico.http.router import Router
-from portico.http.routing import Access, Mount, Route
-from portico.http.versions import KEPT, superseded
+from portico.features.access.credentials import Credentials
 from portico.mounts import V1
-from portico.services.credentials import Credentials
+from portico.web.api_responder import ApiResponder
+from portico.web.authenticate import Authenticators
+from portico.web.cookies import Origins, session_cookie
+from portico.web.envelope import Single
+from portico.web.measure import Measure
+from portico.web.messages import Reply, Request, json_reply
+from portico.web.peers import Peers
+from portico.web.pipeline import Pipeline
+from portico.web.representations import Representations
+from portico.web.router import Router
+from portico.web.routing import Access, Mount, Route
+from portico.web.versions import KEPT, superseded
 
 pytestmark = pytest.mark.one_engine
 

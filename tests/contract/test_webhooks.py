@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 from driving import Api, Caller, refused
-from portico.domain.webhooks import MOST_WEBHOOKS
-from portico.storage.audit import Audit
+from portico.core.webhooks import MOST_WEBHOOKS
+from portico.features.events.audit import Audit
 
 AT = "2026-03-15T12:00:00.000Z"
 HOOK: dict[str, Any] = {

@@ -24,14 +24,14 @@ from documents import ROOT
 from operating import free_port, until
 from portico.cli.commands import parser
 from portico.cli.supervise import STOP_SECONDS
-from portico.domain.errors import Unavailable
-from portico.domain.uploads import MAX_BYTES
+from portico.core.errors import Unavailable
 from portico.engines import SANDBOX
-from portico.http.problems import STATUS
+from portico.features.catalogue.import_pages import PAGES
+from portico.features.catalogue.rules import MAX_BYTES
 from portico.mounts import AUTH, V1
-from portico.pages.multipart import AROUND_BYTES
-from portico.pages.product_import import PAGES
 from portico.settings import SETTINGS, load
+from portico.web.pages.forms import AROUND_BYTES
+from portico.web.problems import STATUS
 
 DEPLOY = ROOT / "deploy"
 CHART = DEPLOY / "helm"

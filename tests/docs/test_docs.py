@@ -10,11 +10,11 @@ import pytest
 from documents import ROOT, Document, document, every_document
 from portico.cli.commands import parser
 from portico.cli.outcome import MISUSED, WELL, WRONG
-from portico.domain.limits import DEFAULT_PLANS
-from portico.domain.scopes import ROLE_SCOPES, SCOPES
-from portico.http.problems import STATUS
+from portico.core.plans import DEFAULT_PLANS
+from portico.core.scopes import ROLE_SCOPES, SCOPES
+from portico.data.postgres.engine import POINT_CONNECTIONS, SLOW_CONNECTIONS, WRITE_CONNECTIONS
 from portico.settings import CLIENTS_VARIABLES, CONFIG_VARIABLE, SETTINGS, load, markdown_tables
-from portico.storage.postgres import POINT_CONNECTIONS, SLOW_CONNECTIONS, WRITE_CONNECTIONS
+from portico.web.problems import STATUS
 
 SETTINGS_GUIDE = document("docs/operations/settings.md")
 API = document("docs/api.md")
@@ -87,7 +87,7 @@ def test_the_table_of_decisions_has_each_with_its_title() -> None:
 
 @pytest.mark.parametrize("name", ["docs/catalogue.md", "docs/requests.md"])
 def test_every_word_in_bold_of_a_guide_to_the_dashboard_is_on_its_pages(name: str) -> None:
-    files = [path for path in (ROOT / "src/portico/pages").rglob("*") if path.suffix in PAGES]
+    files = [path for path in (ROOT / "src/portico/web/pages").rglob("*") if path.suffix in PAGES]
     text = "\n".join(path.read_text("utf-8") for path in files)
     words = re.findall(r"\*\*(.+?)\*\*", document(name).prose, re.DOTALL)
     assert {word for word in words if word.lower() not in text.lower()} == set()

@@ -20,10 +20,10 @@ from documents import ROOT, SECRETS, Block, document, settled
 from oauth.authority import WEB_APP, Authority, serving
 from oauth.visiting import Browser
 from operating import PATIENCE_SECONDS, until
-from portico.domain import oauth, sessions
-from portico.domain.guard import ACCOUNT, ACQUAINTANCE, ADDRESS
-from portico.domain.times import MINUTE
-from portico.services import signing
+from portico.core import oauth, sessions
+from portico.core.times import MINUTE
+from portico.features.access import signing
+from portico.limits.guard import ACCOUNT, ACQUAINTANCE, ADDRESS
 
 GUIDES = [
     document(f"docs/authentication/{name}.md")

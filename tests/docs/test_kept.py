@@ -3,14 +3,14 @@
 import re
 
 from documents import document
-from portico.domain.idempotency import KEPT_SECONDS
-from portico.domain.invitations import KEPT as KEPT_INVITATIONS
-from portico.domain.sessions import DEVICE_SECONDS
-from portico.domain.times import DAY
-from portico.domain.uploads import KEPT as KEPT_UPLOADS
-from portico.jobs.mails import KEPT as KEPT_MAILS
+from portico.core.audit import KEPT_SECONDS
+from portico.core.sessions import DEVICE_SECONDS
+from portico.core.times import DAY
+from portico.features.catalogue.rules import KEPT as KEPT_UPLOADS
+from portico.features.mail.sending import KEPT as KEPT_MAILS
+from portico.features.operations.requests import DAYS, FAILED_DAYS, HOURS
+from portico.features.people.rules import KEPT as KEPT_INVITATIONS
 from portico.settings import SETTINGS
-from portico.storage.requests import DAYS, FAILED_DAYS, HOURS
 
 ROWS = {
     what: (how_long, setting)

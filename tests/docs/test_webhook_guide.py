@@ -17,10 +17,11 @@ from documents import ROOT, document
 from listening import listening
 from oauth.authority import ROOMY, Authority
 from operating import Installation, free_port, until
-from portico.domain import retries, webhooks
-from portico.domain.secrets import ROTATION_OVERLAP
-from portico.domain.times import HOUR
-from portico.domain.webhook_signing import mint_webhook_secret, signed_headers
+from portico.core import webhooks
+from portico.core.secrets import ROTATION_OVERLAP
+from portico.core.times import HOUR
+from portico.data import queue
+from portico.features.events.rules import mint_webhook_secret, signed_headers
 from portico.settings import load
 from portico_client import Client, Event
 
@@ -175,9 +176,9 @@ def test_the_waits_are_those_of_the_program() -> None:
         (int(attempt), int(wait.split()[0]) * units[wait.split()[1]])
         for attempt, wait in GUIDE.rows("retries")
     ]
-    assert documented == list(enumerate(retries.DELIVERIES.waits, start=2))
-    assert 3 <= sum(retries.DELIVERIES.waits) / 86_400 < 3.5
-    assert retries.DELIVERIES.spread == 0.2
+    assert documented == list(enumerate(queue.DELIVERIES.waits, start=2))
+    assert 3 <= sum(queue.DELIVERIES.waits) / 86_400 < 3.5
+    assert queue.DELIVERIES.spread == 0.2
     assert webhooks.FAILING_DAYS == 5
     assert webhooks.MOST_WEBHOOKS == 20
     assert ROTATION_OVERLAP == 24 * HOUR

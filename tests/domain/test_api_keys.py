@@ -9,7 +9,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from portico.domain.api_keys import (
+from portico.core.secrets import digest
+from portico.features.access.rules import (
     KEY_TYPES,
     ApiKey,
     KeyType,
@@ -18,7 +19,6 @@ from portico.domain.api_keys import (
     mint,
     usable,
 )
-from portico.domain.secrets import digest
 
 BASE62 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 any_text = st.text(st.characters(exclude_categories=()))  # lone surrogates too

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portico.domain.caller import Principal, may_read, require, require_method
-from portico.domain.errors import PermissionDenied
-from portico.domain.scopes import READ_SCOPES, ROLE_SCOPES, SCOPES
-from portico.domain.users import ROLES
+from portico.core.caller import Principal, may_read, require, require_method
+from portico.core.errors import PermissionDenied
+from portico.core.scopes import READ_SCOPES, ROLE_SCOPES, SCOPES
+from portico.core.users import ROLES
 
 METHODS = ["GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS", "get", ""]
 

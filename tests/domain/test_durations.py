@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portico.domain.durations import MAX_DURATION, parse_duration
-from portico.domain.errors import BrokenRule
+from portico.core.errors import BrokenRule
+from portico.core.times import MAX_DURATION, parse_duration
 
 UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from portico.domain import errors
-from portico.domain.errors import Fault, PorticoError
+from portico.core import errors
+from portico.core.errors import Fault, PorticoError
 
 CODES = {
     "Unreadable": "VALIDATION_ERROR",

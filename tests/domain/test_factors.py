@@ -7,7 +7,7 @@ import pyotp
 import pytest
 
 from domain.characters import CHARACTERS, MARKS
-from portico.domain.factors import matching_step, read_code, recovery_code
+from portico.features.signin.rules import matching_step, read_code, recovery_code
 
 SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
 STEP = 57_000_000

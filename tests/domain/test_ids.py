@@ -4,8 +4,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from portico.domain.errors import NotFound
-from portico.domain.ids import MAX_ID, parse_id, whole_number
+from portico.core.errors import NotFound
+from portico.core.ids import MAX_ID, parse_id, whole_number
 
 
 @given(st.integers(1, MAX_ID))

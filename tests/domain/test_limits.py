@@ -3,7 +3,7 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from portico.domain.limits import DEFAULT_PLANS, Plan, Use, Verdict, judge, judge_all
+from portico.core.plans import DEFAULT_PLANS, Plan, Use, Verdict, judge, judge_all
 
 MINUTE_AND_DAY = 60, 86_400
 NOON = 1_800_014_400_000  # 2027-01-15T12:00:00Z, epoch milliseconds

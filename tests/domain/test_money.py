@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from portico.domain.errors import BrokenRule
-from portico.domain.money import (
+from portico.core.errors import BrokenRule
+from portico.core.money import (
     CURRENCIES,
     MAX_PRICE,
     UNITS_PER_ONE,

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portico.domain.ids import MAX_ID
-from portico.domain.imports import Named
+from portico.core.ids import MAX_ID
+from portico.features.catalogue.rules import Named
 
 
 @given(st.lists(st.integers(1, 5_000) | st.integers(MAX_ID - 5_000, MAX_ID)))

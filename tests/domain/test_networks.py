@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portico.domain.errors import BrokenRule
-from portico.domain.networks import Address, Destinations, is_public
+from portico.core.errors import BrokenRule
+from portico.core.networks import Address, Destinations, is_public
 
 ANYWHERE_PUBLIC = Destinations()
 LOOPBACK_TOO = Destinations((ip_network("127.0.0.0/8"),))

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from driving import NOON
-from portico.domain.errors import BrokenRule, Invalid
-from portico.domain.networks import admitting, covers, network
-from portico.domain.new_keys import Bounds, NewKey, agreed
-from portico.domain.scopes import READ_SCOPES, ROLE_SCOPES, SCOPES
-from portico.domain.times import DAY, moment
-from portico.domain.users import ROLES
+from portico.core.errors import BrokenRule, Invalid
+from portico.core.networks import admitting, covers, network
+from portico.core.scopes import READ_SCOPES, ROLE_SCOPES, SCOPES
+from portico.core.times import DAY, moment
+from portico.core.users import ROLES
+from portico.features.access.rules import Bounds, NewKey, agreed
 
 SUBSETS = [frozenset(some) for size in range(1, 6) for some in combinations(SCOPES, size)]
 

@@ -6,35 +6,35 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portico.domain import products
-from portico.domain.errors import BrokenRule
-from portico.domain.events.products import MOST_IDS, ProductsImported
+from portico.core.errors import BrokenRule
+from portico.features.catalogue import rules as catalogue_rules
+from portico.features.catalogue.rules import MOST_IDS, ProductsImported
 
 any_text = st.text(st.characters(exclude_categories=()))  # lone surrogates too
 
 
 def test_names_are_trimmed_and_then_measured() -> None:
-    assert products.name(" x ") == "x"
-    assert products.name(f" {'x' * 200} ") == "x" * 200
-    assert products.category(f" {'x' * 100} ") == "x" * 100
+    assert catalogue_rules.name(" x ") == "x"
+    assert catalogue_rules.name(f" {'x' * 200} ") == "x" * 200
+    assert catalogue_rules.category(f" {'x' * 100} ") == "x" * 100
     for bad in ("", "  ", "x" * 201):
         with pytest.raises(BrokenRule, match="1 to 200"):
-            products.name(bad)
+            catalogue_rules.name(bad)
     for bad in ("", "  ", "x" * 101):
         with pytest.raises(BrokenRule, match="1 to 100"):
-            products.category(bad)
+            catalogue_rules.category(bad)
 
 
 def test_a_description_may_be_empty_and_has_at_most_10000_characters() -> None:
-    assert products.description("  ") == "  "
-    assert products.description("é" * 10_000) == "é" * 10_000
+    assert catalogue_rules.description("  ") == "  "
+    assert catalogue_rules.description("é" * 10_000) == "é" * 10_000
     with pytest.raises(BrokenRule, match="at most 10000"):
-        products.description("x" * 10_001)
+        catalogue_rules.description("x" * 10_001)
 
 
 @pytest.mark.parametrize("quantity", [0, 1, 2**31 - 1])
 def test_a_stock_quantity_passes(quantity: int) -> None:
-    assert products.stock_quantity(quantity) == quantity
+    assert catalogue_rules.stock_quantity(quantity) == quantity
 
 
 ALLOWED = {
@@ -45,38 +45,38 @@ ALLOWED = {
 }
 
 
-@pytest.mark.parametrize(("old", "new"), [*product(products.STATUSES, repeat=2)])
+@pytest.mark.parametrize(("old", "new"), [*product(catalogue_rules.STATUSES, repeat=2)])
 def test_every_change_of_status_is_decided(old: str, new: str) -> None:
     if old == new or (old, new) in ALLOWED:
-        assert products.change_status(old, new) == new
+        assert catalogue_rules.change_status(old, new) == new
     else:
         with pytest.raises(BrokenRule, match=f"from {old} to {new}"):
-            products.change_status(old, new)
+            catalogue_rules.change_status(old, new)
 
 
 def test_images_and_metadata_are_bounded_in_length() -> None:
-    assert products.image_alt("") == ""
-    assert products.image_alt("x" * 500) == "x" * 500
-    assert products.metadata_key("x" * 100) == "x" * 100
-    assert products.metadata_value("") == ""
-    assert products.metadata_value(" " * 1_000) == " " * 1_000
+    assert catalogue_rules.image_alt("") == ""
+    assert catalogue_rules.image_alt("x" * 500) == "x" * 500
+    assert catalogue_rules.metadata_key("x" * 100) == "x" * 100
+    assert catalogue_rules.metadata_value("") == ""
+    assert catalogue_rules.metadata_value(" " * 1_000) == " " * 1_000
     with pytest.raises(BrokenRule, match="500"):
-        products.image_alt("x" * 501)
+        catalogue_rules.image_alt("x" * 501)
     for bad in ("", "x" * 101):
         with pytest.raises(BrokenRule, match="1 to 100"):
-            products.metadata_key(bad)
+            catalogue_rules.metadata_key(bad)
     with pytest.raises(BrokenRule, match="1000"):
-        products.metadata_value("x" * 1_001)
+        catalogue_rules.metadata_value("x" * 1_001)
 
 
 @given(any_text)
 def test_no_text_crashes_a_rule(text: str) -> None:
     for rule in (
-        products.name,
-        products.category,
-        products.description,
-        products.status,
-        products.metadata_key,
+        catalogue_rules.name,
+        catalogue_rules.category,
+        catalogue_rules.description,
+        catalogue_rules.status,
+        catalogue_rules.metadata_key,
     ):
         try:
             rule(text)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portico.domain.retries import DELIVERIES, MAILS, Retries
+from portico.data.queue import DELIVERIES, MAILS, Retries
 
 NOW = 1_773_576_000_000
 each_queue = pytest.mark.parametrize("retries", [DELIVERIES, MAILS], ids=["deliveries", "mails"])

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portico.domain.resources import RESOURCES, SCOPED, Resource
-from portico.domain.scopes import (
+from portico.core.resources import RESOURCES, SCOPED, Resource
+from portico.core.scopes import (
     PERMISSIONS,
     READ_SCOPES,
     ROLE_SCOPES,
@@ -13,7 +13,7 @@ from portico.domain.scopes import (
     SCOPES,
     effective,
 )
-from portico.domain.users import ROLES
+from portico.core.users import ROLES
 
 TABLE = {
     "viewer": {"read:users", "read:products"},

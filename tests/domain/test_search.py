@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from domain.characters import MARKS
-from portico.domain import search
-from portico.domain.search import MAX_WORD_LENGTH, query_words, tokens
+from portico.data import search
+from portico.data.search import MAX_WORD_LENGTH, query_words, tokens
 
 any_text = st.text(st.characters(exclude_categories=()))  # lone surrogates too
 one_word = st.text(st.characters(categories=["Ll", "Lo", "Nd"]), min_size=1)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from portico.domain.store_urls import read_store_url
+from portico.core.networks import read_store_url
 
 
 @pytest.mark.parametrize("user", ["", "ann@", "ann:p%40ss@", "ann:a@b@"])

@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from domain.characters import CHARACTERS
-from portico.domain.errors import BrokenRule
-from portico.domain.text import case_key, measured, trimmed, web_url
+from portico.core.errors import BrokenRule
+from portico.core.text import case_key, measured, trimmed, web_url
 
 any_text = st.text(st.characters(exclude_categories=()))  # lone surrogates too
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.characters import MARKS
-from portico.domain import users
-from portico.domain.errors import BrokenRule
+from portico.core import users
+from portico.core.errors import BrokenRule
 
 any_text = st.text(st.characters(exclude_categories=()))  # lone surrogates too
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from portico.domain.errors import BrokenRule
-from portico.domain.webhook_signing import mint_webhook_secret, signed_headers, webhook_secret
+from portico.core.errors import BrokenRule
+from portico.features.events.rules import mint_webhook_secret, signed_headers, webhook_secret
 
 SECRET = mint_webhook_secret(lambda _: bytes(range(32)))
 ANOTHER = mint_webhook_secret(bytes)

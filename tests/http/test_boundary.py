@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 
 from driving import Headers
-from portico.domain.errors import Conflict, PermissionDenied, PorticoError
-from portico.http.cors import Cors, Sharing
-from portico.http.measure import Measure
-from portico.http.messages import Reply, Request
-from portico.http.oauth_responder import refusal
-from portico.http.peers import Peers
-from portico.http.pipeline import Pipeline
-from portico.http.problems import problem
-from portico.http.router import Router
-from portico.http.routing import Access, Mount, Route
+from portico.core.errors import Conflict, PermissionDenied, PorticoError
+from portico.features.access.oauth_responder import refusal
+from portico.web.cors import Cors, Sharing
+from portico.web.measure import Measure
+from portico.web.messages import Reply, Request
+from portico.web.peers import Peers
+from portico.web.pipeline import Pipeline
+from portico.web.problems import problem
+from portico.web.router import Router
+from portico.web.routing import Access, Mount, Route
 
 
 class Nearer(Conflict):

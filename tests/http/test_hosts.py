@@ -2,7 +2,7 @@
 
 import pytest
 
-from portico.http.router import host_name
+from portico.web.router import host_name
 
 
 @pytest.mark.parametrize(

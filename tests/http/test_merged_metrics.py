@@ -8,8 +8,15 @@ import pytest
 
 from driving import FakeClock
 from jobs.conftest import Waiting
-from portico.domain.errors import Unavailable
-from portico.http.metrics import FAMILIES, Key, SharedMetrics, Snapshot, families, total
+from portico.core.errors import Unavailable
+from portico.features.operations.metrics import (
+    FAMILIES,
+    Key,
+    SharedMetrics,
+    Snapshot,
+    families,
+    total,
+)
 from portico.jobs.runner import Job, Runner
 
 REFUSALS: Key = ("portico_limiter_refusals", "live")

@@ -8,11 +8,13 @@ import msgspec
 import pytest
 
 from driving import Headers
-from portico.api import oauth, products, users
-from portico.domain.errors import Unreadable
-from portico.http.oauth_responder import OAuthResponder
-from portico.http.router import Router
-from portico.http.routing import Access, AnyRoute, Mount
+from portico.core.errors import Unreadable
+from portico.features.access import oauth_endpoints
+from portico.features.access.oauth_responder import OAuthResponder
+from portico.features.catalogue import endpoints as catalogue_endpoints
+from portico.features.people import endpoints as people_endpoints
+from portico.web.router import Router
+from portico.web.routing import Access, AnyRoute, Mount
 
 LIVE = SimpleNamespace(name="live")
 
@@ -30,17 +32,19 @@ def mounted(*routes: AnyRoute) -> Router:
 
 
 def test_routes_are_mounted_on_a_responder_that_can_tell_who_calls() -> None:
-    place, _ = mounted(*oauth.ROUTES).find("/auth/token", asked("localhost"))
+    place, _ = mounted(*oauth_endpoints.ROUTES).find("/auth/token", asked("localhost"))
     assert place.methods.keys() == {"POST"}
     with pytest.raises(ValueError, match="GET /products: its responder cannot check its access"):
-        mounted(*products.ROUTES)
+        mounted(*catalogue_endpoints.ROUTES)
 
 
 @pytest.mark.parametrize(
     "change", [{"access": Access.ANYONE}, {"access": Access.CLIENT}, {"shows": lambda _: "users"}]
 )
 def test_no_route_permits_something_that_nothing_asks_about(change: dict[str, Any]) -> None:
-    (route,) = (route for route in users.ROUTES if route.handler is users.read_me)
+    (route,) = (
+        route for route in people_endpoints.ROUTES if route.handler is people_endpoints.read_me
+    )
     permitting = msgspec.structs.replace(route, permit=lambda _caller, _id: None)
     with pytest.raises(ValueError, match="its `permit` would never be called"):
         msgspec.structs.replace(permitting, **change)
@@ -50,7 +54,10 @@ def two_hosts() -> Router:
     """Mounts on two hosts, a.example and b.example."""
     responder = OAuthResponder()
     return Router(
-        [Mount(f"{name}.example", "", LIVE, oauth.ROUTES, "auth", responder) for name in "ab"]
+        [
+            Mount(f"{name}.example", "", LIVE, oauth_endpoints.ROUTES, "auth", responder)
+            for name in "ab"
+        ]
     )
 
 
@@ -74,7 +81,9 @@ def test_a_host_is_found_however_it_is_spelled() -> None:
         ("a.example/" + "x" * 300,),
     ],
 )
-@pytest.mark.parametrize("router", [two_hosts(), mounted(*oauth.ROUTES)], ids=["two", "one"])
+@pytest.mark.parametrize(
+    "router", [two_hosts(), mounted(*oauth_endpoints.ROUTES)], ids=["two", "one"]
+)
 def test_a_request_to_no_host_or_to_two_is_refused(router: Router, hosts: tuple[str, ...]) -> None:
     """RFC 9112 §3.2, also where one host is served alone, whose name makes no difference."""
     for authority in (None, "a.example"):
@@ -84,7 +93,7 @@ def test_a_request_to_no_host_or_to_two_is_refused(router: Router, hosts: tuple[
 
 @pytest.mark.parametrize("version", ["1", "2"])
 def test_older_and_newer_versions_of_http_need_no_host_header(version: str) -> None:
-    place, _ = mounted(*oauth.ROUTES).find("/auth/token", asked(version=version))
+    place, _ = mounted(*oauth_endpoints.ROUTES).find("/auth/token", asked(version=version))
     assert place.methods.keys() == {"POST"}
 
 
@@ -92,7 +101,7 @@ def test_older_and_newer_versions_of_http_need_no_host_header(version: str) -> N
     "host", ["", "localhost", "[::1]:8443", "a_b.example", "xn--bcher-kva.test"]
 )
 def test_any_name_of_a_single_host_is_served(host: str) -> None:
-    place, _ = mounted(*oauth.ROUTES).find("/auth/token", asked(host))
+    place, _ = mounted(*oauth_endpoints.ROUTES).find("/auth/token", asked(host))
     assert place.methods.keys() == {"POST"}
 
 
@@ -102,7 +111,7 @@ def test_a_target_that_names_its_host_comes_before_the_header(host: str) -> None
     responder = OAuthResponder()
     router = Router(
         [
-            Mount(f"{name}.example", f"/{name}", LIVE, oauth.ROUTES, "auth", responder)
+            Mount(f"{name}.example", f"/{name}", LIVE, oauth_endpoints.ROUTES, "auth", responder)
             for name in "ab"
         ]
     )
@@ -116,7 +125,10 @@ def test_a_target_that_names_its_host_comes_before_the_header(host: str) -> None
 def test_what_is_too_long_to_be_a_host_is_none_and_is_not_remembered() -> None:
     responder = OAuthResponder()
     router = Router(
-        [Mount(f"{name}.example", "", LIVE, oauth.ROUTES, "auth", responder) for name in "ab"]
+        [
+            Mount(f"{name}.example", "", LIVE, oauth_endpoints.ROUTES, "auth", responder)
+            for name in "ab"
+        ]
     )
     tracemalloc.start()
     try:

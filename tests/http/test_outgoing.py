@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from operating import until
-from portico.http.sockets import Outgoing
+from portico.web.streams import Outgoing
 
 
 def pair(host: str, port: int = 0) -> tuple[socket.socket, socket.socket]:

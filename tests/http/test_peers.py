@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from portico.http.messages import Origin
-from portico.http.peers import Peers
+from portico.web.messages import Origin
+from portico.web.peers import Peers
 
 PROXY = "10.0.0.1"
 CLIENT = "198.51.100.7"

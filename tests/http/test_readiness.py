@@ -14,10 +14,10 @@ from busy_machine import within
 from driving import Api, InProcess, settings_for
 from operating import eventually
 from portico.app import Portico
-from portico.domain.errors import Unavailable
-from portico.http.readiness import PROBE_PERIOD, PROBE_SECONDS, Probe
+from portico.core.errors import Unavailable
+from portico.data.postgres.engine import FULL_SECONDS
+from portico.features.operations.endpoints import PROBE_PERIOD, PROBE_SECONDS, Probe
 from portico.server import Server
-from portico.storage.postgres import FULL_SECONDS
 from servers import PostgresServer, RedisServer, redis_server
 
 WELL = {"ready": True, "stores": {"database": "ok", "limiter": "ok"}}

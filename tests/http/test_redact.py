@@ -2,7 +2,7 @@
 
 import pytest
 
-from portico.http.redact import redact
+from portico.web.measure import redact
 
 TOKEN = "eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiIxNyJ9.c2lnbmF0dXJl"
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from driving import Headers
-from portico.http.messages import JSON, Reply, Request, TypedRequest
-from portico.http.representations import Representations
-from portico.http.routing import Access, Endpoint, Route
-from portico.storage.parts import Part
+from portico.data.database import Part
+from portico.web.messages import JSON, Reply, Request, TypedRequest
+from portico.web.representations import Representations
+from portico.web.routing import Access, Endpoint, Route
 
 TYPE = ("content-type", JSON)
 

@@ -3,7 +3,7 @@
 import json
 from types import SimpleNamespace
 
-from portico.http.measure import MOST_LINES, RequestLog
+from portico.web.measure import MOST_LINES, RequestLog
 
 
 async def test_many_lines_are_written_in_batches_that_nobody_waits_long_for() -> None:

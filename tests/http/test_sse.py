@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from driving import Headers
-from portico.domain.errors import Unreadable
-from portico.domain.ids import MAX_ID
-from portico.http.messages import Request, TypedRequest
-from portico.http.sse import event_bytes, last_event_id, position_bytes
+from portico.core.errors import Unreadable
+from portico.core.ids import MAX_ID
+from portico.web.messages import Request, TypedRequest
+from portico.web.sse import event_bytes, last_event_id, position_bytes
 
 
 def read(stream: bytes) -> tuple[list[tuple[str, str, str]], str]:

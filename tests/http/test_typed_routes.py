@@ -4,15 +4,8 @@ each line here that ignores an error fails the type check once there is none.
 
 import msgspec
 
-from portico.http.messages import BodyRequest, QueryRequest, Reply, Request
-from portico.http.routing import (
-    Access,
-    BodyOrBearerRoute,
-    BodyRoute,
-    FormRoute,
-    QueryRoute,
-    Route,
-)
+from portico.web.messages import BodyRequest, QueryRequest, Reply, Request
+from portico.web.routing import Access, BodyOrBearerRoute, BodyRoute, FormRoute, QueryRoute, Route
 
 M, P, A, S = "POST", "/x", Access.ANYONE, "X"
 

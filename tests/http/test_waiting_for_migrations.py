@@ -10,8 +10,8 @@ import pytest
 from driving import Api, FakeClock, InProcess, settings_for
 from operating import eventually
 from portico.app import Portico
+from portico.data.migrate import MigrationError
 from portico.server import Server
-from portico.storage.migrate import MigrationError
 from servers import PostgresServer
 
 APP = "https://app.example.com"

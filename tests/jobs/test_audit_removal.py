@@ -14,14 +14,14 @@ import pytest
 
 from driving import NOON, Api
 from jobs.conftest import Waiting
-from portico.contract.audit import entry_out, rows
-from portico.domain.audit import Entry
-from portico.domain.errors import Unavailable
-from portico.domain.times import DAY
-from portico.jobs import audit
-from portico.jobs.audit import PAUSE_SECONDS, RemoveAudit
-from portico.storage.audit import Audit
-from portico.storage.expiry import BATCH
+from portico.core.audit import Entry
+from portico.core.errors import Unavailable
+from portico.core.times import DAY
+from portico.data.table import BATCH
+from portico.features.events import audit_removal
+from portico.features.events.audit import Audit
+from portico.features.events.audit_removal import PAUSE_SECONDS, RemoveAudit
+from portico.features.events.schemas import entry_out, rows
 
 TODAY = NOON // DAY * DAY + 100 * DAY
 BOUND = TODAY - 30 * DAY
@@ -158,7 +158,7 @@ async def test_what_was_exported_and_not_released_is_exported_again_as_it_was(
 async def test_an_export_is_alone_however_long_it_takes(
     api: Api, archive: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit, "EXPORT_BATCH", BATCH)
+    monkeypatch.setattr(audit_removal, "EXPORT_BATCH", BATCH)
     before = await kept(api)
     others: list[asyncio.Task[None]] = []
 
@@ -191,7 +191,7 @@ async def test_a_full_disk_gets_no_part_of_a_file(
     api: Api, archive: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = await kept(api)
-    monkeypatch.setattr(audit, "EXPORT_BATCH", BATCH)
+    monkeypatch.setattr(audit_removal, "EXPORT_BATCH", BATCH)
     limits, left = resource.getrlimit(resource.RLIMIT_FSIZE), 4 * 2**20
     sizes = iter((left - 5_000, 7_000, 7_000))
 

@@ -13,21 +13,19 @@ from standardwebhooks import Webhook as Verifier
 from answering import answering
 from driving import Api, Caller, InProcess
 from operating import eventually, free_port, turns
-from portico.domain.audit import OPERATOR
-from portico.domain.errors import Unavailable
-from portico.domain.published import Published
-from portico.domain.retries import DELIVERIES as RETRIES
-from portico.domain.times import HOUR
-from portico.domain.webhooks import Delivery
-from portico.jobs.deliveries import AT_ONCE, BUSY_REQUESTS, CLAIM_SECONDS
+from portico.core.audit import OPERATOR
+from portico.core.errors import Unavailable
+from portico.core.events import Published
+from portico.core.times import HOUR
+from portico.core.webhooks import Delivery
+from portico.data.queue import DELIVERIES as RETRIES
+from portico.features.events.audit import Audit
+from portico.features.events.deliveries import AT_ONCE, BUSY_REQUESTS, CLAIM_SECONDS
+from portico.features.events.storage import Deliveries, Events, Webhooks
+from portico.features.operations.tidy import Tidy
+from portico.features.people.accounts import give_key
+from portico.features.people.sandbox import reset
 from portico.jobs.queue import DATABASE_RETRY_SECONDS
-from portico.jobs.tidy import Tidy
-from portico.services.accounts import give_key
-from portico.services.sandbox import reset
-from portico.storage.audit import Audit
-from portico.storage.deliveries import Deliveries
-from portico.storage.events import Events
-from portico.storage.webhooks import Webhooks
 from receiving import OK, Answer, Received, Receiver, receiving
 
 LAMP: dict[str, Any] = {"name": "Lamp", "category": "light", "price": 12.5}
@@ -394,7 +392,9 @@ async def test_requests_have_their_turn_between_large_events_that_are_delivered(
 async def test_only_small_ones_wait_in_memory_for_a_place_at_a_quick_receiver(
     api: Api, monkeypatch: pytest.MonkeyPatch, size: int, most: int
 ) -> None:
-    monkeypatch.setattr("portico.jobs.deliveries.QUICK_MILLISECONDS", 60_000)  # of a busy machine
+    monkeypatch.setattr(
+        "portico.features.events.deliveries.QUICK_MILLISECONDS", 60_000
+    )  # of a busy machine
     admin = await api.caller("admin")
     answers = 0
 
@@ -581,7 +581,7 @@ async def test_deliveries_and_events_are_forgotten_after_their_days(
 async def test_an_hour_without_the_receiver_loses_nothing_and_no_storm_follows(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("portico.jobs.deliveries.FAILING_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr("portico.features.events.deliveries.FAILING_PAUSE_SECONDS", 0.001)
     admin = await api.caller("admin")
     receiver = Receiver()
     receiver.port = free_port()  # where nobody listens yet

@@ -10,9 +10,8 @@ import pytest
 from driving import NOON, Api, settings_for
 from jobs.test_deliveries import FAULT, LAMP, all_tried, became, deliveries_after, hook
 from operating import eventually
-from portico.domain.times import DAY, HOUR
-from portico.storage.deliveries import Deliveries
-from portico.storage.webhooks import Webhooks
+from portico.core.times import DAY, HOUR
+from portico.features.events.storage import Deliveries, Webhooks
 from receiving import OK, Receiver, receiving
 
 

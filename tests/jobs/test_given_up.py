@@ -7,14 +7,13 @@ import pytest
 
 from contract.test_webhooks import HOOK
 from driving import Api, at_rest, settings_for
-from portico.contract.events import delivered
-from portico.domain.audit import OPERATOR
-from portico.domain.webhooks import BY_HAND, DROPPED, Webhook
-from portico.jobs.deliveries import Deliver
-from portico.services.webhooks import create_webhook, disable_webhook
-from portico.storage.deliveries import Attempt, Deliveries
-from portico.storage.expiry import BATCH
-from portico.storage.webhooks import Webhooks
+from portico.core.audit import OPERATOR
+from portico.core.webhooks import BY_HAND, DROPPED, Webhook
+from portico.data.table import BATCH
+from portico.features.events.deliveries import Deliver
+from portico.features.events.payloads import delivered
+from portico.features.events.storage import Attempt, Deliveries, Webhooks
+from portico.features.events.webhooks import create_webhook, disable_webhook
 
 
 @pytest.fixture

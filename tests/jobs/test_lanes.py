@@ -13,19 +13,17 @@ from driving import Api, Caller, at_rest, settings_for
 from jobs.test_deliveries import FAULT, LAMP, WANTS_NO_MORE, became, deliveries, hook
 from operating import PATIENCE_SECONDS, eventually
 from portico.app import Portico
-from portico.contract.events import delivered
-from portico.domain.audit import OPERATOR
-from portico.domain.errors import Unavailable
-from portico.domain.published import Published
-from portico.domain.retries import DELIVERIES as RETRIES
-from portico.domain.webhooks import DROPPED, RECEIVER_GONE, Webhook
-from portico.jobs.deliveries import AT_ONCE, ATTEMPT_SECONDS, CLAIM_SECONDS, Deliver
+from portico.core.audit import OPERATOR
+from portico.core.errors import Unavailable
+from portico.core.events import Published
+from portico.core.webhooks import DROPPED, RECEIVER_GONE, Webhook
+from portico.data.queue import DELIVERIES as RETRIES
+from portico.data.table import BATCH
+from portico.features.events.deliveries import AT_ONCE, ATTEMPT_SECONDS, CLAIM_SECONDS, Deliver
+from portico.features.events.payloads import delivered
+from portico.features.events.storage import Deliveries, Events, Webhooks
+from portico.features.events.webhooks import create_webhook
 from portico.outbound.sender import Outcome
-from portico.services.webhooks import create_webhook
-from portico.storage.deliveries import Deliveries
-from portico.storage.events import Events
-from portico.storage.expiry import BATCH
-from portico.storage.webhooks import Webhooks
 from receiving import OK, Receiver, receiving
 
 
@@ -76,7 +74,7 @@ async def test_nothing_that_waited_is_sent_once_a_webhook_is_disabled(api: Api) 
 async def test_some_that_hang_hold_up_none_behind_them(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("portico.jobs.deliveries.QUICK_MILLISECONDS", 0)
+    monkeypatch.setattr("portico.features.events.deliveries.QUICK_MILLISECONDS", 0)
     monkeypatch.setattr("portico.jobs.queue.POLL_SECONDS", 3600.0)
     monkeypatch.setattr(api.portico.sender, "_seconds", 3600.0)  # so the one that hangs goes on
     admin = await api.caller("admin")
@@ -157,7 +155,7 @@ async def test_410_of_an_address_that_was_left_disables_nothing_and_loses_nothin
 async def test_410_disables_the_webhook_in_the_transaction_that_notes_it(
     quiet: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("portico.jobs.recording.DATABASE_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("portico.features.events.deliveries.DATABASE_RETRY_SECONDS", 0.01)
     env, begin = quiet.live, quiet.live.db.transaction
     gone, refused, is_back = asyncio.Event(), asyncio.Event(), asyncio.Event()
     stored = 0

@@ -9,25 +9,24 @@ from typing import Any, NamedTuple
 import pytest
 
 from driving import Api, at_rest, settings_for
-from portico.contract.events import delivered
-from portico.domain.audit import OPERATOR, Actor, By
-from portico.domain.published import Published
-from portico.domain.times import SECOND
-from portico.domain.uploads import SILENT, Upload
-from portico.domain.webhooks import BY_HAND, Webhook
-from portico.jobs import deliveries, mails
-from portico.jobs.deliveries import Deliver
-from portico.jobs.mails import SendMails
-from portico.jobs.uploads import ProcessUploads
-from portico.services.recovery import ask_verification
-from portico.services.webhooks import create_webhook, disable_webhook
-from portico.storage.deliveries import Deliveries
-from portico.storage.events import Events
-from portico.storage.expiry import BATCH
-from portico.storage.mails import Mails
-from portico.storage.queue import Queue
-from portico.storage.uploads import Uploads
-from portico.storage.webhooks import Webhooks
+from portico.core.audit import OPERATOR, Actor, By
+from portico.core.events import Published
+from portico.core.times import SECOND
+from portico.core.webhooks import BY_HAND, Webhook
+from portico.data.queue import Queue
+from portico.data.table import BATCH
+from portico.features.catalogue.rules import SILENT, Upload
+from portico.features.catalogue.storage import Uploads
+from portico.features.catalogue.uploads import ProcessUploads
+from portico.features.events import deliveries
+from portico.features.events.deliveries import Deliver
+from portico.features.events.payloads import delivered
+from portico.features.events.storage import Deliveries, Events, Webhooks
+from portico.features.events.webhooks import create_webhook, disable_webhook
+from portico.features.mail import sending
+from portico.features.mail.sending import SendMails
+from portico.features.mail.storage import Mails
+from portico.features.people.recovery import ask_verification
 
 Lane = dict[str, object]
 
@@ -148,7 +147,7 @@ class Claimable(NamedTuple):
             return await self.queue(api).claim(tx, [(lane, room)], now=now, until=until)
 
 
-MAILS = Claimable("mails", add_mails, sending_mails, mails.CLAIM_SECONDS, [4, 2])
+MAILS = Claimable("mails", add_mails, sending_mails, sending.CLAIM_SECONDS, [4, 2])
 UPLOADS = Claimable(
     "uploads", add_uploads, processing_uploads, SILENT // SECOND, [1, 0], after=SILENT
 )
@@ -206,7 +205,7 @@ async def test_what_is_claimed_at_a_stop_is_due_at_once(
         return rows
 
     api.live.outlet = hanging
-    monkeypatch.setattr("portico.jobs.uploads.check_in_batches", hanging.check)
+    monkeypatch.setattr("portico.features.catalogue.uploads.check_in_batches", hanging.check)
     monkeypatch.setattr("portico.jobs.queue.CLOSE_SECONDS", 0.5)
     job, lane = await case.begin(api)
     with monkeypatch.context() as patch:

@@ -12,21 +12,20 @@ import pytest
 
 from driving import NOON, FakeClock, settings_for
 from portico.app import Portico
-from portico.contract.audit import entry_out, rows
-from portico.domain.audit import Entry
-from portico.domain.times import DAY
-from portico.jobs.audit import (
+from portico.core.audit import Entry
+from portico.core.times import DAY
+from portico.data.database import Reader
+from portico.environment import Environment
+from portico.features.events.audit import RANGE, Audit, AuditRanges
+from portico.features.events.audit_removal import (
     DROP_PAUSE_SECONDS,
     DROP_TRIES,
     PAUSE_SECONDS,
     MakeAuditRanges,
     RemoveAudit,
 )
-from portico.jobs.lease import Lease
-from portico.services.environment import Environment
-from portico.storage.audit import Audit
-from portico.storage.audit_ranges import RANGE, AuditRanges
-from portico.storage.database import Reader
+from portico.features.events.schemas import entry_out, rows
+from portico.jobs.runner import Lease
 from servers import PostgresServer
 
 BOUND = NOON // DAY * DAY + 70 * DAY

@@ -7,15 +7,14 @@ import pytest
 
 from driving import Api
 from mail.conftest import Post, link, post
-from portico.domain.audit import OPERATOR
-from portico.domain.times import DAY
-from portico.domain.users import User
-from portico.jobs.reminders import BATCH, Remind
-from portico.mail.protocol import Letter, Undelivered
-from portico.services.accounts import give_key
-from portico.services.api_keys import renew_key, revoke_key
-from portico.storage.api_keys import _ENDING, ApiKeys
-from portico.storage.mails import Mails
+from portico.core.audit import OPERATOR
+from portico.core.times import DAY
+from portico.core.users import User
+from portico.features.access.api_keys import BATCH, Remind, renew_key, revoke_key
+from portico.features.access.storage import _ENDING, ApiKeys
+from portico.features.mail.storage import Mails
+from portico.features.people.accounts import give_key
+from portico.outbound.mail import Letter, Undelivered
 
 __all__ = ["post"]
 
@@ -117,7 +116,7 @@ class Away:
 async def test_where_some_mails_wait_the_other_keys_do_too_and_none_is_lost(
     api: Api, post: Post, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("portico.jobs.reminders.MOST_WAITING", BATCH)
+    monkeypatch.setattr("portico.features.access.api_keys.MOST_WAITING", BATCH)
     outlet, api.live.outlet = api.live.outlet, Away()
     user = await api.account()
     await keys_of(api, user, BATCH + 5)

@@ -7,7 +7,7 @@ import pytest
 
 from driving import FakeClock
 from jobs.conftest import Waiting
-from portico.domain.errors import Unavailable
+from portico.core.errors import Unavailable
 from portico.jobs.runner import Job, Runner, Runs
 
 

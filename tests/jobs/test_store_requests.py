@@ -12,19 +12,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from driving import EXAMPLES, NOON, Api, settings_for
-from portico.domain.errors import Unavailable
-from portico.domain.requests import EVERYBODY, MOST_FAILED, FailedRequest, Sums
-from portico.domain.times import HOUR
-from portico.jobs.lease import Lease
-from portico.jobs.store_requests import BATCH, StoreRequests
-from portico.services.environment import Environment
-from portico.state.memory import MemoryLimiter
-from portico.state.request_counts import MOST_ACCOUNTS, RequestCounts
-from portico.storage.database import Database
-from portico.storage.flushes import Flushes
-from portico.storage.migrate import migrate
-from portico.storage.requests import DAYS, HOURS, RequestFilter, Requests
-from portico.storage.sqlite import SqliteDatabase
+from portico.core.errors import Unavailable
+from portico.core.requests import (
+    EVERYBODY,
+    MOST_ACCOUNTS,
+    MOST_FAILED,
+    FailedRequest,
+    RequestCounts,
+    Sums,
+)
+from portico.core.times import HOUR
+from portico.data.database import Database
+from portico.data.migrate import migrate
+from portico.data.sqlite.engine import SqliteDatabase
+from portico.environment import Environment
+from portico.features.operations.counters import Flushes
+from portico.features.operations.requests import DAYS, HOURS, RequestFilter, Requests
+from portico.features.operations.storing import BATCH, StoreRequests
+from portico.jobs.runner import Lease
+from portico.limits.memory import MemoryLimiter
 
 HOUR_NOW = NOON // HOUR
 ROUTE = "GET /v1/users"

@@ -8,13 +8,12 @@ import pytest
 from driving import NOON, Api
 from jobs.conftest import Waiting
 from operating import eventually
-from portico.domain.published import Published
-from portico.domain.times import DAY, HOUR, MINUTE
-from portico.jobs.lease import Lease
-from portico.jobs.tidy import PAUSE_SECONDS, Tidy, bounds
-from portico.storage.deliveries import Deliveries
-from portico.storage.events import Events
-from portico.storage.expiry import BATCH, Aging
+from portico.core.events import Published
+from portico.core.times import DAY, HOUR, MINUTE
+from portico.data.table import BATCH, Aging
+from portico.features.events.storage import Deliveries, Events
+from portico.features.operations.tidy import PAUSE_SECONDS, Tidy, bounds
+from portico.jobs.runner import Lease
 
 TODAY = NOON // DAY
 
@@ -291,7 +290,7 @@ async def test_blocks_without_products_go_once_there_are_enough(
     there = await api.live.db.all(blocks)
     await Tidy(api.live, "this", at_once).run()
     assert await api.live.db.all(blocks) == there
-    monkeypatch.setattr("portico.storage.empty_blocks.MIN_BLOCKS", 1)
+    monkeypatch.setattr("portico.data.filtered_totals.MIN_BLOCKS", 1)
     await Tidy(api.live, "this", at_once).run()
     assert (await api.live.db.all(blocks))[0][0] == 0
 

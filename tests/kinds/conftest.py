@@ -7,8 +7,8 @@ import pytest
 import valkey
 
 from driving import Api, settings_for
-from portico.domain.published import EVENTS
-from portico.domain.scopes import PERMISSIONS
+from portico.core.events import EVENTS
+from portico.core.scopes import PERMISSIONS
 from servers import RedisServer
 from shared_database import SharedDatabase
 

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from mail_server import LETTER
-from portico.mail.files import FileOutlet
-from portico.mail.protocol import Undelivered
+from portico.outbound.mail import Undelivered
+from portico.outbound.mail_files import FileOutlet
 
 
 async def test_mail_file_is_readable_by_its_owner_alone(tmp_path: Path) -> None:

@@ -9,17 +9,16 @@ import pytest
 
 from driving import Api
 from mail.conftest import Post
-from portico.domain.audit import OPERATOR, Actor, By
-from portico.domain.caller import Principal
-from portico.domain.errors import Duplicate, Invalid, NotFound, PermissionDenied
-from portico.domain.users import User
-from portico.services.accounts import set_role
-from portico.services.credentials import Credentials
-from portico.services.invitations import Made, accept, find, invite, renew, revoke
-from portico.services.recovery import give_reset, reset_password
-from portico.services.suspension import suspend
-from portico.services.users import delete_user
-from portico.storage.audit import Audit, AuditFilter
+from portico.core.audit import OPERATOR, Actor, By
+from portico.core.caller import Principal
+from portico.core.errors import Duplicate, Invalid, NotFound, PermissionDenied
+from portico.core.users import User
+from portico.features.access.credentials import Credentials
+from portico.features.events.audit import Audit, AuditFilter
+from portico.features.people.accounts import set_role, suspend
+from portico.features.people.invitations import Made, accept, find, invite, renew, revoke
+from portico.features.people.recovery import give_reset, reset_password
+from portico.features.people.users import delete_user
 from signing_in import Visitor, session_of
 
 STRANGER = By(Actor(address="192.0.2.7", request_id="req_1"))

@@ -8,12 +8,13 @@ import pytest
 
 from driving import Api
 from mail.conftest import Post
-from portico.domain.audit import OPERATOR, Actor, By
-from portico.domain.errors import Invalid
-from portico.domain.times import DAY, HOUR
-from portico.services.invitations import accept, invite
-from portico.services.passwords import Passwords
-from portico.services.recovery import (
+from portico.core.audit import OPERATOR, Actor, By
+from portico.core.errors import Invalid
+from portico.core.times import DAY, HOUR
+from portico.features.events.audit import Audit, AuditFilter
+from portico.features.people.invitations import accept, ask_sign_up, invite
+from portico.features.people.passwords import Passwords
+from portico.features.people.recovery import (
     ask_new_email,
     ask_reset,
     ask_verification,
@@ -22,9 +23,7 @@ from portico.services.recovery import (
     take_new_email,
     verify_email,
 )
-from portico.services.sign_up import ask_sign_up
-from portico.storage.audit import Audit, AuditFilter
-from portico.storage.users import Users
+from portico.features.people.storage import Users
 from signing_in import PASSWORD
 
 BY = By(Actor(address="192.0.2.7", request_id="req_1"))

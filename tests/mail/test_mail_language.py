@@ -9,11 +9,11 @@ import pytest
 
 from driving import Api
 from mail.conftest import Post, link
-from portico.domain.audit import OPERATOR, Actor, By
-from portico.services.invitations import invite
-from portico.services.letters import LANGUAGES, Kind, Reader, letter
-from portico.services.recovery import ask_reset
-from portico.services.suspension import suspend
+from portico.core.audit import OPERATOR, Actor, By
+from portico.features.mail.letters import LANGUAGES, Kind, Reader, letter
+from portico.features.people.accounts import suspend
+from portico.features.people.invitations import invite
+from portico.features.people.recovery import ask_reset
 
 pytestmark = pytest.mark.one_engine
 
@@ -23,7 +23,7 @@ BY_PORTICO: tuple[Kind, ...] = ("webhook-gone", "webhook-failing")
 
 def texts(language: str) -> dict[str, dict[str, str]]:
     """What translators edit."""
-    file = files("portico.services") / "mails" / f"{language}.toml"
+    file = files("portico.features.mail") / "mails" / f"{language}.toml"
     return tomllib.loads(file.read_text("utf-8"))
 
 

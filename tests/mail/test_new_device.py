@@ -8,7 +8,7 @@ import pytest
 from driving import Api
 from mail.conftest import Post, link, words
 from pages.visiting import Visitor as Browser
-from portico.domain.users import User
+from portico.core.users import User
 from second_factor import code_of, factored
 from signing_in import PASSWORD, Visitor
 

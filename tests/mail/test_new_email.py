@@ -6,22 +6,22 @@ from driving import Api
 from mail.conftest import Post, link
 from pages.visiting import PASSWORD as ON_PAGES
 from pages.visiting import said, signed_in
-from portico.domain.audit import OPERATOR, Actor, By
-from portico.domain.errors import Duplicate, Invalid, RateLimited
-from portico.domain.users import User
-from portico.services.mirrors import mirror_of
-from portico.services.recovery import (
+from portico.core.audit import OPERATOR, Actor, By
+from portico.core.errors import Duplicate, Invalid, RateLimited
+from portico.core.users import User
+from portico.features.events.audit import Audit
+from portico.features.people.accounts import suspend
+from portico.features.people.invitations import ask_sign_up
+from portico.features.people.mirrors import mirror_of
+from portico.features.people.recovery import (
     ask_new_email,
     ask_reset,
     ask_verification,
     reset_password,
     take_new_email,
 )
-from portico.services.sign_up import ask_sign_up
-from portico.services.suspension import suspend
-from portico.services.users import read_user
-from portico.storage.audit import Audit
-from portico.storage.users import Users
+from portico.features.people.storage import Users
+from portico.features.people.users import read_user
 from signing_in import PASSWORD, Visitor
 
 HERE = By(Actor(address="192.0.2.7", request_id="req_1"))

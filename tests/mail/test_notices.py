@@ -8,14 +8,14 @@ import pytest
 from driving import Api
 from mail.conftest import Post, link, words
 from pages.visiting import PASSWORD, signed_in
-from portico.domain.audit import OPERATOR, Actor, By
-from portico.domain.errors import AuthenticationRequired
-from portico.domain.times import DAY
-from portico.domain.users import MAILS
-from portico.services.accounts import give_key, set_role
-from portico.services.recovery import ask_reset, reset_password
-from portico.services.sign_in import Attempt, prove
-from portico.storage.users import Users
+from portico.core.audit import OPERATOR, Actor, By
+from portico.core.errors import AuthenticationRequired
+from portico.core.times import DAY
+from portico.core.users import MAILS
+from portico.features.people.accounts import give_key, set_role
+from portico.features.people.recovery import ask_reset, reset_password
+from portico.features.people.storage import Users
+from portico.features.signin.service import Attempt, prove
 from second_factor import factored
 
 pytestmark = pytest.mark.one_engine

@@ -8,24 +8,17 @@ import pytest
 
 from driving import Api
 from mail.conftest import Post
-from portico.domain.audit import OPERATOR, Actor, By
-from portico.domain.errors import Conflict, Invalid, NotFound
-from portico.domain.secrets import digest
-from portico.domain.users import User
-from portico.services.accounts import give_key
-from portico.services.environment import Environment
-from portico.services.mirrors import mirror_of
-from portico.services.passwords import Passwords
-from portico.services.recovery import (
-    ask_reset,
-    ask_verification,
-    give_reset,
-    reset_password,
-)
-from portico.services.suspension import suspend
-from portico.storage.audit import Audit
-from portico.storage.email_tokens import EmailTokens
-from portico.storage.users import Users
+from portico.core.audit import OPERATOR, Actor, By
+from portico.core.errors import Conflict, Invalid, NotFound
+from portico.core.secrets import digest
+from portico.core.users import User
+from portico.environment import Environment
+from portico.features.events.audit import Audit
+from portico.features.people.accounts import give_key, suspend
+from portico.features.people.mirrors import mirror_of
+from portico.features.people.passwords import Passwords
+from portico.features.people.recovery import ask_reset, ask_verification, give_reset, reset_password
+from portico.features.people.storage import EmailTokens, Users
 from signing_in import PASSWORD, Visitor, client_of, login_of, session_of, tokens_of
 
 STRANGER = By(Actor(address="192.0.2.7", request_id="req_1"))

@@ -9,10 +9,11 @@ import pytest
 from driving import Api
 from mail.conftest import Post, link
 from pages.visiting import visitor
-from portico.domain.audit import OPERATOR, Actor, By
-from portico.domain.errors import Invalid, NotFound, RateLimited
-from portico.services.invitations import accept, invite
-from portico.services.recovery import (
+from portico.core.audit import OPERATOR, Actor, By
+from portico.core.errors import Invalid, NotFound, RateLimited
+from portico.features.people.accounts import suspend
+from portico.features.people.invitations import accept, ask_sign_up, invite
+from portico.features.people.recovery import (
     ask_new_email,
     ask_reset,
     ask_verification,
@@ -20,10 +21,8 @@ from portico.services.recovery import (
     take_new_email,
     verify_email,
 )
-from portico.services.sign_up import ask_sign_up
-from portico.services.suspension import suspend
-from portico.services.users import read_user
-from portico.state.callers import SIGN_UP
+from portico.features.people.users import read_user
+from portico.limits.protocol import SIGN_UP
 from signing_in import Visitor, counted
 
 CHOSEN = "Chang3dWord"

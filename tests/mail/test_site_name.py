@@ -4,8 +4,8 @@ import pytest
 
 from driving import Api
 from mail.conftest import Post
-from portico.domain.audit import OPERATOR
-from portico.services.suspension import suspend
+from portico.core.audit import OPERATOR
+from portico.features.people.accounts import suspend
 
 pytestmark = pytest.mark.one_engine
 

@@ -25,9 +25,8 @@ from mail_server import (
     authority,
     serving,
 )
-from portico.mail.message import compose
-from portico.mail.protocol import Letter, Undelivered
-from portico.mail.smtp import ACCEPTING_SECONDS, SECONDS, SmtpOutlet
+from portico.outbound.mail import Letter, Undelivered, compose
+from portico.outbound.smtp import ACCEPTING_SECONDS, SECONDS, SmtpOutlet
 
 SENDER = "portico@example.org"
 

@@ -7,12 +7,12 @@ import pytest
 
 from driving import Api
 from mail.conftest import Post
-from portico.domain.audit import OPERATOR, Actor, By
-from portico.domain.errors import Invalid
-from portico.services.mirrors import mirror_of
-from portico.services.recovery import ask_verification, verify_email
-from portico.storage.audit import Audit
-from portico.storage.users import Users
+from portico.core.audit import OPERATOR, Actor, By
+from portico.core.errors import Invalid
+from portico.features.events.audit import Audit
+from portico.features.people.mirrors import mirror_of
+from portico.features.people.recovery import ask_verification, verify_email
+from portico.features.people.storage import Users
 
 BY = By(Actor(address="2001:db8::", request_id="req_2"))
 

@@ -12,29 +12,24 @@ import pytest
 from driving import Api, at_rest, settings_for
 from mail_server import MailServer, serving
 from operating import eventually
-from portico.domain.audit import OPERATOR, Actor, By
-from portico.domain.errors import Unavailable
-from portico.domain.times import SECOND
-from portico.domain.users import User
-from portico.jobs.mails import AT_ONCE, CLAIM_SECONDS, SendMails
-from portico.mail.protocol import Letter, Undelivered
-from portico.mail.smtp import SmtpOutlet
+from portico.change import Change
+from portico.core.audit import OPERATOR, Actor, By
+from portico.core.errors import Unavailable
+from portico.core.times import SECOND
+from portico.core.users import User
+from portico.data.vault import Vault
+from portico.features.access.sealing import Column, replace, sealed_in
+from portico.features.events.audit import Audit
+from portico.features.mail.letters import decrypted, tell
+from portico.features.mail.sending import AT_ONCE, CLAIM_SECONDS, SendMails
+from portico.features.mail.storage import Mail, Mails
+from portico.features.people.invitations import ask_sign_up, invite
+from portico.features.people.recovery import ask_reset, ask_verification, write_reset
+from portico.features.people.storage import EmailTokens, Invitations, Users
+from portico.features.people.users import delete_user
+from portico.outbound.mail import Letter, Undelivered
+from portico.outbound.smtp import SmtpOutlet
 from portico.secret_file import NAME, read_secrets
-from portico.services.change import Change
-from portico.services.invitations import invite
-from portico.services.letters import tell
-from portico.services.post import decrypted
-from portico.services.recovery import ask_reset, ask_verification, write_reset
-from portico.services.sealing import sealed_in
-from portico.services.sign_up import ask_sign_up
-from portico.services.users import delete_user
-from portico.services.vault import Vault
-from portico.storage.audit import Audit
-from portico.storage.email_tokens import EmailTokens
-from portico.storage.invitations import Invitations
-from portico.storage.mails import Mail, Mails
-from portico.storage.sealed import Column, replace
-from portico.storage.users import Users
 
 BUSY = "451 4.3.0 ada@example.com must wait"
 AWAY = Undelivered("it is away", lasting=False)
@@ -270,7 +265,7 @@ class Held(Outbox):
 async def test_mail_claimed_by_a_slow_process_is_not_claimed_again(
     quiet: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("portico.jobs.mails.KEEP_SECONDS", 0.01)
+    monkeypatch.setattr("portico.features.mail.sending.KEEP_SECONDS", 0.01)
     quiet.live.outlet = outbox = Held()
     await somebody(quiet)
     slow = SendMails(quiet.live)
@@ -349,7 +344,7 @@ async def test_mail_beyond_the_bound_of_waiting_ones_is_refused(
     quiet: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     user = await quiet.account()
-    monkeypatch.setattr("portico.services.post.QUEUE", 1)
+    monkeypatch.setattr("portico.features.mail.letters.QUEUE", 1)
     await ask_reset(quiet.live, user.email, STRANGER)
     async with quiet.unchanged():
         for email in (user.email, "nobody@example.com"):
@@ -435,7 +430,7 @@ async def test_request_in_the_last_place_passes_it_to_its_mail(
         await invite(quiet.live, email="ada@example.com", by=OPERATOR, **values)
         await sent(quiet)
     outbox.tried.clear()
-    monkeypatch.setattr("portico.services.post.QUEUE", 1)
+    monkeypatch.setattr("portico.features.mail.letters.QUEUE", 1)
     await asks(quiet)
     await sent(quiet)
     assert await waiting(quiet) == 0

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from driving import Api, settings_for
-from portico.domain.limits import DEFAULT_PLANS
-from portico.http.openapi import Part, document
+from portico.core.plans import DEFAULT_PLANS
 from portico.mounts import AUTH, V1
+from portico.openapi.document import Part, document
 
 ADDRESS = "https://localhost:8443/v1"
 AUTH_ADDRESS = "https://localhost:8443/auth"

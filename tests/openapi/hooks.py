@@ -18,8 +18,8 @@ from schemathesis.generation.case import Case
 from schemathesis.hooks import HookContext
 from schemathesis.openapi.checks import RejectedPositiveData
 
-from portico.contract import patterns
-from portico.domain.money import UNITS_PER_ONE
+from portico.core.money import UNITS_PER_ONE
+from portico.web import json_schema
 
 CURSOR = ("cursor", "must ")
 """One that no page has given, or that stands beside a page's number."""
@@ -61,7 +61,7 @@ REFUSED_BY_OAUTH = {
     "/introspect": {"invalid_request"},
 }
 
-WIDER = (patterns.PASSWORD_BEYOND_ASCII, patterns.EMAIL_BEYOND_ASCII, patterns.IPV6_HOST)
+WIDER = (json_schema.PASSWORD_BEYOND_ASCII, json_schema.EMAIL_BEYOND_ASCII, json_schema.IPV6_HOST)
 
 
 @schemathesis.hook

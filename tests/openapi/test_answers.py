@@ -10,12 +10,11 @@ from conformance import Conformance
 from driving import Api, Caller, settings_for
 from event_examples import examples
 from operating import free_port
-from portico.domain.audit import OPERATOR
-from portico.services.accounts import give_key
-from portico.services.api_keys import revoke_key
-from portico.services.environment import Environment
-from portico.storage.deliveries import Deliveries
-from portico.storage.events import Events
+from portico.core.audit import OPERATOR
+from portico.environment import Environment
+from portico.features.access.api_keys import revoke_key
+from portico.features.events.storage import Deliveries, Events
+from portico.features.people.accounts import give_key
 from signing_in import AUTH, CALLBACK, PASSWORD, client_of, code_of, cookie_of, tokens_of
 
 USER = {"name": "Ada Lovelace", "email": "ada@example.com", "password": "Analytical1"}

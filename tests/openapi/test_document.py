@@ -13,21 +13,21 @@ import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from driving import Api
-from portico.contract.reading import Faults, decode, fields
-from portico.domain import errors
-from portico.domain.limits import DEFAULT_PLANS
-from portico.domain.oauth import OPENID_SCOPES
-from portico.domain.published import EVENT_TYPES
-from portico.domain.scopes import SCOPES
-from portico.domain.webhook_signing import mint_webhook_secret, signed_headers
-from portico.domain.webhooks import PING
-from portico.http.openapi import Part, document, tags
-from portico.http.openapi_responses import EXAMPLES, possible_errors
-from portico.http.openapi_schemas import media_and_schemas
-from portico.http.problems import STATUS
-from portico.http.routing import Access, Route
-from portico.http.versions import superseded
+from portico.core import errors
+from portico.core.events import EVENT_TYPES
+from portico.core.oauth import OPENID_SCOPES
+from portico.core.plans import DEFAULT_PLANS
+from portico.core.scopes import SCOPES
+from portico.core.webhooks import PING
+from portico.features.events.rules import mint_webhook_secret, signed_headers
 from portico.mounts import AUTH, V1
+from portico.openapi.document import Part, document, tags
+from portico.openapi.responses import EXAMPLES, possible_errors
+from portico.openapi.schemas import media_and_schemas
+from portico.web.problems import STATUS
+from portico.web.reading import Faults, decode, fields
+from portico.web.routing import Access, Route
+from portico.web.versions import superseded
 
 ADDRESS = "https://localhost:8443/v1"
 AUTH_ADDRESS = "https://localhost:8443/auth"

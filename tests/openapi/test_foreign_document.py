@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from openapi.reading import Reading
-from portico.pages.reference.pages import Place, Reference, Sandbox
+from portico.web.reference.pages import Place, Reference, Sandbox
 
 ADDRESS = "https://api.test/v1/invoices"
 SANDBOX = Sandbox(f"{ADDRESS}/test", f"{ADDRESS}/test/docs", "Test key", "From the *office*.")

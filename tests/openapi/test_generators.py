@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from documents import ROOT
-from portico.domain.limits import DEFAULT_PLANS
-from portico.http.openapi import Part, auth_document, document
+from portico.core.plans import DEFAULT_PLANS
 from portico.mounts import AUTH, V1
+from portico.openapi.document import Part, auth_document, document
 
 TOOLS = Path(__file__).parent / "node"
 BASE, AUTH_BASE = "https://portico.test/v1", "https://portico.test/auth"

@@ -14,15 +14,15 @@ from markupsafe import escape
 from driving import Api, settings_for
 from openapi.conftest import ADDRESS
 from openapi.reading import Reading
-from portico.domain.limits import DEFAULT_PLANS
-from portico.http.openapi import Part, document
-from portico.http.openapi_webhooks import TAG as DELIVERIES
+from portico.core.plans import DEFAULT_PLANS
 from portico.mounts import V1
-from portico.pages.files import DOCS_ASSETS, asset_path
-from portico.pages.reference.markdown import coloured, prose
-from portico.pages.reference.pages import Place, Reference
+from portico.openapi.document import Part, document
+from portico.openapi.webhooks import TAG as DELIVERIES
+from portico.web.pages.files import DOCS_ASSETS, asset_path
+from portico.web.reference.markdown import coloured, prose
+from portico.web.reference.pages import Place, Reference
 
-STATIC = Path(__file__).parents[2] / "src/portico/pages/static"
+STATIC = Path(__file__).parents[2] / "src/portico/web/pages/static"
 BASE = STATIC / "base.css"
 LOCAL = (
     r"#[\w-]+$|(\.\./)?(docs(/\w+)?(#[\w-]+)?$|openapi\.json$"

@@ -14,9 +14,9 @@ import pytest
 
 from documents import ROOT
 from openapi.conftest import ADDRESS, AUTH_ADDRESS
-from portico.pages.docs import shown as shown_to
-from portico.pages.reference.operations import Operation, operations
-from portico.services.addresses import Addresses
+from portico.environment import Addresses
+from portico.openapi.pages import shown as shown_to
+from portico.web.reference.operations import Operation, operations
 from portico_client import CallbackRejected, OAuthTokens
 
 ADDRESSES = Addresses(ADDRESS, AUTH_ADDRESS, "https://localhost:8443/dashboard")
@@ -26,7 +26,7 @@ class Enough(Exception):
     """Ends an example that goes on for ever."""
 
 
-SNIPPETS = ROOT / "src/portico/pages/snippets"
+SNIPPETS = ROOT / "src/portico/openapi/snippets"
 LAST = {"total_pages": 1, "has_more": False}
 """What the only page of a list says."""
 ENDING = {"stream_events": Enough, "token": CallbackRejected}

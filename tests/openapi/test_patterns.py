@@ -9,27 +9,32 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from portico.contract import patterns
-from portico.contract.facts import facts
-from portico.contract.reading import Faults, Kind, fields
-from portico.domain import products, users
-from portico.domain.errors import BrokenRule
-from portico.domain.text import text_fault
+from portico.core import users
+from portico.core.errors import BrokenRule
+from portico.core.text import text_fault
+from portico.features.catalogue import rules as catalogue_rules
 from portico.mounts import AUTH, V1
+from portico.web import json_schema
+from portico.web.json_schema import facts
+from portico.web.reading import Faults, Kind, fields
 
 SPACES = "".join(c for c in map(chr, range(0x110000)) if c.isspace())
 EXACT: dict[str, tuple[str, Callable[[str], str]]] = {
     "user's name": (facts(users.name)["pattern"], users.name),
-    "product's name": (facts(products.name)["pattern"], products.name),
-    "category": (facts(products.category)["pattern"], products.category),
-    "language": (patterns.LANGUAGE, users.language),
+    "product's name": (facts(catalogue_rules.name)["pattern"], catalogue_rules.name),
+    "category": (facts(catalogue_rules.category)["pattern"], catalogue_rules.category),
+    "language": (json_schema.LANGUAGE, users.language),
 }
 WIDER: dict[str, tuple[str, Callable[[str], str]]] = {
-    "e-mail": (patterns.EMAIL, users.email),
-    "password": (patterns.STRONG, users.password),
-    "address": (patterns.WEB_URL, users.avatar_url),
+    "e-mail": (json_schema.EMAIL, users.email),
+    "password": (json_schema.STRONG, users.password),
+    "address": (json_schema.WEB_URL, users.avatar_url),
 }
-ALTERNATIVES = (patterns.PASSWORD_BEYOND_ASCII, patterns.EMAIL_BEYOND_ASCII, patterns.IPV6_HOST)
+ALTERNATIVES = (
+    json_schema.PASSWORD_BEYOND_ASCII,
+    json_schema.EMAIL_BEYOND_ASCII,
+    json_schema.IPV6_HOST,
+)
 
 tiny = st.text(alphabet=f"{SPACES}ab-Z9é\0\u180e\ufeff", max_size=8)
 edges = st.builds(
@@ -201,9 +206,9 @@ def taken(kind: Kind, text: str) -> bool:
 def said_in_words(schema: dict[str, Any], text: str) -> bool:
     """Whether it is the description that says which of such texts are accepted."""
     pattern = schema.get("pattern")
-    if pattern in (patterns.EMAIL, patterns.STRONG):
+    if pattern in (json_schema.EMAIL, json_schema.STRONG):
         return not text.isascii() or "xn--" in text
-    return pattern == patterns.NETWORK or schema.get("format") == "date-time"
+    return pattern == json_schema.NETWORK or schema.get("format") == "date-time"
 
 
 @pytest.mark.parametrize("name", READ)

@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from answering import answering
-from portico.domain.networks import Destinations
+from portico.core.networks import Destinations
 from portico.outbound.sender import Outcome, Sender, look_up
 from receiving import OK, Answer, Authority, Receiver, authority, receiving
 

@@ -9,12 +9,12 @@ import pytest
 
 from driving import NOON, Api
 from pages.visiting import signed_in
-from portico.domain.audit import OPERATOR, Credential
-from portico.domain.events.signing_in import SignInRefused
-from portico.domain.times import DAY
-from portico.pages.filters import code_words, credential_words
-from portico.storage.audit import Audit
-from portico.storage.clients import Clients
+from portico.core.audit import OPERATOR, Credential
+from portico.core.times import DAY
+from portico.features.access.storage import Clients
+from portico.features.events.audit import Audit
+from portico.features.signin.rules import SignInRefused
+from portico.web.pages.filters import code_words, credential_words
 
 
 @pytest.fixture

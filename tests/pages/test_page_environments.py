@@ -8,10 +8,10 @@ import pytest
 
 from driving import Api
 from pages.visiting import ORIGIN, PASSWORD, rows, signed_in, visitor
-from portico.domain.audit import OPERATOR
-from portico.domain.users import User
-from portico.services.accounts import give_key
-from portico.storage.users import Users
+from portico.core.audit import OPERATOR
+from portico.core.users import User
+from portico.features.people.accounts import give_key
+from portico.features.people.storage import Users
 
 SANDBOX = "/dashboard/sandbox"
 

@@ -9,9 +9,9 @@ import pytest
 from driving import Api
 from owned import keys_of
 from pages.visiting import signed_in
-from portico.domain.published import Published
-from portico.services.environment import Environment
-from portico.storage.events import Events
+from portico.core.events import Published
+from portico.environment import Environment
+from portico.features.events.storage import Events
 
 
 @pytest.fixture

@@ -15,12 +15,12 @@ import pytest
 
 from driving import NOON, Api, InProcess
 from pages.visiting import Visitor, signed_in, visitor
-from portico.domain.audit import OPERATOR
-from portico.domain.events.signing_in import SignedOut
-from portico.domain.users import User
-from portico.storage.audit import EXPORT_BATCH, Audit
-from portico.storage.products import EXPORT_BATCH as PRODUCTS_BATCH
-from portico.storage.products import Products
+from portico.core.audit import OPERATOR
+from portico.core.users import User
+from portico.features.catalogue.storage import EXPORT_BATCH as PRODUCTS_BATCH
+from portico.features.catalogue.storage import Products
+from portico.features.events.audit import EXPORT_BATCH, Audit
+from portico.features.signin.rules import SignedOut
 
 PRODUCTS = "products/export?format=ndjson"
 COUNT = 3 * EXPORT_BATCH

@@ -8,10 +8,10 @@ import pytest
 from driving import Api
 from mail.conftest import Post
 from pages.visiting import DASHBOARD, ORIGIN, PASSWORD, faults, said, signed_in, visitor
-from portico.domain.audit import OPERATOR
-from portico.domain.oauth import MAX_URIS
-from portico.services.clients import Registration, register_client
-from portico.services.recovery import give_reset
+from portico.core.audit import OPERATOR
+from portico.core.oauth import MAX_URIS
+from portico.features.access.clients import Registration, register_client
+from portico.features.people.recovery import give_reset
 
 
 async def test_faults_of_a_field_with_too_many_values_are_bounded(api: Api) -> None:

@@ -11,12 +11,12 @@ import pytest
 
 from driving import Api
 from pages.visiting import PASSWORD, Visitor, faults, once_of, said, signed_in, version_in
-from portico.domain.audit import OPERATOR
-from portico.services.environment import Environment
-from portico.services.invitations import invite
-from portico.services.recovery import give_reset
-from portico.services.second_factor import offer_authenticator
-from portico.storage.audit import Audit
+from portico.core.audit import OPERATOR
+from portico.environment import Environment
+from portico.features.events.audit import Audit
+from portico.features.people.invitations import invite
+from portico.features.people.recovery import give_reset
+from portico.features.signin.second_factor import offer_authenticator
 from signing_in import client_of
 
 pytestmark = pytest.mark.one_engine

@@ -6,8 +6,8 @@ import pytest
 
 from driving import Api
 from pages.visiting import signed_in
-from portico.domain.audit import OPERATOR
-from portico.services.invitations import invite
+from portico.core.audit import OPERATOR
+from portico.features.people.invitations import invite
 
 
 @pytest.fixture

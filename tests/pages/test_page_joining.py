@@ -8,12 +8,11 @@ import pytest
 from driving import Api
 from owned import sessions_of
 from pages.visiting import DASHBOARD, ORIGIN, PASSWORD, faults, said, signed_in, visitor
-from portico.domain.audit import OPERATOR
-from portico.domain.errors import Conflict, NotFound
-from portico.domain.invitations import Invitation
-from portico.services.invitations import invite, renew, revoke
-from portico.storage.invitations import Invitations
-from portico.storage.users import Users
+from portico.core.audit import OPERATOR
+from portico.core.errors import Conflict, NotFound
+from portico.features.people.invitations import invite, renew, revoke
+from portico.features.people.rules import Invitation
+from portico.features.people.storage import Invitations, Users
 
 FORM = {"email": "grace@example.com", "name": "Grace", "role": "editor", "plan": "pro"}
 

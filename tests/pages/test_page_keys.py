@@ -10,12 +10,11 @@ import pytest
 from driving import NOON, Api
 from owned import keys_of
 from pages.visiting import PASSWORD, Visitor, rows, signed_in
-from portico.domain.audit import OPERATOR
-from portico.domain.times import DAY
-from portico.services.accounts import give_key
-from portico.services.api_keys import revoke_key
-from portico.services.suspension import suspend
-from portico.storage.api_keys import ApiKeys
+from portico.core.audit import OPERATOR
+from portico.core.times import DAY
+from portico.features.access.api_keys import revoke_key
+from portico.features.access.storage import ApiKeys
+from portico.features.people.accounts import give_key, suspend
 
 
 @pytest.fixture

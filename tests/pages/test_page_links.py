@@ -9,10 +9,10 @@ import pytest
 
 from driving import Api, settings_for
 from pages.visiting import PASSWORD
-from portico.domain.api_keys import KEY_TYPES
-from portico.domain.audit import OPERATOR
-from portico.services.accounts import give_key
-from portico.storage.users import Users
+from portico.core.audit import OPERATOR
+from portico.features.access.rules import KEY_TYPES
+from portico.features.people.accounts import give_key
+from portico.features.people.storage import Users
 from signing_in import client_of, tokens_of
 
 ALONE = {"PORTICO_DASHBOARD_URL": "https://home.test", "PORTICO_BASE_URL": "https://api.test/v1"}

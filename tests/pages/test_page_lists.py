@@ -9,15 +9,15 @@ import pytest
 
 from driving import NOON, Api
 from pages.visiting import faults, rows, signed_in
-from portico.domain.audit import OPERATOR
-from portico.domain.published import EVENT_TYPES, Published
-from portico.domain.users import User
-from portico.pages.paging import PER_PAGE
-from portico.services.accounts import give_key
-from portico.services.clients import Registration, register_client
-from portico.services.environment import Environment
-from portico.services.invitations import invite
-from portico.storage.events import Events
+from portico.core.audit import OPERATOR
+from portico.core.events import EVENT_TYPES, Published
+from portico.core.users import User
+from portico.environment import Environment
+from portico.features.access.clients import Registration, register_client
+from portico.features.events.storage import Events
+from portico.features.people.accounts import give_key
+from portico.features.people.invitations import invite
+from portico.web.pages.paging import PER_PAGE
 
 TWO_PRICES = {"min_price": "Must be a number, such as 24.50.", "max_price": "Can be read in two"}
 

@@ -4,11 +4,11 @@ import pytest
 
 from driving import Api
 from pages.visiting import DASHBOARD, PASSWORD, Visitor, said, visitor
-from portico.domain.audit import OPERATOR
-from portico.domain.factors import step_of
-from portico.domain.users import User
-from portico.services.second_factor import Enrolment, add_authenticator, remove_authenticator
-from portico.storage.factors import FactorStore
+from portico.core.audit import OPERATOR
+from portico.core.users import User
+from portico.features.signin.rules import step_of
+from portico.features.signin.second_factor import Enrolment, add_authenticator, remove_authenticator
+from portico.features.signin.storage import FactorStore
 
 KEY = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
 CODES = ("aaaa-bbbb-cccc-dddd",)

@@ -5,24 +5,16 @@ import pytest
 from driving import NOON, Api
 from owned import sessions_of
 from pages.visiting import signed_in
-from portico.domain.requests import Sums
-from portico.domain.times import DAY, HOUR, MINUTE, SECOND
-from portico.http.problems import STATUS
-from portico.pages.chart import HEIGHT, chart
-from portico.pages.devices import agent_words
-from portico.pages.filters import (
-    ago,
-    duration,
-    email,
-    named,
-    number,
-    scope_words,
-    when,
-)
-from portico.pages.responder import TITLES
-from portico.storage.audit import Audit
-from portico.storage.requests import HOURS
-from portico.storage.users import Users
+from portico.core.requests import Sums
+from portico.core.times import DAY, HOUR, MINUTE, SECOND
+from portico.features.events.audit import Audit
+from portico.features.operations.chart import HEIGHT, chart
+from portico.features.operations.requests import HOURS
+from portico.features.people.storage import Users
+from portico.features.signin.pages.devices import agent_words
+from portico.web.pages.filters import ago, duration, email, named, number, scope_words, when
+from portico.web.pages.responder import TITLES
+from portico.web.problems import STATUS
 
 MOZILLA = "Mozilla/5.0"
 CHROME = "AppleWebKit/537.36 (KHTML, like Gecko) Chrome/150.0.0.0 Safari/537.36"

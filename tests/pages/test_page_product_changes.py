@@ -8,11 +8,11 @@ import pytest
 
 from driving import Api
 from pages.visiting import ORIGIN, said, signed_in
-from portico.domain.products import STATUSES, next_statuses
-from portico.pages.dashboard import SHOWING
-from portico.pages.product_verbs import verbs_for
-from portico.storage.audit import Audit, AuditFilter
-from portico.storage.products import Products
+from portico.features.catalogue.pages import verbs_for
+from portico.features.catalogue.rules import STATUSES, next_statuses
+from portico.features.catalogue.storage import Products
+from portico.features.events.audit import Audit, AuditFilter
+from portico.mounts import SHOWING
 
 pytestmark = pytest.mark.one_engine
 

@@ -8,9 +8,9 @@ import pytest
 
 from driving import Api
 from pages.visiting import Visitor, faults, held, said, signed_in
-from portico.domain.products import MAX_IMAGES, MAX_METADATA_KEYS, Product
-from portico.storage.audit import Audit, AuditFilter
-from portico.storage.products import Products
+from portico.features.catalogue.rules import MAX_IMAGES, MAX_METADATA_KEYS, Product
+from portico.features.catalogue.storage import Products
+from portico.features.events.audit import Audit, AuditFilter
 
 pytestmark = pytest.mark.one_engine
 

@@ -20,21 +20,32 @@ import pytest
 from driving import Api
 from operating import eventually, turns
 from pages.visiting import DASHBOARD, ORIGIN, Visitor, said, signed_in
-from portico.contract.product_files import read_products
-from portico.domain.audit import OPERATOR
-from portico.domain.imports import Outcome
-from portico.domain.times import SECOND
-from portico.domain.uploads import KEPT, LOST, MAX_TOLD, MAX_WAITING, SILENT, Rejected, Upload
-from portico.domain.users import User
-from portico.jobs.tidy import Tidy
-from portico.jobs.uploads import ProcessUploads
-from portico.services.imports import SMALL, BatchLimits, check_in_batches, store_in_batches
-from portico.services.suspension import suspend
-from portico.services.uploads import begin_storing
-from portico.storage.audit import Audit, AuditFilter
-from portico.storage.database import Transaction
-from portico.storage.products import Products
-from portico.storage.uploads import Uploads
+from portico.core.audit import OPERATOR
+from portico.core.times import SECOND
+from portico.core.users import User
+from portico.data.database import Transaction
+from portico.features.catalogue.files import read_products
+from portico.features.catalogue.imports import (
+    SMALL,
+    BatchLimits,
+    check_in_batches,
+    store_in_batches,
+)
+from portico.features.catalogue.rules import (
+    KEPT,
+    LOST,
+    MAX_TOLD,
+    MAX_WAITING,
+    SILENT,
+    Outcome,
+    Rejected,
+    Upload,
+)
+from portico.features.catalogue.storage import Products, Uploads
+from portico.features.catalogue.uploads import ProcessUploads, begin_storing
+from portico.features.events.audit import Audit, AuditFilter
+from portico.features.operations.tidy import Tidy
+from portico.features.people.accounts import suspend
 
 pytestmark = pytest.mark.one_engine
 
@@ -220,7 +231,7 @@ async def test_import_of_a_demoted_sender_stops_after_the_batch_under_way(
             await admin.patch(f"/users/{user.id}", json={"role": "viewer"})
             yield outcome
 
-    monkeypatch.setattr("portico.jobs.uploads.store_in_batches", demoting)
+    monkeypatch.setattr("portico.features.catalogue.uploads.store_in_batches", demoting)
     await begin(api, user, path)
     upload = await ended(api)
     assert (upload.state, upload.inserted) == ("failed", SMALL.rows)
@@ -462,7 +473,7 @@ async def test_refused_upload_is_not_stored(
     assert (await send(editor, b"", name="")).status_code == 422
     for token in ("", "0" * 32):
         assert (await send(editor, lines(GOOD), csrf=token)).status_code == 403
-    monkeypatch.setattr("portico.services.uploads.MAX_BYTES", 1_000)
+    monkeypatch.setattr("portico.features.catalogue.uploads.MAX_BYTES", 1_000)
     large = await send(editor, lines(GOOD) * 100)
     assert large.status_code == 422
     assert "larger than" in said(large)

@@ -12,8 +12,8 @@ import pytest
 
 from driving import Api
 from pages.visiting import signed_in
-from portico.pages.paging import PER_PAGE
-from portico.storage.products import Products
+from portico.features.catalogue.storage import Products
+from portico.web.pages.paging import PER_PAGE
 
 LIST = re.compile(
     r'href="/dashboard(?:/sandbox)?/products/(\d+)(?:\?[^"]*)?"(?: title="[^"]*")?>(.*?)</a>'

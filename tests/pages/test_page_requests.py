@@ -5,8 +5,8 @@ from html import unescape
 
 from driving import TINY, Api
 from pages.visiting import PASSWORD, Visitor, signed_in, visitor
-from portico.domain.users import User
-from portico.jobs.store_requests import StoreRequests
+from portico.core.users import User
+from portico.features.operations.storing import StoreRequests
 
 ME = "GET /v1/users/me"
 

@@ -11,20 +11,19 @@ import pytest
 from driving import NOON, Api, InProcess
 from owned import grants_of, sessions_of
 from pages.visiting import DASHBOARD, ORIGIN, PASSWORD, Visitor, said, signed_in, visitor
-from portico.domain.audit import OPERATOR
-from portico.domain.errors import Unavailable
-from portico.http.cookies import SECOND_STEP
-from portico.http.messages import FORM
-from portico.http.routing import Access
-from portico.pages.dashboard import ACCOUNT, LIVE, SHOWING
-from portico.pages.forms import BODY_LIMIT, MAX_FIELDS
-from portico.pages.responder import LOOKING, PageResponder
-from portico.pages.site import PageRoute
-from portico.services.accounts import give_key
-from portico.services.clients import Registration, register_client
-from portico.services.second_step import begin_second_step
-from portico.services.suspension import suspend
-from portico.storage.users import Users
+from portico.core.audit import OPERATOR
+from portico.core.errors import Unavailable
+from portico.features.access.clients import Registration, register_client
+from portico.features.people.accounts import give_key, suspend
+from portico.features.people.storage import Users
+from portico.features.signin.second_step import begin_second_step
+from portico.mounts import ACCOUNT, LIVE, SHOWING
+from portico.web.cookies import SECOND_STEP
+from portico.web.messages import FORM
+from portico.web.pages.forms import BODY_LIMIT, MAX_FIELDS
+from portico.web.pages.responder import LOOKING, PageResponder
+from portico.web.pages.site import PageRoute
+from portico.web.routing import Access
 from signing_in import login_of
 
 PLACES = [
@@ -305,7 +304,7 @@ async def test_failed_sign_ins_are_slowed_down_on_the_page(api: Api) -> None:
 
 def test_htmx_requests_of_templates_are_get_alone() -> None:
     """`pages.js` visits what was refused: so nothing but GET may be asked for in that way."""
-    for template in resources.files("portico.pages").joinpath("templates").iterdir():
+    for template in resources.files("portico.web.pages").joinpath("templates").iterdir():
         verbs = set(re.findall(r"\bhx-(get|post|put|patch|delete|boost)\b", template.read_text()))
         assert verbs <= {"get"}, template.name
 

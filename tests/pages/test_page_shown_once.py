@@ -9,15 +9,15 @@ import pytest
 
 from driving import Api
 from pages.visiting import PASSWORD, Visitor, once_of, signed_in, visitor
-from portico.domain.audit import OPERATOR
-from portico.domain.factors import read_code
-from portico.domain.secrets import digest
-from portico.domain.times import SECOND
-from portico.services.shown_once import AGAIN, WAITS
-from portico.services.sign_out import sign_out_everywhere
-from portico.services.step_up import FRESH
-from portico.services.vault import Vault
-from portico.storage.factors import FactorStore
+from portico.core.audit import OPERATOR
+from portico.core.secrets import digest
+from portico.core.times import SECOND
+from portico.data.vault import Vault
+from portico.features.signin.rules import read_code
+from portico.features.signin.service import sign_out_everywhere
+from portico.features.signin.step_up import FRESH
+from portico.features.signin.storage import FactorStore
+from portico.web.pages.shown_once import AGAIN, WAITS
 from second_factor import code_of
 
 SECRET = re.compile(r'<code id="secret">(\S+?)</code>')

@@ -4,8 +4,8 @@ import pytest
 
 from driving import Api
 from pages.visiting import ORIGIN, PASSWORD, Visitor, said, signed_in, visitor
-from portico.domain.audit import OPERATOR
-from portico.services.sign_out import sign_out_everywhere
+from portico.core.audit import OPERATOR
+from portico.features.signin.service import sign_out_everywhere
 from signing_in import COOKIE
 
 PLACES = ["https://localhost:8443/dashboard", "https://localhost:8443/auth"]

@@ -11,12 +11,12 @@ import pytest
 from driving import Api
 from pages.visiting import PASSWORD, Visitor, faults, said, signed_in, version_in
 from passkey_device import Authenticator, options_in
-from portico.domain.users import MAILS
-from portico.pages.dashboard import ACCOUNT, LIVE, SHOWING
-from portico.services.passwords import Passwords
-from portico.services.step_up import FRESH, WAITS
-from portico.storage.factors import FactorStore
-from portico.storage.users import Users
+from portico.core.users import MAILS
+from portico.features.people.passwords import Passwords
+from portico.features.people.storage import Users
+from portico.features.signin.step_up import FRESH, WAITS
+from portico.features.signin.storage import FactorStore
+from portico.mounts import ACCOUNT, LIVE, SHOWING
 
 pytestmark = pytest.mark.one_engine
 

@@ -8,9 +8,9 @@ import pytest
 
 from driving import Api
 from pages.visiting import PASSWORD, said, signed_in, visitor
-from portico.domain.audit import OPERATOR
-from portico.services.accounts import give_key
-from portico.storage.users import Users
+from portico.core.audit import OPERATOR
+from portico.features.people.accounts import give_key
+from portico.features.people.storage import Users
 from signing_in import COOKIE, client_of, login_of, tokens_of
 
 

@@ -10,14 +10,12 @@ import pytest
 from driving import NOON, Api
 from operating import eventually
 from pages.visiting import Visitor, rows, said, signed_in
-from portico.domain.published import Published
-from portico.domain.times import DAY
-from portico.domain.webhooks import MOST_WEBHOOKS, Delivery, Webhook
-from portico.services.environment import Environment
-from portico.storage.audit import Audit
-from portico.storage.deliveries import Attempt, Deliveries
-from portico.storage.events import Events
-from portico.storage.webhooks import Webhooks
+from portico.core.events import Published
+from portico.core.times import DAY
+from portico.core.webhooks import MOST_WEBHOOKS, Delivery, Webhook
+from portico.environment import Environment
+from portico.features.events.audit import Audit
+from portico.features.events.storage import Attempt, Deliveries, Events, Webhooks
 from receiving import Receiver, receiving
 
 HOSTILE = "<script>alert(1)</script>"

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 
 from driving import Api
-from portico.domain.users import User
+from portico.core.users import User
 
 ORIGIN = "https://localhost:8443"
 DASHBOARD = f"{ORIGIN}/dashboard"

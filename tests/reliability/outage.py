@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from operating import PATIENCE_SECONDS, Answer, Installation, Service, lateness, until
-from portico.jobs.deliveries import AT_ONCE, CLAIM_SECONDS
+from portico.features.events.deliveries import AT_ONCE, CLAIM_SECONDS
 from receiving import OK, Receiver
 
 PROMPT_SECONDS = 1.0

@@ -17,7 +17,7 @@ from cluster.hosts import Balancer, Host
 from cluster.load import Tally
 
 from documents import ROOT
-from portico.certificates import Certificates, ensure
+from portico.features.operations.certificates import Certificates, ensure
 from servers import free_port
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from driving import Api, Caller, settings_for
 from operating import eventually
-from portico.domain.limits import Plan
+from portico.core.plans import Plan
 
 PER_DAY = 100
 PLAN = Plan("daily", 10 * PER_DAY, PER_DAY)

@@ -15,11 +15,11 @@ import pytest
 
 from operating import Service, at_once
 from portico.app import system_clock
-from portico.domain.published import Published
-from portico.storage.database import Database
-from portico.storage.events import Events
-from portico.storage.postgres import PostgresDatabase
-from portico.storage.sqlite import SqliteDatabase
+from portico.core.events import Published
+from portico.data.database import Database
+from portico.data.postgres.engine import PostgresDatabase
+from portico.data.sqlite.engine import SqliteDatabase
+from portico.features.events.storage import Events
 from reliability.boundless import beside, boundless
 from servers import PostgresServer
 from serving.test_event_stream import LAMP, following, make, next_event

@@ -10,9 +10,9 @@ import asyncpg
 
 from busy_machine import within
 from operating import PATIENCE_SECONDS, eventually, lateness
-from portico.domain.errors import Unavailable
-from portico.storage.postgres import PostgresDatabase
-from portico.storage.postgres_hosts import Hosts
+from portico.core.errors import Unavailable
+from portico.data.postgres.engine import PostgresDatabase
+from portico.data.postgres.hosts import Hosts
 from servers import PostgresServer, postgres_server
 
 SETTINGS = {"search_path": "public"}

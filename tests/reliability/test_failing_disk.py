@@ -15,10 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from portico.domain.errors import Unavailable
-from portico.storage.database import UniqueViolation
-from portico.storage.migrate import Migration, migrate
-from portico.storage.sqlite import SqliteDatabase
+from portico.core.errors import Unavailable
+from portico.data.database import UniqueViolation
+from portico.data.migrate import Migration, migrate
+from portico.data.sqlite.engine import SqliteDatabase
 
 BLOB_BYTES = 60_000
 """More than the cache of these tests: it goes to disk before its transaction ends."""

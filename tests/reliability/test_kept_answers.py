@@ -26,12 +26,13 @@ from hypothesis import strategies as st
 
 from driving import Api, Caller, InProcess, settings_for
 from portico.app import Portico
-from portico.domain.audit import OPERATOR
-from portico.domain.imports import FileRow
-from portico.services import products, sandbox
-from portico.services.environment import Environment
-from portico.services.imports import store_in_batches
-from portico.storage.sqlite_files import copy
+from portico.core.audit import OPERATOR
+from portico.data.sqlite.files import copy
+from portico.environment import Environment
+from portico.features.catalogue import service as catalogue_service
+from portico.features.catalogue.imports import store_in_batches
+from portico.features.catalogue.rules import FileRow
+from portico.features.people import sandbox
 from servers import PostgresServer
 
 CATEGORIES = ("chairs", "light")
@@ -196,12 +197,14 @@ class Shop:
     async def _store(self, product_id: int, after: State | None, *, foreign: bool) -> None:
         path = f"/products/{product_id}"
         if foreign and after is None:
-            await products.delete_product(self.other, product_id, lambda _: None, OPERATOR)
+            await catalogue_service.delete_product(self.other, product_id, lambda _: None, OPERATOR)
         elif after is None:
             assert (await self.caller.delete(path)).status_code == 204
         elif foreign:
             values = msgspec.structs.asdict(after)
-            await products.change_product(self.other, product_id, values, lambda _: None, OPERATOR)
+            await catalogue_service.change_product(
+                self.other, product_id, values, lambda _: None, OPERATOR
+            )
         else:
             answer = await self.caller.patch(path, json=msgspec.structs.asdict(after))
             assert answer.status_code == 200, answer.text
@@ -212,7 +215,7 @@ class Shop:
         state = State(name, category, "active", next(self.numbers))
         values = _values(state)
         if foreign:
-            product_id = (await products.create_product(self.other, values, OPERATOR)).id
+            product_id = (await catalogue_service.create_product(self.other, values, OPERATOR)).id
         else:
             answer = await self.caller.post("/products", json=values)
             product_id = answer.json()["data"]["id"]

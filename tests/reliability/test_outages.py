@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from operating import Installation, Service, until
-from portico.storage.sqlite_connection import BUSY_SECONDS, connect
+from portico.data.sqlite.connection import BUSY_SECONDS, connect
 from receiving import received
 from reliability.boundless import boundless
 from reliability.outage import BUSY_MACHINE_SECONDS, Caller, Hook, late, nobody_else_waits

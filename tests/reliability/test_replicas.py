@@ -15,14 +15,14 @@ import pytest
 from busy_machine import within
 from driving import FakeClock
 from operating import eventually, free_port, until
-from portico.domain.errors import Unavailable
-from portico.domain.search import tokens
-from portico.storage import postgres, postgres_replicas
-from portico.storage.database import ReplicaState, Row, acting_for
-from portico.storage.migrate import migrate
-from portico.storage.positions import MemoryPositions
-from portico.storage.postgres import PostgresDatabase
-from portico.storage.products import ProductFilter, Products, list_part
+from portico.core.errors import Unavailable
+from portico.data.database import ReplicaState, Row, acting_for
+from portico.data.migrate import migrate
+from portico.data.postgres import engine, replicas
+from portico.data.postgres.engine import PostgresDatabase
+from portico.data.postgres.positions import MemoryPositions
+from portico.data.search import tokens
+from portico.features.catalogue.storage import ProductFilter, Products, list_part
 from reliability.boundless import boundless
 from servers import PostgresServer, RedisServer, postgres_server
 from storage.lamp import LAMP
@@ -83,10 +83,10 @@ async def database(another: Open) -> PostgresDatabase:
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """No replica is too far behind, but for those who must see what they have written, nor silent;
     and a commit that waits for one does so for as long as a busy machine needs."""
-    monkeypatch.setattr(postgres_replicas, "LAG_SECONDS", 1_000.0)
-    monkeypatch.setattr(postgres_replicas, "PATIENCE_SECONDS", 60.0)
-    monkeypatch.setattr(postgres_replicas, "SILENT_SECONDS", 60.0)
-    monkeypatch.setitem(postgres._OPTIONS, "command_timeout", 60.0)  # noqa: SLF001 - no setting
+    monkeypatch.setattr(replicas, "LAG_SECONDS", 1_000.0)
+    monkeypatch.setattr(replicas, "PATIENCE_SECONDS", 60.0)
+    monkeypatch.setattr(replicas, "SILENT_SECONDS", 60.0)
+    monkeypatch.setitem(engine._OPTIONS, "command_timeout", 60.0)  # noqa: SLF001 - no setting
 
 
 def state(database: PostgresDatabase, server: PostgresServer) -> ReplicaState:

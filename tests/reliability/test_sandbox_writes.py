@@ -7,7 +7,7 @@ import pytest
 from driving import Api, settings_for
 from operating import eventually
 from pages.visiting import held, signed_in
-from portico.storage.users import Users
+from portico.features.people.storage import Users
 from reliability.test_replicas import patient, paused, primary, replica
 from servers import PostgresServer
 

@@ -10,10 +10,10 @@ import pytest
 
 from busy_machine import within
 from operating import eventually
-from portico.domain.errors import Unavailable
-from portico.storage.database import Row
-from portico.storage.postgres import PostgresDatabase
-from portico.storage.postgres_replicas import POSITION
+from portico.core.errors import Unavailable
+from portico.data.database import Row
+from portico.data.postgres.engine import PostgresDatabase
+from portico.data.postgres.replicas import POSITION
 from servers import PostgresServer, postgres_server
 
 pytestmark = pytest.mark.xdist_group("standby as database")  # they share their servers

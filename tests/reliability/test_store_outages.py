@@ -13,16 +13,16 @@ import pytest
 
 from listening import listening
 from operating import Service, until
-from portico.domain.errors import Unavailable
-from portico.http.readiness import PROBE_SECONDS
-from portico.storage.postgres import (
+from portico.core.errors import Unavailable
+from portico.data.postgres.engine import (
     POINT_CONNECTIONS,
     SLOW_CONNECTIONS,
     STATEMENT_SECONDS,
     WRITE_CONNECTIONS,
     PostgresDatabase,
 )
-from portico.storage.postgres_hosts import CONNECT_SECONDS
+from portico.data.postgres.hosts import CONNECT_SECONDS
+from portico.features.operations.endpoints import PROBE_SECONDS
 from receiving import received
 from reliability.boundless import boundless
 from reliability.outage import (

@@ -15,9 +15,9 @@ import pytest
 
 from driving import Api, Caller, FakeClock, settings_for
 from operating import eventually, lateness
+from portico.data.database import Database
+from portico.data.migrate import Migration, MigrationError, migrate, shipped
 from portico.engines import LIVE, database
-from portico.storage.database import Database
-from portico.storage.migrate import Migration, MigrationError, migrate, shipped
 from servers import PostgresServer
 
 AT_ONCE = 50_000

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from declared_services import DECLARED
-from portico.domain.errors import BrokenRule, PermissionDenied, Unreadable
-from portico.domain.limits import UNLIMITED, Plan
-from portico.domain.scopes import PERMISSIONS, READ_SCOPES, ROLE_SCOPES, ROLES, SCOPE_WORDS, SCOPES
-from portico.domain.services import Rule, Service, Services, checked_target, declare
+from portico.core.errors import BrokenRule, PermissionDenied, Unreadable
+from portico.core.plans import UNLIMITED, Plan
+from portico.core.scopes import PERMISSIONS, READ_SCOPES, ROLE_SCOPES, ROLES, SCOPE_WORDS, SCOPES
+from portico.core.services import Rule, Service, Services, checked_target, declare
 from portico.settings import SettingError, Settings, load
 
 

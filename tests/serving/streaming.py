@@ -12,10 +12,10 @@ import uvloop
 from portico import logs, mounts
 from portico.cli.connections import Patience
 from portico.cli.serve import serve
-from portico.http.messages import Reply, Request, Stream
-from portico.http.routing import Access, Route
-from portico.http.sse import event_bytes, event_stream, position_bytes
 from portico.settings import load
+from portico.web.messages import Reply, Request, Stream
+from portico.web.routing import Access, Route
+from portico.web.sse import event_bytes, event_stream, position_bytes
 
 KIB = 1024
 FLOOD = 64 * KIB * KIB

@@ -26,8 +26,8 @@ from operating import (
     in_database,
     until,
 )
-from portico.cli.backup import run_restore
 from portico.cli.initialise import UNFINISHED
+from portico.features.operations.commands.backup import run_restore
 from portico.settings import load
 from servers import PostgresServer
 

@@ -15,7 +15,7 @@ import pytest
 
 from operating import Installation, Service, eventually, read_answer, until
 from portico.cli.connections import Patience, Watch, listening_socket
-from portico.http.sockets import tcp_of
+from portico.web.streams import tcp_of
 from receiving import OK, received
 
 FILES = 700

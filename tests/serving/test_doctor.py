@@ -26,10 +26,10 @@ from cryptography.x509.oid import NameOID
 
 from collecting import collecting
 from operating import Installation, contents, copy_of, damage, free_port, in_database, until
-from portico.certificates import ensure
-from portico.cli.checks import data_directory, databases
+from portico.data.vault import Vault
+from portico.features.operations.certificates import ensure
+from portico.features.operations.commands.checks import data_directory, databases
 from portico.secret_file import read_secrets
-from portico.services.vault import Vault
 from portico.settings import load
 from servers import PostgresServer, RedisServer, redis_servers
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from operating import Installation, copy_of
-from portico.cli.backup import run_restore
 from portico.cli.outcome import outcome
+from portico.features.operations.commands.backup import run_restore
 from portico.settings import load
 from servers import PostgresServer
 

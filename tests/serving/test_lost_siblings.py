@@ -11,9 +11,9 @@ import pytest
 
 from operating import Installation, contents, copy_of, in_database, until
 from portico.app import system_clock
+from portico.data.migrate import migrate
 from portico.engines import LIVE, SANDBOX, database
 from portico.settings import load
-from portico.storage.migrate import migrate
 from servers import PostgresServer
 
 READING = (

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from documents import ROOT, document
 from operating import Installation, until
-from portico.jobs.tidy import TIDY_PERIOD
+from portico.features.operations.tidy import TIDY_PERIOD
 from servers import PostgresServer
 
 RUNBOOK = document("docs/operations/troubleshooting.md")

@@ -14,9 +14,9 @@ import pytest
 
 from driving import FakeClock
 from operating import COMMAND, Installation, Service, in_database, until
-from portico.storage.migrate import migrate
-from portico.storage.moving import move, size
-from portico.storage.postgres import PostgresDatabase
+from portico.data.migrate import migrate
+from portico.data.postgres.engine import PostgresDatabase
+from portico.features.operations.commands.moving import move, size
 from servers import PostgresServer, free_port
 
 SEARCHES = ("search=oak", "search=wide+oak", "search=tab", "status=draft", "category=c3", "")

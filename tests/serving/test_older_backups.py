@@ -13,15 +13,15 @@ import pytest
 
 from driving import FakeClock
 from later_release import later_release
-from portico.cli.archive import Manifest, digest, pack
-from portico.cli.backup import DUMP, ENVIRONMENTS, run_restore
 from portico.cli.output import CommandError
+from portico.data.database import Database, Engine
+from portico.data.migrate import Migration, migrate, pending
 from portico.engines import SANDBOX, database, database_file
+from portico.features.events.audit import RANGE
+from portico.features.operations.commands.archive import Manifest, digest, pack
+from portico.features.operations.commands.backup import DUMP, ENVIRONMENTS, run_restore
+from portico.features.operations.commands.moving import LEFT_OUT
 from portico.settings import Settings, load
-from portico.storage.audit_ranges import RANGE
-from portico.storage.database import Database, Engine
-from portico.storage.migrate import Migration, migrate, pending
-from portico.storage.numbers import LEFT_OUT
 from servers import PostgresServer
 
 T = TypeVar("T")

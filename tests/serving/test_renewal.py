@@ -28,10 +28,10 @@ from granian.constants import HTTPModes, Interfaces
 
 from multiplexed import Multiplexed
 from operating import Installation, Service, eventually, free_port, read_answer, until
-from portico.certificates import CertificateError, ensure
 from portico.cli.connections import PATIENCE, Listener
-from portico.cli.renewal import Pair, Renewal, Serving
 from portico.cli.trial import Untried, require_accepted
+from portico.features.operations.certificates import CertificateError, ensure
+from portico.features.operations.commands.renewal import Pair, Renewal, Serving
 from servers import family
 
 IMPATIENT = (sys.executable, str(Path(__file__).with_name("impatient.py")), "30", "0.1", "1024")

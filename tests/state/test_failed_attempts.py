@@ -11,12 +11,10 @@ from hypothesis import strategies as st
 from valkey.asyncio import Valkey
 
 from busy_machine import leave_time
-from portico.domain.guard import ACCOUNT, ADDRESS, Entry, Patience
-from portico.state.callers import GUARDED_ACCOUNT, GUARDED_ADDRESS, Caller
-from portico.state.memory import MemoryLimiter
-from portico.state.memory_guard import KEPT
-from portico.state.protocol import Guards, Limiter
-from portico.state.valkey import ValkeyLimiter
+from portico.limits.guard import ACCOUNT, ADDRESS, Entry, Patience
+from portico.limits.memory import KEPT, MemoryLimiter
+from portico.limits.protocol import GUARDED_ACCOUNT, GUARDED_ADDRESS, Caller, Guards, Limiter
+from portico.limits.valkey import ValkeyLimiter
 from servers import RedisServer
 
 SECOND, MINUTE, DAY = 1_000, 60_000, 86_400_000

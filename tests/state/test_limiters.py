@@ -8,12 +8,11 @@ import pytest
 import pytest_asyncio
 
 from busy_machine import leave_time
-from portico.domain.limits import UNLIMITED, Plan, Verdict
-from portico.domain.times import month_of, month_start
-from portico.state.callers import ACCOUNT, ADDRESS, LIMITED, NETWORK, Caller
-from portico.state.memory import MemoryLimiter
-from portico.state.protocol import Claims, Limiter
-from portico.state.valkey import ValkeyLimiter
+from portico.core.plans import UNLIMITED, Plan, Verdict
+from portico.core.times import month_of, month_start
+from portico.limits.memory import MemoryLimiter
+from portico.limits.protocol import ACCOUNT, ADDRESS, LIMITED, NETWORK, Caller, Claims, Limiter
+from portico.limits.valkey import ValkeyLimiter
 from servers import RedisServer
 
 SECOND, MINUTE, DAY = 1_000, 60_000, 86_400_000

@@ -8,10 +8,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from portico.domain.limits import Plan, Use, Verdict, judge, judge_all
-from portico.domain.times import month_of
-from portico.state.callers import ACCOUNT, ADDRESS, NETWORK, VISITOR, Caller, read_caller, spelled
-from portico.state.memory import STRANGERS_AT_ONCE, STRANGERS_KEPT, MemoryLimiter
+from portico.core.plans import Plan, Use, Verdict, judge, judge_all
+from portico.core.times import month_of
+from portico.limits.memory import STRANGERS_AT_ONCE, STRANGERS_KEPT, MemoryLimiter
+from portico.limits.protocol import ACCOUNT, ADDRESS, NETWORK, VISITOR, Caller, read_caller, spelled
 
 MINUTE, DAY = 60_000, 86_400_000
 MIDNIGHT = 20_800 * DAY

@@ -9,10 +9,10 @@ import pytest
 from answering import answering
 from busy_machine import leave_time
 from operating import eventually
-from portico.domain.errors import Unavailable
-from portico.state.valkey_positions import ValkeyPositions
-from portico.storage import positions
-from portico.storage.positions import LIFE_SECONDS, MemoryPositions, Positions
+from portico.core.errors import Unavailable
+from portico.data.postgres import positions
+from portico.data.postgres.positions import LIFE_SECONDS, MemoryPositions, Positions
+from portico.limits.valkey_positions import ValkeyPositions
 from servers import RedisServer, redis_server
 
 Keep = Callable[[float], Positions]

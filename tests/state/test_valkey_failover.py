@@ -18,14 +18,14 @@ from valkey.exceptions import ValkeyError
 from answering import answering
 from busy_machine import added, leave_time
 from operating import PATIENCE_SECONDS, until
-from portico.domain.errors import Unavailable
-from portico.domain.guard import Patience
-from portico.domain.limits import Plan
-from portico.state.callers import ACCOUNT, ADDRESS, GUARDED_ADDRESS, NETWORK, Caller
-from portico.state.valkey import ValkeyLimiter
-from portico.state.valkey_client import SLOTS, InCluster
-from portico.state.valkey_positions import ValkeyPositions
-from portico.storage.positions import LIFE_SECONDS
+from portico.core.errors import Unavailable
+from portico.core.plans import Plan
+from portico.data.postgres.positions import LIFE_SECONDS
+from portico.limits.guard import Patience
+from portico.limits.protocol import ACCOUNT, ADDRESS, GUARDED_ADDRESS, NETWORK, Caller
+from portico.limits.valkey import ValkeyLimiter
+from portico.limits.valkey_client import SLOTS, InCluster
+from portico.limits.valkey_positions import ValkeyPositions
 from servers import RedisServer, SentinelServer, redis_servers
 
 pytestmark = pytest.mark.xdist_group("valkey failover")  # they share their cluster

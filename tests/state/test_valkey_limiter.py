@@ -21,13 +21,13 @@ from valkey.crc import key_slot
 
 from answering import answering
 from busy_machine import leave_time, within
-from portico.domain.errors import Unavailable
-from portico.domain.guard import Patience
-from portico.domain.limits import Plan
-from portico.state.callers import ACCOUNT, ADDRESS, GUARDED_ADDRESS, NETWORK, Caller
-from portico.state.memory import MemoryLimiter
-from portico.state.valkey import SENT_AT_ONCE, ValkeyLimiter
-from portico.state.valkey_client import ANSWER_SECONDS
+from portico.core.errors import Unavailable
+from portico.core.plans import Plan
+from portico.limits.guard import Patience
+from portico.limits.memory import MemoryLimiter
+from portico.limits.protocol import ACCOUNT, ADDRESS, GUARDED_ADDRESS, NETWORK, Caller
+from portico.limits.valkey import SENT_AT_ONCE, ValkeyLimiter
+from portico.limits.valkey_client import ANSWER_SECONDS
 from servers import RedisServer, redis_server
 
 MINUTE, DAY = 60_000, 86_400_000
@@ -263,7 +263,7 @@ async def test_a_server_that_refuses_is_told_from_a_silent_one_and_logged_once(
     why: str,
     told: str,
 ) -> None:
-    caplog.set_level(logging.INFO, "portico.state.valkey")
+    caplog.set_level(logging.INFO, "portico.limits.valkey")
     limiter = ValkeyLimiter(own_server.url, "live")
     async with Valkey.from_url(own_server.url) as client:
         await client.execute_command(*broken)
@@ -283,7 +283,7 @@ async def test_a_server_that_refuses_is_told_from_a_silent_one_and_logged_once(
 async def test_of_refusals_that_take_turns_each_is_logged_once(
     own_server: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "portico.state.valkey")
+    caplog.set_level(logging.INFO, "portico.limits.valkey")
     limiter = ValkeyLimiter(own_server.url, "live")
     async with Valkey.from_url(own_server.url) as client:
         await client.execute_command("CONFIG SET", "requirepass", "unknown here")

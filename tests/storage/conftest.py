@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from driving import FakeClock
-from portico.storage.database import Database
-from portico.storage.migrate import migrate
-from portico.storage.postgres import PostgresDatabase
-from portico.storage.sqlite import SqliteDatabase
+from portico.data.database import Database
+from portico.data.migrate import migrate
+from portico.data.postgres.engine import PostgresDatabase
+from portico.data.sqlite.engine import SqliteDatabase
 from servers import PostgresServer
 
 

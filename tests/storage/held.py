@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import asyncpg
 
 from operating import eventually
-from portico.storage.postgres import PostgresDatabase
+from portico.data.postgres.engine import PostgresDatabase
 
 LOCK = "SELECT pg_advisory_lock(7)"
 UNLOCK = "SELECT pg_advisory_unlock(7)"

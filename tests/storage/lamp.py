@@ -1,7 +1,7 @@
 """A product of which nothing matters."""
 
 from driving import NOON
-from portico.domain.products import Product
+from portico.features.catalogue.rules import Product
 
 LAMP = Product(
     id=0,

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 
-from portico.storage.database import NOTHING, Database, Params, Reader, Row, T
+from portico.data.database import NOTHING, Database, Params, Reader, Row, T
 
 
 class Recording:

@@ -10,11 +10,11 @@ import pytest
 
 from driving import FakeClock
 from operating import eventually
-from portico.domain.errors import Unavailable
-from portico.storage.migrate import migrate
-from portico.storage.parts import Part
-from portico.storage.postgres import PostgresDatabase
-from portico.storage.products import ProductFilter, Products
+from portico.core.errors import Unavailable
+from portico.data.database import Part
+from portico.data.migrate import migrate
+from portico.data.postgres.engine import PostgresDatabase
+from portico.features.catalogue.storage import ProductFilter, Products
 from servers import PostgresServer, postgres_server
 from storage.lamp import LAMP
 

@@ -2,11 +2,10 @@
 
 import pytest
 
-from portico.domain.audit import OPERATOR
-from portico.domain.events.signing_in import SignInRefused
-from portico.storage.audit import Audit
-from portico.storage.audit_ranges import RANGE, AuditRanges
-from portico.storage.database import Database
+from portico.core.audit import OPERATOR
+from portico.data.database import Database
+from portico.features.events.audit import RANGE, Audit, AuditRanges
+from portico.features.signin.rules import SignInRefused
 
 POSTGRES = pytest.mark.parametrize("another", ["postgres"], indirect=True)
 

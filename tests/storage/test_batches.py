@@ -11,8 +11,8 @@ import asyncpg
 import pytest
 
 from operating import eventually
-from portico.domain.errors import Unavailable
-from portico.storage.postgres import POINT_CONNECTIONS, POINT_ROWS, PostgresDatabase
+from portico.core.errors import Unavailable
+from portico.data.postgres.engine import POINT_CONNECTIONS, POINT_ROWS, PostgresDatabase
 from servers import PostgresServer
 from storage.held import (
     LOCK,
@@ -78,8 +78,8 @@ async def test_a_row_that_was_told_takes_no_memory_while_others_wait_for_theirs(
     other: asyncpg.Connection,  # noqa: ARG001 - which makes the table
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("portico.storage.postgres.POINT_ROWS", 2)
-    monkeypatch.setattr("portico.storage.postgres.CONNECT_SECONDS", 60.0)  # counting takes long
+    monkeypatch.setattr("portico.data.postgres.engine.POINT_ROWS", 2)
+    monkeypatch.setattr("portico.data.postgres.engine.CONNECT_SECONDS", 60.0)  # counting takes long
     few_at_once = PostgresDatabase(url, "public")
     there: list[int] = []
 

@@ -7,7 +7,7 @@ import ssl
 import pytest
 from asyncpg.connect_utils import TLSUpgradeProto
 
-import portico.storage.postgres_hosts  # noqa: F401 - it is what keeps quiet
+import portico.data.postgres.hosts  # noqa: F401 - it is what keeps quiet
 
 
 async def test_a_connection_that_is_lost_while_nobody_waits_for_it_is_not_told(

@@ -6,11 +6,10 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from driving import NOON
-from portico.domain.products import STATUSES
-from portico.storage.database import Database
-from portico.storage.empty_blocks import EmptyBlocks
-from portico.storage.filtered_totals import BLOCK, TOUCHED
-from portico.storage.products import ProductFilter, Products
+from portico.data.database import Database
+from portico.data.filtered_totals import BLOCK, TOUCHED, EmptyBlocks
+from portico.features.catalogue.rules import STATUSES
+from portico.features.catalogue.storage import ProductFilter, Products
 from storage.test_filtered_totals import (
     COUNT,
     INSERT,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from portico.storage.database import Database
-from portico.storage.events import AT_ONCE, Events
+from portico.data.database import Database
+from portico.features.events.storage import AT_ONCE, Events
 
 INSERT = """
 INSERT INTO events (type, at, data) SELECT 'product.created', number, '{}'

@@ -5,8 +5,8 @@ import re
 import msgspec
 import pytest
 
-from portico.storage.database import Database
-from portico.storage.products import ProductFilter, Products
+from portico.data.database import Database
+from portico.features.catalogue.storage import ProductFilter, Products
 from storage.lamp import LAMP
 from storage.recording import recorded
 

@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from driving import NOON
-from portico.domain.products import STATUSES
-from portico.storage.database import Database
-from portico.storage.filtered_totals import BLOCK, TOUCHED
-from portico.storage.products import ProductFilter, Products
+from portico.data.database import Database
+from portico.data.filtered_totals import BLOCK, TOUCHED
+from portico.features.catalogue.rules import STATUSES
+from portico.features.catalogue.storage import ProductFilter, Products
 from storage.recording import recorded
 
 COUNT = 600
@@ -54,7 +54,7 @@ async def filled(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Database, Products, Made]:
     """Many products, and one who lists them for all examples, and takes none for rare."""
-    monkeypatch.setattr("portico.storage.product_search._RARE", 0)
+    monkeypatch.setattr("portico.features.catalogue.search._RARE", 0)
     made: Made = {}
     await make(database, made, range(1, COUNT + 1, 2))
     assert COUNT * STEP // BLOCK > TOUCHED
@@ -216,7 +216,7 @@ async def test_as_many_filters_as_are_remembered_are_counted_once(
     filled: tuple[Database, Products, Made], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database, _, _ = filled
-    monkeypatch.setattr("portico.storage.listing.CACHED_TOTALS", 2)
+    monkeypatch.setattr("portico.data.listing.CACHED_TOTALS", 2)
     recording = recorded(database)
     products = Products(database)
     for _ in range(3):

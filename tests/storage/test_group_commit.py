@@ -14,12 +14,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from operating import turns
-from portico.domain.errors import Unavailable
-from portico.storage.database import Reader, UniqueViolation
-from portico.storage.sqlite import GROUP_LIMIT, SqliteDatabase
-from portico.storage.sqlite_connection import connect
-from portico.storage.sqlite_reads import READER_THREADS
-from portico.storage.sqlite_writes import AT_ONCE, LATER_PARTS
+from portico.core.errors import Unavailable
+from portico.data.database import Reader, UniqueViolation
+from portico.data.sqlite.connection import connect
+from portico.data.sqlite.engine import GROUP_LIMIT, SqliteDatabase
+from portico.data.sqlite.reads import READER_THREADS
+from portico.data.sqlite.writes import AT_ONCE, LATER_PARTS
 
 ADD = "INSERT INTO numbers VALUES (:number)"
 

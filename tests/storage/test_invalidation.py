@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from portico.storage.notices import Notices
-from portico.storage.parts import Part
+from portico.data.database import Part
+from portico.data.postgres.notices import Notices
 
 ANN: Part = ("users", 1)
 BOB: Part = ("users", 2)

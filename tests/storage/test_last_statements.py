@@ -10,17 +10,16 @@ import pytest
 from msgspec.structs import replace
 
 from driving import NOON
-from portico.domain.audit import OPERATOR
-from portico.domain.events.products import ProductCreated
-from portico.domain.products import Product
-from portico.domain.published import Published
-from portico.storage.audit import Audit
-from portico.storage.database import Database
-from portico.storage.events import Events
-from portico.storage.migrate import migrate
-from portico.storage.notices import NUMBER
-from portico.storage.postgres import PostgresDatabase
-from portico.storage.products import Products
+from portico.core.audit import OPERATOR
+from portico.core.events import Published
+from portico.data.database import Database
+from portico.data.migrate import migrate
+from portico.data.postgres.engine import PostgresDatabase
+from portico.data.postgres.notices import NUMBER
+from portico.features.catalogue.rules import Product, ProductCreated
+from portico.features.catalogue.storage import Products
+from portico.features.events.audit import Audit
+from portico.features.events.storage import Events
 from servers import PostgresServer
 from storage.lamp import LAMP
 

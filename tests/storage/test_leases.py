@@ -6,8 +6,8 @@ import asyncpg
 import pytest
 
 from operating import eventually
-from portico.storage.leases import Leases
-from portico.storage.postgres import PostgresDatabase
+from portico.data.leases import Leases
+from portico.data.postgres.engine import PostgresDatabase
 from servers import PostgresServer
 from storage.held import another
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from operating import eventually, in_database
-from portico.domain.errors import OutcomeUnknown, Unavailable
-from portico.storage import sqlite_connection
-from portico.storage.sqlite import SqliteDatabase
+from portico.core.errors import OutcomeUnknown, Unavailable
+from portico.data.sqlite import connection
+from portico.data.sqlite.engine import SqliteDatabase
 
 ADD = "INSERT INTO numbers (number) VALUES (NULL)"
 COUNT = "SELECT count(*) FROM numbers"
@@ -206,7 +206,7 @@ async def test_a_file_that_comes_back_as_its_log_is_moved_keeps_it(
     sqlite: SqliteDatabase, restored: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     """The path leads to the other file until it was looked at, or the log was moved."""
-    taken, log = getattr(sqlite_connection, step), restored.with_name("test.db-wal")
+    taken, log = getattr(connection, step), restored.with_name("test.db-wal")
 
     def and_is_put_back(path: Path, *place: Path) -> bool:
         done = taken(path, *place)
@@ -214,7 +214,7 @@ async def test_a_file_that_comes_back_as_its_log_is_moved_keeps_it(
             renamed(restored.with_name("old.db"), "test.db")
         return bool(done)
 
-    monkeypatch.setattr(sqlite_connection, step, and_is_put_back)
+    monkeypatch.setattr(connection, step, and_is_put_back)
     await refusal(sqlite)
     assert log.exists()
     assert lost_logs(restored) == []

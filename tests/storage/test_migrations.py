@@ -11,10 +11,10 @@ import pytest
 
 from driving import NOON, FakeClock
 from operating import eventually
-from portico.storage.database import Database, Engine
-from portico.storage.migrate import Migration, MigrationError, drop, migrate, pending, shipped
-from portico.storage.postgres import PostgresDatabase
-from portico.storage.sqlite import SqliteDatabase
+from portico.data.database import Database, Engine
+from portico.data.migrate import Migration, MigrationError, drop, migrate, pending, shipped
+from portico.data.postgres.engine import PostgresDatabase
+from portico.data.sqlite.engine import SqliteDatabase
 from servers import PostgresServer
 
 CLOCK = FakeClock()

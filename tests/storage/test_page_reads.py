@@ -6,14 +6,14 @@ import msgspec
 import pytest
 
 from driving import NOON
-from portico.domain.audit import OPERATOR
-from portico.domain.events.signing_in import SignedOut, SigningKeyCreated, SignInRefused
-from portico.domain.events.users import UserResumed
-from portico.domain.users import User
-from portico.storage.api_keys import ApiKeys
-from portico.storage.audit import Audit, AuditFilter
-from portico.storage.database import Database
-from portico.storage.users import Users
+from portico.core.audit import OPERATOR
+from portico.core.users import User
+from portico.data.database import Database
+from portico.features.access.storage import ApiKeys
+from portico.features.events.audit import Audit, AuditFilter
+from portico.features.people.rules import UserResumed
+from portico.features.people.storage import Users
+from portico.features.signin.rules import SignedOut, SigningKeyCreated, SignInRefused
 from storage.recording import recorded
 
 PEOPLE = (

@@ -6,11 +6,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from driving import NOON
-from portico.domain.products import STATUSES
-from portico.storage.database import Database
-from portico.storage.filtered_totals import BLOCK
-from portico.storage.listing import DEEP
-from portico.storage.products import ProductFilter, Products
+from portico.data.database import Database
+from portico.data.filtered_totals import BLOCK
+from portico.data.listing import DEEP
+from portico.features.catalogue.rules import STATUSES
+from portico.features.catalogue.storage import ProductFilter, Products
 from storage.recording import recorded
 
 COUNT = 3 * DEEP
@@ -31,7 +31,7 @@ def price(product_id: int) -> int:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """More fit a filter than are looked through."""
-    monkeypatch.setattr("portico.storage.listing.RECENT", 50 * STEP)
+    monkeypatch.setattr("portico.data.listing.RECENT", 50 * STEP)
 
 
 @pytest.fixture

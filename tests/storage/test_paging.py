@@ -6,10 +6,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from driving import NOON
-from portico.storage.database import Database, Params
-from portico.storage.listing import DEEP, Listing, Order
-from portico.storage.table import Table
-from portico.storage.users import Users
+from portico.data.database import Database, Params
+from portico.data.listing import DEEP, Listing, Order
+from portico.data.table import Table
+from portico.features.people.storage import Users
 from storage.recording import recorded
 
 COUNT = 3 * DEEP + 7

@@ -12,13 +12,12 @@ import pytest
 from msgspec.structs import replace
 
 from busy_machine import leave_versions_time
-from portico.domain.products import STATUSES, Product
-from portico.storage.database import Database, Transaction, Undo
-from portico.storage.parts import Part, PartVersions, Version
-from portico.storage.postgres import PostgresDatabase
-from portico.storage.products import Products, list_part
-from portico.storage.sqlite import SqliteDatabase
-from portico.storage.sqlite_connection import connect
+from portico.data.database import Database, Part, PartVersions, Transaction, Undo, Version
+from portico.data.postgres.engine import PostgresDatabase
+from portico.data.sqlite.connection import connect
+from portico.data.sqlite.engine import SqliteDatabase
+from portico.features.catalogue.rules import STATUSES, Product
+from portico.features.catalogue.storage import Products, list_part
 from servers import PostgresServer
 from storage.lamp import LAMP
 

@@ -7,9 +7,9 @@ import asyncpg
 import pytest
 
 from operating import eventually
-from portico.domain.errors import Unavailable
-from portico.storage.postgres import POINT_CONNECTIONS, WRITE_CONNECTIONS, PostgresDatabase
-from portico.storage.products import list_part
+from portico.core.errors import Unavailable
+from portico.data.postgres.engine import POINT_CONNECTIONS, WRITE_CONNECTIONS, PostgresDatabase
+from portico.features.catalogue.storage import list_part
 from servers import PgBouncer, PostgresServer, pgbouncer
 
 DROPPED = (

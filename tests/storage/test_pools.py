@@ -9,17 +9,17 @@ import pytest
 
 from answering import answering
 from operating import eventually
-from portico.domain.errors import Unavailable
-from portico.storage.postgres import (
+from portico.core.errors import Unavailable
+from portico.data.postgres.engine import (
     POINT_CONNECTIONS,
     SLOW_CONNECTIONS,
     WRITE_CONNECTIONS,
     PostgresDatabase,
 )
-from portico.storage.postgres_hosts import Hosts
-from portico.storage.postgres_pool import FULL_SECONDS, Pool
-from portico.storage.postgres_versions import PAUSE_SECONDS
-from portico.storage.products import list_part
+from portico.data.postgres.hosts import Hosts
+from portico.data.postgres.pool import FULL_SECONDS, Pool
+from portico.data.postgres.versions import PAUSE_SECONDS
+from portico.features.catalogue.storage import list_part
 from servers import PostgresServer
 
 WAITING = 3
@@ -41,10 +41,10 @@ async def url(postgres: PostgresServer) -> str:
 @pytest.fixture
 async def database(url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[PostgresDatabase]:
     """An open one, whose callers have more time than a busy machine needs."""
-    monkeypatch.setattr("portico.storage.postgres.STATEMENT_SECONDS", 60.0)
-    monkeypatch.setattr("portico.storage.postgres.SLOW_PATIENCE_SECONDS", 60.0)
-    monkeypatch.setattr("portico.storage.postgres.CONNECT_SECONDS", 60.0)
-    monkeypatch.setattr("portico.storage.postgres.CHECK_SECONDS", 60.0)
+    monkeypatch.setattr("portico.data.postgres.engine.STATEMENT_SECONDS", 60.0)
+    monkeypatch.setattr("portico.data.postgres.engine.SLOW_PATIENCE_SECONDS", 60.0)
+    monkeypatch.setattr("portico.data.postgres.engine.CONNECT_SECONDS", 60.0)
+    monkeypatch.setattr("portico.data.postgres.engine.CHECK_SECONDS", 60.0)
     database = PostgresDatabase(url, "public")
     await database.open()
     yield database
@@ -267,7 +267,7 @@ async def crowded(
     )
     await administrator.close()
     theirs = url.replace(url.partition("//")[2].rpartition("@")[0], f"{role}:{role}")
-    monkeypatch.setattr("portico.storage.postgres.CONNECT_SECONDS", patience)
+    monkeypatch.setattr("portico.data.postgres.engine.CONNECT_SECONDS", patience)
     database = PostgresDatabase(theirs, "public")
     await database.open()
     await eventually(database.listening, "the connection that listens")
@@ -338,7 +338,7 @@ async def test_who_waits_for_a_place_in_vain_is_told_what_is_short(
     url: str, monkeypatch: pytest.MonkeyPatch, pause: float
 ) -> None:
     """Also where their time ends while the server is asked once more."""
-    monkeypatch.setattr("portico.storage.postgres_pool.FULL_SECONDS", pause)
+    monkeypatch.setattr("portico.data.postgres.pool.FULL_SECONDS", pause)
     async with crowded(url, 3, 1.0, monkeypatch) as (database, _):
         writes = (write(database, "SELECT 1") for _ in range(30))
         refused = await asyncio.gather(*writes, return_exceptions=True)
@@ -364,7 +364,7 @@ async def test_a_refused_login_is_told_from_silence(
 async def test_a_connection_that_nobody_uses_leaves_its_place_to_others(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("portico.storage.postgres_pool.IDLE_SECONDS", 0.05)
+    monkeypatch.setattr("portico.data.postgres.pool.IDLE_SECONDS", 0.05)
     async with crowded(url, 4, 60.0, monkeypatch) as (database, theirs):
         await write(database, "SELECT 1")
         async with asyncio.timeout(20):

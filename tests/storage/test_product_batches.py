@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from driving import NOON
-from portico.domain.products import Product
-from portico.storage.database import Database
-from portico.storage.listing import Page
-from portico.storage.many_rows import DELETE_BATCH
-from portico.storage.products import ProductFilter, Products
+from portico.data.database import Database
+from portico.data.listing import Page
+from portico.data.table import DELETE_BATCH
+from portico.features.catalogue.rules import Product
+from portico.features.catalogue.storage import ProductFilter, Products
 
 STATUSES = ("active", "active", "draft")
 

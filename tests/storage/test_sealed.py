@@ -1,7 +1,7 @@
 """The columns that a new secret must encrypt anew."""
 
-from portico.storage.database import Database
-from portico.storage.sealed import COLUMNS
+from portico.data.database import Database
+from portico.features.access.sealing import COLUMNS
 
 BYTES = {
     "sqlite": "SELECT m.name, p.name FROM sqlite_master AS m, pragma_table_info(m.name) AS p"

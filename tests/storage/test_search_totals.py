@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from portico.domain.search import tokens
-from portico.storage.database import NOTHING, Database, Params, Reader, Row, T
-from portico.storage.products import ProductFilter, Products
+from portico.data.database import NOTHING, Database, Params, Reader, Row, T
+from portico.data.search import tokens
+from portico.features.catalogue.storage import ProductFilter, Products
 from storage.lamp import LAMP
 from storage.recording import recorded
 

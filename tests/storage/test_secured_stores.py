@@ -17,12 +17,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from portico.cli.postgres_tools import dump
-from portico.domain.errors import Unavailable
-from portico.domain.limits import Plan
-from portico.state.callers import ACCOUNT
-from portico.state.valkey import ValkeyLimiter
-from portico.storage.postgres import PostgresDatabase
+from portico.core.errors import Unavailable
+from portico.core.plans import Plan
+from portico.data.postgres.engine import PostgresDatabase
+from portico.features.operations.commands.postgres_tools import dump
+from portico.limits.protocol import ACCOUNT
+from portico.limits.valkey import ValkeyLimiter
 from servers import PostgresServer, free_port, redis_servers
 
 MIDNIGHT = 20_800 * 86_400_000

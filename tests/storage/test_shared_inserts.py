@@ -10,10 +10,10 @@ import asyncpg
 import pytest
 
 from operating import eventually
-from portico.domain.errors import OutcomeUnknown, Unavailable
-from portico.storage.database import Contended, UniqueViolation
-from portico.storage.postgres import WRITE_CONNECTIONS, PostgresDatabase
-from portico.storage.postgres_writes import LARGEST
+from portico.core.errors import OutcomeUnknown, Unavailable
+from portico.data.database import Contended, UniqueViolation
+from portico.data.postgres.engine import WRITE_CONNECTIONS, PostgresDatabase
+from portico.data.postgres.writes import LARGEST
 from servers import PostgresServer, postgres_server
 from storage.held import (
     LOCK,
@@ -168,8 +168,8 @@ async def test_who_waits_for_anothers_lock_holds_up_nobody(
 async def test_what_takes_too_long_is_not_stored_later(
     url: str, other: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    monkeypatch.setattr("portico.storage.postgres._OPTIONS", {"command_timeout": 0.2})
-    monkeypatch.setattr("portico.storage.postgres_writes._PATIENCE", "1")
+    monkeypatch.setattr("portico.data.postgres.engine._OPTIONS", {"command_timeout": 0.2})
+    monkeypatch.setattr("portico.data.postgres.writes._PATIENCE", "1")
     database = PostgresDatabase(url, "public")
     await database.open()
     await other.execute(LOCK)

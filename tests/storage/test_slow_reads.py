@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from portico.domain.errors import Unavailable
-from portico.storage.sqlite_connection import OpenedFile, connect
-from portico.storage.sqlite_reads import READ_SECONDS, SlowReads
+from portico.core.errors import Unavailable
+from portico.data.sqlite.connection import OpenedFile, connect
+from portico.data.sqlite.reads import READ_SECONDS, SlowReads
 
 FOR_EVER = """
 WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers)

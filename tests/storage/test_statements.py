@@ -1,6 +1,6 @@
 """What is remembered of statements, of which some are made for what is looked for."""
 
-from portico.storage.postgres_statements import positional
+from portico.data.postgres.statements import positional
 
 
 def test_a_statement_that_nobody_asks_for_any_more_is_forgotten() -> None:

@@ -11,11 +11,11 @@ from contextlib import suppress
 import pytest
 
 from driving import FakeClock
-from portico.domain.errors import OutcomeUnknown, Unavailable
-from portico.storage import postgres as engine
-from portico.storage.database import Reader
-from portico.storage.migrate import Migration, migrate, shipped
-from portico.storage.postgres import STATEMENT_SECONDS, STOPPED_SECONDS, PostgresDatabase
+from portico.core.errors import OutcomeUnknown, Unavailable
+from portico.data.database import Reader
+from portico.data.migrate import Migration, migrate, shipped
+from portico.data.postgres import engine as engine
+from portico.data.postgres.engine import STATEMENT_SECONDS, STOPPED_SECONDS, PostgresDatabase
 from servers import PgBouncer, PostgresServer, pgbouncer, postgres_binaries
 
 Silence = Callable[[Reader], Awaitable[None]]

@@ -3,19 +3,13 @@
 import msgspec
 import pytest
 
-from portico.storage.api_keys import API_KEYS
-from portico.storage.audit import AUDIT
-from portico.storage.audit_ranges import AuditRanges
-from portico.storage.clients import CLIENTS
-from portico.storage.database import Database
-from portico.storage.email_tokens import EMAIL_TOKENS
-from portico.storage.grants import CODES, GRANTS, TOKENS
-from portico.storage.invitations import INVITATIONS
-from portico.storage.products import LISTED, PRODUCTS
-from portico.storage.sessions import SESSIONS
-from portico.storage.signing_keys import SIGNING_KEYS
-from portico.storage.table import BOOLEAN, SCOPES, Table, cuts, json_form
-from portico.storage.users import OWNERS, USERS
+from portico.data.database import Database
+from portico.data.table import BOOLEAN, SCOPES, Table, cuts, json_form
+from portico.features.access.storage import API_KEYS, CLIENTS, CODES, GRANTS, SIGNING_KEYS, TOKENS
+from portico.features.catalogue.storage import LISTED, PRODUCTS
+from portico.features.events.audit import AUDIT, AuditRanges
+from portico.features.people.storage import EMAIL_TOKENS, INVITATIONS, OWNERS, USERS
+from portico.features.signin.storage import SESSIONS
 
 COLUMNS = {
     "sqlite": "SELECT name FROM pragma_table_info(:name)",

@@ -5,8 +5,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from portico.storage.sqlite_connection import connect
-from portico.storage.sqlite_files import copy
+from portico.data.sqlite.connection import connect
+from portico.data.sqlite.files import copy
 
 CHANGES = pytest.mark.parametrize("change", ["DELETE FROM notes", "UPDATE notes SET text = 'new'"])
 

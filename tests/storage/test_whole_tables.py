@@ -2,9 +2,9 @@
 
 import pytest
 
-from portico.storage.database import Database
-from portico.storage.sessions import Sessions
-from portico.storage.table import AT_ONCE
+from portico.data.database import Database
+from portico.data.table import AT_ONCE
+from portico.features.signin.storage import Sessions
 from storage.recording import recorded
 
 MANY = 2 * AT_ONCE + 1

@@ -16,7 +16,7 @@ from answering import answering
 from collecting import Collector, collecting, exported, exporting, trace, values
 from driving import Api, InProcess, settings_for
 from operating import PATIENCE_SECONDS, eventually, free_port
-from portico.domain.errors import Unavailable
+from portico.core.errors import Unavailable
 from portico.telemetry.sdk import Telemetry
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"

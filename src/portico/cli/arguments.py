@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from portico.settings import Settings
 
 with lazy_imports():
-    from portico.domain import errors, ids, networks
-    from portico.domain import text as domain_text
+    from portico.core import errors, ids, networks
+    from portico.core import text as domain_text
 
 SESSION, LOGIN = "session", "login"
 MAX_LIMIT = 1_000_000_000

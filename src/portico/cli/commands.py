@@ -8,31 +8,24 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, NoReturn
 
-from portico.cli import (
-    audit,
-    clients,
-    events,
-    keys,
-    openapi,
-    products,
-    sandbox,
-    secret,
-    sessions,
-    signing_keys,
-    trust,
-    users,
-    webhooks,
-)
+from portico.cli import openapi
 from portico.cli.arguments import Commands, Parser, by_rule
 from portico.cli.lazy import lazy_imports
+from portico.features.access.commands import clients, keys, secret, signing_keys
+from portico.features.catalogue import commands as catalogue_commands
+from portico.features.events.commands import audit, events, webhooks
+from portico.features.operations.commands import trust
+from portico.features.people.commands import sandbox, users
+from portico.features.signin import commands as signin_commands
 
 with lazy_imports():
     from portico import version
-    from portico.cli import backup, doctor, initialise, maintenance, serve
-    from portico.domain import users as domain_users
+    from portico.cli import initialise, serve
+    from portico.core import users as domain_users
+    from portico.features.operations.commands import backup, doctor, maintenance
 
 _NOUNS = (
-    *(users, keys, sessions, clients, signing_keys, secret, products, events),
+    *(users, keys, signin_commands, clients, signing_keys, secret, catalogue_commands, events),
     *(webhooks, sandbox, audit, openapi, trust),
 )
 

@@ -24,10 +24,10 @@ from typing import Any, NamedTuple
 from granian._granian import SocketHolder
 from granian.server.embed import Server as Granian
 
-from portico.domain.networks import Network, is_within
-from portico.http.messages import Scope
-from portico.http.peers import limited_as
-from portico.http.sockets import Tcp, borrowed, descriptors, tcp_of
+from portico.core.networks import Network, is_within
+from portico.web.messages import Scope
+from portico.web.peers import limited_as
+from portico.web.streams import Tcp, borrowed, descriptors, tcp_of
 
 UNSENT_BYTES = 64 * 1024
 """How much of an answer the kernel buffers beyond what it has sent. Data in flight does not count,

@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from portico.app import Portico, system_clock
-from portico.certificates import NAMES, Certificates, ensure
 from portico.cli.output import CommandError, answer, plain
 from portico.cli.stopping import shielded
-from portico.domain.audit import OPERATOR
-from portico.domain.errors import Duplicate, OutcomeUnknown, Unavailable
-from portico.files import exists, resolved
+from portico.core.audit import OPERATOR
+from portico.core.errors import Duplicate, OutcomeUnknown, Unavailable
+from portico.data.disk import exists, resolved
+from portico.features.operations.certificates import NAMES, Certificates, ensure
+from portico.features.people.accounts import create_admin, give_key, random_password
+from portico.features.people.storage import Users
 from portico.lost import has_tables, is_prepared, require_files
 from portico.secret_file import has_secret_file
-from portico.services.accounts import create_admin, give_key, random_password
 from portico.settings import Settings
-from portico.storage.users import Users
 
 DEFAULT_EMAIL = "admin@example.com"
 LOCK = "init.lock"

@@ -14,12 +14,12 @@ from portico.cli.lazy import lazy_imports
 from portico.cli.output import line, needing_room, printing, printing_json, progress, say
 
 if TYPE_CHECKING:
-    from portico.services.environment import Environment
+    from portico.environment import Environment
     from portico.settings import Settings
 
 with lazy_imports():
     from portico.cli import prepared
-    from portico.contract import envelope
+    from portico.web import envelope
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from portico import mounts
-    from portico.http import openapi
+    from portico.openapi import document
     from portico.resource import installed
 
 
@@ -38,13 +38,13 @@ def run(settings: Settings, chosen: Namespace) -> None:
         installed.Installed(settings.kinds, settings.declared.roles).kinds if settings.kinds else ()
     )
     if chosen.auth:
-        described = openapi.auth_document(
-            openapi.Part(auth, mounts.AUTH), base, settings.plans, site_name=settings.site_name
+        described = document.auth_document(
+            document.Part(auth, mounts.AUTH), base, settings.plans, site_name=settings.site_name
         )
     else:
-        described = openapi.document(
-            openapi.Part(base, mounts.v1(kinds)),
-            openapi.Part(auth, ()),
+        described = document.document(
+            document.Part(base, mounts.v1(kinds)),
+            document.Part(auth, ()),
             settings.plans,
             site_name=settings.site_name,
         )

@@ -8,15 +8,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from portico.certificates import CertificateError
 from portico.cli.arguments import Run
 from portico.cli.lock import listening
 from portico.cli.output import RED, CommandError, discard_output, painted, say_error
 from portico.cli.stopping import interrupted_by
-from portico.domain.errors import PorticoError, WrongDatabase
+from portico.core.errors import PorticoError, WrongDatabase
+from portico.data.migrate import MigrationError
+from portico.features.operations.certificates import CertificateError
 from portico.secret_file import SecretError
 from portico.settings import SettingError, load, nothing_runs
-from portico.storage.migrate import MigrationError
 
 WELL, WRONG, MISUSED, INTERRUPTED = 0, 1, 2, 130
 

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, TextIO
 from portico.cli.lazy import lazy_imports
 
 with lazy_imports():
-    from portico.contract import envelope
+    from portico.web import envelope
 
 RESET, DIM, CYAN, GREEN, YELLOW, RED = (
     f"\x1b[{code}m" for code in ("0", "2", "36", "32", "33", "31")

@@ -12,17 +12,17 @@ from portico.app import Portico
 from portico.cli.lock import holder
 from portico.cli.output import CommandError
 from portico.cli.stopping import ENDING_SECONDS, shielded
-from portico.domain.errors import Unavailable
-from portico.jobs.mails import SendMails
+from portico.core.errors import Unavailable
+from portico.data.migrate import pending, shipped
+from portico.environment import Environment
+from portico.features.access.signing import opens, wrong_secret
+from portico.features.access.storage import SigningKey, SigningKeys
+from portico.features.events.storage import Events
+from portico.features.mail.sending import SendMails
+from portico.features.mail.storage import Mails
 from portico.lost import is_prepared
 from portico.secret_file import Secrets, found_secrets, has_secret_file, installation_secrets
-from portico.services.environment import Environment
-from portico.services.signing import opens, wrong_secret
 from portico.settings import Settings
-from portico.storage.events import Events
-from portico.storage.mails import Mails
-from portico.storage.migrate import pending, shipped
-from portico.storage.signing_keys import SigningKey, SigningKeys
 
 T = TypeVar("T")
 

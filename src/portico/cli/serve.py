@@ -17,7 +17,6 @@ from granian.http import HTTP1Settings, HTTP2Settings
 
 from portico import logs
 from portico.app import Portico
-from portico.certificates import CertificateError, check_pair
 from portico.cli.connections import (
     PATIENCE,
     SHARE,
@@ -31,15 +30,16 @@ from portico.cli.initialise import local_certificates, prepare, show
 from portico.cli.lock import only_server
 from portico.cli.output import INSTALL_OTEL, CommandError, say
 from portico.cli.ports import port_fault
-from portico.cli.renewal import Pair, Renewal, Serving
 from portico.cli.stopping import StopSignals, end_at_once
 from portico.cli.supervise import supervise
 from portico.cli.trial import Untried, require_accepted
-from portico.domain.webhooks import MOST_WEBHOOKS
-from portico.http.metrics import SharedMetrics
-from portico.jobs.deliveries import AT_ONCE
+from portico.core.webhooks import MOST_WEBHOOKS
+from portico.features.events.deliveries import AT_ONCE
+from portico.features.operations.certificates import CertificateError, check_pair
+from portico.features.operations.commands.renewal import Pair, Renewal, Serving
+from portico.features.operations.metrics import SharedMetrics
+from portico.features.people.passwords import Passwords
 from portico.server import Server
-from portico.services.passwords import Passwords
 from portico.settings import SettingError, Settings
 
 if TYPE_CHECKING:

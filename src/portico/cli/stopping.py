@@ -11,7 +11,7 @@ from types import FrameType
 from typing import Any, TypeVar
 
 from portico.cli.output import mention
-from portico.files import exists
+from portico.data.disk import exists
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from typing import Any
 from granian.constants import Interfaces
 from granian.server.embed import Server
 
-from portico.certificates import CertificateError
+from portico.features.operations.certificates import CertificateError
 
 _SECONDS = 20.0
 """How long a trial may take, even on a busy machine."""

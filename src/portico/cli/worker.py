@@ -11,7 +11,7 @@ from portico import logs
 from portico.cli.outcome import outcome
 from portico.cli.serve import serve
 from portico.cli.supervise import RUN
-from portico.http.metrics import SharedMetrics
+from portico.features.operations.metrics import SharedMetrics
 
 
 def main() -> int:

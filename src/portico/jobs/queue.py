@@ -15,12 +15,11 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from portico.domain.errors import Unavailable
-from portico.domain.times import SECOND
-from portico.services.environment import Environment
-from portico.storage.bell import Listener
-from portico.storage.database import Contended
-from portico.storage.queue import Queue
+from portico.core.errors import Unavailable
+from portico.core.times import SECOND
+from portico.data.database import Contended, Listener
+from portico.data.queue import Queue
+from portico.environment import Environment
 
 POLL_SECONDS = 5.0
 """How often to check for due rows without a bell, such as those that a killed process left."""

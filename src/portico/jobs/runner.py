@@ -3,12 +3,16 @@ long does not hold up the others."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
 
 import msgspec
 
-from portico.domain.errors import Unavailable
-from portico.domain.times import SECOND, Clock
+from portico.core.errors import Unavailable
+from portico.core.times import MINUTE, SECOND, Clock
+from portico.data.database import Transaction
+from portico.data.leases import Leases
+from portico.environment import Environment
 
 RETRY_SECONDS = 60.0
 """A job that failed runs again after its period, or after this time if that is shorter."""
@@ -112,3 +116,32 @@ class Runner:
 
 def _name(job: Job) -> str:
     return f"{job.environment} {job.name}".strip()
+
+
+class Lease:
+    """One process's claim to one job of an environment."""
+
+    def __init__(self, env: Environment, name: str, holder: str) -> None:
+        """`holder` is a name that no other process uses."""
+        self._env = env
+        self._name = name
+        self._holder = holder
+
+    async def renewed(self, tx: Transaction) -> bool:
+        """Takes or renews the lease for a minute; False if another process has it."""
+        now = self._env.clock()
+        return await self._env[Leases].take(
+            tx, self._name, self._holder, now=now, until=now + MINUTE
+        )
+
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[bool]:
+        """Takes the lease, and releases it at the end; yields whether it was free."""
+        mine = False
+        try:
+            async with self._env.db.transaction() as tx:
+                mine = await self.renewed(tx)
+            yield mine
+        finally:
+            if mine:  # also if the server stops before the commit is known to be stored
+                await self._env[Leases].release(self._name, self._holder)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from portico.outbound.exchange import Unsent
+from portico.outbound.client import Unsent
 from portico.outbound.loading import load
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from portico.domain.networks import Destinations
-from portico.domain.times import Clock
-from portico.outbound.exchange import LookUp, Unsent
+from portico.core.networks import Destinations
+from portico.core.times import Clock
+from portico.outbound.client import LookUp, Unsent
 from portico.outbound.loading import load
 
 if TYPE_CHECKING:

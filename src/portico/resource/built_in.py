@@ -7,15 +7,15 @@ from typing import Any, Self
 
 from msgspec.structs import asdict
 
-from portico.contract.products import ChangeProduct, CreateProduct
-from portico.contract.reading import Faults, read_object, sent
-from portico.domain.errors import invalid
-from portico.domain.money import price_text
-from portico.domain.products import Product
-from portico.domain.users import User
+from portico.core.errors import invalid
+from portico.core.money import price_text
+from portico.core.users import User
+from portico.features.catalogue.rules import Product
+from portico.features.catalogue.schemas import ChangeProduct, CreateProduct
 from portico.resource.compiled import OWN
 from portico.resource.declared import Record
 from portico.resource.fields import MOMENT
+from portico.web.reading import Faults, read_object, sent
 
 BUILT_IN = {"products": "products", "users": "users"}
 """The tables of the kinds to which references can lead."""

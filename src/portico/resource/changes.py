@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from portico.contract.reading import Faults
-from portico.domain.audit import By
-from portico.domain.errors import (
+from portico.change import Change
+from portico.core.audit import By
+from portico.core.errors import (
     Conflict,
     Duplicate,
     Fault,
@@ -22,19 +22,19 @@ from portico.domain.errors import (
     Unavailable,
     invalid,
 )
-from portico.domain.products import Product
+from portico.data.database import UniqueViolation
+from portico.environment import Environment
+from portico.features.catalogue import service as catalogue_service
+from portico.features.catalogue.rules import Product
+from portico.features.catalogue.storage import Products
+from portico.features.people.storage import USERS
 from portico.resource import declared
 from portico.resource.built_in import BUILT_IN, ProductRecord, UserRecord, product_values
 from portico.resource.compiled import Compiled, column
 from portico.resource.declared import Record
 from portico.resource.fields import MOMENT, ReferenceField, described
 from portico.resource.store import Records, exists
-from portico.services import products
-from portico.services.change import Change
-from portico.services.environment import Environment
-from portico.storage.database import UniqueViolation
-from portico.storage.products import Products
-from portico.storage.users import USERS
+from portico.web.reading import Faults
 
 RULE_SECONDS = 2.0
 
@@ -325,7 +325,7 @@ class RuleChange:
         try:
             if kind == "products":
                 given = product_values(values)
-                product: Product = await products.changed_product(
+                product: Product = await catalogue_service.changed_product(
                     env, change, record_id, given, unchecked
                 )
                 return ProductRecord.of(product)
@@ -339,7 +339,9 @@ class RuleChange:
         """Creates a record in the same transaction, as `update` changes one."""
         env, change = self._changing.env, self._changing.change
         if kind == "products":
-            created = await products.created_product(env, change, product_values(values, new=True))
+            created = await catalogue_service.created_product(
+                env, change, product_values(values, new=True)
+            )
             return ProductRecord.of(created)
         compiled = self._kind(kind)
         stored = _stored(compiled, values)

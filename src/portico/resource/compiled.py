@@ -12,17 +12,16 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from portico.contract import events as event_shapes
-from portico.contract.envelope import Identifier, Timestamp, encode, timestamp
-from portico.contract.paging import ListQuery, choice
-from portico.contract.reading import Param
-from portico.domain.errors import Fault
-from portico.domain.events.records import RecordNote
-from portico.domain.money import price_text
-from portico.domain.published import EVENTS, Published
-from portico.domain.resources import Resource
-from portico.domain.rules import Measured
-from portico.domain.scopes import PERMISSIONS
+from portico.core.errors import Fault
+from portico.core.events import EVENTS, Published
+from portico.core.money import price_text
+from portico.core.resources import Resource
+from portico.core.rules import Measured
+from portico.core.scopes import PERMISSIONS
+from portico.data.database import Params
+from portico.data.table import Table
+from portico.features.events import payloads as event_shapes
+from portico.features.events.records import RecordNote
 from portico.resource.declared import Kind, Record
 from portico.resource.fields import (
     MOMENT,
@@ -33,8 +32,9 @@ from portico.resource.fields import (
     default_of,
     described,
 )
-from portico.storage.database import Params
-from portico.storage.table import Table
+from portico.web.envelope import Identifier, Timestamp, encode, timestamp
+from portico.web.paging import ListQuery, choice
+from portico.web.reading import Param
 
 CREATED = "created_at"
 OWN = ("id", "created_at", "updated_at")

@@ -14,12 +14,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Raw
 
-from portico.contract.envelope import encode, timestamp
-from portico.contract.kinds import Boolean, Integer, Items, Number, Text, Texts
-from portico.contract.reading import Faults, Kind, read_object
-from portico.domain.errors import BrokenRule
-from portico.domain.ids import MAX_ID, whole_number
-from portico.domain.money import (
+from portico.core.errors import BrokenRule
+from portico.core.ids import MAX_ID, whole_number
+from portico.core.money import (
     MAX_PRICE,
     UNITS_PER_ONE,
     bound_units,
@@ -28,10 +25,13 @@ from portico.domain.money import (
     price_text,
     price_units,
 )
-from portico.domain.rules import Between, Measured, OneOf, Trimmed
-from portico.domain.text import web_url
-from portico.domain.times import moment
-from portico.domain.users import email
+from portico.core.rules import Between, Measured, OneOf, Trimmed
+from portico.core.text import web_url
+from portico.core.times import moment
+from portico.core.users import email
+from portico.web.envelope import encode, timestamp
+from portico.web.fields import Boolean, Integer, Items, Number, Text, Texts
+from portico.web.reading import Faults, Kind, read_object
 
 NOTHING: Any = object()
 """That an option was not given."""

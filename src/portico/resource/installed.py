@@ -6,12 +6,12 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from portico.domain.scopes import PERMISSIONS
+from portico.core.scopes import PERMISSIONS
+from portico.data.database import Database
 from portico.resource import tables
 from portico.resource.compiled import Compiled
 from portico.resource.loading import load
 from portico.resource.store import Records
-from portico.storage.database import Database
 
 
 class Installed:

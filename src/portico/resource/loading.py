@@ -11,10 +11,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from portico.contract.paging import ListQuery
-from portico.contract.reading import Faults
-from portico.domain.resources import RESOURCES
-from portico.domain.words import ROLES
+from portico.core.resources import RESOURCES
+from portico.core.rules import ROLES
 from portico.resource.compiled import OWN, Kinds
 from portico.resource.declared import Kind, Place, Record, take_declared
 from portico.resource.fields import (
@@ -27,6 +25,8 @@ from portico.resource.fields import (
     described,
 )
 from portico.settings import SettingError
+from portico.web.paging import ListQuery
+from portico.web.reading import Faults
 
 PACKAGE = "portico_kinds"
 """The package that the files are modules of, so that they can import what begins with `_`."""

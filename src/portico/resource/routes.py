@@ -4,23 +4,16 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from portico.api.paging import list_reply, start_of
-from portico.contract.envelope import Created, Listed, Single
-from portico.contract.reading import sent
-from portico.domain.errors import (
-    Conflict,
-    Duplicate,
-    Fault,
-    Invalid,
-    NotFound,
-    PreconditionFailed,
-)
-from portico.http.conditions import etag_header, precondition
-from portico.http.messages import BodyRequest, QueryRequest, Reply, Request, json_reply
-from portico.http.routing import AnyRoute, BodyRoute, QueryRoute, Route
+from portico.core.errors import Conflict, Duplicate, Fault, Invalid, NotFound, PreconditionFailed
+from portico.data.database import ListPart, Part
 from portico.resource.changes import change_faults, change_record, create_record, delete_record
 from portico.resource.compiled import Compiled
-from portico.storage.parts import ListPart, Part
+from portico.web.conditions import etag_header, precondition
+from portico.web.envelope import Created, Listed, Single
+from portico.web.lists import list_reply, start_of
+from portico.web.messages import BodyRequest, QueryRequest, Reply, Request, json_reply
+from portico.web.reading import sent
+from portico.web.routing import AnyRoute, BodyRoute, QueryRoute, Route
 
 
 @cache

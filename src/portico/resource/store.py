@@ -5,11 +5,19 @@ from typing import Any
 
 import msgspec
 
+from portico.data.database import (
+    LOCKED,
+    NOTHING,
+    Database,
+    Engine,
+    ListPart,
+    Params,
+    Rank,
+    Transaction,
+)
+from portico.data.listing import Keyset, Listing, Order, Page
 from portico.resource.compiled import Compiled, column
 from portico.resource.fields import Field
-from portico.storage.database import LOCKED, NOTHING, Database, Engine, Params, Rank, Transaction
-from portico.storage.listing import Keyset, Listing, Order, Page
-from portico.storage.parts import ListPart
 
 _SHARED: dict[Engine, str] = {"sqlite": "", "postgres": " FOR SHARE"}
 """Appended to a SELECT: its rows can then be neither changed nor deleted by another transaction."""

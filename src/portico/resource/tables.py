@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from portico.data.database import AdvisoryLock, Database, Engine, Reader, Transaction, alone
+from portico.data.filtered_totals import BLOCK
 from portico.resource.compiled import Compiled, Kinds, column
 from portico.resource.fields import Field
-from portico.storage.database import AdvisoryLock, Database, Engine, Reader, Transaction, alone
-from portico.storage.filtered_totals import BLOCK
 
 _LEDGER: dict[Engine, str] = {
     "sqlite": "CREATE TABLE IF NOT EXISTS kinds"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from portico.domain.errors import BrokenRule
+from portico.core.errors import BrokenRule
 
 
 class SettingError(Exception):

@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from portico.domain.errors import BrokenRule
-from portico.domain.providers import Provider, is_address
-from portico.domain.users import role
+from portico.core.errors import BrokenRule
+from portico.core.providers import Provider, is_address
+from portico.core.users import role
 from portico.settings.values import domain, suggestion
 
 _NEEDED = ("issuer", "client_id", "client_secret")

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from portico.domain.errors import BrokenRule
-from portico.settings.addresses import derived_addresses
-from portico.settings.composed import SETTINGS, Settings
+from portico.core.errors import BrokenRule
+from portico.settings.composed import SETTINGS, Settings, derived_addresses
 from portico.settings.declaring import Setting, SettingError
 from portico.settings.providers import providers
 from portico.settings.services import TABLES, services

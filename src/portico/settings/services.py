@@ -6,9 +6,10 @@ from itertools import combinations
 from typing import Any
 from urllib.parse import urlsplit
 
-from portico.domain.errors import BrokenRule
-from portico.domain.limits import UNLIMITED, Plan
-from portico.domain.services import (
+from portico.core.errors import BrokenRule
+from portico.core.plans import UNLIMITED, Plan
+from portico.core.rules import ROLES
+from portico.core.services import (
     ANYBODY,
     MIB,
     MOST_COST,
@@ -18,7 +19,6 @@ from portico.domain.services import (
     Services,
     ServiceScope,
 )
-from portico.domain.words import ROLES
 from portico.settings.values import check_window, suggestion
 
 TABLES = ("services", "limits", "roles")

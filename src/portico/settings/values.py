@@ -13,13 +13,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from portico.domain.errors import BrokenRule
-from portico.domain.limits import DEFAULT_PLANS, Plan
-from portico.domain.networks import Network
-from portico.domain.origins import ANY, origin
-from portico.domain.rules import OneOf
-from portico.domain.store_urls import read_store_url
-from portico.domain.text import trimmed
+from portico.core.errors import BrokenRule
+from portico.core.networks import ANY, Network, origin, read_store_url
+from portico.core.plans import DEFAULT_PLANS, Plan
+from portico.core.rules import OneOf
+from portico.core.text import trimmed
 
 T = TypeVar("T")
 

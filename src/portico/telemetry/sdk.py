@@ -18,8 +18,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from prometheus_client.core import Metric
 
-from portico.domain.errors import Unavailable
-from portico.http.messages import Application
+from portico.core.errors import Unavailable
 from portico.outbound.sender import Sends
 from portico.settings import SettingError
 from portico.telemetry.exporting import METRICS, TRACES, brief_session, in_daemon_thread
@@ -27,6 +26,7 @@ from portico.telemetry.metrics import metrics_data
 from portico.telemetry.tracing import READ, Spans, TracedApplication, TracedSender
 from portico.telemetry.variables import metrics_period, require_headers, traces_wanted
 from portico.version import version
+from portico.web.messages import Application
 
 FLUSH_SECONDS = 2.0
 """How long a stop waits for the last export."""

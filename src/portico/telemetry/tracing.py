@@ -24,10 +24,10 @@ from opentelemetry.trace import (
 )
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from portico.http.messages import Application, Request, Scope
-from portico.http.routing import Endpoint
+from portico.data.database import traceparent
 from portico.outbound.sender import Outcome, Sends
-from portico.storage.database import traceparent
+from portico.web.messages import Application, Request, Scope
+from portico.web.routing import Endpoint
 
 METHODS = frozenset(
     {"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "QUERY", "TRACE"}

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from operating import Answer, Service
-from portico.state.valkey import NO_ANSWER
+from portico.limits.valkey import NO_ANSWER
 from reliability.crash.ledger import Kind, Resource, fields
 
 PATHS: dict[Kind, str] = {"product": "/v1/products", "user": "/v1/users"}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import asyncpg
 
-from portico.storage.sqlite_connection import connect
+from portico.data.sqlite.connection import connect
 from reliability.crash.ledger import COLUMNS, Kind, Resource, Row, settle
 
 COUNTED: dict[Kind, str] = {

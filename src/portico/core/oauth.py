@@ -1,0 +1,225 @@
+"""OAuth 2.0 and OpenID Connect: clients, the scopes they may request, and PKCE.
+
+RFC 6749, 7636, 8252 and 9700; OpenID Connect Core 1.0.
+"""
+
+import re
+from collections.abc import Collection
+from hashlib import sha256
+from hmac import compare_digest
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from portico.core.errors import BrokenRule, Unreadable
+from portico.core.rules import Trimmed
+from portico.core.scopes import SCOPES
+from portico.core.secrets import base64url
+
+GRANT_TYPES = ("authorization_code", "refresh_token")
+"""The grant types of the token endpoint (RFC 6749 §4.1.3 and §6)."""
+
+CHALLENGE_METHOD = "S256"
+"""The only challenge method that is accepted, and used with providers (RFC 7636 §4.2)."""
+
+PROMPTS = ("none", "login", "consent", "select_account")
+"""The values of `prompt` (OpenID Connect Core §3.1.2.1)."""
+
+ACCESS_SECONDS = 3_600
+REFRESH_SECONDS = 30 * 86_400
+CODE_SECONDS = 60
+
+OPENID_WORDS = {
+    "openid": "Know who you are",
+    "profile": "See your name and picture",
+    "email": "See your e-mail address",
+}
+"""What each OpenID scope lets a client do."""
+
+OPENID_SCOPES = tuple(OPENID_WORDS)
+"""Scopes open to every client; they give no access to the API."""
+
+client_name = Trimmed(1, 100)
+MAX_URIS = 20
+MAX_URI_LENGTH = 2_000
+
+_LOOPBACK = frozenset({"127.0.0.1", "[::1]", "localhost"})
+_FORBIDDEN_SCHEMES = frozenset({"javascript", "data", "vbscript", "file", "blob", "about"})
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*\Z")
+_URI = re.compile(r"[!-~]+\Z")
+_UNDESCRIBABLE = re.compile(r'[^ -~]|["\\]')
+_CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}\Z")
+_VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}\Z")
+
+
+class Refused(Unreadable):
+    """An OAuth request was refused; `error` is the code of RFC 6749 §4.1.2.1 or §5.2. These allow
+    only some characters in a description: others become question marks."""
+
+    def __init__(self, error: str, message: str) -> None:
+        super().__init__(_UNDESCRIBABLE.sub("?", message))
+        self.error = error
+
+
+class Client(msgspec.Struct, frozen=True):
+    """A registered application. `secret_hash` is None for a public client, `user_id` if its owner
+    was deleted. `id` is the row's; the application identifies itself by `client_id`."""
+
+    id: int
+    client_id: str
+    secret_hash: bytes | None
+    user_id: int | None
+    name: str
+    redirect_uris: tuple[str, ...]
+    scopes: frozenset[str]
+    created_at: int
+
+    @property
+    def public(self) -> bool:
+        """Whether it has no secret, as a native or single-page application."""
+        return self.secret_hash is None
+
+    @property
+    def registered(self) -> frozenset[str]:
+        """The scopes that it may request: always those of OpenID, and all if it has `admin`."""
+        return implied(self.scopes).union(OPENID_SCOPES)
+
+
+def implied(scopes: frozenset[str]) -> frozenset[str]:
+    """These scopes, plus all of the API's if `admin` is among them."""
+    return scopes.union(SCOPES) if "admin" in scopes else scopes
+
+
+def client_scopes(text: str) -> frozenset[str]:
+    """Reads the space-separated scopes that a client may request. Raises `BrokenRule`."""
+    scopes = frozenset(text.split()) - frozenset(OPENID_SCOPES)
+    if unknown := sorted(scopes - frozenset(SCOPES)):
+        raise BrokenRule(f"must be some of {', '.join(SCOPES)}, not {', '.join(unknown)}")
+    return scopes
+
+
+def redirect_uri(text: str) -> str:
+    """Accepts a redirect URI: https, http on a loopback address, or a native application's own
+    scheme (RFC 8252 §7); no fragment, no user. Raises `BrokenRule`."""
+    if len(text) > MAX_URI_LENGTH or not _URI.match(text):
+        raise BrokenRule(f"must be an absolute URI of at most {MAX_URI_LENGTH} ASCII characters")
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        raise BrokenRule("must be an absolute URI") from None
+    if not _SCHEME.match(parts.scheme) or parts.scheme in _FORBIDDEN_SCHEMES:
+        raise BrokenRule("must begin with https://")
+    if "#" in text or "\\" in text or "@" in parts.netloc:
+        raise BrokenRule("must have no fragment, no user and no backslash")
+    if "*" in unquote(parts.netloc):
+        raise BrokenRule("must name its host: a * in it does not stand for other hosts")
+    if parts.scheme == "https" and parts.hostname:
+        return text
+    if parts.scheme == "http":
+        if _host(text) in _LOOPBACK and port != 0:
+            return text
+        raise BrokenRule("must begin with https://; http:// is for loopback addresses only")
+    if "." not in parts.scheme:
+        raise BrokenRule("must begin with https://, or a scheme such as com.example.app:")
+    return text
+
+
+def redirect_allowed(client: Client, uri: str) -> bool:
+    """Whether a code may be sent to this URI: it must equal a registered one exactly, except for
+    the port of a loopback address (RFC 8252 §7.3)."""
+    if uri in client.redirect_uris:
+        return True
+    bare = _without_loopback_port(uri)
+    return bare is not None and any(
+        _without_loopback_port(known) == bare for known in client.redirect_uris
+    )
+
+
+def _host(uri: str) -> str:
+    authority = re.split(r"[/?#]", uri.partition("://")[2], maxsplit=1)[0]
+    return re.sub(r":\d{0,5}\Z", "", authority)
+
+
+def page_origin(uri: str) -> str | None:
+    """The origin of pages at a redirect URI, as browsers spell it (RFC 6454 §6.2), without the port
+    of a loopback address. None for a scheme that has no pages."""
+    parts = urlsplit(_without_loopback_port(uri) or uri)
+    if parts.scheme not in ("http", "https"):
+        return None
+    host = parts.hostname or ""
+    port = f":{parts.port}" if parts.port not in (None, 443) else ""
+    return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{port}"
+
+
+def is_page_of(origins: Collection[str], origin: str) -> bool:
+    """Whether this origin of a page is among those that `page_origin` returned."""
+    return origin in origins or _without_loopback_port(origin) in origins
+
+
+_LOOPBACK_URI = re.compile(r"http://(127\.0\.0\.1|\[::1\]|localhost)(?::(\d{1,5}))?(?=[/?]|\Z)")
+
+
+def _without_loopback_port(uri: str) -> str | None:
+    """The URI without its port, None unless its host is a loopback address."""
+    found = _LOOPBACK_URI.match(uri)
+    if found is None or not 0 < int(found[2] or 80) < 65_536 or not _URI.match(uri) or "#" in uri:
+        return None
+    return f"http://{found[1]}{uri[found.end() :]}"
+
+
+def asked_scopes(client: Client, text: str | None) -> frozenset[str]:
+    """The scopes of an authorization request; all of the client's if none is given.
+
+    Raises `Refused` (`invalid_scope`) for a scope that the client is not registered for.
+    """
+    if not text:
+        return client.scopes
+    asked = frozenset(text.split())
+    if beyond := sorted(asked - client.registered):
+        raise Refused(
+            "invalid_scope", f"This client is not registered for {' '.join(beyond)[:200]}."
+        )
+    return asked
+
+
+def narrowed(scopes: frozenset[str], role_scopes: frozenset[str]) -> frozenset[str]:
+    """The part of the requested scopes that a user with these `role_scopes` can grant. `admin`
+    implies all others, so it is narrowed to all that the role has."""
+    if "admin" in scopes - role_scopes:
+        scopes |= role_scopes
+    return scopes & (role_scopes | frozenset(OPENID_SCOPES))
+
+
+def spelled(scopes: frozenset[str]) -> str:
+    """Scopes as OAuth writes them: space-separated, in a fixed order."""
+    return " ".join(scope for scope in (*OPENID_SCOPES, *SCOPES) if scope in scopes)
+
+
+def code_challenge(challenge: str | None, method: str | None, *, required: bool) -> str | None:
+    """Accepts the challenge of an authorization request (RFC 7636 §4.3): only S256, `required` from
+    public clients. Raises `Refused` (`invalid_request`)."""
+    if challenge is None:
+        if required or method is not None:
+            raise Refused("invalid_request", "This client must send a code_challenge (PKCE).")
+        return None
+    if method != CHALLENGE_METHOD:
+        raise Refused("invalid_request", f"code_challenge_method must be {CHALLENGE_METHOD}.")
+    if not _CHALLENGE.match(challenge):
+        raise Refused("invalid_request", "code_challenge must be 43 characters of base64url.")
+    return challenge
+
+
+def verified(challenge: str | None, verifier: str | None) -> bool:
+    """Whether a verifier matches a challenge (RFC 7636 §4.6). Without a challenge, there must be no
+    verifier (RFC 9700 §4.8.2)."""
+    if challenge is None or verifier is None:
+        return challenge is None and verifier is None
+    if not _VERIFIER.match(verifier):
+        return False
+    return compare_digest(challenge_of(verifier), challenge)
+
+
+def challenge_of(verifier: str) -> str:
+    """The challenge of a verifier, by S256 (RFC 7636 §4.2)."""
+    return base64url(sha256(verifier.encode()).digest())

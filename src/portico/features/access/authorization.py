@@ -1,0 +1,490 @@
+"""Use cases of OAuth 2.0: grant a code, exchange it, revoke and introspect tokens.
+
+Implements RFC 6749 with the security practice of RFC 9700, RFC 7009, RFC 7662 and OpenID Connect
+Core.
+"""
+
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+import msgspec
+
+from portico.change import Change
+from portico.core.audit import By
+from portico.core.oauth import (
+    CODE_SECONDS,
+    PROMPTS,
+    REFRESH_SECONDS,
+    Client,
+    Refused,
+    asked_scopes,
+    code_challenge,
+    narrowed,
+    redirect_allowed,
+    spelled,
+    verified,
+)
+from portico.core.scopes import of_role
+from portico.core.secrets import (
+    ACCESS_TOKEN,
+    AUTHORIZATION_CODE,
+    base64url,
+    digest,
+    from_base64url,
+    mint,
+)
+from portico.core.sessions import LEVELS, Proof, Session, level
+from portico.core.times import SECOND
+from portico.data.vault import Vault
+from portico.environment import Environment
+from portico.features.access.rules import ClientAuthorized
+from portico.features.access.signing import Signer
+from portico.features.access.storage import Clients, Code, Grants, OwnedToken
+from portico.features.access.tokens import Pair, good_for_one_use, issue, refresh_end, refreshable
+from portico.features.people.storage import Users
+from portico.features.signin.rules import GrantRevoked
+from portico.features.signin.storage import FactorStore, Sessions
+
+_INVALID = "This code is not valid, has expired or was used before."
+
+
+class ConsentRequest(NamedTuple):
+    """What a client asks a user for, validated. `scopes` may exceed the user's role; they are
+    narrowed to it when the user grants them."""
+
+    client: Client
+    redirect_uri: str
+    scopes: frozenset[str]
+    nonce: str | None
+    code_challenge: str | None
+
+
+class Exchange(NamedTuple):
+    """What a client sends to exchange a code."""
+
+    code: str
+    redirect_uri: str
+    verifier: str | None
+
+
+class Exchanged(NamedTuple):
+    """The tokens issued for a code; `id_token` only with the scope `openid`."""
+
+    pair: Pair
+    id_token: str | None
+
+
+async def grant_code(env: Environment, wanted: ConsentRequest, proof: Proof, by: By) -> str:
+    """Issues a code for what the user of `by` grants, narrowed to their role; `proof` is how and
+    when they authenticated. Raises `Refused`."""
+    code = mint(AUTHORIZATION_CODE, env.random)
+
+    async def work(change: Change) -> None:
+        user = await change.lock(env[Users], by.actor.user_id or 0)
+        client = await change.lock(env[Clients], wanted.client.id)
+        if user is None or user.suspended_at is not None or client is None:
+            raise Refused(
+                "invalid_request",
+                "The account was suspended or deleted, or the application was deleted.",
+            )
+        granted = Code(
+            client_row_id=client.id,
+            user_id=user.id,
+            redirect_uri=wanted.redirect_uri,
+            scopes=narrowed(wanted.scopes, of_role(user.role)),
+            nonce=wanted.nonce,
+            code_challenge=wanted.code_challenge,
+            signed_in_at=proof.at,
+            amr=proof.amr,
+            expires_at=change.now + CODE_SECONDS * SECOND,
+        )
+        await env[Grants].add_code(change.tx, digest(code), granted)
+        change.note(ClientAuthorized(client, granted.scopes))
+
+    await env.change(by, work)
+    return code
+
+
+async def exchange_code(env: Environment, client: Client, exchange: Exchange, by: By) -> Exchanged:
+    """Exchanges a code for tokens (RFC 6749 §4.1.3). Raises `Refused`.
+
+    If a code is used a second time, the tokens of the first exchange are revoked.
+    """
+    await env[Signer].ready()
+    code_hash = digest(exchange.code)
+    found = await env[Grants].code(code_hash)
+    if found is None or found.client_row_id != client.id:
+        raise Refused("invalid_grant", _INVALID)
+
+    async def work(change: Change) -> Exchanged | None:
+        user = await change.lock(env[Users], found.user_id)
+        if user is None or user.suspended_at is not None:
+            return None
+        if await change.lock(env[Clients], client.id) is None:
+            return None
+        code = await env[Grants].code(code_hash, change.tx)
+        if code is None:
+            return None
+        if code.grant_id is None:
+            narrow = narrowed(code.scopes, of_role(user.role))
+            code = msgspec.structs.replace(code, scopes=narrow)
+            return await _spend(env, change, client, code, code_hash, exchange)
+        if await env[Grants].revoke(change.tx, code.grant_id, change.now):
+            why = {"reason": "an authorization code was used twice"}
+            change.note(GrantRevoked(code.grant_id, code.user_id, why))
+        return None
+
+    with good_for_one_use():
+        exchanged = await env.change(by, work)
+    if exchanged is None:
+        raise Refused("invalid_grant", _INVALID)
+    return exchanged
+
+
+async def _spend(
+    env: Environment,
+    change: Change,
+    client: Client,
+    code: Code,
+    code_hash: bytes,
+    exchange: Exchange,
+) -> Exchanged:
+    now = change.now
+    if now >= code.expires_at:
+        raise Refused("invalid_grant", _INVALID)
+    if exchange.redirect_uri != code.redirect_uri:
+        raise Refused("invalid_grant", "The code was issued for another redirect_uri.")
+    if not verified(code.code_challenge, exchange.verifier):
+        raise Refused("invalid_grant", "The code_verifier does not match this code.")
+    change.noted_elsewhere()  # when the user gave the consent
+    grant = await env[Grants].insert(
+        change.tx,
+        user_id=code.user_id,
+        client_row_id=client.id,
+        scopes=code.scopes,
+        address=change.by.address,
+        user_agent="",
+        proof=code.proof,
+        now=now,
+        expires_at=now + REFRESH_SECONDS * SECOND,
+    )
+    await env[Grants].spend_code(change.tx, code_hash, grant.id)
+    access_token = mint(ACCESS_TOKEN, env.random)
+    pair = await issue(env, change, grant, access_token, code.scopes)
+    if "openid" not in code.scopes:
+        return Exchanged(pair, None)
+    return Exchanged(pair, env[Signer].sign(_identity(client, code, access_token), now))
+
+
+def _identity(client: Client, code: Code, access_token: str) -> dict[str, Any]:
+    """The claims of an ID token (OpenID Connect Core §2 and §3.1.3.6)."""
+    half = sha256(access_token.encode()).digest()[:16]
+    claims: dict[str, Any] = {
+        "sub": str(code.user_id),
+        "aud": client.client_id,
+        **_proven(code.proof),
+        "at_hash": base64url(half),
+    }
+    if code.nonce is not None:
+        claims["nonce"] = code.nonce
+    return claims
+
+
+def _proven(proof: Proof) -> dict[str, Any]:
+    """The claims about how and when the user signed in."""
+    return {"auth_time": proof.at // SECOND, "acr": level(proof.amr), "amr": list(proof.amr)}
+
+
+async def revoke_token(env: Environment, client: Client, token: str, by: By) -> None:
+    """Revokes a client's own token (RFC 7009): an access token alone, a refresh token with its
+    whole family. Unknown tokens are ignored. Raises `Refused` for another client's token."""
+    token_hash = digest(token)
+    refresh = await env[Grants].by_refresh(token_hash)
+    owned = refresh or await env[Grants].by_access(token_hash)
+    if owned is None:
+        return
+    if owned.grant.client_row_id != client.id:
+        raise Refused("invalid_grant", "This token was not issued to this client.")
+
+    async def work(change: Change) -> None:
+        if refresh is None:
+            change.noted_elsewhere()  # not worth a note: it expires within the hour anyway
+            await env[Grants].end_access(change.tx, owned.token.id)
+        elif await env[Grants].revoke(change.tx, owned.grant.id, change.now):
+            why = {"reason": "the client revoked it"}
+            change.note(GrantRevoked(owned.grant.id, owned.grant.user_id, why))
+
+    await env.change(by, work)
+
+
+async def introspect(env: Environment, client: Client, token: str) -> dict[str, Any]:
+    """Describes a client's own token (RFC 7662 §2.2); any other is reported as not active."""
+    now = env.clock()
+    token_hash = digest(token)
+    owned = await env[Grants].by_access(token_hash)
+    if owned is not None and owned.grant.client_row_id == client.id and owned.holds(now):
+        end, scopes = owned.token.access_expires_at, owned.token.scopes
+        facts = _facts(env, client, owned, end, scopes)
+        return {"active": True, "token_type": "Bearer", **facts}
+    owned = await env[Grants].by_refresh(token_hash)
+    if owned is None or owned.grant.client_row_id != client.id or owned.token.used_at is not None:
+        return {"active": False}
+    if not refreshable(env, owned, now):
+        return {"active": False}
+    end, scopes = refresh_end(env, owned), owned.grant.scopes
+    return {"active": True, **_facts(env, client, owned, end, scopes)}
+
+
+def _facts(
+    env: Environment, client: Client, owned: OwnedToken, end: int, scopes: frozenset[str]
+) -> dict[str, Any]:
+    name = {"username": owned.email} if "email" in scopes else {}
+    return {
+        **name,
+        **_proven(owned.grant.proof),
+        "scope": spelled(narrowed(scopes, of_role(owned.role))),
+        "client_id": client.client_id,
+        "sub": str(owned.grant.user_id),
+        "aud": env.addresses.base,
+        "iss": env.addresses.auth,
+        "iat": owned.token.created_at // SECOND,
+        "exp": end // SECOND,
+    }
+
+
+MAX_LENGTH = 2_000
+MAX_STATE_LENGTH = 4_096
+"""The longest values of parameters, in characters. An `id_token_hint` may be longer."""
+
+_KNOWN = frozenset(
+    (
+        *("client_id", "redirect_uri", "response_type", "response_mode", "scope", "state"),
+        *("nonce", "code_challenge", "code_challenge_method", "prompt", "max_age", "acr_values"),
+        *("id_token_hint", "request", "request_uri", "registration"),
+    )
+)
+
+
+class Returned(Refused):
+    """A fault that is reported to the client: the browser is redirected to `address`."""
+
+    def __init__(self, error: str, message: str, address: str) -> None:
+        super().__init__(error, message)
+        self.address = address
+
+
+class AuthorizationRequest(NamedTuple):
+    """A valid request. `max_age` is in seconds, `level` the lowest `acr` that is accepted, and
+    `user_id` the only user who may answer it, if it names one."""
+
+    wanted: ConsentRequest
+    state: str | None
+    prompt: frozenset[str]
+    max_age: int | None
+    level: str | None
+    user_id: int | None
+
+    @property
+    def silent(self) -> bool:
+        """Whether no page may be shown."""
+        return "none" in self.prompt
+
+    @property
+    def sign_in_again(self) -> bool:
+        """Whether the user must sign in for this very request."""
+        return self.max_age == 0 or not self.prompt.isdisjoint({"login", "select_account"})
+
+    def answer(self, issuer: str, **parameters: str) -> str:
+        """The address that takes the browser back to the client, with the issuer (RFC 9207)."""
+        return _address(self.wanted.redirect_uri, self.state, issuer, parameters)
+
+    def refusal(self, issuer: str, error: str, message: str) -> Returned:
+        """A refusal that is reported to the client."""
+        where = self.answer(issuer, error=error, error_description=message)
+        return Returned(error, message, where)
+
+
+async def read_request(
+    env: Environment, parameters: Sequence[tuple[str, str]]
+) -> AuthorizationRequest:
+    """The request with these parameters. Unknown ones are ignored, and empty ones count as omitted
+    (RFC 6749 §3.1). Raises `Refused` and `Returned`."""
+    known = [(name, value) for name, value in parameters if name in _KNOWN]
+    first = {name: value for name, value in reversed(known) if value}
+    for name in ("client_id", "redirect_uri"):
+        if [one for one, _ in known].count(name) != 1 or name not in first:
+            raise Refused("invalid_request", f"{name} must be sent exactly once.")
+    client = await env[Clients].by_client_id(first["client_id"])
+    if client is None:
+        raise Refused("invalid_client", "There is no application with this client_id.")
+    redirect_uri = first["redirect_uri"]
+    if not redirect_allowed(client, redirect_uri):
+        raise Refused("invalid_request", "This redirect_uri is not registered for the application.")
+    issuer = env.addresses.auth
+    state = _single(known, "state")  # is sent back as it came, even if empty
+    try:
+        _check(known, first)
+        wanted = ConsentRequest(
+            client=client,
+            redirect_uri=redirect_uri,
+            scopes=asked_scopes(client, first.get("scope")),
+            nonce=first.get("nonce"),
+            code_challenge=code_challenge(
+                first.get("code_challenge"),
+                first.get("code_challenge_method"),
+                required=client.public,
+            ),
+        )
+        user_id = await _hinted(env, client, first.get("id_token_hint"))
+        wishes = _prompt(first), _max_age(first), _level(first)
+        return AuthorizationRequest(wanted, state, *wishes, user_id)
+    except Refused as refused:
+        told = {"error": refused.error, "error_description": refused.message}
+        address = _address(redirect_uri, state, issuer, told)
+        raise Returned(refused.error, refused.message, address) from None
+
+
+def _single(parameters: Sequence[tuple[str, str]], name: str) -> str | None:
+    values = [value for one, value in parameters if one == name]
+    return values[0] if len(values) == 1 else None
+
+
+def _check(known: Sequence[tuple[str, str]], first: Mapping[str, str]) -> None:
+    if len({name for name, _ in known}) < len(known):
+        raise Refused("invalid_request", "A parameter was sent more than once.")
+    for name, value in first.items():
+        most = MAX_STATE_LENGTH if name == "state" else MAX_LENGTH
+        if len(value) > most and name != "id_token_hint":
+            raise Refused("invalid_request", f"{name} is longer than {most} characters.")
+    if not all(map(str.isprintable, first.values())):
+        raise Refused("invalid_request", "A parameter contains a character that is not printable.")
+    for name, error in (
+        ("request", "request_not_supported"),
+        ("request_uri", "request_uri_not_supported"),
+        ("registration", "registration_not_supported"),
+    ):
+        if name in first:
+            raise Refused(error, f"{name} is not supported.")
+    if "response_type" not in first:
+        raise Refused("invalid_request", "response_type must be code.")
+    if first["response_type"] != "code":
+        raise Refused("unsupported_response_type", "response_type must be code.")
+    if first.get("response_mode", "query") != "query":
+        raise Refused("invalid_request", "response_mode must be query.")
+
+
+def _prompt(first: Mapping[str, str]) -> frozenset[str]:
+    prompt = frozenset(first.get("prompt", "").split())
+    if not prompt.issubset(PROMPTS) or ("none" in prompt and len(prompt) > 1):
+        others = ", ".join(one for one in PROMPTS if one != "none")
+        raise Refused("invalid_request", f"prompt must be none, or some of {others}.")
+    return prompt
+
+
+def _max_age(first: Mapping[str, str]) -> int | None:
+    text = first.get("max_age")
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise Refused("invalid_request", "max_age must be a number of seconds.")
+    return int(text)
+
+
+def _level(first: Mapping[str, str]) -> str | None:
+    """The wanted `acr`. Unknown values are ignored: `acr_values` is voluntary (OpenID Connect Core
+    §5.5.1.1)."""
+    asked = first.get("acr_values", "").split()
+    return next((level for level in LEVELS if level in asked), None)
+
+
+async def _hinted(env: Environment, client: Client, hint: str | None) -> int | None:
+    """The user of an `id_token_hint`: nobody else may answer the request (OpenID Connect Core
+    §3.1.2.2)."""
+    if hint is None:
+        return None
+    subject = await env[Signer].subject_of(hint, audience=client.client_id)
+    if subject is None:
+        raise Refused("invalid_request", "id_token_hint must be an ID token of this client.")
+    return int(subject)
+
+
+def _address(uri: str, state: str | None, issuer: str, told: Mapping[str, str]) -> str:
+    parameters = {**told, **({} if state is None else {"state": state}), "iss": issuer}
+    join = "?" if "?" not in uri else "" if uri[-1] in "?&" else "&"
+    return f"{uri}{join}{urlencode(parameters)}"
+
+
+PARAMETER = "asked_at"
+SECONDS = 1_800
+"""How many seconds a user may take to sign in and decide before they must sign in again."""
+
+Parameters = Sequence[tuple[str, str]]
+
+
+class _Stamp(NamedTuple):
+    """The time of a request (epoch milliseconds), and the id of the latest session at that time."""
+
+    at: int
+    latest_id: int
+
+
+def wants_fresh_sign_in(asked: AuthorizationRequest) -> bool:
+    """Whether the request restricts when the user signed in."""
+    return asked.sign_in_again or asked.max_age is not None
+
+
+async def stamped(env: Environment, parameters: Parameters, now: int) -> str:
+    """The query of a request that is made now, with its stamp."""
+    query = _unstamped(parameters)
+    stamp = f"{now} {await env[Sessions].latest_id()}"
+    veiled = env[Vault].veil(stamp.encode(), _name(env, query))
+    return f"{query}&{PARAMETER}={base64url(veiled)}"
+
+
+async def signed_in_for(
+    env: Environment, asked: AuthorizationRequest, parameters: Parameters, session: Session
+) -> bool:
+    """Whether a session belongs to the user whom the request names, if any, and is as fresh and as
+    strong as the request wants; `parameters` are those of the request. A weaker sign-in is accepted
+    from users who have no second factor."""
+    if asked.user_id not in (None, session.user_id):
+        return False
+    if not _fresh(env, asked, parameters, session):
+        return False
+    if asked.level is None or asked.level <= level(session.amr):
+        return True
+    return not await env[FactorStore].of_user(session.user_id)
+
+
+def _fresh(
+    env: Environment, asked: AuthorizationRequest, parameters: Parameters, session: Session
+) -> bool:
+    now, signed_in_at = env.clock(), session.created_at
+    recent = asked.max_age is None or now - signed_in_at <= asked.max_age * SECOND
+    if recent and not asked.sign_in_again:
+        return True
+    stamp = _stamp(env, parameters)
+    if stamp is None or now - stamp.at >= SECONDS * SECOND:
+        return False
+    # Ids are compared, not times, because the clocks of hosts differ.
+    return session.id > stamp.latest_id
+
+
+def _stamp(env: Environment, parameters: Parameters) -> _Stamp | None:
+    """The stamp that a request carries, if it is valid."""
+    try:
+        veiled = from_base64url(dict(parameters).get(PARAMETER, ""))
+    except ValueError:
+        return None
+    stamp = env[Vault].unveil(veiled, _name(env, _unstamped(parameters)))
+    return _Stamp(*map(int, stamp.split())) if stamp else None
+
+
+def _unstamped(parameters: Parameters) -> str:
+    return urlencode([(name, value) for name, value in parameters if name != PARAMETER])
+
+
+def _name(env: Environment, query: str) -> str:
+    return f"{env.name} asked {query}"

@@ -1,0 +1,228 @@
+"""Use cases of OAuth clients: register, change, authenticate."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from hmac import compare_digest
+from typing import NamedTuple
+
+import msgspec
+
+from portico.change import Change
+from portico.core.audit import By
+from portico.core.errors import BrokenRule, Fault, Invalid, NotFound, Unavailable, invalid
+from portico.core.oauth import (
+    MAX_URIS,
+    Client,
+    Refused,
+    client_name,
+    client_scopes,
+    is_page_of,
+    page_origin,
+    redirect_uri,
+)
+from portico.core.secrets import CLIENT_SECRET, digest, mint
+from portico.core.users import User
+from portico.data.database import Version
+from portico.environment import Environment
+from portico.features.access.rules import (
+    ClientChanged,
+    ClientCreated,
+    ClientDeleted,
+    ClientRefused,
+    ClientSecretRenewed,
+)
+from portico.features.access.storage import CLIENTS, Clients
+from portico.features.people.storage import Users
+
+Check = Callable[[Client], None]
+"""Checks `If-Match` against the stored client. Raises `PreconditionFailed`."""
+
+_UNKNOWN = "The client is unknown or its secret is wrong."
+
+
+class Unproven(Refused):
+    """A request that names a confidential client without its secret."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__("invalid_client", _UNKNOWN)
+        self.client = client
+
+
+class Registered(NamedTuple):
+    """A client and its new secret, which is not stored; None for a public client."""
+
+    client: Client
+    secret: str | None
+
+
+class Registration(NamedTuple):
+    """The metadata of a client, as people write it. `scopes` are space-separated."""
+
+    name: str
+    redirect_uris: Sequence[str]
+    scopes: str
+
+
+async def register_client(
+    env: Environment, owner: User | None, wanted: Registration, *, public: bool, by: By
+) -> Registered:
+    """Registers a client. Raises `Invalid` with every fault, and `NotFound` if the owner was
+    deleted."""
+    name, uris, scopes = checked(wanted)
+    secret = None if public else mint(CLIENT_SECRET, env.random)
+    client_id = f"client_{env.random(12).hex()}"
+
+    async def work(change: Change) -> Registered:
+        if owner is not None and await change.lock(env[Users], owner.id) is None:
+            raise NotFound("The owner's account was deleted.")
+        client = Client(
+            id=0,
+            client_id=client_id,
+            secret_hash=digest(secret) if secret else None,
+            user_id=owner.id if owner else None,
+            name=name,
+            redirect_uris=uris,
+            scopes=scopes,
+            created_at=change.now,
+        )
+        client = await env[Clients].insert(change.tx, client)
+        change.note(ClientCreated(client))
+        return Registered(client, secret)
+
+    return await env.change(by, work)
+
+
+async def change_client(
+    env: Environment, row_id: int, wanted: Registration, check: Check, *, by: By
+) -> Client:
+    """Replaces the metadata of a client. Raises `NotFound`, `Invalid` and what `check` raises."""
+    name, uris, scopes = checked(wanted)
+
+    async def work(change: Change) -> Client:
+        before = _found(await change.lock(env[Clients], row_id))
+        check(before)
+        client = msgspec.structs.replace(before, name=name, redirect_uris=uris, scopes=scopes)
+        if client == before:
+            return client
+        await env[Clients].update(change.tx, client)
+        change.note(ClientChanged(client, before))
+        return client
+
+    return await env.change(by, work)
+
+
+async def renew_secret(env: Environment, row_id: int, *, by: By) -> Registered:
+    """Gives a confidential client a new secret; the old one stops working at once.
+
+    Raises `NotFound`, and `Invalid` for a public client.
+    """
+    secret = mint(CLIENT_SECRET, env.random)
+
+    async def work(change: Change) -> Registered:
+        client = _found(await change.lock(env[Clients], row_id))
+        if client.public:
+            raise Invalid("A public client has no secret.")
+        client = msgspec.structs.replace(client, secret_hash=digest(secret))
+        await env[Clients].update(change.tx, client)
+        change.note(ClientSecretRenewed(client))
+        return Registered(client, secret)
+
+    return await env.change(by, work)
+
+
+async def delete_client(env: Environment, row_id: int, *, by: By) -> Client:
+    """Deletes a client and ends its grants. Raises `NotFound`."""
+
+    async def work(change: Change) -> Client:
+        client = _found(await change.lock(env[Clients], row_id))
+        await env[Clients].delete(change.tx, row_id)
+        change.note(ClientDeleted(client))
+        return client
+
+    return await env.change(by, work)
+
+
+async def authenticate_client(env: Environment, client_id: str, secret: str | None) -> Client:
+    """The client with this id and secret, or the public client without one (RFC 6749 §2.3).
+
+    Raises `Refused` (`invalid_client`).
+    """
+    client = await env[Clients].by_client_id(client_id)
+    if client is None:
+        raise Refused("invalid_client", _UNKNOWN)
+    if client.secret_hash is None:
+        if secret:
+            raise Refused("invalid_client", "This client is public: do not send a secret.")
+        return client
+    if not secret or not compare_digest(client.secret_hash, digest(secret)):
+        raise Unproven(client)
+    return client
+
+
+class PageOrigins:
+    """The origins of public clients' pages, taken from their redirect URIs.
+
+    Cached while the version of the clients stays the same.
+    """
+
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+        self._version = -1
+        self._part_version: Version | None = None
+        self._origins: frozenset[str] = frozenset()
+
+    async def has(self, origin: str) -> bool:
+        """Whether a public client has pages at this origin. While the database is unavailable, the
+        cached origins count."""
+        version = self._env.db.version(CLIENTS.part())
+        if version != self._version:
+            with suppress(Unavailable):
+                await self._renew()
+                self._version = version
+        return is_page_of(self._origins, origin)
+
+    async def _renew(self) -> None:
+        # On SQLite every commit changes `Database.version`, but only those of clients change this.
+        version = await self._env.db.version_of(CLIENTS.part())
+        if version is not None and version == self._part_version:
+            return
+        origins: set[str] = set()
+        async for clients in self._env[Clients].public():
+            uris = (uri for client in clients for uri in client.redirect_uris)
+            origins.update(filter(None, map(page_origin, uris)))
+        self._origins, self._part_version = frozenset(origins), version
+
+
+async def note_refusal(env: Environment, client: Client, by: By) -> None:
+    """Notes that a request named this client without its secret."""
+    await env.change.note(by, ClientRefused(client))
+
+
+def _found(client: Client | None) -> Client:
+    if client is None:
+        raise NotFound("There is no such client.")
+    return client
+
+
+def checked(wanted: Registration) -> tuple[str, tuple[str, ...], frozenset[str]]:
+    """Name, redirect URIs and scopes as they are stored. Raises `Invalid` with every fault."""
+    faults: list[Fault] = []
+    name, uris, scopes = "", [], frozenset[str]()
+    try:
+        name = client_name(wanted.name)
+    except BrokenRule as rule:
+        faults.append(Fault("name", str(rule)))
+    if not 0 < len(wanted.redirect_uris) <= MAX_URIS:
+        faults.append(Fault("redirect_uris", f"must be 1 to {MAX_URIS} addresses"))
+    for uri in dict.fromkeys(wanted.redirect_uris[:MAX_URIS]):  # of more, nobody reads the faults
+        try:
+            uris.append(redirect_uri(uri))
+        except BrokenRule as rule:
+            faults.append(Fault("redirect_uris", f"{uri[:100]} {rule}"))
+    try:
+        scopes = client_scopes(wanted.scopes)
+    except BrokenRule as rule:
+        faults.append(Fault("scopes", str(rule)))
+    if faults:
+        raise invalid(*faults)
+    return name, tuple(uris), scopes

@@ -1,0 +1,238 @@
+"""The authorization endpoint: signs the user in, asks for consent, sends the browser back.
+
+RFC 6749 §4.1 as updated by RFC 9700, OpenID Connect Core §3.1.2, RFC 9207.
+"""
+
+from collections.abc import Sequence
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from portico.core.errors import AuthenticationRequired
+from portico.core.oauth import Client, Refused, implied, narrowed
+from portico.core.scopes import SCOPES, of_role
+from portico.core.text import counted
+from portico.features.access.authorization import (
+    AuthorizationRequest,
+    ConsentRequest,
+    Parameters,
+    Returned,
+    grant_code,
+    read_request,
+    signed_in_for,
+    stamped,
+    wants_fresh_sign_in,
+)
+from portico.features.signin.pages import sign_in
+from portico.features.signin.pages.providers import provider_pages
+from portico.features.signin.sessions import read_session
+from portico.web import throttle
+from portico.web.messages import Reply, Request
+from portico.web.pages import sent_once
+from portico.web.pages.filters import in_order, named
+from portico.web.pages.forms import read_form
+from portico.web.pages.responder import PageResponder
+from portico.web.pages.site import Accounts, PageRoute, Site, Visit, routes, see_other
+from portico.web.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, Mount, PathMatch
+
+SHOWN = "scopes"
+"""The form field with the scopes that the page showed, space-separated."""
+
+
+def consent_page(
+    visit: Visit,
+    client: Client,
+    redirect_uri: str,
+    scopes: frozenset[str],
+    *,
+    nothing: bool,
+    meanwhile: bool,
+) -> Reply:
+    """Ask the signed-in user whether a client may have these scopes. With `nothing`, the page says
+    that their role allows none of them; with `meanwhile`, it asks again (409), since the client
+    would get more than the user allowed.
+
+    The form is sent to the same address, with `csrf`, `SHOWN` and `decision` (`allow` or `deny`).
+    A user who wants to use another account signs out and returns here.
+    """
+    name = named(client.name, client.id)
+    return visit.page(
+        "consent.html",
+        f"{name} gets no access" if nothing else f"Allow {name}?",
+        status=409 if meanwhile else 200,
+        nothing=nothing,
+        meanwhile=meanwhile,
+        shown=SHOWN,
+        # The client may redirect on to another host, which is not known here.
+        leads_anywhere=True,
+        client=client,
+        destination=urlsplit(redirect_uri).netloc or f"{urlsplit(redirect_uri).scheme}:",
+        scopes=in_order(scopes),
+        reads_user=not scopes.isdisjoint(SCOPES),  # any of the API's opens GET /users/me
+        lasts=counted(visit.env.settings.refresh_family_days, "day"),
+        address=f"{visit.request.path}?{visit.request.query_string}",
+    )
+
+
+def refusal_page(visit: Visit, error: str, message: str) -> Reply:
+    """Tell the user that the client's request is invalid (400); nothing is sent to the client."""
+    return visit.page(
+        "oauth_error.html", "Authorization failed", status=400, error=error, message=message
+    )
+
+
+AUTHORIZE = "/authorize"
+MAX_PARAMETERS = 50
+
+
+async def ask(visit: Visit) -> Reply:
+    """GET /authorize."""
+    try:
+        parameters = _parameters(visit)
+        asked = await read_request(visit.env, parameters)
+        if not visit.signed_in:
+            if asked.silent:
+                raise _refusal(visit, asked, "login_required", "No user is signed in.")
+            if visit.cookie_kept_back:
+                raise AuthenticationRequired("The cookie was withheld. Load the page again.")
+            return await _sign_in(visit, asked, parameters)
+        session = await read_session(visit.env, visit.session_id)
+        if not await signed_in_for(visit.env, asked, parameters, session):
+            if asked.silent:
+                raise _refusal(visit, asked, "login_required", "The user must sign in again.")
+            return await _sign_in_again(visit, asked, parameters)
+        if asked.silent:
+            raise _refusal(visit, asked, "consent_required", "The user must be asked for consent.")
+    except Returned as returned:
+        return see_other(returned.address)
+    except Refused as refused:
+        return refusal_page(visit, refused.error, refused.message)
+    return _question(visit, asked.wanted)
+
+
+def _question(visit: Visit, wanted: ConsentRequest, *, meanwhile: bool = False) -> Reply:
+    scopes = _grantable(visit, wanted)
+    return consent_page(
+        visit,
+        wanted.client,
+        wanted.redirect_uri,
+        scopes,
+        nothing=bool(wanted.scopes) and not scopes,
+        meanwhile=meanwhile,
+    )
+
+
+def _grantable(visit: Visit, wanted: ConsentRequest) -> frozenset[str]:
+    return narrowed(wanted.scopes, of_role(visit.user.role))
+
+
+async def decide(visit: Visit) -> Reply:
+    """POST /authorize: the user's decision. The query holds the client's request unchanged.
+
+    The user's role and the client may have changed since the page was shown. Nothing is granted
+    that the page did not show; if more would be, the user is asked again.
+    """
+    try:
+        parameters = _parameters(visit)
+        asked = await read_request(visit.env, parameters)
+        if visit.form.text("decision") != "allow":
+            raise _refusal(visit, asked, "access_denied", "The user denied access.")
+        if asked.silent:
+            raise _refusal(visit, asked, "consent_required", "The user must be asked for consent.")
+        session = await read_session(visit.env, visit.session_id)
+        if not await signed_in_for(visit.env, asked, parameters, session):
+            return await _sign_in_again(visit, asked, parameters)
+        scopes = _grantable(visit, asked.wanted)
+        if asked.wanted.scopes and not scopes:
+            raise _refusal(visit, asked, "access_denied", "The user's role allows none of this.")
+        shown = implied(frozenset(visit.form.text(SHOWN).split()))
+        if visit.form.has(SHOWN) and not scopes <= shown:  # every browser sends it
+            return _question(visit, asked.wanted, meanwhile=True)
+        wanted = asked.wanted._replace(scopes=scopes)
+        code = await grant_code(visit.env, wanted, session.proof, visit.request.by)
+    except Returned as returned:
+        return see_other(returned.address)
+    except Refused as refused:
+        return refusal_page(visit, refused.error, refused.message)
+    return see_other(asked.answer(visit.env.addresses.auth, code=code))
+
+
+def _parameters(visit: Visit) -> Parameters:
+    try:
+        return parse_qsl(
+            visit.request.query_string,
+            keep_blank_values=True,
+            errors="strict",
+            max_num_fields=MAX_PARAMETERS,
+        )
+    except ValueError:
+        raise Refused("invalid_request", "The address cannot be read.") from None
+
+
+def _refusal(visit: Visit, asked: AuthorizationRequest, error: str, message: str) -> Returned:
+    return asked.refusal(visit.env.addresses.auth, error, message)
+
+
+async def _sign_in(
+    visit: Visit, asked: AuthorizationRequest, parameters: Parameters, **query: str
+) -> Reply:
+    """Redirect to sign-in, and from there back to the same request."""
+    if wants_fresh_sign_in(asked):
+        request = await stamped(visit.env, parameters, visit.request.now)
+    else:
+        request = urlencode(parameters)
+    return visit.go("/sign-in", **query, next=f"{visit.request.path}?{request}")
+
+
+async def _sign_in_again(
+    visit: Visit, asked: AuthorizationRequest, parameters: Parameters
+) -> Reply:
+    other = {} if asked.user_id in (None, visit.user.id) else {"other": "yes"}
+    return await _sign_in(visit, asked, parameters, again="yes", **other)
+
+
+PAGES = (
+    PageRoute("GET", AUTHORIZE, ask, Access.ANYONE, on_address=True),
+    PageRoute("POST", AUTHORIZE, decide),
+)
+
+
+class AuthorizationResponder(PageResponder):
+    """A page responder that also accepts a client's request by POST from any site: it changes
+    nothing, and redirects to the same request by GET (OpenID Connect Core §3.1.2.1). The consent
+    form has the request in its query, so a POST without a query is never a decision."""
+
+    # The sign-in form has the whole request in a field, escaped twice by then.
+    public_body_limit = 1 << 16
+
+    async def answer(
+        self, request: Request, match: PathMatch, endpoint: Endpoint | None, id_texts: Sequence[str]
+    ) -> Reply:
+        """See `PageResponder`."""
+        is_asked = request.method == "POST" and not request.query_string
+        if not is_asked or endpoint is None or endpoint.route.path != AUTHORIZE:
+            return await super().answer(request, match, endpoint, id_texts)
+        await throttle.address(request)
+        body = await request.read_body(PUBLIC_BODY_LIMIT)
+        form = read_form(request.header("content-type"), body)
+        return see_other(f"{request.path}?{urlencode(form.pairs(but=()))}")
+
+
+def authorize_mount(accounts: Accounts, home: str, desk: str) -> Mount:
+    """The pages of an environment's authorization server, where its own accounts sign in. `home` is
+    the page to open when the user asked for no other. The pages for users who cannot sign in are
+    below `desk`, if it is given."""
+    env = accounts.environment
+    at = urlsplit(env.addresses.auth)
+    site = Site(
+        env,
+        accounts,
+        f"{at.scheme}://{at.netloc}",
+        at.path,
+        home=home,
+        sign_in=at.path,
+        forgot=f"{desk}/forgot" if desk else "",
+        sign_up=f"{desk}/sign-up" if desk and env.sign_up_role else "",
+        dashboards=(),
+    )
+    pages = (*PAGES, *sign_in.PAGES, *sent_once.PAGES, *provider_pages(env))
+    responder = AuthorizationResponder(site)
+    return Mount(at.netloc, at.path, env, routes(site, pages), "auth", responder)

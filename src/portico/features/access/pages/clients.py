@@ -1,0 +1,266 @@
+"""OAuth clients, for admins: register, change, create a new secret, delete."""
+
+from collections.abc import Awaitable, Iterable
+
+from portico.core.audit import By
+from portico.core.errors import NotFound, PreconditionFailed
+from portico.core.oauth import Client
+from portico.core.rules import OneOf
+from portico.core.scopes import SCOPES
+from portico.data.listing import Page
+from portico.environment import Environment
+from portico.features.access.clients import (
+    Registered,
+    Registration,
+    change_client,
+    checked,
+    delete_client,
+    register_client,
+    renew_secret,
+)
+from portico.features.access.storage import Clients, Grant, Grants
+from portico.features.signin.pages.step_up import fresh
+from portico.features.signin.service import end_grant
+from portico.web.messages import Reply
+from portico.web.pages.filters import in_order, named, scope_words
+from portico.web.pages.paging import PER_PAGE, numbered, offset_of, page_of
+from portico.web.pages.sent_once import fresh_key, sent_once, shown_once
+from portico.web.pages.site import PageRoute, Visit
+from portico.web.pages.versions import Told, beside, outcome, require_version
+
+_KINDS = (
+    ("confidential", "Confidential", "Runs on a server that can keep a secret."),
+    ("public", "Public", "Runs on a user's device or in a browser, with PKCE and no secret."),
+)
+
+
+async def show_all(visit: Visit) -> Reply:
+    """GET /clients: the newest first."""
+
+    async def on(page: int) -> Page[Client]:
+        return await visit.env[Clients].page(offset=offset_of(page), limit=PER_PAGE)
+
+    page, found = await page_of(visit, on)
+    return visit.page(
+        "clients.html", "OAuth clients", clients=found.rows, **numbered(page, found.total)
+    )
+
+
+async def _client(visit: Visit, row_id: int) -> Client:
+    client = await visit.env[Clients].get(row_id)
+    if client is None:
+        raise NotFound("This client does not exist. It may have been deleted.")
+    return client
+
+
+def _told(name: str, uris: Iterable[str], scopes: Iterable[str]) -> dict[str, str]:
+    return {"Name": name, "Redirect URIs": "\n".join(uris), "Scopes": " ".join(in_order(scopes))}
+
+
+def _stored(client: Client) -> dict[str, str]:
+    return _told(client.name, client.redirect_uris, client.scopes)
+
+
+def _form(visit: Visit, title: str, client: Client | None, mine: Told | None = None) -> Reply:
+    """The form of a client, with another admin's changes beside `mine` if they conflict."""
+    stored = _stored(client) if client else {}
+    return visit.page(
+        "client_form.html",
+        title,
+        **beside(visit.form, stored, mine),
+        client=client,
+        scopes=[(scope, scope, scope_words(scope)) for scope in SCOPES],
+        kinds=_KINDS,
+        once=fresh_key(visit),
+    )
+
+
+def _wanted(visit: Visit) -> Registration:
+    form = visit.form
+    uris = form.text("redirect_uris").split()
+    return Registration(form.text("name"), uris, " ".join(form.several("scopes", SCOPES)))
+
+
+def _made(visit: Visit, title: str, made: Registered) -> Reply:
+    return visit.page("client_made.html", title, client=made.client, secret=made.secret)
+
+
+async def show_new(visit: Visit) -> Reply:
+    """GET /clients/new."""
+    return _form(visit, "Register a client", None)
+
+
+async def register(visit: Visit) -> Reply:
+    """POST /clients/new."""
+    kind = visit.form.read("kind", OneOf(("confidential", "public")))
+    wanted, public = _wanted(visit), kind == "public"
+    checked(wanted)  # its faults are shown together with that of the kind
+    visit.form.check()
+    owner = await visit.made_owner()
+
+    def make(by: By) -> Awaitable[Registered]:
+        return register_client(visit.env, owner, wanted, public=public, by=by)
+
+    if public:
+        return await sent_once(
+            visit,
+            make,
+            lambda made: visit.go(f"/clients/{made.client.id}", done="client-registered"),
+        )
+    return await shown_once(
+        visit,
+        make,
+        lambda made: _made(visit, f"{named(made.client.name, made.client.id)} is registered", made),
+    )
+
+
+async def show(visit: Visit) -> Reply:
+    """GET /clients/{id}."""
+    client = await _client(visit, visit.request.resource_id)
+    return _form(visit, named(client.name, client.id), client)
+
+
+async def change(visit: Visit) -> Reply:
+    """POST /clients/{id}."""
+    row_id, wanted = visit.request.resource_id, _wanted(visit)
+
+    def check(client: Client) -> None:
+        require_version(visit.form, _stored(client))
+
+    try:
+        client = await change_client(visit.env, row_id, wanted, check, by=await visit.by())
+    except PreconditionFailed:
+        client = await _client(visit, row_id)
+        mine = _told(wanted.name, wanted.redirect_uris, wanted.scopes.split())
+        return _form(visit, named(client.name, client.id), client, mine)
+    done = outcome(visit.form, _stored(client), "client-changed")
+    return visit.go(f"/clients/{row_id}", done=done)
+
+
+async def ask_secret(visit: Visit) -> Reply:
+    """GET /clients/secret."""
+    client = await _client(visit, visit.sent_id())
+    return visit.asks(
+        f"Create a new secret for {named(client.name, client.id)}?",
+        "The old secret stops working immediately. The client cannot get tokens until you give it"
+        " the new one.",
+        words="Create new secret",
+        action="/clients/secret",
+        back=(f"/clients/{client.id}", named(client.name, client.id)),
+        id=client.id,
+        once=fresh_key(visit),
+    )
+
+
+async def new_secret(visit: Visit) -> Reply:
+    """POST /clients/secret."""
+    return await shown_once(
+        visit,
+        lambda by: renew_secret(visit.env, visit.sent_id(), by=by),
+        lambda made: _made(
+            visit, f"{named(made.client.name, made.client.id)} has a new secret", made
+        ),
+    )
+
+
+async def ask_delete(visit: Visit) -> Reply:
+    """GET /clients/delete."""
+    client = await _client(visit, visit.sent_id())
+    return visit.asks(
+        f"Delete {named(client.name, client.id)}?",
+        "Its access to users' accounts ends immediately. This cannot be undone.",
+        words="Delete client",
+        danger=True,
+        action="/clients/delete",
+        back=(f"/clients/{client.id}", named(client.name, client.id)),
+        id=client.id,
+    )
+
+
+async def delete(visit: Visit) -> Reply:
+    """POST /clients/delete."""
+    await delete_client(visit.env, visit.sent_id(), by=await visit.by())
+    return visit.go("/clients", done="client-deleted")
+
+
+PAGES = (
+    PageRoute("GET", "/clients", show_all, "admin"),
+    PageRoute("GET", "/clients/new", show_new, "admin"),
+    PageRoute("POST", "/clients/new", fresh(register), "admin"),
+    PageRoute("GET", "/clients/{id}", show, "admin"),
+    PageRoute("POST", "/clients/{id}", fresh(change), "admin"),
+    PageRoute("GET", "/clients/secret", ask_secret, "admin"),
+    PageRoute("POST", "/clients/secret", fresh(new_secret), "admin"),
+    PageRoute("GET", "/clients/delete", ask_delete, "admin"),
+    PageRoute("POST", "/clients/delete", delete, "admin"),
+)
+
+
+async def granted_by(
+    env: Environment, user_id: int, now: int, *, page: int = 1
+) -> Page[tuple[Grant, Client]]:
+    """A page of an account's grants, each with its client."""
+    grants = await env[Grants].of_clients(user_id, now, offset=offset_of(page), limit=PER_PAGE)
+    allowed = [(one, client) for one in grants.rows if (client := await _client_of(env, one))]
+    return Page(allowed, grants.total)
+
+
+async def _client_of(env: Environment, grant: Grant) -> Client | None:
+    return await env[Clients].get(grant.client_row_id) if grant.client_row_id else None
+
+
+async def show_applications(visit: Visit) -> Reply:
+    """GET /applications."""
+    owner = await visit.owner()
+
+    async def on(page: int) -> Page[tuple[Grant, Client]]:
+        if owner is None:
+            return Page([], 0)
+        return await granted_by(visit.env, owner.id, visit.request.now, page=page)
+
+    page, grants = await page_of(visit, on)
+    return visit.page(
+        "applications.html",
+        "Applications",
+        grants=grants.rows,
+        **numbered(page, grants.total),
+    )
+
+
+async def ask_revoke(visit: Visit) -> Reply:
+    """GET /applications/revoke."""
+    env, owner = visit.env, await visit.owner()
+    grant = await env[Grants].get(visit.sent_id())
+    if (
+        grant is not None
+        and owner is not None
+        and grant.user_id == owner.id
+        and grant.lives(visit.request.now)
+        and (client := await _client_of(env, grant))
+    ):
+        return visit.asks(
+            f"Revoke the access of {named(client.name, client.id)}?",
+            "It can no longer access your account until you allow it again.",
+            words="Revoke access",
+            danger=True,
+            action="/applications/revoke",
+            back=("/applications", "Applications"),
+            id=grant.id,
+        )
+    raise NotFound(
+        "This application has no access to your account. You may have revoked it already."
+    )
+
+
+async def revoke(visit: Visit) -> Reply:
+    """POST /applications/revoke."""
+    by = await visit.by()
+    await end_grant(visit.env, visit.sent_id(), by, of_user=by.actor.user_id or 0)
+    return visit.go("/applications", done="application-revoked")
+
+
+APPLICATION_PAGES = (
+    PageRoute("GET", "/applications", show_applications),
+    PageRoute("GET", "/applications/revoke", ask_revoke),
+    PageRoute("POST", "/applications/revoke", revoke),
+)

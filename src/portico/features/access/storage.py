@@ -1,0 +1,613 @@
+"""API keys: digests, owners and lifetimes. A key itself is never stored."""
+
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from portico.core.oauth import Client, spelled
+from portico.core.sessions import Methods, Proof
+from portico.core.users import Owner
+from portico.data.database import (
+    LOCKED,
+    SKIP_LOCKED,
+    AdvisoryLock,
+    Database,
+    Rank,
+    Row,
+    Transaction,
+    alone,
+    integer,
+)
+from portico.data.listing import Keyset, Page, counted_page, page_by_id, page_of_matches
+from portico.data.queue import claiming
+from portico.data.table import (
+    SCOPES,
+    WORDS,
+    Form,
+    Table,
+    cuts,
+    delete_grants,
+    in_batches,
+    json_form,
+    move_forward,
+)
+from portico.features.access.rules import REMINDED_AHEAD, ApiKey
+from portico.features.people.storage import OWNERS, anywhere, lower_for, pattern
+
+
+class OwnedKey(Owner, frozen=True, kw_only=True):
+    """A key together with its owner's current role and state."""
+
+    key: ApiKey
+
+
+_SCOPES = Form(
+    lambda scopes: None if scopes is None else spelled(scopes),
+    lambda text: None if text is None else frozenset(text.split()),
+)
+_NETWORKS = Form(
+    lambda networks: None if networks is None else " ".join(networks),
+    lambda text: None if text is None else tuple(text.split()),
+)
+API_KEYS = Table(
+    "api_keys", ApiKey, forms={"scopes": _SCOPES, "networks": _NETWORKS}, secrets=("key_hash",)
+)
+_OWNER, _KEY = cuts(OWNERS, API_KEYS)
+
+_COLUMNS = f"{OWNERS.of('u')}, {API_KEYS.of('k')}"
+_KEYS = "api_keys AS k"
+_WITH_OWNERS = f"{_KEYS} JOIN users AS u ON u.id = k.user_id"
+_OWNED_KEYS = f"SELECT {_COLUMNS} FROM {_WITH_OWNERS}"
+_FOUND = f"{_COLUMNS} FROM {_WITH_OWNERS} WHERE k.id IN (SELECT id FROM page) ORDER BY k.id DESC"
+_BY_HASH = f"{_OWNED_KEYS} WHERE k.key_hash = :hash"
+_KEY_PAGE = f"""
+SELECT {API_KEYS.columns} FROM api_keys WHERE user_id = :user_id AND id < :below
+ORDER BY id DESC LIMIT :limit OFFSET :offset"""
+_COUNT_KEYS = "SELECT count(*) FROM api_keys WHERE user_id = :user_id"
+_ENDED = "CASE WHEN revoked_at IS NOT NULL OR expires_at <= :now THEN 1 ELSE 0 END"
+_OWN = f"""
+SELECT count(*) OVER () AS total, {API_KEYS.columns} FROM api_keys WHERE user_id = :user_id
+ORDER BY {_ENDED}, id DESC LIMIT :limit OFFSET :offset"""
+_COUNT_USABLE = f"SELECT count(*) FROM api_keys WHERE user_id = :user_id AND {_ENDED} = 0"
+# Reads every key: for people searching on a page, not for programs. Names are compared as
+# `storage.audit` compares e-mails.
+_MATCHES = """
+(lower(k.hint) LIKE :pattern ESCAPE '!' OR u.name_key LIKE :pattern ESCAPE '!'
+    OR u.email_key LIKE :pattern ESCAPE '!' OR {lower}(k.name) LIKE :pattern ESCAPE '!'
+    OR {lower}(k.name) LIKE {lower}(:typed) ESCAPE '!')"""
+_MADE_FOR_OTHERS = f"""
+{_OWNED_KEYS} WHERE k.maker_id = :maker_id AND k.revoked_at IS NULL
+    AND (k.expires_at IS NULL OR k.expires_at > :now)
+ORDER BY k.id"""
+# Single use: of concurrent rotations of one key exactly one finds `rotated_at` empty.
+_ROTATE = """
+UPDATE api_keys SET rotated_at = :now,
+    expires_at = CASE WHEN expires_at < :until THEN expires_at ELSE :until END
+WHERE id = :id AND rotated_at IS NULL AND revoked_at IS NULL
+RETURNING expires_at"""
+_REVOKE_KEY = "UPDATE api_keys SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL"
+# The same as the condition of the index `api_keys_to_remind`, so that it is used.
+_TO_REMIND = f"""
+reminded_at IS NULL AND revoked_at IS NULL AND rotated_at IS NULL
+    AND expires_at - created_at > {REMINDED_AHEAD}"""
+_ENDING = f"""
+SELECT id FROM api_keys
+WHERE expires_at > :now AND expires_at <= :before AND {_TO_REMIND}
+ORDER BY expires_at LIMIT :limit"""
+_EARLIER = "(last_used_at IS NULL OR last_used_at < :at)"
+_USED_KEYS = move_forward("api_keys", "last_used_at", _EARLIER)
+
+
+def _owned_key(row: Row) -> OwnedKey:
+    return OwnedKey(*row[_OWNER], key=API_KEYS.read(row[_KEY]))
+
+
+class ApiKeys:
+    """The API keys of one environment."""
+
+    rank = Rank.REST
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def by_hash(self, key_hash: bytes) -> OwnedKey | None:
+        """The key with this SHA-256 digest, whatever its state."""
+        row = await self._db.one(_BY_HASH, {"hash": key_hash})
+        return _owned_key(row) if row else None
+
+    async def get(self, key_id: int, tx: Transaction | None = None) -> ApiKey | None:
+        """The key with this id, whatever its state. With `tx` it is locked until the transaction
+        ends."""
+        return await API_KEYS.get(self._db, key_id, tx)
+
+    def batches(self, user_id: int | None = None) -> AsyncIterator[list[ApiKey]]:
+        """Every key, or a user's, oldest first, in batches."""
+        return API_KEYS.batches(self._db.slow, "TRUE", user_id=user_id)
+
+    async def usable_first(
+        self, user_id: int, now: int, *, offset: int, limit: int
+    ) -> Page[ApiKey]:
+        """One page of a user's keys, newest first, but expired and revoked ones last. The total is
+        0 past the last page."""
+        values = {"user_id": user_id, "now": now, "offset": offset, "limit": limit}
+        rows = await self._db.slow.all(_OWN, values)
+        return counted_page(rows, API_KEYS.read)
+
+    async def made_for_others(self, maker_id: int, now: int) -> list[OwnedKey]:
+        """The usable keys that this account created for others, oldest first."""
+        rows = await self._db.slow.all(_MADE_FOR_OTHERS, {"maker_id": maker_id, "now": now})
+        return [_owned_key(row) for row in rows]
+
+    async def count_usable(self, user_id: int, now: int) -> int:
+        """How many keys of a user are neither expired nor revoked."""
+        return await integer(self._db.slow, _COUNT_USABLE, {"user_id": user_id, "now": now})
+
+    async def page(
+        self, user_id: int, *, offset: int, limit: int, behind: Keyset | None = None
+    ) -> Page[ApiKey]:
+        """One page of a user's keys, newest first. It begins `behind` a keyset if given, else at
+        `offset`."""
+        values = {"user_id": user_id}
+        statements = _COUNT_KEYS, _KEY_PAGE
+        return await page_by_id(
+            self._db, API_KEYS, statements, values, offset=offset, limit=limit, behind=behind
+        )
+
+    async def search(
+        self,
+        text: str,
+        *,
+        key_id: int | None = None,
+        unused_since: int | None,
+        offset: int,
+        limit: int,
+    ) -> Page[OwnedKey]:
+        """One page of the keys whose name, hint or owner contains this text in any case, newest
+        first. `key_id` restricts it to one key, `unused_since` to keys not used since that time.
+        The total is 0 past the last page."""
+        terms = [
+            *([_MATCHES.format(lower=lower_for(self._db.engine, text))] if text else []),
+            *([] if unused_since is None else ["coalesce(k.last_used_at, 0) < :before"]),
+            *(["k.id = :id"] if key_id else []),
+        ]
+        where, source = " AND ".join(terms) or "TRUE", _WITH_OWNERS if text else _KEYS
+        sql = page_of_matches(
+            f"SELECT k.id FROM {source} WHERE {where}", _FOUND, "id DESC", is_slow=bool(text)
+        )
+        values = {
+            "pattern": pattern(text),
+            "typed": anywhere(text),
+            "id": key_id,
+            "before": unused_since,
+            "limit": limit,
+            "offset": offset,
+        }
+        rows = await self._db.slow.all(sql, values)
+        return counted_page(rows, _owned_key)
+
+    async def insert(self, tx: Transaction, key: ApiKey, key_hash: bytes) -> ApiKey:
+        """Stores a new key and its digest, ignoring its `id`; returns it with the assigned id."""
+        return await API_KEYS.add(tx, key, key_hash=key_hash)
+
+    async def rotate(self, tx: Transaction, key_id: int, *, now: int, until: int) -> int | None:
+        """Marks a key as rotated, to expire at `until` or earlier; returns when it expires.
+
+        None if it was rotated or revoked before.
+        """
+        tx.touch(API_KEYS.part(key_id))
+        row = await tx.one(_ROTATE, {"id": key_id, "now": now, "until": until})
+        return int(row[0]) if row else None
+
+    async def revoke(self, tx: Transaction, key_id: int, *, now: int) -> None:
+        """Revokes a key; does nothing if it is revoked already."""
+        tx.touch(API_KEYS.part(key_id))
+        await tx.run(_REVOKE_KEY, {"id": key_id, "now": now})
+
+    async def are_ending(self, now: int) -> bool:
+        """Whether there are keys for `remind`."""
+        values = {"now": now, "before": now + REMINDED_AHEAD, "limit": 1}
+        return await self._db.one(_ENDING, values) is not None
+
+    async def remind(self, tx: Transaction, now: int, limit: int) -> list[ApiKey]:
+        """Records that the owners of the next keys that expire are reminded of it, and returns
+        these keys. No other transaction gets them."""
+        values = {"now": now, "before": now + REMINDED_AHEAD, "limit": limit}
+        ending = _ENDING + SKIP_LOCKED[self._db.engine]
+        return API_KEYS.read_all(
+            await tx.all(claiming(API_KEYS, ending, "reminded_at = :now"), values)
+        )
+
+    async def record_use(self, tx: Transaction, used: dict[int, int]) -> None:
+        """Moves the last-used times of keys forward: key id to milliseconds."""
+        uses = [{"id": key, "at": at} for key, at in used.items()]
+        await tx.run_many(_USED_KEYS[self._db.engine], uses)
+
+
+CLIENTS = Table(
+    "oauth_clients",
+    Client,
+    forms={"redirect_uris": json_form(tuple[str, ...]), "scopes": SCOPES},
+    fixed=("client_id", "user_id", "created_at"),
+)
+
+_BY_CLIENT_ID = f"SELECT {CLIENTS.columns} FROM oauth_clients WHERE client_id = :client_id"
+_CLIENT_PAGE = f"""
+SELECT count(*) OVER () AS total, {CLIENTS.columns} FROM oauth_clients
+ORDER BY id DESC LIMIT :limit OFFSET :offset"""
+
+
+class Clients:
+    """The OAuth clients of one environment."""
+
+    rank = Rank.CLIENT
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def by_client_id(self, client_id: str) -> Client | None:
+        """The client with this `client_id`, if any."""
+        if not client_id.isascii() or not client_id.isprintable():
+            return None  # no client has such an id, and PostgreSQL refuses NUL
+        return await CLIENTS.one(self._db, _BY_CLIENT_ID, {"client_id": client_id})
+
+    async def get(self, row_id: int, tx: Transaction | None = None) -> Client | None:
+        """The client of this row, if any. With `tx` it is locked until the transaction ends."""
+        return await CLIENTS.get(self._db, row_id, tx)
+
+    def batches(self) -> AsyncIterator[list[Client]]:
+        """Every client, oldest first, in batches."""
+        return CLIENTS.batches(self._db.slow, "TRUE")
+
+    async def page(self, *, offset: int, limit: int) -> Page[Client]:
+        """One page of the clients, newest first. The total is 0 past the last page."""
+        rows = await self._db.slow.all(_CLIENT_PAGE, {"offset": offset, "limit": limit})
+        return counted_page(rows, CLIENTS.read)
+
+    def public(self) -> AsyncIterator[list[Client]]:
+        """The clients without a secret, oldest first, in batches."""
+        return CLIENTS.batches(self._db.slow, "secret_hash IS NULL")
+
+    async def insert(self, tx: Transaction, client: Client) -> Client:
+        """Stores a new client, ignoring its `id`; returns it with the assigned id."""
+        tx.touch(CLIENTS.part())
+        return await CLIENTS.add(tx, client)
+
+    async def update(self, tx: Transaction, client: Client) -> None:
+        """Stores every changeable field of a client again."""
+        tx.touch(CLIENTS.part())
+        await tx.run(CLIENTS.update, CLIENTS.values(client))
+
+    async def delete(self, tx: Transaction, row_id: int) -> None:
+        """Deletes a client with all grants to it."""
+        tx.touch_all()  # its grants are not listed here
+        await delete_grants(tx, self._db.engine, "client_row_id", row_id)
+        await tx.run(CLIENTS.delete, {"id": row_id})
+
+
+class Grant(msgspec.Struct, frozen=True):
+    """A token family: a user's grant to a client, or a login if there is no client.
+
+    Times are epoch milliseconds; `expires_at` is when its last token expires, `proved_at` when the
+    user signed in, by the methods `amr`.
+    """
+
+    id: int
+    user_id: int
+    client_row_id: int | None
+    scopes: frozenset[str]
+    address: str
+    user_agent: str
+    created_at: int
+    last_used_at: int
+    expires_at: int
+    revoked_at: int | None
+    amr: Methods
+    proved_at: int
+
+    @property
+    def proof(self) -> Proof:
+        """How and when the user signed in."""
+        return Proof(self.amr, self.proved_at)
+
+    def lives(self, now: int) -> bool:
+        """Whether it is neither revoked nor expired at this time, in epoch milliseconds."""
+        return self.revoked_at is None and now < self.expires_at
+
+
+class Token(msgspec.Struct, frozen=True):
+    """One issued pair of refresh and access token; `scopes` are the access token's."""
+
+    id: int
+    grant_id: int
+    scopes: frozenset[str]
+    created_at: int
+    access_expires_at: int
+    refresh_expires_at: int
+    used_at: int | None
+
+
+class OwnedToken(Owner, frozen=True, kw_only=True):
+    """A token pair, its grant, and their user's current role and state."""
+
+    token: Token
+    grant: Grant
+
+    def holds(self, now: int) -> bool:
+        """Whether the access token is valid: not expired, its grant not revoked, and its user not
+        suspended."""
+        if self.suspended_at is not None:
+            return False
+        return self.grant.revoked_at is None and now < self.token.access_expires_at
+
+
+class Code(msgspec.Struct, frozen=True):
+    """An authorization code; `grant_id` is the grant that it was exchanged for."""
+
+    client_row_id: int
+    user_id: int
+    redirect_uri: str
+    scopes: frozenset[str]
+    nonce: str | None
+    code_challenge: str | None
+    signed_in_at: int
+    expires_at: int
+    amr: Methods
+    grant_id: int | None = None
+
+    @property
+    def proof(self) -> Proof:
+        """How and when the user signed in."""
+        return Proof(self.amr, self.signed_in_at)
+
+
+GRANTS = Table("grants", Grant, forms={"scopes": SCOPES, "amr": WORDS})
+TOKENS = Table("tokens", Token, forms={"scopes": SCOPES}, secrets=("refresh_hash", "access_hash"))
+_OWNER, _TOKEN, _GRANT = cuts(OWNERS, TOKENS, GRANTS)
+CODES = Table(
+    "authorization_codes", Code, forms={"scopes": SCOPES, "amr": WORDS}, secrets=("code_hash",)
+)
+
+_OWNED = f"""
+SELECT {OWNERS.of("u")}, {TOKENS.of("t")}, {GRANTS.of("g")}
+FROM tokens AS t JOIN grants AS g ON g.id = t.grant_id JOIN users AS u ON u.id = g.user_id"""
+_BY_ACCESS = f"{_OWNED} WHERE t.access_hash = :hash"
+_BY_REFRESH = f"{_OWNED} WHERE t.refresh_hash = :hash"
+_VALID = "revoked_at IS NULL AND expires_at > :now"
+_COUNT = f"SELECT count(*) FROM grants WHERE user_id = :user_id AND {_VALID}"
+_OF_CLIENTS = f"""
+SELECT count(*) OVER () AS total, {GRANTS.columns} FROM grants
+WHERE user_id = :user_id AND client_row_id IS NOT NULL AND {_VALID}
+ORDER BY id DESC LIMIT :limit OFFSET :offset"""
+_LOGIN = f"client_row_id IS NULL AND {_VALID}"
+_REVOKE = "UPDATE grants SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL RETURNING id"
+_REVOKE_OF_USER = """
+UPDATE grants SET revoked_at = :now WHERE id IN (
+    SELECT id FROM grants WHERE user_id = :user_id AND revoked_at IS NULL AND id > :after
+    ORDER BY id LIMIT :limit)
+RETURNING id"""
+_EXTEND = "UPDATE grants SET expires_at = :expires_at, last_used_at = :now WHERE id = :id"
+_USED = move_forward("grants", "last_used_at", "last_used_at < :at")
+# Single use: of concurrent refreshes with one token exactly one finds `used_at` empty.
+_USE = "UPDATE tokens SET used_at = :now WHERE id = :id AND used_at IS NULL RETURNING id"
+# The time 0 has passed by every clock, also one that is behind.
+_END_ACCESS = """
+UPDATE tokens SET access_expires_at = 0 WHERE id = :id AND access_expires_at > 0
+RETURNING grant_id"""
+_END_LOGINS_ACCESS = """
+UPDATE tokens SET access_expires_at = 0 WHERE access_expires_at > :since
+    AND grant_id IN (SELECT id FROM grants WHERE client_row_id IS NULL)"""
+_CODE = f"SELECT {CODES.columns} FROM authorization_codes WHERE code_hash = :hash"
+_SPEND_CODE = """
+UPDATE authorization_codes SET grant_id = :grant_id
+WHERE code_hash = :hash AND grant_id IS NULL"""
+_FORGET_CODES_OF_USER = "DELETE FROM authorization_codes WHERE user_id = :user_id"
+
+
+def _owned_grant(row: Row) -> OwnedToken:
+    return OwnedToken(*row[_OWNER], token=TOKENS.read(row[_TOKEN]), grant=GRANTS.read(row[_GRANT]))
+
+
+class Grants:
+    """The grants of one environment."""
+
+    rank = Rank.GRANT
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def by_access(self, access_hash: bytes) -> OwnedToken | None:
+        """The pair whose access token has this digest, whatever its state."""
+        row = await self._db.one(_BY_ACCESS, {"hash": access_hash})
+        return _owned_grant(row) if row else None
+
+    async def by_refresh(self, refresh_hash: bytes) -> OwnedToken | None:
+        """The pair whose refresh token has this digest, whatever its state."""
+        row = await self._db.one(_BY_REFRESH, {"hash": refresh_hash})
+        return _owned_grant(row) if row else None
+
+    async def get(self, grant_id: int, tx: Transaction | None = None) -> Grant | None:
+        """The grant with this id, if any. With `tx` it is locked until the transaction ends."""
+        return await GRANTS.get(self._db, grant_id, tx)
+
+    async def of_clients(self, user_id: int, now: int, *, offset: int, limit: int) -> Page[Grant]:
+        """One page of a user's valid grants to clients, newest first. The total is 0 past the last
+        page."""
+        values = {"user_id": user_id, "now": now, "offset": offset, "limit": limit}
+        rows = await self._db.slow.all(_OF_CLIENTS, values)
+        return counted_page(rows, GRANTS.read)
+
+    async def count(self, user_id: int, now: int) -> int:
+        """How many valid grants a user has."""
+        return await integer(self._db.slow, _COUNT, {"user_id": user_id, "now": now})
+
+    def logins(self, now: int, user_id: int | None = None) -> AsyncIterator[list[Grant]]:
+        """Every valid login, or a user's, newest first, in batches."""
+        return GRANTS.batches(
+            self._db.slow, _LOGIN, {"now": now}, user_id=user_id, newest_first=True
+        )
+
+    async def insert(
+        self,
+        tx: Transaction,
+        *,
+        user_id: int,
+        client_row_id: int | None,
+        scopes: frozenset[str],
+        address: str,
+        user_agent: str,
+        proof: Proof,
+        now: int,
+        expires_at: int,
+    ) -> Grant:
+        """Stores a new grant."""
+        grant = Grant(
+            id=0,
+            user_id=user_id,
+            client_row_id=client_row_id,
+            scopes=scopes,
+            address=address,
+            user_agent=user_agent,
+            created_at=now,
+            last_used_at=now,
+            expires_at=expires_at,
+            revoked_at=None,
+            amr=proof.amr,
+            proved_at=proof.at,
+        )
+        return await GRANTS.add(tx, grant)
+
+    async def issue(
+        self,
+        tx: Transaction,
+        grant_id: int,
+        *,
+        refresh_hash: bytes,
+        access_hash: bytes,
+        scopes: frozenset[str],
+        now: int,
+        access_expires_at: int,
+        refresh_expires_at: int,
+    ) -> None:
+        """Stores the digests of a new pair, and extends its grant to when the pair expires."""
+        pair = Token(
+            id=0,
+            grant_id=grant_id,
+            scopes=scopes,
+            created_at=now,
+            access_expires_at=access_expires_at,
+            refresh_expires_at=refresh_expires_at,
+            used_at=None,
+        )
+        await TOKENS.add(tx, pair, refresh_hash=refresh_hash, access_hash=access_hash)
+        expires_at = max(refresh_expires_at, access_expires_at)
+        extended = {"id": grant_id, "expires_at": expires_at, "now": now}
+        await tx.run(_EXTEND, extended)
+
+    async def use(self, tx: Transaction, token_id: int, now: int) -> bool:
+        """Marks a refresh token as used; False if it was used before."""
+        return await tx.one(_USE, {"id": token_id, "now": now}) is not None
+
+    async def end_access(self, tx: Transaction, token_id: int) -> None:
+        """Makes an access token expire at once; its refresh token stays valid."""
+        if row := await tx.one(_END_ACCESS, {"id": token_id}):
+            tx.touch(GRANTS.part(row[0]))
+
+    async def end_access_of_logins(self, tx: Transaction, now: int) -> None:
+        """Makes the access tokens of all logins expire at once; their refresh tokens stay valid.
+        Touches no part: cached owners also depend on the signing keys, which end together with
+        these tokens."""
+        await tx.run(_END_LOGINS_ACCESS, {"since": now})
+
+    async def revoke(self, tx: Transaction, grant_id: int, now: int) -> bool:
+        """Revokes a grant with all its tokens; False if it was revoked before."""
+        tx.touch(GRANTS.part(grant_id))
+        return await tx.one(_REVOKE, {"id": grant_id, "now": now}) is not None
+
+    async def revoke_of_user(self, tx: Transaction, user_id: int, now: int) -> int:
+        """Revokes all of a user's grants and deletes their codes; returns how many grants it
+        revoked."""
+        await tx.run(_FORGET_CODES_OF_USER, {"user_id": user_id})
+        values, revoked = {"user_id": user_id, "now": now}, 0
+        async for ids in in_batches(tx, self._db.engine, _REVOKE_OF_USER, values):
+            tx.touch(*map(GRANTS.part, ids))
+            revoked += len(ids)
+        return revoked
+
+    async def record_use(self, tx: Transaction, used: dict[int, int]) -> None:
+        """Moves the last-used times of grants forward: grant id to milliseconds."""
+        uses = [{"id": grant, "at": at} for grant, at in used.items()]
+        await tx.run_many(_USED[self._db.engine], uses)
+
+    async def add_code(self, tx: Transaction, code_hash: bytes, code: Code) -> None:
+        """Stores a new authorization code and its digest."""
+        await CODES.add(tx, code, code_hash=code_hash)
+
+    async def code(self, code_hash: bytes, tx: Transaction | None = None) -> Code | None:
+        """The code with this digest, if any. With `tx` it is locked until the transaction ends."""
+        return await CODES.one(self._db, _CODE, {"hash": code_hash}, tx)
+
+    async def spend_code(self, tx: Transaction, code_hash: bytes, grant_id: int) -> None:
+        """Exchanges a code for a grant, unless it was exchanged before."""
+        await tx.run(_SPEND_CODE, {"hash": code_hash, "grant_id": grant_id})
+
+
+class SigningKey(msgspec.Struct, frozen=True):
+    """A key pair; `public_key` is a JWK (RFC 7517), `private_key` encrypted PKCS #8.
+
+    It signs from `signs_at` until a later key does, and verifies until `retires_at`.
+    """
+
+    id: int
+    kid: str
+    public_key: str
+    private_key: bytes
+    created_at: int
+    signs_at: int
+    retires_at: int | None
+
+
+SIGNING_KEYS = Table("signing_keys", SigningKey)
+
+_ALL = f"SELECT {SIGNING_KEYS.columns} FROM signing_keys ORDER BY signs_at, id"
+# An empty table has no rows to lock, and several processes may start at the same time.
+_LOCK = alone(AdvisoryLock.SIGNING_KEYS)
+_RETIRE = """
+UPDATE signing_keys SET retires_at = :at
+WHERE id <> :except AND (retires_at IS NULL OR retires_at > :at)"""
+
+
+class SigningKeys:
+    """The signing keys of one environment."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def all(self) -> list[SigningKey]:
+        """Every key, in the order in which they sign."""
+        return SIGNING_KEYS.read_all(await self._db.all(_ALL))
+
+    async def locked(self, tx: Transaction) -> list[SigningKey]:
+        """Every key, locked: no other transaction adds one until `tx` ends."""
+        await tx.one(_LOCK[self._db.engine])
+        rows = await tx.all(_ALL + LOCKED[self._db.engine])
+        return SIGNING_KEYS.read_all(rows)
+
+    async def insert(
+        self,
+        tx: Transaction,
+        *,
+        kid: str,
+        public_key: str,
+        private_key: bytes,
+        created_at: int,
+        signs_at: int,
+    ) -> SigningKey:
+        """Stores a new key."""
+        tx.touch(SIGNING_KEYS.part())
+        key = SigningKey(0, kid, public_key, private_key, created_at, signs_at, retires_at=None)
+        return await SIGNING_KEYS.add(tx, key)
+
+    async def retire_others(self, tx: Transaction, key_id: int, at: int) -> None:
+        """Makes every other key retire at `at`, unless it retires earlier."""
+        tx.touch(SIGNING_KEYS.part())
+        await tx.run(_RETIRE, {"except": key_id, "at": at})

@@ -1,0 +1,187 @@
+"""Use cases of access and refresh tokens: issue a pair, rotate it, end its family.
+
+A family ends `refresh_family_days` after it began, however often it is refreshed. A refresh token
+can be used once. A second use means that the token was copied: the whole family is revoked
+(RFC 9700 §4.14) before the request is answered.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from portico.change import Change
+from portico.core.audit import By
+from portico.core.errors import AuthenticationRequired, OutcomeUnknown
+from portico.core.oauth import ACCESS_SECONDS, REFRESH_SECONDS, Client, Refused, implied, narrowed
+from portico.core.scopes import of_role
+from portico.core.secrets import ACCESS_TOKEN, REFRESH_TOKEN, digest, mint
+from portico.core.sessions import Proof
+from portico.core.times import DAY, SECOND
+from portico.environment import Environment
+from portico.features.access.signing import Signer
+from portico.features.access.storage import Grant, Grants, OwnedToken
+from portico.features.signin.rules import GrantRevoked
+from portico.features.signin.service import (
+    Attempt,
+    lock_proven_user,
+    note_sign_in,
+    prove,
+    tell_new_device,
+)
+from portico.features.signin.sessions import USER_AGENT_LENGTH
+
+USED = "This refresh token is not valid, has expired or was used before."
+
+
+@contextmanager
+def good_for_one_use() -> Iterator[None]:
+    """Adds to `OutcomeUnknown` what to do if the token or code has been used up."""
+    try:
+        yield
+    except OutcomeUnknown as error:
+        raise OutcomeUnknown("If a repeat is refused, sign in again.") from error
+
+
+class Pair(NamedTuple):
+    """An access token, the refresh token that replaces it, and the access token's scopes."""
+
+    access_token: str
+    refresh_token: str
+    scopes: frozenset[str]
+
+
+async def log_in(env: Environment, attempt: Attempt, *, user_agent: str) -> Pair:
+    """Signs in for a JWT. Raises what `prove` raises."""
+    proven = await prove(env, attempt)
+    user = proven.user
+    await env[Signer].ready()
+
+    async def work(change: Change) -> Pair:
+        current = await lock_proven_user(env, change, proven)
+        grant = await env[Grants].insert(
+            change.tx,
+            user_id=user.id,
+            client_row_id=None,
+            scopes=frozenset(),
+            address=attempt.address,
+            user_agent=user_agent[:USER_AGENT_LENGTH],
+            proof=Proof(proven.amr, change.now),
+            now=change.now,
+            expires_at=change.now + REFRESH_SECONDS * SECOND,
+        )
+        entered = await note_sign_in(env, change, current, proven, "jwt", grant.id)
+        access_token = login_token(env, user.id, current.name, current.role, change.now)
+        if entered.is_new_device:
+            await tell_new_device(env, change, entered.user, user_agent)
+        return await issue(env, change, grant, access_token, frozenset())
+
+    return await env.change(proven.by(attempt.by), work)
+
+
+async def refresh_login(env: Environment, refresh_token: str, by: By) -> Pair:
+    """Rotates the refresh token of a login. Raises `AuthenticationRequired`."""
+    owned = await env[Grants].by_refresh(digest(refresh_token))
+    now = env.clock()
+    if owned is None or owned.grant.client_row_id is not None or not refreshable(env, owned, now):
+        raise AuthenticationRequired(USED)
+    await env[Signer].ready()
+    access_token = login_token(env, owned.grant.user_id, owned.name, owned.role, now)
+    pair = await _rotate(env, owned, access_token, frozenset(), by)
+    if pair is None:
+        raise AuthenticationRequired(USED)
+    return pair
+
+
+async def refresh(
+    env: Environment, client: Client, refresh_token: str, asked: str | None, by: By
+) -> Pair:
+    """Rotates a client's refresh token; `asked` may narrow the access token's scopes (RFC 6749 §6).
+
+    Scopes that the client is no longer registered for, or that the user's role no longer has, are
+    left out. Raises `Refused`.
+    """
+    owned = await env[Grants].by_refresh(digest(refresh_token))
+    now = env.clock()
+    if owned is None or owned.grant.client_row_id != client.id or not refreshable(env, owned, now):
+        raise Refused("invalid_grant", USED)
+    scopes = owned.grant.scopes
+    if narrower := frozenset((asked or "").split()):
+        scopes = narrower
+        beyond = not scopes <= implied(owned.grant.scopes)
+        if beyond and owned.token.used_at is None:  # a used token must reach `_rotate` below
+            raise Refused("invalid_scope", "A refresh cannot ask for more than was granted.")
+    scopes &= client.registered
+    scopes = narrowed(scopes, of_role(owned.role))
+    pair = await _rotate(env, owned, mint(ACCESS_TOKEN, env.random), scopes, by)
+    if pair is None:
+        raise Refused("invalid_grant", USED)
+    return pair
+
+
+def login_token(env: Environment, user_id: int, name: str, role: str, now: int) -> str:
+    """A JWT with the claims of specification §2.5."""
+    claims = {
+        "sub": str(user_id),
+        "name": name,
+        "role": role,
+        "aud": env.addresses.base,
+        "jti": env.random(16).hex(),
+    }
+    return env[Signer].sign(claims, now)
+
+
+async def issue(
+    env: Environment, change: Change, grant: Grant, access_token: str, scopes: frozenset[str]
+) -> Pair:
+    """Stores an access token and a new refresh token of a grant's family."""
+    refresh_token = mint(REFRESH_TOKEN, env.random)
+    await env[Grants].issue(
+        change.tx,
+        grant.id,
+        refresh_hash=digest(refresh_token),
+        access_hash=digest(access_token),
+        scopes=scopes,
+        now=change.now,
+        access_expires_at=change.now // SECOND * SECOND + ACCESS_SECONDS * SECOND,
+        refresh_expires_at=min(change.now + REFRESH_SECONDS * SECOND, _family_end(env, grant)),
+    )
+    return Pair(access_token, refresh_token, scopes)
+
+
+def refresh_end(env: Environment, owned: OwnedToken) -> int:
+    """When a refresh token expires: no later than its family, even if `refresh_family_days` was
+    higher when the token was issued."""
+    return min(owned.token.refresh_expires_at, _family_end(env, owned.grant))
+
+
+def refreshable(env: Environment, owned: OwnedToken, now: int) -> bool:
+    """Whether a refresh token may still be used: its family is not revoked, neither has expired,
+    and its user is not suspended."""
+    if owned.suspended_at is not None:
+        return False
+    return owned.grant.revoked_at is None and now < refresh_end(env, owned)
+
+
+def _family_end(env: Environment, grant: Grant) -> int:
+    return grant.created_at + env.settings.refresh_family_days * DAY
+
+
+async def _rotate(
+    env: Environment, owned: OwnedToken, access_token: str, scopes: frozenset[str], by: By
+) -> Pair | None:
+    """The successor of a pair. If it has one already, revokes the family and returns None."""
+
+    async def work(change: Change) -> Pair | None:
+        grant = await change.lock(env[Grants], owned.grant.id)
+        if grant is None or grant.revoked_at is not None:
+            return None
+        if await env[Grants].use(change.tx, owned.token.id, change.now):
+            change.noted_elsewhere()  # when the user signed in
+            return await issue(env, change, grant, access_token, scopes)
+        await env[Grants].revoke(change.tx, grant.id, change.now)
+        why = {"reason": "a refresh token was used twice"}
+        change.note(GrantRevoked(grant.id, grant.user_id, why))
+        return None
+
+    with good_for_one_use():
+        return await env.change(by, work)

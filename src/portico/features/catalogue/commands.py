@@ -1,0 +1,298 @@
+"""`portico products`: imports products from files and exports them to files."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import ExitStack, aclosing, contextmanager
+from io import BufferedReader
+from operator import itemgetter
+from pathlib import Path
+from tempfile import gettempdir, mkstemp
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from portico.cli.arguments import Commands, add_sandbox
+from portico.cli.lazy import lazy_imports
+from portico.cli.output import CommandError, answer, mention, needing_room, plain, progress
+from portico.core.rules import FORMATS, Format
+from portico.features.catalogue.storage import Products
+
+if TYPE_CHECKING:
+    from portico.environment import Environment
+    from portico.features.catalogue.rules import FileRow, Outcome
+    from portico.settings import Settings
+
+with lazy_imports():
+    from portico.cli import prepared
+    from portico.core import audit
+    from portico.data import disk
+    from portico.features.catalogue import files, imports
+
+_IMPORT = """\
+FILE is CSV (a header and one product a record) or NDJSON (one JSON object a line), with the fields
+of POST /products and by its rules: name, category, price, description, currency, stock_quantity,
+status, images, metadata. In CSV an empty cell leaves its field out, and cells of images and
+metadata hold JSON; an apostrophe that an export puts before a text is taken off. The name's ending
+tells the format, else the first character does.
+
+With --update, a row with an id changes the product with that id, so that an exported file can be
+edited and imported again. Fields that a row or the header leaves out stay as they are; an empty CSV
+cell clears description, images and metadata. A row is faulty if no product has its id, or if it
+makes a change of status that is not allowed. Rows without an id become new products. Without
+--update, a row with an id is faulty: remove that column to create copies of exported products.
+
+Faulty rows are reported on standard error, with their line and every fault. The other rows are
+imported, and the exit code is 1. Rows are stored in small batches: a server keeps running as usual,
+and rows that were stored stay if the import is interrupted.
+
+With --strict, either all rows are imported or none, even if the import is killed. The whole file is
+first checked, which takes room in the data directory, and then stored in one transaction. Other
+changes wait for it and are refused (503) after 5 seconds, so keep strict files below about 50,000
+rows, or import them while nobody makes changes. Reading works as usual."""
+
+_EXPORT = """\
+Writes every product with its id and without times, as portico products import --update reads it:
+one JSON object per line, or CSV if the name ends in .csv. In CSV, a text that a spreadsheet would
+run (one that begins with = + - @, a tab or a carriage return, or with apostrophes before one of
+these) gets an apostrophe in front."""
+
+STANDARD = "-"
+SHOWN_ROWS = 100
+"""How many faulty rows the JSON answer lists. Standard error reports all of them."""
+
+
+def add_to(commands: Commands) -> None:
+    """Declares `portico products …`."""
+    products = commands.noun("products", "import and export products")
+    importing = products.verb("import", run_import, "import products from a file", _IMPORT)
+    importing.add_argument("file", metavar="FILE", help="the file, or - for standard input")
+    importing.add_argument("--strict", action="store_true", help="import all rows or none")
+    importing.add_argument(
+        "--update", action="store_true", help="update existing products by the id of their rows"
+    )
+    add_sandbox(importing)
+    exporting = products.verb("export", run_export, "export all products to a file", _EXPORT)
+    exporting.add_argument("file", metavar="FILE", help="the file, or - for standard output")
+    add_sandbox(exporting)
+    for command in (importing, exporting):
+        command.add_argument("--format", choices=FORMATS, help="file format (default: by the name)")
+
+
+class _Import:
+    """An import under way, with its counts and progress bars."""
+
+    def __init__(self, source: BinaryIO, form: Format, *, update: bool) -> None:
+        self._source = source
+        self._form = form
+        self._update = update
+        self._reading = False
+        self._stopping = False
+        self.inserted = 0
+        self.updated = 0
+        self.stored_to_line = 0
+        self.faulty = 0
+        self.shown: list[dict[str, Any]] = []
+
+    def rows(self) -> Iterator[FileRow]:
+        """Every row, including faulty ones."""
+        status = os.fstat(self._source.fileno())
+        size = status.st_size if stat.S_ISREG(status.st_mode) else None
+        with progress("Reading", size, "B") as bar:
+            rows = files.read_products(self._source, self._form, update=self._update)
+            while (row := self._next(rows)) is not None:
+                yield row
+                bar.update(row.end - bar.n)
+
+    def _next(self, rows: Iterator[FileRow]) -> FileRow | None:
+        self._check()
+        self._reading = True
+        row = next(rows, None)
+        self._reading = False
+        return row
+
+    def stop(self, *_: object) -> None:
+        """Stops the import. A batch that is being stored is finished first, so that the reported
+        counts are right. Reading, which may wait for standard input forever, stops immediately."""
+        self._stopping = True
+        if self._reading:
+            self._check()
+
+    def _check(self) -> None:
+        if self._stopping:
+            raise KeyboardInterrupt
+
+    def _refuse(self, row: FileRow) -> None:
+        from tqdm import tqdm  # writes above the bars
+
+        self.faulty += 1
+        if len(self.shown) < SHOWN_ROWS:
+            self.shown.append({"line": row.line, "faults": row.faults})
+        text = (
+            fault.message if fault.field == files.ROW else f"{fault.field} {fault.message}"
+            for fault in row.faults
+        )
+        tqdm.write(f"line {row.line}: {plain('; '.join(text))}", file=sys.stderr)
+
+    async def run(self, env: Environment, directory: Path | None, *, strict: bool) -> None:
+        """Stores the valid rows; with `strict` all rows, or none if one is faulty."""
+        if strict:
+            await self._all_or_nothing(env, directory)
+            return
+        async with aclosing(imports.store_in_batches(env, self.rows(), audit.OPERATOR)) as batches:
+            async for outcome in batches:
+                self._count(outcome)
+                self.stored_to_line = outcome.line
+
+    def _count(self, outcome: Outcome) -> None:
+        self.inserted += outcome.inserted
+        self.updated += outcome.updated
+        for row in outcome.refused:
+            self._refuse(row)
+
+    async def _all_or_nothing(self, env: Environment, directory: Path | None) -> None:
+        with imports.Spool(directory) as spool:
+            for row in self.rows():
+                if row.faults:
+                    self._refuse(row)
+                else:
+                    spool.add(row)
+            if self._update:
+                async for outcome in imports.check_in_batches(env, spool):
+                    self._check()
+                    for row in outcome.refused:
+                        self._refuse(row)
+            if self.faulty:
+                return
+            with progress("Storing", spool.size, " products") as bar:
+
+                def stored(count: int) -> None:
+                    bar.update(count)
+                    self._check()
+
+                self._count(await imports.store_at_once(env, spool, audit.OPERATOR, stored))
+
+    def facts(self) -> dict[str, Any]:
+        """The result as JSON."""
+        counts = {"inserted": self.inserted, "updated": self.updated, "faulty": self.faulty}
+        return {**counts, "rejected": sorted(self.shown, key=itemgetter("line"))}
+
+    def stored(self) -> str:
+        """What it has stored, as text without the full stop."""
+        if not self._update:
+            return f"Inserted {_products(self.inserted)}"
+        return f"Inserted {_products(self.inserted)} and updated {_products(self.updated)}"
+
+    def text(self) -> str:
+        """The result as text."""
+        if not self.faulty:
+            return f"{self.stored()}."
+        faulty = "1 row is" if self.faulty == 1 else f"{self.faulty:,} rows are"
+        none = "Nothing was stored" if self._update else "Nothing was inserted"
+        return f"{self.stored() if self.inserted or self.updated else none}; {faulty} faulty."
+
+
+def run_import(settings: Settings, chosen: Namespace) -> int:
+    with _source(chosen.file) as source:
+        # Also where another is chosen: refuses arrays.
+        implied = files.form_of(source, chosen.file)
+        job = _Import(source, chosen.format or implied, update=chosen.update)
+
+        async def store(env: Environment) -> None:
+            spool = settings.data if settings.data.is_dir() else None
+            with needing_room(spool or gettempdir()):
+                await job.run(env, spool, strict=chosen.strict)
+
+        signal.signal(signal.SIGINT, job.stop)
+        try:
+            prepared.interruptible(settings, chosen, store)
+        except (Exception, KeyboardInterrupt):
+            if job.inserted or job.updated:
+                mention(f"{job.stored()}, up to line {job.stored_to_line:,}, before it ended.")
+            raise
+    answer(job.facts(), job.text(), as_json=chosen.json)
+    return 1 if job.faulty else 0
+
+
+@contextmanager
+def _source(name: str) -> Iterator[BufferedReader]:
+    if name == STANDARD:
+        yield sys.stdin.buffer  # type: ignore[misc]  # a BufferedReader, which typeshed leaves open
+        return
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context(Path(name).open("rb"))
+        except OSError as error:
+            raise CommandError(f"{plain(name)} cannot be read: {error.strerror}", 2) from None
+        yield file
+
+
+def run_export(settings: Settings, chosen: Namespace) -> None:
+    if chosen.file == STANDARD and chosen.json:
+        raise CommandError("--json and - both use standard output: name a file", 2)
+    form = chosen.format or files.format_of(chosen.file) or "ndjson"
+    with _destination(chosen.file) as destination:
+        count = prepared.interruptible(settings, chosen, lambda env: _write(env, form, destination))
+    text = f"Exported {_products(count)}."
+    if chosen.file == STANDARD:
+        mention(text)
+    else:
+        answer({"exported": count}, text, as_json=chosen.json)
+
+
+async def _write(env: Environment, form: Format, destination: BinaryIO) -> int:
+    count = 0
+    destination.write(files.header(form))
+    with progress("Exporting", None, " products") as bar:
+        async for batch in env[Products].batches():
+            destination.write(files.rows(form, batch))
+            count += len(batch)
+            bar.update(len(batch))
+    return count
+
+
+@contextmanager
+def _destination(name: str) -> Iterator[BinaryIO]:
+    """The file to write to. A regular file gets its name only once it is complete."""
+    if name == STANDARD:
+        os.write(sys.stdout.fileno(), b"")  # raises if it is closed, even if nothing follows
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    path = Path(name)
+    with _writing(name):
+        is_device = disk.exists(path) and not path.is_file()  # /dev/null, or a pipe
+    if is_device:
+        with _writing(name):
+            device = path.open("wb")
+        with needing_room(name), device:
+            yield device
+        return
+    path = disk.resolved(path)
+    with _writing(name):  # a unique name: others may write to the same file meanwhile
+        descriptor, made = mkstemp(prefix=".portico-", suffix=".partial", dir=path.parent)
+    partial = Path(made)
+    try:
+        with needing_room(name):
+            with os.fdopen(descriptor, "wb") as file:
+                yield file
+            disk.replace_durably(partial, path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def _writing(name: str) -> Iterator[None]:
+    """Raises `CommandError` naming `name` if it cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise CommandError(f"{plain(name)} cannot be written: {error.strerror}", 2) from None
+
+
+def _products(count: int) -> str:
+    return "1 product" if count == 1 else f"{count:,} products"

@@ -1,0 +1,324 @@
+"""Imports large numbers of products beside a running server.
+
+Rows are stored in batches, each in a transaction so short that the server's own writes hardly wait;
+between batches the writer is free. `store_at_once`, all or nothing, is different: it takes one long
+transaction, for which other writers wait.
+"""
+
+import asyncio
+import tempfile
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+)
+from functools import partial
+from operator import attrgetter
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+import msgspec
+
+from portico.change import Change
+from portico.core.audit import By
+from portico.core.errors import Conflict, Fault
+from portico.core.ids import MAX_ID
+from portico.core.times import SECOND
+from portico.environment import Environment
+from portico.features.catalogue.rules import (
+    FileRow,
+    Named,
+    Outcome,
+    Product,
+    ProductsImported,
+    changed,
+)
+from portico.features.catalogue.service import new_product, stored_values
+from portico.features.catalogue.storage import Imports, Products, UntoldImport
+
+
+class BatchLimits(NamedTuple):
+    """The limits of a batch, which bound memory whatever the rows contain."""
+
+    rows: int
+    size: int
+    """In bytes: of the rows in the file, and of the products that they change."""
+
+
+LARGE = BatchLimits(500, 1024 * 1024)
+"""For a process of its own: the changes of others wait about 30 ms, plus the commit."""
+SMALL = BatchLimits(300, 256 * 1024)
+"""For a process that serves requests: other changes wait about 25 ms, plus the commit."""
+
+_SLICE = BatchLimits(25, 16 * 1024)
+"""After this much of a file the event loop runs other tasks."""
+
+_SIZED_AT_ONCE = BatchLimits(100, 64 * 1024)
+"""For this much of a file at a time, the sizes of the products that it changes are looked up."""
+
+IDLE_SECONDS = 60
+"""After how many idle seconds a job announces what an import has stored."""
+
+IDLE_PERIOD = 10.0
+"""Seconds between two checks for that."""
+
+_REPEATED_ID = Fault("id", "is also in an earlier row: remove one of the two")
+
+
+Keep = Callable[[Change, Outcome], Awaitable[None]]
+"""Stores the outcome of a batch, in its transaction."""
+
+
+class _Batch(msgspec.Struct):
+    """Some rows of a file: new products, changes (with values as `Product` stores them), and faulty
+    rows. `line` is its last line; `start` and `end` are byte offsets."""
+
+    start: int
+    new: list[Product] = []
+    changes: list[FileRow] = []
+    faulty: list[FileRow] = []
+    line: int = 0
+    end: int = 0
+
+
+class _Changed(NamedTuple):
+    """The result of rows with ids: products before and after, the number of rows that change
+    nothing, and the rows that were refused."""
+
+    pairs: list[tuple[Product, Product]]
+    unchanged: int
+    refused: list[FileRow]
+
+
+async def store_in_batches(
+    env: Environment,
+    rows: Iterable[FileRow],
+    by: By,
+    most: BatchLimits = LARGE,
+    keep: Keep | None = None,
+    after: int = 0,
+) -> AsyncGenerator[Outcome, None]:
+    """Stores the rows without faults behind the line `after`; yields the outcome of each batch once
+    it is on disk. What was yielded stays stored, whatever happens afterwards, and is noted at the
+    end; if the process is killed before that, `tell_of_idle` notes it."""
+    name = env.random(16).hex()
+    stored = False
+    try:
+        async for batch in _batches(env, rows, env.clock(), most, after):
+            outcome = await env.change(by, partial(_store_batch, env, name, batch, keep))
+            stored = stored or bool(outcome.inserted or outcome.updated)
+            yield outcome
+    finally:
+        if stored:
+            await env.change(by, partial(_announce, env, name, MAX_ID))
+
+
+async def check_in_batches(
+    env: Environment, rows: Iterable[FileRow], most: BatchLimits = LARGE
+) -> AsyncIterator[Outcome]:
+    """The outcomes that storing these rows now would have."""
+    async for batch in _batches(env, rows, 0, most):
+        ids = [row.id for row in batch.changes]
+        yield _outcome(batch, _apply(batch, await env[Products].several(ids), 0))
+
+
+async def tell_of_idle(env: Environment) -> None:
+    """Notes what was stored by imports that have been idle for `IDLE_SECONDS`, because they were
+    killed or wait for more input. What they store later is noted separately. Raises
+    `Unavailable`."""
+    for idle in await env[Imports].idle(env.clock() - IDLE_SECONDS * SECOND):
+        await env.change(By(idle.actor), partial(_announce, env, idle.name, idle.at))
+
+
+async def _store_batch(
+    env: Environment, name: str, batch: _Batch, keep: Keep | None, change: Change
+) -> Outcome:
+    applied, stored = await _store(env, batch, change)
+    outcome = _outcome(batch, applied)
+    if stored is not None:
+        change.noted_elsewhere()
+        untold = UntoldImport(name, change.by.actor, change.now, stored)
+        await env[Imports].add(change.tx, untold)
+    if keep is not None:
+        await keep(change, outcome)
+    return outcome
+
+
+async def _store(
+    env: Environment, batch: _Batch, change: Change
+) -> tuple[_Changed, ProductsImported | None]:
+    """Stores a batch; also returns the note of what is new or changed, if anything is."""
+    known = await env[Products].several([row.id for row in batch.changes], change.tx)
+    applied = _apply(batch, known, change.now)
+    if applied.pairs:
+        await env[Products].update_many(change.tx, applied.pairs)
+    inserted = await env[Products].insert_many(change.tx, batch.new) if batch.new else ()
+    updated = [after.id for _, after in applied.pairs]
+    return applied, ProductsImported.of(inserted, updated) if inserted or updated else None
+
+
+def _apply(batch: _Batch, known: dict[int, Product], now: int) -> _Changed:
+    """Applies the rows with ids to the products that they name."""
+    pairs: list[tuple[Product, Product]] = []
+    refused: list[FileRow] = []
+    unchanged = 0
+    named = Named()  # checked again: a product may have been created after `_batches` checked it
+    for row in batch.changes:
+        after = changed(known.get(row.id), row)
+        if not isinstance(after, Fault) and not named.add(row.id):
+            after = _REPEATED_ID
+        if isinstance(after, Fault):
+            refused.append(FileRow(row.line, row.end, {}, [after], row.id))
+        elif after == (before := known[row.id]):
+            unchanged += 1
+        else:
+            pairs.append((before, msgspec.structs.replace(after, updated_at=now)))
+    return _Changed(pairs, unchanged, refused)
+
+
+def _outcome(batch: _Batch, applied: _Changed) -> Outcome:
+    return Outcome(
+        batch.line,
+        batch.end,
+        len(batch.new),
+        len(applied.pairs),
+        applied.unchanged,
+        sorted(batch.faulty + applied.refused, key=attrgetter("line")),
+    )
+
+
+async def _announce(env: Environment, name: str, at: int, change: Change) -> None:
+    """Notes what an import has stored, if it has stored nothing since `at`."""
+    untold = await env[Imports].take(change.tx, name, at)
+    if untold is not None:
+        change.note(untold.stored)
+
+
+async def store_at_once(
+    env: Environment, spool: "Spool", by: By, progress: Callable[[int], None]
+) -> Outcome:
+    """Stores all rows or none. `progress` is called with the size of each batch; if it raises,
+    everything is rolled back. Raises `Conflict` if a row that passed the check can no longer be
+    stored."""
+
+    async def work(change: Change) -> Outcome:
+        unchanged = 0
+        told: ProductsImported | None = None
+        async for batch in _batches(env, spool, change.now, LARGE):
+            applied, stored = await _store(env, batch, change)
+            if applied.refused:
+                line = applied.refused[0].line
+                raise Conflict(
+                    f"The product of line {line} was changed meanwhile; nothing was stored."
+                )
+            unchanged += applied.unchanged
+            told = told.plus(stored) if told and stored else told or stored
+            progress(len(batch.new) + len(batch.changes))
+        if told is None:
+            return Outcome(0, 0, 0, 0, unchanged, [])
+        change.note(told)
+        return Outcome(0, 0, told.inserted, told.updated, unchanged, [])
+
+    return await env.change(by, work)
+
+
+class Spool:
+    """Checked rows in a temporary file, so that the transaction that stores them need not check any
+    rule and is as short as possible. Deleted on exit."""
+
+    def __init__(self, directory: Path | None) -> None:
+        """`directory` needs as much free space as the imported file; None: the system's directory
+        for temporary files."""
+        self._file = tempfile.TemporaryFile(dir=directory)  # noqa: SIM115 - closed by __exit__
+        self.size = 0
+        """The number of rows."""
+        self._encoder = msgspec.json.Encoder()
+        self._decoder = msgspec.json.Decoder(FileRow)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        _type: type[BaseException] | None,
+        _error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        self._file.close()
+
+    def add(self, row: FileRow) -> None:
+        """Appends a row without faults."""
+        self._file.write(self._encoder.encode(row) + b"\n")
+        self.size += 1
+
+    def __iter__(self) -> Iterator[FileRow]:
+        """All rows, from the first."""
+        self._file.seek(0)
+        return map(self._decoder.decode, self._file)
+
+
+async def _in_turns(rows: Iterable[FileRow]) -> AsyncGenerator[FileRow, None]:
+    """The rows of a file; lets the event loop run other tasks in between."""
+    count = end = 0
+    for row in rows:
+        count += 1
+        if count >= _SLICE.rows or row.end - end >= _SLICE.size:
+            await asyncio.sleep(0)
+            count, end = 0, row.end
+        yield row
+
+
+async def _sized(
+    env: Environment, rows: Iterable[FileRow]
+) -> AsyncGenerator[tuple[FileRow, int], None]:
+    """The rows as `_in_turns`, each with the size in bytes of the product that it changes."""
+    some: list[FileRow] = []
+    end = 0
+    async for row in _in_turns(rows):
+        some.append(row)
+        if len(some) == _SIZED_AT_ONCE.rows or row.end - end >= _SIZED_AT_ONCE.size:
+            for each in await _with_sizes(env, some):
+                yield each
+            some, end = [], row.end
+    for each in await _with_sizes(env, some):
+        yield each
+
+
+async def _with_sizes(env: Environment, rows: list[FileRow]) -> list[tuple[FileRow, int]]:
+    sizes = await env[Products].sizes({row.id for row in rows if row.id})
+    return [(row, sizes.get(row.id, 0)) for row in rows]
+
+
+async def _batches(
+    env: Environment, rows: Iterable[FileRow], now: int, most: BatchLimits, after: int = 0
+) -> AsyncGenerator[_Batch, None]:
+    """The rows behind the line `after`, in batches of bounded size. A row that names the same
+    product as an earlier row is faulty: it would undo that row."""
+    batch = _Batch(0)
+    named = Named()
+    products = 0
+    async for row, size in _sized(env, rows):
+        if size and not named.add(row.id):  # ids without a product need no memory
+            row.faults.append(_REPEATED_ID)
+        if row.line <= after:
+            batch.start = row.end
+            continue
+        batch.line, batch.end = row.line, row.end
+        if row.faults:
+            batch.faulty.append(row)
+        elif row.id:
+            row.values = stored_values(row.values)
+            batch.changes.append(row)
+        else:
+            batch.new.append(new_product(row.values, now))
+        count = len(batch.new) + len(batch.changes) + len(batch.faulty)
+        products += size
+        if count >= most.rows or batch.end - batch.start + products >= most.size:
+            yield batch
+            batch, products = _Batch(batch.end), 0
+    if batch.line:
+        yield batch

@@ -1,0 +1,323 @@
+"""A product, and the rules for its values. The rules raise `BrokenRule`."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Self
+
+import msgspec
+
+from portico.core.audit import Actor
+from portico.core.errors import BrokenRule, Fault
+from portico.core.events import Details, Event
+from portico.core.rules import Between, Measured, OneOf, Trimmed
+from portico.core.text import web_url
+from portico.core.times import DAY, MINUTE, SECOND
+
+STATUSES = ("active", "archived", "draft")
+
+MAX_IMAGES = 50
+MAX_METADATA_KEYS = 50
+
+_NEXT_STATUSES = {
+    "draft": ("active", "archived"),
+    "active": ("archived",),
+    "archived": ("active",),
+}
+
+
+class Image(msgspec.Struct, frozen=True):
+    """A picture of a product, with its alternative text."""
+
+    url: str
+    alt: str = ""
+
+
+class Product(msgspec.Struct, frozen=True):
+    """An entry of the catalog.
+
+    `price` is in units (1/10000 of `currency`), times are epoch milliseconds. `images` (a list of
+    `Image`) and `metadata` (text to text) are JSON text, which most reads pass on undecoded and
+    lists omit.
+    """
+
+    id: int
+    name: str
+    description: str
+    category: str
+    price: int
+    currency: str
+    stock_quantity: int
+    status: str
+    created_at: int
+    updated_at: int
+    images: str = "[]"
+    metadata: str = "{}"
+
+
+_decode = msgspec.json.Decoder(dict[str, str]).decode
+
+
+def with_values(product: Product, values: Mapping[str, Any]) -> Product:
+    """The product with these values, which are in their stored form. Metadata that only differs in
+    order stays as it was."""
+    text = values.get("metadata", product.metadata)
+    if text != product.metadata and _decode(text) == _decode(product.metadata):
+        values = {**values, "metadata": product.metadata}
+    return msgspec.structs.replace(product, **values)
+
+
+name = Trimmed(1, 200)
+category = Trimmed(1, 100)
+description = Measured(0, 10_000)
+stock_quantity = Between(0, 2**31 - 1)
+status = OneOf(STATUSES)
+image_url = web_url
+image_alt = Measured(0, 500)
+metadata_key = Measured(1, 100)
+metadata_value = Measured(0, 1_000)
+
+
+def next_statuses(status: str) -> tuple[str, ...]:
+    """The statuses that a product with this status can change to."""
+    return _NEXT_STATUSES[status]
+
+
+def change_status(old: str, new: str) -> str:
+    """The status after a change from `old` to `new`, which may be the same. Raises `BrokenRule`."""
+    if new != old and new not in _NEXT_STATUSES[old]:
+        raise BrokenRule(f"cannot change from {old} to {new}")
+    return new
+
+
+MOST_IDS = 10_000
+"""How many ids of new products, and of changed ones, the note of an import names."""
+
+
+class _OfProduct(Event, frozen=True):
+    target = "product"
+
+    product: Product
+
+    @property
+    def target_id(self) -> int:
+        return self.product.id
+
+
+class ProductCreated(_OfProduct, frozen=True):
+    """A product was created."""
+
+    action = "product.created"
+
+    @property
+    def details(self) -> Details:
+        return {"name": self.product.name}
+
+
+class ProductChanged(_OfProduct, frozen=True):
+    """Values of a product changed: from `before` to `product`."""
+
+    action = "product.changed"
+
+    before: Product
+
+    @property
+    def details(self) -> Details:
+        """The names of the fields that differ, except `updated_at`."""
+        names = (f for f in self.product.__struct_fields__ if f != "updated_at")
+        fields = [f for f in names if getattr(self.product, f) != getattr(self.before, f)]
+        return {"fields": fields}
+
+
+class ProductDeleted(_OfProduct, frozen=True):
+    """A product was deleted; `product` is its last state."""
+
+    action = "product.deleted"
+
+    @property
+    def details(self) -> Details:
+        return {"name": self.product.name}
+
+
+class ProductsImported(Event, frozen=True):
+    """Products were imported from a file. The ids of new and changed ones are from `first_id` to
+    `last_id`, both included; `inserted_ids` and `updated_ids` are the lowest `MOST_IDS` of each,
+    ascending."""
+
+    action = "products.imported"
+    target = "product"
+
+    inserted: int
+    updated: int
+    first_id: int
+    last_id: int
+    inserted_ids: Sequence[int]
+    updated_ids: Sequence[int]
+
+    @classmethod
+    def of(cls, inserted: Sequence[int], updated: Sequence[int]) -> Self:
+        """The note of these new and changed products, at least one."""
+        every = [*inserted, *updated]
+        counts = len(inserted), len(updated)
+        return cls(*counts, min(every), max(every), _lowest(inserted), _lowest(updated))
+
+    def plus(self, more: Self) -> Self:
+        """The note of both."""
+        return type(self)(
+            self.inserted + more.inserted,
+            self.updated + more.updated,
+            min(self.first_id, more.first_id),
+            max(self.last_id, more.last_id),
+            _lowest([*self.inserted_ids, *more.inserted_ids]),
+            _lowest([*self.updated_ids, *more.updated_ids]),
+        )
+
+    @property
+    def details(self) -> Details:
+        return {"inserted": self.inserted, "updated": self.updated}
+
+
+def _lowest(ids: Iterable[int]) -> Sequence[int]:
+    return sorted(ids)[:MOST_IDS]
+
+
+class SandboxReset(Event, frozen=True):
+    """The sandbox was emptied and filled with samples; `filled` says how many of each kind."""
+
+    action = "sandbox.reset"
+
+    filled: Details
+
+    @property
+    def details(self) -> Details:
+        """How many samples of each kind were created."""
+        return self.filled
+
+
+_BLOCK = 1024
+"""How many ids one integer holds as bits."""
+
+
+class FileRow(msgspec.Struct):
+    """One row of the file: its first line, and either its values or its faults.
+
+    `values` are those of a new product, with defaults, or the changes to the product `id`; `end` is
+    how many bytes of the file precede the next row.
+    """
+
+    line: int
+    end: int
+    values: dict[str, Any]
+    faults: list[Fault]
+    id: int = 0
+    """The product to change; 0 for a new one."""
+    given: dict[str, str] = {}
+    """The beginnings of the faulty values, by field, for fields that are a single value."""
+
+
+class Named:
+    """The ids that rows have named so far, one bit each, since ids are close together."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, int] = {}
+
+    def add(self, product_id: int) -> bool:
+        """Adds an id. Returns whether it is new."""
+        block, place = divmod(product_id, _BLOCK)
+        known = self._blocks.get(block, 0)
+        self._blocks[block] = known | 1 << place
+        return not known >> place & 1
+
+
+class Outcome(NamedTuple):
+    """The result of importing, or checking, some rows of a file up to a line and a byte. `refused`
+    are faulty rows, and rows that the products' current state does not allow."""
+
+    line: int
+    end: int
+
+    inserted: int
+    updated: int
+    unchanged: int
+    refused: list[FileRow]
+
+
+def changed(before: Product | None, row: FileRow) -> Product | Fault:
+    """The product as changed by a row with its id, or why it cannot be. The row's values are in
+    their stored form."""
+    if before is None:
+        return Fault("id", f"must be the id of a product; there is no product {row.id}")
+    try:
+        change_status(before.status, row.values.get("status", before.status))
+    except BrokenRule as fault:
+        return Fault("status", str(fault))
+    return with_values(before, row.values)
+
+
+State = Literal["checking", "checked", "storing", "stored", "failed"]
+WAITING: Collection[State] = ("checking", "checked", "storing")
+"""The states in which the file is still needed."""
+
+MAX_BYTES = 100 * 1024 * 1024
+MAX_WAITING = 3
+"""The most files of one account that are not stored yet."""
+
+NO_COUNTS = {"line": 0, "done": 0, "inserted": 0, "updated": 0, "unchanged": 0, "faulty": 0}
+"""The counting fields of an `Upload`, before anything is counted."""
+
+KEPT = DAY
+SILENT = 15 * SECOND
+"""How long a worker may be silent before another process takes over its file."""
+LOST = MINUTE
+"""How long no worker may have been seen before a file counts as lost with its host."""
+
+MAX_TOLD = 1_000
+MAX_FAULTS = 10
+"""The most faulty rows listed for a file, and faults for a row: the others are only counted."""
+
+
+class RowFault(Fault, frozen=True):
+    """A fault of a row; `value` is the beginning of the field's value, if it has one."""
+
+    value: str = ""
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    """A rejected row: its first line, and why it was rejected."""
+
+    line: int
+    faults: list[RowFault]
+
+
+class Upload(msgspec.Struct, frozen=True):
+    """An uploaded file, its purpose and its progress. Times are epoch milliseconds.
+
+    The file is named `token`, in the data directory of the host that received it; only a process
+    that finds it there checks and stores it. `account_id` is an account in live, `actor` belongs to
+    this environment. The counts are first those of the check, then those of storing; `line` and
+    `done` say up to which line and byte.
+    """
+
+    id: int
+    token: str
+    account_id: int
+    actor: Actor
+    name: str
+    updates: bool
+    size: int
+    state: State
+    created_at: int
+    """When it was uploaded, or storing it was requested: it is kept for a day from then on."""
+    seen_at: int = 0
+    """When a process last reported to be working on it."""
+    line: int = 0
+    done: int = 0
+    inserted: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    faulty: int = 0
+    problem: str = ""
+    """Why it failed as a whole."""
+
+    @property
+    def under_way(self) -> bool:
+        """Whether a process works on it, or should."""
+        return self.state in ("checking", "storing")

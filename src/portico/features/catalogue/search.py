@@ -1,0 +1,346 @@
+"""Full-text search over products, with the same result on both engines.
+
+A product matches if every word of the search is a word of its name or description, the last one as
+a prefix. The most relevant come first, in three tiers: those whose name has every word, then those
+whose name has every word with the last as a prefix, then the rest; newest first within each. The
+words are made by `domain.search` and prefixed with a mark of the product's status, so both engines
+index plain ASCII words, and neither engine's own tokens, ranks or query syntax matter.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+from portico.data.database import NOTHING, Params, Reader, Reads, Row, Transaction, Version
+from portico.data.filtered_totals import VERSION, BlockTotals, Total, counting
+from portico.data.listing import (
+    CACHED_BLOCKS,
+    CACHED_TOTALS,
+    NEWEST,
+    Beginning,
+    Keyset,
+    Page,
+    remember,
+)
+from portico.data.search import tokens
+from portico.data.table import Table
+from portico.features.catalogue.rules import Product
+
+Counts = dict[object, int]
+"""The counts of one version of the products, by `_counted`."""
+
+_MARKS = {"active": "a", "archived": "r", "draft": "d"}
+_RARE = 5_000
+"""Up to this many matches are all sorted on PostgreSQL, where the planner would otherwise walk the
+primary key. Recounting up to this many is also faster than looking for changed blocks."""
+
+_VERSION = "SELECT {version} FROM list_counts WHERE list = 'products'"
+_MATCH = {
+    "sqlite": "product_words MATCH :query",
+    "postgres": "words @@ CAST(CAST(:query AS TEXT) AS tsquery)",
+}
+_ID = {"sqlite": "product_words.rowid", "postgres": "product_words.id"}
+# SQLite keeps the order of a CROSS JOIN. Otherwise it would go through all products in a price
+# range and look each of them up in the word index.
+_JOINED = {
+    "sqlite": f"product_words CROSS JOIN products ON products.id = {_ID['sqlite']}",
+    "postgres": f"product_words JOIN products ON products.id = {_ID['postgres']}",
+}
+_ADD = {
+    "sqlite": "INSERT INTO product_words (rowid, name, description)"
+    " VALUES (:id, :name, :description)",
+    "postgres": "INSERT INTO product_words (id, words) VALUES (:id, array_to_tsvector(:words))"
+    " ON CONFLICT (id) DO UPDATE SET words = excluded.words",
+}
+_ADD_ARRAYS = """
+INSERT INTO product_words (id, words)
+SELECT id, array_to_tsvector(string_to_array(words, ' '))
+FROM unnest(CAST(:ids AS BIGINT[]), CAST(:words AS TEXT[])) AS added (id, words)"""
+_REMOVE = {
+    "sqlite": "DELETE FROM product_words WHERE rowid = :id",
+    "postgres": "DELETE FROM product_words WHERE id = :id",
+}
+_REMOVE_ARRAY = "DELETE FROM product_words WHERE id = ANY (:ids)"
+_REMOVE_ALL = {
+    "sqlite": "INSERT INTO product_words (product_words) VALUES ('delete-all')",
+    "postgres": "DELETE FROM product_words",
+}
+
+
+def _words(product: Product) -> tuple[list[str], list[str]]:
+    """The marked words of the name and those of the description."""
+    mark = _MARKS[product.status]
+    return (
+        [mark + word for word in tokens(product.name)],
+        [mark + word for word in tokens(product.description)],
+    )
+
+
+def _lexemes(name: list[str], description: list[str]) -> list[str]:
+    return [*name, *description, *(f"={word}" for word in name)]
+
+
+def _counted(query: str, further: str | None, params: Params) -> object:
+    """The key under which a total is cached."""
+    return (query, *params.items(), further)
+
+
+class ProductSearch:
+    """The word index of one environment's products."""
+
+    def __init__(self, db: Reads, listed: Table[Product], count_limit: int | None) -> None:
+        """`listed` has the columns of a page. `count_limit` is the most products to count; pages by
+        offset end there too. None counts all."""
+        self._db = db
+        self._engine = db.engine
+        self._listed = listed
+        self._count_limit = count_limit
+        self._countable = NEWEST if count_limit is None else count_limit
+        self._rare = min(_RARE, self._countable)
+        self._counts: Counts = {}
+        self._counts_version: Version | None = None
+        self._in_blocks = self._engine == "postgres" and count_limit is None
+        self._blocks = {
+            source: BlockTotals("products", source, _ID["postgres"])
+            for source in ("product_words", _JOINED["postgres"])
+        }
+        self._last_totals: dict[object, Total] = {}
+        """The last total of each query, of whatever version of the products."""
+
+    async def add(self, tx: Transaction, product: Product) -> None:
+        """Indexes a product that is not indexed yet."""
+        name, description = _words(product)
+        if self._engine == "sqlite":
+            words: Params = {"name": " ".join(name), "description": " ".join(description)}
+        else:
+            words = {"words": _lexemes(name, description)}
+        await tx.later(_ADD[self._engine], [{"id": product.id, **words}])
+
+    async def replace(self, tx: Transaction, product: Product) -> None:
+        """Replaces the words of an indexed product."""
+        if self._engine == "sqlite":
+            await self.remove(tx, product.id)
+        await self.add(tx, product)
+
+    async def add_many(
+        self, tx: Transaction, ids: Sequence[int], products: Sequence[Product]
+    ) -> None:
+        """Indexes products that are not indexed yet, under these ids instead of their own."""
+        words = map(_words, products)
+        if self._engine == "sqlite":
+            rows: Iterable[Params] = (
+                {"id": new, "name": " ".join(name), "description": " ".join(description)}
+                for new, (name, description) in zip(ids, words, strict=True)
+            )
+            await tx.later(_ADD["sqlite"], rows)
+        else:
+            lexemes = [" ".join(_lexemes(*both)) for both in words]
+            await tx.run(_ADD_ARRAYS, {"ids": ids, "words": lexemes})
+
+    async def remove(self, tx: Transaction, product_id: int) -> None:
+        """Removes a product's words."""
+        await tx.later(_REMOVE[self._engine], [{"id": product_id}])
+
+    async def remove_many(self, tx: Transaction, ids: Sequence[int]) -> None:
+        """Removes the words of several products."""
+        if self._engine == "sqlite":
+            await tx.later(_REMOVE["sqlite"], ({"id": product_id} for product_id in ids))
+        else:
+            await tx.run(_REMOVE_ARRAY, {"ids": ids})
+
+    async def remove_all(self, tx: Transaction) -> None:
+        """Removes all words."""
+        await tx.later(_REMOVE_ALL[self._engine], [NOTHING])
+
+    async def page(
+        self,
+        words: list[str],
+        status: str | None,
+        further: str | None,
+        params: Params,
+        *,
+        offset: int,
+        limit: int,
+        behind: Keyset | None = None,
+    ) -> Page[Product]:
+        """One page of the products of this status, or of any, that have all `words`. It begins
+        `behind` a keyset (tier and id of a product) if given, else at `offset`.
+
+        `further` is a condition on `products` with its values in `params`, or None.
+        """
+        within, tiers = self._tiers(words, status)
+
+        async def read(reader: Reader) -> Page[Product]:
+            rows: list[Row] = []
+            found_in: list[int] = []
+            tier_behind, below = map(int, behind or (0, NEWEST))
+            skip, before = 0 if behind else offset, 0
+            count = partial(self._count, reader, await self._current_counts(reader))
+            counted = await count(within[-1], further, params)
+            total = min(counted, self._countable)
+            exact = counted == total
+            # One more row shows whether there is a next page, if the counts do not.
+            wanted = limit if exact and not behind else limit + 1
+            for tier, (query, reached) in enumerate(zip(tiers, within, strict=True)):
+                if len(rows) == wanted or skip >= total:
+                    break
+                rare = False
+                # SQLite needs no count to read the start of a tier, and counting takes longest.
+                if skip or self._engine == "postgres":
+                    most = await count(reached, further, params)
+                    if most > self._countable:
+                        matches = await count(query, further, params)
+                    else:
+                        matches, before = most - before, most
+                    rare = matches <= self._rare
+                    if matches <= skip:
+                        skip -= matches
+                        continue
+                if tier < tier_behind:
+                    continue
+                bounds = {"query": query, "limit": wanted - len(rows), "offset": skip}
+                bounds["below"] = below if tier == tier_behind else NEWEST
+                rows += await reader.all(self._select(further, rare=rare), {**params, **bounds})
+                found_in += [tier] * (len(rows) - len(found_in))
+                skip = 0
+            products = self._listed.read_all(rows[:limit])
+            more = len(rows) > limit or (rows and wanted == limit and offset + limit < total)
+            last = len(products) - 1
+            keyset = (found_in[last], products[last].id) if more else None
+            return Page(products, total, keyset, exact)
+
+        return await self._db.snapshot(read)
+
+    async def beginning(
+        self, words: list[str], status: str | None, further: str | None, params: Params, limit: int
+    ) -> Beginning[Product]:
+        """The first `limit` products of `page`. SQLite reads them in less time than it needs to
+        count all matches, so there the total is None unless it is known or small; PostgreSQL needs
+        the counts anyway."""
+        if self._engine == "postgres":
+            page = await self.page(words, status, further, params, offset=0, limit=limit)
+            return Beginning(page.rows, page.total, page.exact)
+        within, tiers = self._tiers(words, status)
+
+        async def read(reader: Reader) -> Beginning[Product]:
+            rows: list[Row] = []
+            counts = await self._current_counts(reader)
+            known = counts.get(_counted(within[-1], further, params))
+            for query in tiers:
+                if len(rows) < limit:
+                    bounds = {"limit": limit - len(rows), "offset": 0, "below": NEWEST}
+                    values = {**params, **bounds, "query": query}
+                    rows += await reader.all(self._select(further, rare=False), values)
+            counted = len(rows) if len(rows) < limit else known
+            total = counted and min(counted, self._countable)
+            return Beginning(self._listed.read_all(rows), total, exact=counted == total)
+
+        return await self._db.snapshot(read)
+
+    async def ids_after(
+        self, words: list[str], status: str | None, further: str | None, params: Params
+    ) -> list[int]:
+        """The ids of the products that `page` would show, oldest first: the first `limit` above
+        `after`, both in `params`."""
+        within, _ = self._tiers(words, status)
+        identity = _ID[self._engine]
+        rows = await self._db.slow.all(
+            f"SELECT {identity} FROM {self._matches(further)} AND {identity} > :after"
+            f" ORDER BY {identity} LIMIT :limit",
+            {**params, "query": within[-1]},
+        )
+        return [row[0] for row in rows]
+
+    async def _current_counts(self, reader: Reader) -> Counts:
+        """The counts of the version of the products that `reader` sees; drops the counts of any
+        other version."""
+        [(version,)] = await reader.all(_VERSION.format(version=VERSION[self._engine]))
+        if version != self._counts_version or len(self._counts) >= CACHED_TOTALS:
+            self._counts, self._counts_version = {}, version
+        return self._counts
+
+    async def _count(
+        self, reader: Reader, counts: Counts, query: str, further: str | None, params: Params
+    ) -> int:
+        """How many products match a query, up to one above the limit; counted once per version of
+        the products."""
+        key = _counted(query, further, params)
+        if key not in counts:
+            values = {**params, "query": query}
+            if self._in_blocks:
+                counts[key] = await self._count_blocks(reader, key, further, values)
+            else:
+                count = counting(self._matches(further), self._count_limit)
+                counts[key] = (await reader.all(count, values))[0][0]
+        return counts[key]
+
+    async def _count_blocks(
+        self, reader: Reader, key: object, further: str | None, params: Params
+    ) -> int:
+        """As `_count`, starting from the last total; `params` include the query."""
+        source, where = self._source(further)
+        blocks = self._blocks[source]
+        last, total = self._last_totals.get(key), None
+        if last is not None and last.number > _RARE:
+            check, known = blocks.check(where, last)
+            (row,) = await reader.all(check, {**params, **known})
+            total = blocks.checked(row, last)
+        if total is None:
+            (row,) = await reader.all(blocks.count(where), params)
+            total = blocks.counted(row, last)
+        remember(self._last_totals, key, total, min(CACHED_TOTALS, CACHED_BLOCKS // total.weight))
+        return total.number
+
+    def _source(self, further: str | None) -> tuple[str, str]:
+        """The tables in which products match the parameter `query`, and the condition for it."""
+        match = _MATCH[self._engine]
+        if further is None:
+            return "product_words", match
+        return _JOINED[self._engine], f"{match} AND {further}"
+
+    def _matches(self, further: str | None) -> str:
+        """The FROM and WHERE of the products that match the parameter `query`, without FROM."""
+        source, where = self._source(further)
+        return f"{source} WHERE {where}"
+
+    def _select(self, further: str | None, *, rare: bool) -> str:
+        identity = _ID[self._engine]
+        hits = f"SELECT {identity} AS id FROM {self._matches(further)} AND {identity} < :below"
+        if rare and self._engine == "postgres":
+            hits = f"WITH hits AS MATERIALIZED ({hits}) SELECT id FROM hits"
+            identity = "id"
+        return (
+            f"SELECT {self._listed.of('products')} FROM"
+            f" ({hits} ORDER BY {identity} DESC LIMIT :limit OFFSET :offset) AS page"
+            " JOIN products ON products.id = page.id ORDER BY page.id DESC"
+        )
+
+    def _tiers(
+        self, words: list[str], status: str | None
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The engine's queries for products of this status, or of any, one per tier: all words in
+        the name, the same with the last as a prefix, and anywhere. First as they are, each included
+        in the next, then without overlap."""
+        marks = _MARKS.values() if status is None else _MARKS[status]
+        exact = self._every(words, marks, named=True, prefix=False)
+        prefix = self._every(words, marks, named=True, prefix=True)
+        anywhere = self._every(words, marks, named=False, prefix=True)
+        within = exact, prefix, anywhere
+        if self._engine == "sqlite":
+            return within, (exact, f"({prefix}) NOT ({exact})", f"({anywhere}) NOT ({prefix})")
+        return within, (exact, f"({prefix}) & !({exact})", f"({anywhere}) & !({prefix})")
+
+    def _every(self, words: list[str], marks: Iterable[str], *, named: bool, prefix: bool) -> str:
+        """The engine's query for products that have every word, in their name if `named`, and the
+        last as a prefix if `prefix`."""
+        sqlite = self._engine == "sqlite"
+        quote, star = ('"', "*") if sqlite else ("'", ":*")
+        before = "=" if named and not sqlite else ""
+        either, both = (" OR ", " AND ") if sqlite else (" | ", " & ")
+        *whole, last = words
+        ends = [*((word, "") for word in whole), (last, star if prefix else "")]
+        terms = (
+            f"({either.join(f'{quote}{before}{mark}{word}{quote}{end}' for mark in marks)})"
+            for word, end in ends
+        )
+        query = both.join(terms)
+        return f"{{name}} : ({query})" if named and sqlite else query

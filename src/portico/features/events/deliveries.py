@@ -1,0 +1,358 @@
+"""Delivers events to webhooks.
+
+Each webhook has a lane of its own, so that one that is slow or dead does not hold up the others.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import msgspec
+
+from portico.core.audit import SYSTEM
+from portico.core.errors import Unavailable
+from portico.core.events import StoredEvent
+from portico.core.times import DAY, SECOND
+from portico.core.webhooks import (
+    FAILING,
+    FAILING_DAYS,
+    LONGEST_RETRY_AFTER,
+    PING,
+    RECEIVER_GONE,
+    Delivery,
+    Webhook,
+)
+from portico.data import queue
+from portico.data.database import Contended, Listener
+from portico.environment import Environment
+from portico.features.events.rules import signed_headers
+from portico.features.events.storage import Attempt, Deliveries, Events, Webhooks
+from portico.features.events.webhooks import decrypted, disable_webhook, fan_out
+from portico.jobs.queue import CLOSE_SECONDS, DATABASE_RETRY_SECONDS, Consumer, Lane, Work
+from portico.outbound.sender import Outcome, Sends
+
+GONE = 410
+
+log = logging.getLogger(__name__)
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """A finished attempt; `delivery` is as it was before."""
+
+    webhook: Webhook
+    delivery: Delivery
+    attempt: Attempt
+
+
+def next_try(env: Environment, delivery: Delivery, retry_after: int | None = None) -> int | None:
+    """When a delivery is tried again after another failed attempt; None if never."""
+    if delivery.type == PING:
+        return None
+    chance = int.from_bytes(env.random(4)) / 2**32
+    least = min(retry_after or 0, LONGEST_RETRY_AFTER)
+    attempts = delivery.attempts + 1
+    return queue.DELIVERIES.next(env.clock(), attempts, chance=chance, at_least=least)
+
+
+class Recorder:
+    """Stores the outcomes of one process's attempts."""
+
+    def __init__(self, env: Environment, bell: Listener) -> None:
+        """`bell` is rung when a webhook is disabled."""
+        self._env = env
+        self._bell = bell
+        self._done: list[Ended] = []
+        self._task: asyncio.Task[None] | None = None
+        self.is_behind = False
+        """Whether the outcomes of some attempts could not be stored yet."""
+
+    async def close(self) -> None:
+        """Waits a little for outcomes that are being stored, then cancels that."""
+        if self._task is not None:
+            await asyncio.wait([self._task], timeout=CLOSE_SECONDS)
+            self._task.cancel()
+
+    def note(self, ended: Ended) -> None:
+        """Stores the outcome of an attempt in the background, together with others that end
+        meanwhile."""
+        self._done.append(ended)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._record())
+
+    async def _record(self) -> None:
+        alone = 0
+        """How many of the next outcomes are stored one by one, since one of them cannot be."""
+        while self._done:
+            count = 1 if alone else len(self._done)
+            done, self._done = self._done[:count], self._done[count:]
+            try:
+                await self._store(done)
+            except (Unavailable, Contended):
+                self._done = done + self._done
+                self.is_behind = True
+                await asyncio.sleep(DATABASE_RETRY_SECONDS)
+                continue
+            except Exception:  # the others must neither wait for the faulty one nor be sent again
+                if count > 1:
+                    self._done, alone = done + self._done, count
+                    continue
+                log.exception("the outcome of delivery %d cannot be stored", done[0].delivery.id)
+                done = []
+            alone = max(alone - 1, 0)
+            self.is_behind = False
+            for ended in done:
+                await self._disable_if_failing(ended)
+
+    async def _store(self, done: list[Ended]) -> None:
+        for place, ended in enumerate(done):
+            if ended.attempt.last_status == GONE:  # there is no later attempt to act on it
+                done[place] = await self._disable_gone(ended)
+        works = {one.webhook.id for one in done if one.attempt.status == "delivered"}
+        fails = {one.webhook.id for one in done if one.delivery.type != PING} - works
+        async with self._env.db.transaction() as tx:
+            for webhook_id in sorted(works | fails):
+                if webhook_id in works:
+                    await self._env[Webhooks].begin_anew(tx, webhook_id)
+                else:
+                    await self._env[Webhooks].fails(tx, webhook_id, self._env.clock())
+            await self._env[Deliveries].done(tx, [one.attempt for one in done])
+
+    async def _disable_gone(self, ended: Ended) -> Ended:
+        """Disables the webhook of a receiver that answered 410 Gone. If the webhook's URL was
+        changed meanwhile, the delivery is tried again at the new one."""
+        webhook, attempt = ended.webhook, ended.attempt
+        if await self._disable(webhook, RECEIVER_GONE, attempt):
+            return ended
+        now, again = await self._env[Webhooks].get(webhook.id), next_try(self._env, ended.delivery)
+        if now is None or not now.enabled or now.url == webhook.url or again is None:
+            return ended
+        attempt = msgspec.structs.replace(attempt, status="pending", next_attempt_at=again)
+        return Ended(webhook, ended.delivery, attempt)
+
+    async def _disable_if_failing(self, ended: Ended) -> None:
+        """Disables a webhook whose deliveries have all failed for `FAILING_DAYS`."""
+        since = ended.webhook.failing_since
+        long = since and self._env.clock() - since >= FAILING_DAYS * DAY
+        if not long or not ended.delivery.attempts or ended.attempt.status == "delivered":
+            return
+        try:
+            await self._disable(ended.webhook, FAILING)
+        except Unavailable:  # the next attempt leads here again
+            pass
+        except Exception:  # the others must not wait for this one
+            log.exception("webhook %d could not be disabled", ended.webhook.id)
+
+    async def _disable(self, webhook: Webhook, reason: str, attempt: Attempt | None = None) -> bool:
+        disabled = await disable_webhook(self._env, webhook, reason, SYSTEM, attempt)
+        if disabled:
+            self._bell.hear()
+        return disabled
+
+
+CLAIM_SECONDS = 30
+"""How long a claim lasts: then the delivery of a process that died is due again."""
+
+ATTEMPT_SECONDS = 20
+"""How long a claim must last when sending begins: the attempt ends before the claim does."""
+
+AT_ONCE = 16
+"""The most deliveries to one webhook that one process sends at the same time."""
+
+QUICK_MILLISECONDS, QUICK_BYTES = 500, 1 << 16
+"""A quick delivery takes less time than this, with a body of at most this size. Only webhooks with
+quick deliveries get many claimed ahead, since those wait in memory."""
+
+AHEAD = 64
+"""The most deliveries to claim for a webhook with quick ones, including waiting ones."""
+
+FAILING_PAUSE_SECONDS = 0.05
+"""The pause between two attempts for a webhook whose last one failed: when a receiver dies, a
+million deliveries may be due at once, and others must not wait for them."""
+
+BUSY_REQUESTS = 16
+"""From this many requests under way in this process on, requests have priority."""
+
+BUSY_SECONDS = 0.1
+"""How long requests keep priority afterwards: those that wait for one commit end together, and the
+next ones follow at once."""
+
+BUSY_RUN_SECONDS = 0.02
+"""While requests have priority: how long to wait for further commits before checking for due
+deliveries, since each commit rings the bell on every host."""
+
+BUSY_PAUSE_SECONDS = 0.005
+"""While requests have priority: the pause between two deliveries to one webhook, which limits them
+to a tenth of a core."""
+
+LATE = DAY
+"""If no attempt was made for this long after one was due, no server was running."""
+
+_EVENT_REMOVED = "The event is no longer kept."
+
+_NOT_SENT = Outcome(None, "This server cannot decrypt the webhook's secret.", "", 0, None)
+"""The outcome if nothing was sent."""
+
+
+class Deliver:
+    """Delivers events to the webhooks of one environment in one process."""
+
+    def __init__(
+        self,
+        env: Environment,
+        sender: Sends,
+        encode: Callable[[StoredEvent], bytes],
+        user_agent: str,
+        requests: Callable[[], int],
+        at_once: int = AT_ONCE,
+    ) -> None:
+        """`encode` returns the body of an event's delivery, the same every time; `requests` returns
+        how many requests are under way; `at_once` is the most deliveries to send to one webhook at
+        the same time."""
+        self._env = env
+        self._sender = sender
+        self._encode = encode
+        self._user_agent = user_agent
+        self._requests = requests
+        self._at_once = at_once
+        self._bell = env.db.bell.listener()
+        self._recorder = Recorder(env, self._bell)
+        self._consumer = Consumer(
+            env,
+            env[Deliveries].queue,
+            self._bell,
+            self._begin,
+            claim_seconds=CLAIM_SECONDS,
+            attempt_seconds=ATTEMPT_SECONDS,
+            pause=lambda: BUSY_PAUSE_SECONDS if self._is_busy() else 0.0,
+        )
+        self._webhooks: dict[int, Webhook] = {}
+        self._lanes: dict[int, Lane] = {}
+        """By the id of the webhook."""
+        self._dropped: dict[int, int] = {}
+        self._busy_until = 0.0
+        """In the event loop's time."""
+
+    async def run(self) -> None:
+        """Waits until there may be something to do, then claims due deliveries and begins to send
+        them. Raises `Unavailable`; then the next run does it."""
+        await self._consumer.wait()
+        if self._is_busy():
+            await asyncio.sleep(BUSY_RUN_SECONDS)
+        env = self._env
+        await env[Events].settle()
+        webhooks = await env[Webhooks].all()
+        dropping = [one for one in webhooks if one.dropped_up_to != self._dropped.get(one.id, 0)]
+        # Deliveries that were given up are marked before any are claimed.
+        self._follow([one for one in webhooks if one.enabled and one not in dropping])
+        if webhooks:
+            await fan_out(env, webhooks)
+        for webhook in dropping:
+            await self._drop(webhook)
+        if self._recorder.is_behind:  # deliveries that were sent would be claimed and sent again
+            return
+        due = await self._consumer.due(self._lanes.values())
+        await self._begin_anew(due)
+        await self._consumer.claim(due)
+        if dropping:
+            self._bell.hear()
+
+    async def close(self) -> None:
+        """Waits a little for deliveries that are being sent, and releases all other claimed
+        ones."""
+        await self._consumer.close(self._lanes.values())
+        await self._recorder.close()
+
+    def _follow(self, enabled: list[Webhook]) -> None:
+        """Keeps a lane for each enabled webhook as it is now; cancels deliveries to all others."""
+        self._webhooks = {webhook.id: webhook for webhook in enabled}
+        for webhook in enabled:
+            lane = self._lanes.setdefault(webhook.id, Lane(self._at_once))
+            lane.params = {"webhook_id": webhook.id, "dropped_up_to": webhook.dropped_up_to}
+        for gone in self._lanes.keys() - self._webhooks:
+            self._lanes.pop(gone).cancel()
+
+    async def _drop(self, webhook: Webhook) -> None:
+        """Marks a batch of the deliveries that were given up when a webhook was disabled: there may
+        be a million, and other deliveries must not wait for all of them."""
+        async with self._env.db.transaction() as tx:
+            more = await self._env[Deliveries].drop(tx, webhook)
+        if not more:
+            self._dropped[webhook.id] = webhook.dropped_up_to
+
+    async def _begin_anew(self, due: Mapping[Lane, int]) -> None:
+        """Clears since when a webhook fails if no server was running meanwhile."""
+        late = self._env.clock() - LATE
+        for webhook_id, lane in self._lanes.items():
+            if lane in due and due[lane] <= late:
+                async with self._env.db.transaction() as tx:
+                    await self._env[Webhooks].begin_anew_untried(tx, webhook_id, late)
+
+    async def _begin(self, claimed: list[Delivery]) -> list[tuple[Lane, int, Work]]:
+        env = self._env
+        bodies: dict[int, tuple[bytes, str | None]] = {}
+        async for event in env[Events].each({delivery.event_id for delivery in claimed}):
+            bodies[event.id] = self._encode(event), event.traceparent
+        return [
+            (lane, one.id, partial(self._send, lane, one, *bodies.get(one.event_id, (None, None))))
+            for one in sorted(claimed, key=lambda one: one.id)
+            if (lane := self._lanes.get(one.webhook_id))
+        ]
+
+    def _is_busy(self) -> bool:
+        """Whether requests have priority."""
+        now = asyncio.get_running_loop().time()
+        if self._requests() >= BUSY_REQUESTS:
+            self._busy_until = now + BUSY_SECONDS
+        return now < self._busy_until
+
+    async def _send(
+        self, lane: Lane, delivery: Delivery, body: bytes | None, traceparent: str | None
+    ) -> None:
+        """Sends a delivery once. `body` is None if the event was removed; `traceparent` is the span
+        of the event's change, if that was traced."""
+        env, webhook = self._env, self._webhooks[delivery.webhook_id]
+        now = env.clock()
+        secret, *former = (decrypted(env, sealed) for sealed in webhook.secrets(now))
+        if body is None:
+            attempt = Attempt(delivery.id, "failed", None, None, _EVENT_REMOVED, 0, None)
+        elif secret is None:
+            # Another host may be able to read it, or this one once it has the right secret again.
+            attempt = self._attempt(delivery, _NOT_SENT)
+            self._pace(lane, failing=True, quick=False)
+        else:
+            headers = signed_headers(
+                [secret, *(one for one in former if one is not None)],
+                f"evt_{delivery.event_id}",
+                now // SECOND,
+                body,
+            )
+            headers |= {"content-type": "application/json", "user-agent": self._user_agent}
+            if traceparent is not None:
+                headers["traceparent"] = traceparent
+            outcome = await self._sender.send(webhook.url, headers, body)
+            attempt = self._attempt(delivery, outcome)
+            quick = outcome.milliseconds < QUICK_MILLISECONDS and len(body) <= QUICK_BYTES
+            self._pace(lane, failing=attempt.status != "delivered", quick=quick)
+        self._recorder.note(Ended(webhook, delivery, attempt))
+
+    def _pace(self, lane: Lane, *, failing: bool, quick: bool) -> None:
+        """How many deliveries to claim, and with which pause, after an attempt."""
+        lane.most = 1 if failing else max(AHEAD, lane.places) if quick else lane.places
+        lane.pause = FAILING_PAUSE_SECONDS if failing else 0.0
+
+    def _attempt(self, delivery: Delivery, outcome: Outcome) -> Attempt:
+        status = outcome.status
+        delivered = status is not None and 200 <= status < 300
+        again = None
+        if not delivered and status != GONE:
+            again = next_try(self._env, delivery, outcome.retry_after)
+        return Attempt(
+            id=delivery.id,
+            status="delivered" if delivered else "failed" if again is None else "pending",
+            next_attempt_at=again,
+            last_status=status,
+            last_error=None if delivered else outcome.error or f"it answered {status}",
+            last_milliseconds=outcome.milliseconds,
+            answer=outcome.answer,
+        )

@@ -1,0 +1,124 @@
+"""Events that the user may see, the newest first."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+import msgspec
+
+from portico.core.caller import Principal
+from portico.core.events import EVENT_TYPES, StoredEvent, covered_by, event_types
+from portico.features.events.feed import events_after, latest_events
+from portico.features.events.pages.links import Named, pages_of
+from portico.features.events.storage import Events
+from portico.web.messages import Reply
+from portico.web.pages.event_types import by_noun
+from portico.web.pages.site import PageRoute, Visit
+
+_PER_PAGE = 15
+_SHOWN = 4_000
+"""The most characters of an event's JSON to show: a product's may have hundreds of thousands."""
+
+_COUNTS = ("inserted", "updated", "users", "products")
+
+
+class Line(NamedTuple):
+    """An event as a line of a list. `name` is the resource's name, or the counts of a bulk change;
+    `page` is the path of the resource's page, empty if it has none."""
+
+    id: int
+    type: str
+    at: int
+    name: str
+    page: str
+    data: str
+    previous: str | None
+
+
+class _Walked(NamedTuple):
+    """The events of a page, and whether there are newer and older ones."""
+
+    rows: Sequence[StoredEvent] = ()
+    newer: bool = False
+    older: bool = False
+
+
+async def lines(visit: Visit, events: Iterable[StoredEvent]) -> list[Line]:
+    """Events as lines, with their JSON formatted."""
+    told = [(event, msgspec.json.decode(event.data)) for event in events]
+    pages = await pages_of(visit, (_named(event, data) for event, data in told))
+    return [_line(event, data, pages.get(_named(event, data), "")) for event, data in told]
+
+
+def _named(event: StoredEvent, data: dict[str, Any]) -> Named:
+    return event.type.partition(".")[0], str(data.get("id", ""))
+
+
+def _line(event: StoredEvent, data: dict[str, Any], page: str) -> Line:
+    return Line(
+        event.id,
+        event.type,
+        event.at,
+        _name(data),
+        page,
+        _indented(event.data),
+        None if event.previous is None else _indented(event.previous),
+    )
+
+
+def visible(caller: Principal) -> Sequence[str] | None:
+    """The event types that a caller may see, at least some for every role; None for all."""
+    covered = covered_by(caller.scopes)
+    return None if len(covered) == len(EVENT_TYPES) else covered
+
+
+async def show(visit: Visit) -> Reply:
+    """GET /events: the newest, or those older than `before` or newer than `after`; none for a type
+    that is not offered."""
+    types = visible(visit.request.caller)
+    groups = by_noun(EVENT_TYPES if types is None else types)
+    chosen = visit.sent("type")
+    unknown = bool(chosen) and not any(chosen in names for _, names in groups)
+    page = _Walked()
+    if not unknown:
+        page = await _walked(visit, event_types(chosen) if chosen else types)
+    rows = page.rows
+    return visit.page(
+        "events.html",
+        "Events",
+        events=await lines(visit, rows),
+        chosen=chosen,
+        unknown=unknown,
+        groups=groups,
+        begun=page.newer,
+        newest=urlencode({"type": chosen}),
+        newer=urlencode({"type": chosen, "after": rows[0].id}) if page.newer and rows else "",
+        older=urlencode({"type": chosen, "before": rows[-1].id}) if page.older else "",
+    )
+
+
+async def _walked(visit: Visit, types: Sequence[str] | None) -> _Walked:
+    before, after = visit.sent_number("before"), visit.sent_number("after")
+    if after is not None:
+        page = await events_after(visit.env[Events], after, types, _PER_PAGE)
+        if page.has_more:
+            return _Walked(page.rows, newer=True, older=True)
+        before = None
+    page = await latest_events(visit.env[Events], types, _PER_PAGE, before=before)
+    return _Walked(page.rows, newer=before is not None, older=page.has_more)
+
+
+def _name(data: dict[str, Any]) -> str:
+    counts = (f"{data[count]:,} {count}" for count in _COUNTS if count in data)
+    return data["name"] if "name" in data else ", ".join(counts)
+
+
+def _indented(text: str) -> str:
+    whole = msgspec.json.format(text, indent=2)
+    rest = len(whole) - _SHOWN
+    if rest <= 0:
+        return whole
+    return f"{whole[:_SHOWN]}\n… {rest:,} more character{'s' if rest != 1 else ''}"
+
+
+PAGES = (PageRoute("GET", "/events", show),)

@@ -1,0 +1,315 @@
+"""Webhooks, for admins: the URLs that receive events, and the outcome of each delivery."""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+from urllib.parse import urlencode, urlsplit
+
+from portico.core.errors import PreconditionFailed
+from portico.core.events import EVENT_TYPES
+from portico.core.ids import parse_id
+from portico.core.times import MINUTE
+from portico.core.webhooks import (
+    BY_HAND,
+    EVERYTHING,
+    FAILING,
+    FAILING_DAYS,
+    RECEIVER_GONE,
+    Delivery,
+    Webhook,
+    as_shown,
+    webhook_description,
+)
+from portico.features.events.storage import Deliveries, Webhooks
+from portico.features.events.webhooks import (
+    Signing,
+    change_webhook,
+    create_webhook,
+    delete_webhook,
+    read_webhook,
+    redeliver,
+    rotate_secret,
+    test_webhook,
+)
+from portico.features.signin.pages.step_up import fresh
+from portico.web.messages import Reply
+from portico.web.pages.event_types import by_noun
+from portico.web.pages.sent_once import fresh_key, shown_once
+from portico.web.pages.site import ONCE, PageRoute, Visit
+from portico.web.pages.versions import Told, beside, outcome, require_version
+
+_PER_PAGE = 25
+_SHORT = 18
+"""The most characters of a URL's path in the name of a webhook."""
+_SENT = ("webhook-tested", "webhook-resent")
+_WHY = {
+    BY_HAND: BY_HAND,
+    RECEIVER_GONE: f"{RECEIVER_GONE}: its receiver answered 410",
+    FAILING: f"{FAILING}: {FAILING_DAYS} days without a success",
+}
+
+
+class State(NamedTuple):
+    """The state of a webhook, in words; `since` is in epoch milliseconds."""
+
+    words: str
+    colour: str
+    why: str = ""
+    since: int | None = None
+
+
+def _state(webhook: Webhook) -> State:
+    reason = webhook.disabled_reason
+    if reason is not None:
+        return State("Disabled", "" if reason == BY_HAND else "bad", _WHY[reason])
+    if webhook.failing_since is not None:
+        return State("Enabled", "warn", since=webhook.failing_since)
+    return State("Enabled", "good")
+
+
+def _name(webhook: Webhook) -> str:
+    """The name of a webhook: its description, or else its host and as much of the path as fits."""
+    _, _, address = webhook.url.partition("://")
+    most = len(urlsplit(webhook.url).netloc) + _SHORT
+    short = address if len(address) <= most else f"{address[: most - 1]}…"
+    return webhook.description or short
+
+
+async def failing(visit: Visit) -> list[tuple[int, str]]:
+    """The ids and names of the webhooks that fail, or that were disabled for that; none for a user
+    who may not see webhooks."""
+    if "admin" not in visit.request.caller.scopes:
+        return []
+    webhooks = await visit.env[Webhooks].all()
+    return [(one.id, _name(one)) for one in webhooks if _state(one).colour in ("warn", "bad")]
+
+
+async def show_all(visit: Visit) -> Reply:
+    """GET /webhooks: the newest first."""
+    webhooks = reversed(await visit.env[Webhooks].all())
+    return visit.page(
+        "webhooks.html",
+        "Webhooks",
+        webhooks=[(webhook, _state(webhook)) for webhook in webhooks],
+        delivered=await visit.env[Deliveries].last_delivered(),
+    )
+
+
+def _groups(webhook: Webhook | None) -> list[tuple[str, list[str]]]:
+    """The event types to choose from, by title. Those that the webhook has and no title offers come
+    last."""
+    groups = by_noun(EVENT_TYPES)
+    offered = {EVERYTHING, *(name for _, names in groups for name in names)}
+    others = [name for name in webhook.types if name not in offered] if webhook else []
+    return [*groups, ("Others", others)] if others else groups
+
+
+def _told(url: str, types: Iterable[str], description: str) -> dict[str, str]:
+    return {"URL": url, "Types": "\n".join(sorted(types)), "Description": description}
+
+
+def _stored(webhook: Webhook) -> dict[str, str]:
+    return _told(webhook.url, webhook.types, webhook.description)
+
+
+def _form(visit: Visit, title: str, webhook: Webhook | None, mine: Told | None = None) -> Reply:
+    """The form of a webhook, with another admin's changes beside `mine` if they conflict."""
+    stored = _stored(webhook) if webhook else {}
+    return visit.page(
+        "webhook_form.html",
+        title,
+        **beside(visit.form, stored, mine),
+        webhook=webhook,
+        name=_name(webhook) if webhook else "",
+        groups=_groups(webhook),
+        once=fresh_key(visit),
+    )
+
+
+def _wanted(visit: Visit, webhook: Webhook | None) -> dict[str, Any]:
+    form = visit.form
+    allowed = {EVERYTHING, *(name for _, names in _groups(webhook) for name in names)}
+    values = {
+        "url": form.read("url", visit.env.destinations.check_url),
+        "types": tuple(dict.fromkeys(form.chosen("types", allowed))),
+        "description": form.optional("description", webhook_description) or "",
+    }
+    form.check()
+    return values
+
+
+def _made(visit: Visit, title: str, made: Signing) -> Reply:
+    return visit.page("webhook_made.html", title, webhook=made.webhook, secret=made.secret)
+
+
+async def show_new(visit: Visit) -> Reply:
+    """GET /webhooks/new."""
+    return _form(visit, "Create a webhook", None)
+
+
+async def create(visit: Visit) -> Reply:
+    """POST /webhooks/new."""
+    wanted = _wanted(visit, None)
+    return await shown_once(
+        visit,
+        lambda by: create_webhook(visit.env, wanted, by),
+        lambda made: _made(visit, "The webhook was created", made),
+    )
+
+
+async def show(visit: Visit) -> Reply:
+    """GET /webhooks/{id}, with the newest deliveries or those older than `before`."""
+    env = visit.env
+    webhook = await read_webhook(env, visit.request.resource_id)
+    before = visit.sent_number("before")
+    rows = await env[Deliveries].latest(webhook.id, before, _PER_PAGE + 1)
+    shown = [as_shown(delivery, webhook) for delivery in rows[:_PER_PAGE]]
+    # An event that was just sent becomes a delivery a moment later.
+    due = visit.sent("done") in _SENT or any(_is_due(one, visit.request.now) for one in shown)
+    return visit.page(
+        "webhook.html",
+        _name(webhook),
+        webhook=webhook,
+        state=_state(webhook),
+        failing_days=FAILING_DAYS,
+        deliveries=shown,
+        before=before,
+        due=due and not before,
+        older=urlencode({"before": shown[-1].id}) if len(rows) > _PER_PAGE else "",
+    )
+
+
+def _is_due(delivery: Delivery, now: int) -> bool:
+    """Whether a delivery is being tried or will be within a minute: the page then refreshes itself
+    to show the outcome."""
+    return delivery.next_attempt_at is not None and delivery.next_attempt_at <= now + MINUTE
+
+
+async def send(visit: Visit) -> Reply:
+    """POST /webhooks/{id}: send the form's delivery again or, without one, a test event."""
+    webhook_id, delivery = visit.request.resource_id, visit.form.text("delivery")
+    if delivery:
+        await redeliver(visit.env, webhook_id, parse_id(delivery), await visit.by())
+    else:
+        await test_webhook(visit.env, webhook_id, await visit.by())
+    return visit.go(f"/webhooks/{webhook_id}", done=_SENT[bool(delivery)])
+
+
+async def show_edit(visit: Visit) -> Reply:
+    """GET /webhooks/{id}/edit."""
+    webhook = await read_webhook(visit.env, visit.request.resource_id)
+    return _form(visit, "Edit webhook", webhook)
+
+
+async def edit(visit: Visit) -> Reply:
+    """POST /webhooks/{id}/edit."""
+    webhook = await read_webhook(visit.env, visit.request.resource_id)
+    wanted = _wanted(visit, webhook)
+
+    def check(webhook: Webhook) -> None:
+        require_version(visit.form, _stored(webhook))
+
+    try:
+        webhook = await change_webhook(visit.env, webhook.id, wanted, await visit.by(), check)
+    except PreconditionFailed:
+        webhook = await read_webhook(visit.env, webhook.id)
+        return _form(visit, "Edit webhook", webhook, _told(**wanted))
+    done = outcome(visit.form, _stored(webhook), "webhook-changed")
+    return visit.go(f"/webhooks/{webhook.id}", done=done)
+
+
+async def _ask(visit: Visit, verb: str, *lines: str, danger: bool = False) -> Reply:
+    """Ask for confirmation before `/webhooks/VERB`."""
+    webhook = await read_webhook(visit.env, visit.sent_id())
+    title, words = _QUESTIONS[verb]
+    return visit.asks(
+        title,
+        webhook.url,
+        *lines,
+        words=words,
+        danger=danger,
+        action=f"/webhooks/{verb}",
+        back=(f"/webhooks/{webhook.id}", _name(webhook)),
+        id=webhook.id,
+        **({ONCE: fresh_key(visit)} if verb == "secret" else {}),
+    )
+
+
+_QUESTIONS = {
+    "disable": ("Disable this webhook?", "Disable webhook"),
+    "enable": ("Enable this webhook?", "Enable webhook"),
+    "secret": ("Create a new secret for this webhook?", "Create new secret"),
+    "delete": ("Delete this webhook?", "Delete webhook"),
+}
+
+
+async def ask_disable(visit: Visit) -> Reply:
+    """GET /webhooks/disable."""
+    return await _ask(visit, "disable", "Pending deliveries are dropped, and nothing more is sent.")
+
+
+async def disable(visit: Visit) -> Reply:
+    """POST /webhooks/disable."""
+    return await _switch(visit, enabled=False, done="webhook-disabled")
+
+
+async def ask_enable(visit: Visit) -> Reply:
+    """GET /webhooks/enable."""
+    line = "It receives events from now on. Events that it missed while disabled are not sent."
+    return await _ask(visit, "enable", line)
+
+
+async def enable(visit: Visit) -> Reply:
+    """POST /webhooks/enable."""
+    return await _switch(visit, enabled=True, done="webhook-enabled")
+
+
+async def _switch(visit: Visit, *, enabled: bool, done: str) -> Reply:
+    webhook_id = visit.sent_id()
+    await change_webhook(visit.env, webhook_id, {"enabled": enabled}, await visit.by())
+    return visit.go(f"/webhooks/{webhook_id}", done=done)
+
+
+async def ask_secret(visit: Visit) -> Reply:
+    """GET /webhooks/secret."""
+    line = "Deliveries are also signed with the old secret for 24 hours, so that you can switch."
+    return await _ask(visit, "secret", line)
+
+
+async def new_secret(visit: Visit) -> Reply:
+    """POST /webhooks/secret."""
+    return await shown_once(
+        visit,
+        lambda by: rotate_secret(visit.env, visit.sent_id(), by),
+        lambda made: _made(visit, "The webhook has a new secret", made),
+    )
+
+
+async def ask_delete(visit: Visit) -> Reply:
+    """GET /webhooks/delete."""
+    line = "Pending deliveries are dropped, and nothing more is sent. This cannot be undone."
+    return await _ask(visit, "delete", line, danger=True)
+
+
+async def delete(visit: Visit) -> Reply:
+    """POST /webhooks/delete."""
+    await delete_webhook(visit.env, visit.sent_id(), await visit.by())
+    return visit.go("/webhooks", done="webhook-deleted")
+
+
+PAGES = (
+    PageRoute("GET", "/webhooks", show_all, "admin"),
+    PageRoute("GET", "/webhooks/new", show_new, "admin"),
+    PageRoute("POST", "/webhooks/new", fresh(create), "admin"),
+    PageRoute("GET", "/webhooks/{id}", show, "admin"),
+    PageRoute("POST", "/webhooks/{id}", send, "admin"),
+    PageRoute("GET", "/webhooks/{id}/edit", show_edit, "admin"),
+    PageRoute("POST", "/webhooks/{id}/edit", fresh(edit), "admin"),
+    PageRoute("GET", "/webhooks/disable", ask_disable, "admin"),
+    PageRoute("POST", "/webhooks/disable", disable, "admin"),
+    PageRoute("GET", "/webhooks/enable", ask_enable, "admin"),
+    PageRoute("POST", "/webhooks/enable", enable, "admin"),
+    PageRoute("GET", "/webhooks/secret", ask_secret, "admin"),
+    PageRoute("POST", "/webhooks/secret", fresh(new_secret), "admin"),
+    PageRoute("GET", "/webhooks/delete", ask_delete, "admin"),
+    PageRoute("POST", "/webhooks/delete", delete, "admin"),
+)

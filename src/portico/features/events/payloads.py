@@ -1,0 +1,349 @@
+"""The JSON shapes of events, and which notes of changes become events."""
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, UnsetType
+from msgspec.structs import asdict
+
+from portico.core.errors import BrokenRule
+from portico.core.events import (
+    EVENT_SCOPES,
+    EVENT_TYPES,
+    Event,
+    Published,
+    StoredEvent,
+    event_types,
+)
+from portico.core.ids import MAX_ID, whole_number
+from portico.core.resources import RESOURCES
+from portico.core.webhooks import PING
+from portico.features.access.rules import KeyCreated, KeyRevoked, KeyRotated
+from portico.features.access.schemas import (
+    ApiKeyItem,
+    PreviousKey,
+    SuccessorKey,
+    api_key_item,
+    successor_key,
+)
+from portico.features.catalogue.rules import (
+    MOST_IDS,
+    ProductChanged,
+    ProductCreated,
+    ProductDeleted,
+    ProductsImported,
+    SandboxReset,
+)
+from portico.features.catalogue.schemas import ProductBody, product_body
+from portico.features.events.records import RecordNote
+from portico.features.events.rules import WebhookTested
+from portico.features.people.rules import (
+    PasswordChanged,
+    PasswordReset,
+    UserChanged,
+    UserCreated,
+    UserDeleted,
+)
+from portico.features.people.schemas import UserBody, user_body
+from portico.web.envelope import Identifier, Timestamp, encode, timestamp
+from portico.web.paging import LARGEST_LIMIT, Limit
+from portico.web.reading import Param
+
+_OBJECT: dict[str, Any] = {"type": "object", "additionalProperties": True}
+
+EventType = Annotated[
+    str, Meta(examples=["product.updated"], extra_json_schema={"enum": EVENT_TYPES})
+]
+EventId = Annotated[
+    int,
+    Meta(ge=1, description="Increases with every event of the environment.", examples=[17]),
+]
+
+
+class EventBody(msgspec.Struct, frozen=True):
+    """An event."""
+
+    id: EventId
+    type: EventType
+    timestamp: Timestamp
+    data: Annotated[
+        Raw,
+        Meta(
+            description="The resource with all fields; if it was deleted, its last state.",
+            examples=[{"id": 3, "name": "Desk lamp", "price": 19.95}],
+            extra_json_schema=_OBJECT,
+        ),
+    ]
+    previous: (
+        Annotated[
+            Raw,
+            Meta(
+                description="Only for updates: the old values of the fields that changed.",
+                examples=[{"price": 24.5}],
+                extra_json_schema=_OBJECT,
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+
+
+class ProductsImportedBody(msgspec.Struct, frozen=True):
+    """How many products an import created and updated, and which."""
+
+    inserted: Annotated[int, Meta(ge=0, examples=[2])]
+    updated: Annotated[int, Meta(ge=0, examples=[1])]
+    first_id: Annotated[Identifier, Meta(description="The lowest id of all.", examples=[18])]
+    last_id: Annotated[Identifier, Meta(description="The highest id of all.", examples=[268])]
+    inserted_ids: Annotated[
+        Sequence[Identifier],
+        Meta(
+            max_length=MOST_IDS,
+            description=f"The ids of new products, ascending: the first {MOST_IDS:,}.",
+            examples=[[267, 268]],
+        ),
+    ]
+    updated_ids: Annotated[
+        Sequence[Identifier],
+        Meta(
+            max_length=MOST_IDS,
+            description=f"The ids of changed products, ascending: the first {MOST_IDS:,}.",
+            examples=[[18]],
+        ),
+    ]
+
+
+SandboxResetBody = msgspec.defstruct(
+    "SandboxResetBody",
+    [
+        (kind.plural, Annotated[int, Meta(ge=0, examples=[25])])
+        for kind in RESOURCES
+        if kind.samples
+    ],
+    namespace={"__doc__": "How many samples of each kind the sandbox has now."},
+    frozen=True,
+)
+
+
+class PingBody(msgspec.Struct, frozen=True):
+    """The webhook that is tested."""
+
+    webhook_id: Identifier
+
+
+EVENT_DATA: dict[str, type[msgspec.Struct]] = {
+    "user.created": UserBody,
+    "user.updated": UserBody,
+    "user.deleted": UserBody,
+    "product.created": ProductBody,
+    "product.updated": ProductBody,
+    "product.deleted": ProductBody,
+    "products.imported": ProductsImportedBody,
+    "api_key.created": ApiKeyItem,
+    "api_key.rotated": SuccessorKey,
+    "api_key.revoked": ApiKeyItem,
+    "sandbox.reset": SandboxResetBody,
+    PING: PingBody,
+}
+"""The shape of `data` by type of event, including those that only webhooks get."""
+
+
+def event_data() -> dict[str, type[msgspec.Struct]]:
+    """`EVENT_DATA` of the types that this installation has."""
+    return {name: one for name, one in EVENT_DATA.items() if name in EVENT_SCOPES or name == PING}
+
+
+EVENT_PREVIOUS: dict[str, dict[str, Any]] = {
+    "user.updated": {"role": "viewer"},
+    "product.updated": {"price": 19.95},
+}
+"""The types that have `previous`, with an example of it."""
+
+
+class EventPagination(msgspec.Struct, frozen=True):
+    """The end of a page of events."""
+
+    limit: Annotated[int, Meta(ge=1, le=LARGEST_LIMIT, examples=[25])]
+    has_more: Annotated[
+        bool,
+        Meta(description="May be true for a page below `limit`: a page has at most 1 MiB."),
+    ]
+    last_id: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="Send it as the next `after` to miss no event and get none twice.",
+            examples=[17],
+        ),
+    ]
+
+
+class ListedEvents(msgspec.Struct, frozen=True):
+    """Events, oldest first."""
+
+    data: list[EventBody]
+    pagination: EventPagination
+
+
+def _after(text: str) -> int:
+    number = whole_number(text)
+    if number is None:
+        raise BrokenRule("must be the id of an event, or 0")
+    return number
+
+
+_Types = Annotated[
+    tuple[str, ...] | None,
+    Param(
+        event_types,
+        type="string",
+        description="Comma-separated; `user.*` stands for all types of a noun.",
+        examples=["product.*,user.created"],
+    ),
+]
+
+
+class ListEvents(msgspec.Struct, frozen=True):
+    """The query of GET /events."""
+
+    after: Annotated[
+        int,
+        Param(
+            _after,
+            type="integer",
+            minimum=0,
+            maximum=MAX_ID,
+            description="The id of the last event that the caller has; 0 to begin with the oldest.",
+        ),
+    ] = 0
+    type: _Types = None
+    limit: Limit = 25
+
+
+class StreamEvents(msgspec.Struct, frozen=True):
+    """The query of GET /events/stream."""
+
+    after: Annotated[
+        int | None,
+        Param(
+            _after,
+            type="integer",
+            minimum=0,
+            maximum=MAX_ID,
+            description="The id of the last event that the caller has; 0 to begin with the oldest."
+            " `Last-Event-ID` takes precedence. Without both, the stream begins with new events.",
+        ),
+    ] = None
+    type: _Types = None
+
+
+_STREAMED = """id: 17
+event: product.deleted
+data: {"id":17,"type":"product.deleted","timestamp":"2026-03-15T12:00:00.000Z","data":{"id":3}}
+
+"""
+
+StreamedEvents = Annotated[
+    str,
+    Meta(
+        description="Server-Sent Events with `id`, `event` (the type) and `data` (the event as"
+        " JSON). There is a comment at least every 15 seconds.",
+        examples=[_STREAMED],
+    ),
+]
+
+
+def event_body(event: StoredEvent) -> EventBody:
+    """An event as readers and webhooks get it, always with the same bytes."""
+    return EventBody(
+        event.id,
+        event.type,
+        timestamp(event.at),
+        Raw(event.data),
+        UNSET if event.previous is None else Raw(event.previous),
+    )
+
+
+def delivered(event: StoredEvent) -> bytes:
+    """The body of an event's deliveries."""
+    return encode(event_body(event))
+
+
+def published(event: Event, now: int) -> Published | None:
+    """The event that is published for a note at `now`, in epoch milliseconds; None if it is not
+    published."""
+    if isinstance(event, RecordNote):
+        return event.published()
+    publish = _PUBLISHERS.get(type(event))
+    return publish(event, now) if publish else None
+
+
+def _text(body: msgspec.Struct | dict[str, Any]) -> str:
+    return encode(body).decode()
+
+
+def updated(kind: str, before: msgspec.Struct, after: msgspec.Struct) -> Published | None:
+    """The event of an update, from the differences of two representations, including derived
+    fields; None if they do not differ."""
+    old = {
+        name: value
+        for name in after.__struct_fields__
+        if name != "updated_at" and (value := getattr(before, name)) != getattr(after, name)
+    }
+    return Published(kind, _text(after), _text(old)) if old else None
+
+
+def _product_changed(event: ProductChanged, _now: int) -> Published | None:
+    before, after = product_body(event.before), product_body(event.product)
+    return updated("product.updated", before, after)
+
+
+def _user_changed(event: UserChanged, _now: int) -> Published | None:
+    return updated("user.updated", user_body(event.before), user_body(event.user))
+
+
+def _new_password(event: PasswordChanged | PasswordReset, _now: int) -> Published:
+    return Published("user.updated", _text(user_body(event.user)), "{}")
+
+
+def _key_rotated(event: KeyRotated, now: int) -> Published:
+    previous = PreviousKey(event.key.id, timestamp(event.previous_end))
+    return Published("api_key.rotated", _text(successor_key(event.successor, previous, now)))
+
+
+def _imported(event: ProductsImported, _now: int) -> Published:
+    return Published("products.imported", _text(ProductsImportedBody(**asdict(event))))
+
+
+def _tested(event: WebhookTested, _now: int) -> Published:
+    return Published(PING, _text(PingBody(event.webhook.id)))
+
+
+def _of_user(kind: str) -> Callable[[Any, int], Published]:
+    return lambda event, _now: Published(kind, _text(user_body(event.user)))
+
+
+def _of_product(kind: str) -> Callable[[Any, int], Published]:
+    return lambda event, _now: Published(kind, _text(product_body(event.product)))
+
+
+def _of_key(kind: str) -> Callable[[Any, int], Published]:
+    return lambda event, now: Published(kind, _text(api_key_item(event.key, now)))
+
+
+_PUBLISHERS: dict[type[Event], Callable[[Any, int], Published | None]] = {
+    UserCreated: _of_user("user.created"),
+    UserChanged: _user_changed,
+    PasswordChanged: _new_password,
+    PasswordReset: _new_password,
+    UserDeleted: _of_user("user.deleted"),
+    ProductCreated: _of_product("product.created"),
+    ProductChanged: _product_changed,
+    ProductDeleted: _of_product("product.deleted"),
+    ProductsImported: _imported,
+    SandboxReset: lambda event, _now: Published("sandbox.reset", _text(event.filled)),
+    KeyCreated: _of_key("api_key.created"),
+    KeyRotated: _key_rotated,
+    KeyRevoked: _of_key("api_key.revoked"),
+    WebhookTested: _tested,
+}

@@ -1,0 +1,92 @@
+"""Bar charts of requests, as coordinates for SVG."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from portico.core.requests import Sums
+from portico.features.operations.requests import Span
+
+WIDTH, HEIGHT = 900, 160
+
+_LEAST = 2
+"""The height of the smallest part of a bar."""
+
+
+class Part(NamedTuple):
+    """The answered, failed or refused requests of one bar, and their place in it."""
+
+    kind: str
+    y: int
+    height: int
+
+
+class Bar(NamedTuple):
+    """One unit of time: its start in epoch milliseconds, its requests, the place of its bar, and
+    the bar's parts from the bottom up."""
+
+    at: int
+    sums: Sums
+    x: int
+    width: int
+    parts: list[Part]
+
+
+class Chart(NamedTuple):
+    """The bars of a span of time, the oldest first, and its requests in total."""
+
+    bars: list[Bar]
+    total: Sums
+    most: int
+    """The number of requests of the tallest bar."""
+    width: int = WIDTH
+    height: int = HEIGHT
+
+    @property
+    def shapes(self) -> dict[str, str]:
+        """For each kind, its parts in all bars as one SVG path (`d`), so that a page has few
+        elements. They are lines as wide as a bar, whose dashes tell the kinds apart without
+        colours."""
+        shapes: dict[str, str] = {}
+        for bar in self.bars:
+            for part in bar.parts:
+                drawn = f"M{bar.x + bar.width // 2} {part.y}v{part.height}"
+                shapes[part.kind] = shapes.get(part.kind, "") + drawn
+        return shapes
+
+
+def chart(use: Mapping[int, Sums], span: Span, now: int) -> Chart:
+    """The chart of a span of requests. The tallest bar is as high as the picture, and even the
+    smallest count is visible."""
+    units = range(span.first(now), span.first(now) + span.units)
+    shown = [use.get(unit, Sums()) for unit in units]
+    most = max(sums.requests for sums in shown)
+    step = WIDTH // span.units
+    gap = max(step // 4, 2)
+    bars = [
+        Bar(
+            unit * span.milliseconds,
+            sums,
+            place * step + gap // 2,
+            step - gap,
+            _parts(sums, most),
+        )
+        for place, (unit, sums) in enumerate(zip(units, shown, strict=True))
+    ]
+    return Chart(bars, sum(shown, Sums()), most, step * span.units)
+
+
+def _parts(sums: Sums, most: int) -> list[Part]:
+    kinds = {"answered": sums.answered, "failed": sums.failed, "refused": sums.refused}
+    kinds = {kind: requests for kind, requests in kinds.items() if requests}
+    if not kinds:
+        return []
+    whole = max(sums.requests * HEIGHT // most, _LEAST * len(kinds))
+    heights = {
+        kind: max(requests * whole // sums.requests, _LEAST) for kind, requests in kinds.items()
+    }
+    heights[max(kinds, key=kinds.__getitem__)] += whole - sum(heights.values())
+    parts, y = [], HEIGHT
+    for kind, height in heights.items():
+        y -= height
+        parts.append(Part(kind, y, height))
+    return parts

@@ -1,0 +1,200 @@
+"""The endpoints of users."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from portico.core.errors import Conflict, Duplicate, Fault, Invalid, NotFound, PreconditionFailed
+from portico.core.users import User
+from portico.data.listing import Order
+from portico.features.people import users
+from portico.features.people.schemas import (
+    ChangeUser,
+    CreateUser,
+    ListUsers,
+    UserBody,
+    UserItem,
+    user_body,
+    user_item,
+)
+from portico.features.people.storage import SORTS, Users
+from portico.web.conditions import etag_header, precondition
+from portico.web.envelope import Created, Listed, Single
+from portico.web.lists import list_reply, start_of
+from portico.web.messages import BodyRequest, QueryRequest, Reply, Request, json_reply
+from portico.web.reading import sent
+from portico.web.routing import Access, BodyRoute, QueryRoute, Route
+
+
+async def list_users(request: QueryRequest[ListUsers]) -> Reply:
+    """GET /users."""
+    query, start = request.query, start_of(request)
+    page = await request.environment[Users].page(
+        role=query.role,
+        order=Order(SORTS[query.sort], descending=query.order == "desc"),
+        offset=start.offset,
+        limit=query.limit,
+        behind=start.behind,
+    )
+    return list_reply(request, "/users", start, page, [user_item(user) for user in page.rows])
+
+
+async def read_user(request: Request) -> Reply:
+    """GET /users/{id}."""
+    user = await users.read_user(request.environment, request.resource_id)
+    return json_reply(200, Single(user_body(user)))
+
+
+async def read_me(request: Request) -> Reply:
+    """GET /users/me."""
+    user = await users.read_user(request.environment, request.caller.user_id)
+    return json_reply(200, Single(user_body(user)))
+
+
+async def create_user(request: BodyRequest[CreateUser]) -> Reply:
+    """POST /users."""
+    body = request.body
+    base = request.environment.addresses.base
+
+    def reply(user: User) -> Reply:
+        location = ("location", f"{base}/users/{user.id}")
+        tag = etag_header(user_body(user))
+        return json_reply(201, Created(user_item(user), UserItem.message), location, tag)
+
+    user = await users.create_user(
+        request.environment,
+        name=body.name,
+        email=body.email,
+        password=body.password,
+        role=body.role,
+        by=request.answering(reply),
+    )
+    return reply(user)
+
+
+async def change_user(request: BodyRequest[ChangeUser]) -> Reply:
+    """PATCH /users/{id}."""
+    return await _change(request, request.resource_id)
+
+
+async def change_me(request: BodyRequest[ChangeUser]) -> Reply:
+    """PATCH /users/me."""
+    return await _change(request, request.caller.user_id)
+
+
+async def _change(request: BodyRequest[ChangeUser], user_id: int) -> Reply:
+    user = await users.change_user(
+        request.environment,
+        request.caller,
+        user_id,
+        sent(request.body),
+        precondition(request, user_body),
+        request.by,
+    )
+    body = user_body(user)
+    return json_reply(200, Single(body), etag_header(body))
+
+
+async def delete_user(request: Request) -> Reply:
+    """DELETE /users/{id}."""
+    await users.delete_user(
+        request.environment, request.resource_id, precondition(request, user_body), request.by
+    )
+    return Reply(204)
+
+
+async def _proof_faults(request: Request, values: Mapping[str, Any]) -> list[Fault]:
+    env, caller = request.environment, request.caller
+    return await users.proof_faults(env, caller, request.resource_id, values)
+
+
+async def _own_proof_faults(request: Request, values: Mapping[str, Any]) -> list[Fault]:
+    env, caller = request.environment, request.caller
+    return await users.proof_faults(env, caller, caller.user_id, values)
+
+
+ROUTES = (
+    QueryRoute(
+        method="GET",
+        path="/users",
+        handler=list_users,
+        access="read:users",
+        summary="List users",
+        query=ListUsers,
+        answer=Listed[UserItem],
+    ),
+    Route(
+        method="GET",
+        path="/users/me",
+        handler=read_me,
+        access=Access.ANY_CALLER,
+        summary="Read the calling user",
+        answer=Single[UserBody],
+    ),
+    BodyRoute(
+        method="PATCH",
+        path="/users/me",
+        handler=change_me,
+        access=Access.ANY_CALLER,
+        permit=lambda caller, _: users.permit(caller, caller.user_id),
+        summary="Change the calling user",
+        description="Users may change their own name, avatar, preferences and, with"
+        " `current_password`, password; an OAuth token, or a key limited to some scopes, needs"
+        " `write:users` for that. Changing their own e-mail needs `write:users` and"
+        " `current_password`. Users cannot change their own role or plan. Changing an administrator"
+        " needs the scope `admin`.",
+        body=ChangeUser,
+        further_faults=_own_proof_faults,
+        answer=Single[UserBody],
+        errors=(Conflict, Duplicate, PreconditionFailed, Invalid),
+        conditional=True,
+    ),
+    Route(
+        method="GET",
+        path="/users/{id}",
+        handler=read_user,
+        access="read:users",
+        summary="Read a user",
+        answer=Single[UserBody],
+        errors=(NotFound,),
+    ),
+    BodyRoute(
+        method="POST",
+        path="/users",
+        handler=create_user,
+        permit_body=lambda caller, body: users.permit_role(caller, body.role),
+        access="write:users",
+        summary="Create a user",
+        status=201,
+        body=CreateUser,
+        answer=Created[UserItem],
+        errors=(Duplicate, Invalid),
+        location=True,
+        repeatable=True,
+    ),
+    BodyRoute(
+        method="PATCH",
+        path="/users/{id}",
+        handler=change_user,
+        access=Access.ANY_CALLER,
+        permit=users.permit,
+        summary="Change a user",
+        description="Users may change and read themselves as at `/users/me`; other users and other"
+        " fields need `write:users`. Users cannot change their own role or plan. Changing an"
+        " administrator needs the scope `admin`.",
+        body=ChangeUser,
+        further_faults=_proof_faults,
+        answer=Single[UserBody],
+        errors=(NotFound, Conflict, Duplicate, PreconditionFailed, Invalid),
+        conditional=True,
+    ),
+    Route(
+        method="DELETE",
+        path="/users/{id}",
+        handler=delete_user,
+        access="write:users",
+        summary="Delete a user",
+        status=204,
+        errors=(NotFound, Conflict, PreconditionFailed),
+        conditional=True,
+    ),
+)

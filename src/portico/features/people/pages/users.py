@@ -1,0 +1,388 @@
+"""Users of the environment that is shown, for admins: search, create, view, change, sign out,
+suspend, delete. A mirror user follows its account, and is changed there."""
+
+from typing import Any
+
+import msgspec
+
+from portico.core import users
+from portico.core.errors import PreconditionFailed
+from portico.core.rules import OneOf
+from portico.core.users import ROLES, User
+from portico.data.listing import Order, Page
+from portico.features.access.pages.clients import granted_by
+from portico.features.access.pages.keys import shown
+from portico.features.access.storage import ApiKeys
+from portico.features.people.accounts import resume, suspend
+from portico.features.people.recovery import HANDED_HOURS, HandedOver, give_reset
+from portico.features.people.storage import Invitations, Users
+from portico.features.people.users import change_user, create_user, delete_user, read_user
+from portico.features.signin.pages.devices import devices_of
+from portico.features.signin.pages.step_up import fresh
+from portico.features.signin.second_factor import reset_factors
+from portico.features.signin.service import end_grant, end_session, must_enrol, sign_out_everywhere
+from portico.features.signin.storage import FactorStore
+from portico.web.messages import Reply
+from portico.web.pages.filters import named
+from portico.web.pages.paging import PER_PAGE, back_to_list, list_of, numbered, offset_of, page_of
+from portico.web.pages.sent_once import fresh_key, sent_once, shown_once
+from portico.web.pages.site import PageRoute, Visit, addressed, see_other
+from portico.web.pages.versions import Told, beside, outcome, require_version
+
+_MAX_SEARCH = 254
+_SUSPENDED = {"active": False, "suspended": True}
+_FILTERS = ("search", "role", "state", "page")
+_NEWEST_FIRST = Order("created_at", descending=True)
+
+
+async def show_all(visit: Visit) -> Reply:
+    """GET /users. A page beyond the last gives the last."""
+    search = visit.sent("search").strip()[:_MAX_SEARCH]
+    role = visit.sent("role") if visit.sent("role") in ROLES else None
+    state = visit.sent("state") if visit.sent("state") in _SUSPENDED else ""
+    users, suspended = visit.env[Users], _SUSPENDED.get(state)
+
+    async def on(page: int) -> Page[User]:
+        offset = offset_of(page)
+        if search or state:
+            return await users.search(
+                search, role=role, suspended=suspended, offset=offset, limit=PER_PAGE
+            )
+        return await users.page(role=role, order=_NEWEST_FIRST, offset=offset, limit=PER_PAGE)
+
+    page, found = await page_of(visit, on)
+    return visit.page(
+        "users.html",
+        "Users",
+        users=found.rows,
+        total=found.total,
+        **numbered(page, found.total, search=search, role=role or "", state=state),
+        search=search,
+        role=role,
+        roles=ROLES,
+        state=state,
+        states=_SUSPENDED,
+        invited=await visit.env[Invitations].count_pending(visit.request.now),
+    )
+
+
+def _plans(visit: Visit, own_plan: str) -> dict[str, str]:
+    """The plans and their words, including the user's own, which may no longer be configured."""
+    plans = {plan: plan.capitalize() for plan in visit.env.settings.plans}
+    plans.setdefault(own_plan, f"{own_plan.capitalize()}, no longer configured: limited like Free")
+    return plans
+
+
+def _choices(visit: Visit, own_plan: str = "free") -> dict[str, Any]:
+    roles = [(role, role.capitalize()) for role in ROLES]
+    return {"roles": roles, "plans": list(_plans(visit, own_plan).items())}
+
+
+async def show_new(visit: Visit) -> Reply:
+    """GET /users/new."""
+    return visit.page("user_new.html", "Create a user", **_choices(visit), once=fresh_key(visit))
+
+
+async def create(visit: Visit) -> Reply:
+    """POST /users/new."""
+    form = visit.form
+    values: dict[str, Any] = {
+        "name": form.read("name", users.name),
+        "email": form.read("email", users.email),
+        "role": form.read("role", users.role),
+        "plan": form.read("plan", OneOf(tuple(visit.env.settings.plans))),
+        "password": form.read("password", users.password),
+    }
+    form.check()
+    return await sent_once(
+        visit,
+        lambda by: create_user(visit.env, **values, by=by),
+        lambda user: visit.go(f"/users/{user.id}", done="user-created"),
+    )
+
+
+async def show(visit: Visit) -> Reply:
+    """GET /users/{id}."""
+    return await _page(visit, await read_user(visit.env, visit.request.resource_id))
+
+
+def _told(name: str, email: str, role: str, plan: str) -> dict[str, str]:
+    return {"Name": name, "E-mail": email, "Role": role, "Plan": plan}
+
+
+def _stored(person: User) -> dict[str, str]:
+    return _told(person.name, person.email, person.role, person.plan)
+
+
+async def _page(visit: Visit, person: User, mine: Told | None = None) -> Reply:
+    """The page of a user, with another admin's changes beside `mine` if they conflict."""
+    env, now, stored = visit.env, visit.request.now, _stored(person)
+    devices = await devices_of(env, person.id, now)
+    grants = await granted_by(env, person.id, now)
+    keys = await env[ApiKeys].usable_first(person.id, now, offset=0, limit=PER_PAGE)
+    return visit.page(
+        "user.html",
+        named(person.name, person.id),
+        person=person,
+        own=_own(visit, person),
+        came_from=list_of(visit, _FILTERS),
+        **beside(visit.form, stored, mine),
+        keys=[shown(key, now) for key in keys.rows],
+        all_keys=keys.total,
+        devices=devices.rows,
+        all_devices=devices.total,
+        grants=grants.rows,
+        all_grants=grants.total,
+        factors=await env[FactorStore].of_user(person.id),
+        **_choices(visit, person.plan),
+    )
+
+
+def _own(visit: Visit, person: User) -> bool:
+    """Whether a user is the signed-in account. In the sandbox none is, not even its mirror."""
+    return visit.shows_accounts and person.id == visit.user.id
+
+
+async def change(visit: Visit) -> Reply:
+    """POST /users/{id}."""
+    form, user_id, by = visit.form, visit.request.resource_id, await visit.by()
+    values: dict[str, Any] = {
+        "name": form.read("name", users.name),
+        "email": form.read("email", users.email),
+        "role": form.read("role", users.role),
+        "plan": form.text("plan"),
+    }
+
+    def check_plan(user: User) -> None:
+        form.read("plan", OneOf(tuple(_plans(visit, user.plan))))
+        form.check()
+
+    if form.faults:  # a plan that ended meanwhile is no fault, but a change to show
+        check_plan(await read_user(visit.env, user_id))
+
+    def check(user: User) -> None:
+        require_version(form, _stored(user))
+        check_plan(user)
+
+    try:
+        caller = msgspec.structs.replace(visit.request.caller, user_id=by.actor.user_id)
+        user = await change_user(visit.env, caller, user_id, values, check, by)
+    except PreconditionFailed:
+        return await _page(visit, await read_user(visit.env, user_id), _told(**values))
+    return _shown(visit, user_id, outcome(form, _stored(user), "user-changed"))
+
+
+def _about(visit: Visit, person: User) -> dict[str, Any]:
+    """What `Visit.asks` needs about a user: the way back to their page, their id, and the list that
+    the admin came from."""
+    came_from = list_of(visit, _FILTERS)
+    back = addressed(f"/users/{person.id}", came_from), named(person.name, person.id)
+    return {"back": back, "id": person.id, **came_from}
+
+
+def _shown(visit: Visit, user_id: int, done: str) -> Reply:
+    """Redirect to the page of a user after an action, with its notice."""
+    return visit.go(f"/users/{user_id}", **list_of(visit, _FILTERS), done=done)
+
+
+async def _asked(visit: Visit) -> User:
+    return await read_user(visit.env, visit.sent_id())
+
+
+async def ask_sign_out(visit: Visit) -> Reply:
+    """GET /users/sign-out."""
+    person = await _asked(visit)
+    return visit.asks(
+        f"Sign out {named(person.name, person.id)} everywhere?",
+        "All sessions end, and programs and applications lose access. API keys keep working.",
+        words="Sign out everywhere",
+        danger=True,
+        action="/users/sign-out",
+        **_about(visit, person),
+    )
+
+
+async def sign_out(visit: Visit) -> Reply:
+    """POST /users/sign-out."""
+    person = await _asked(visit)
+    await sign_out_everywhere(visit.env, person.id, await visit.by())
+    return _shown(visit, person.id, "user-signed-out")
+
+
+async def ask_end(visit: Visit) -> Reply:
+    """GET /users/end."""
+    person = await _asked(visit)
+    return visit.asks(
+        f"End this access to the account of {named(person.name, person.id)}?",
+        "Only this device or application loses access. The account itself stays active.",
+        words="End access",
+        danger=True,
+        action="/users/end",
+        **_about(visit, person),
+        kind=visit.sent("kind"),
+        row=visit.sent("row"),
+    )
+
+
+async def end(visit: Visit) -> Reply:
+    """POST /users/end."""
+    person = await _asked(visit)
+    ends = end_session if visit.sent("kind") == "session" else end_grant
+    row_id = visit.sent_number("row") or 0
+    await ends(visit.env, row_id, await visit.by(), of_user=person.id)
+    return _shown(visit, person.id, "access-ended")
+
+
+async def ask_reset(visit: Visit) -> Reply:
+    """GET /users/reset-password."""
+    person = await _asked(visit)
+    return visit.asks(
+        f"Reset the password of {named(person.name, person.id)}?",
+        f"You get a link to pass on, which lets them choose a new password. It works once, within"
+        f" {HANDED_HOURS} hours. Until then the old password keeps working.",
+        words="Create link",
+        danger=False,
+        action="/users/reset-password",
+        **_about(visit, person),
+        once=fresh_key(visit),
+    )
+
+
+async def reset_password(visit: Visit) -> Reply:
+    """POST /users/reset-password."""
+
+    def page(given: HandedOver) -> Reply:
+        return visit.page(
+            "link_made.html",
+            f"Password link for {named(given.user.name, given.user.id)}",
+            link=given.link,
+            expires_at=given.expires_at,
+            back=f"/users/{given.user.id}",
+            back_to=named(given.user.name, given.user.id),
+        )
+
+    return await shown_once(visit, lambda by: give_reset(visit.env, visit.sent_id(), by), page)
+
+
+async def ask_suspend(visit: Visit) -> Reply:
+    """GET /users/suspend."""
+    person = await _asked(visit)
+    sandbox = " or the sandbox" if visit.shows_accounts else ""
+    return visit.asks(
+        f"Suspend {named(person.name, person.id)}?",
+        f"They can no longer sign in or use the API{sandbox}. Their sessions end, and programs and"
+        " applications lose access. API keys work again when you resume the user. Nothing is"
+        " deleted.",
+        words="Suspend user",
+        danger=True,
+        action="/users/suspend",
+        **_about(visit, person),
+    )
+
+
+async def suspend_user(visit: Visit) -> Reply:
+    """POST /users/suspend."""
+    person = await suspend(visit.env, visit.sent_id(), await visit.by())
+    return _shown(visit, person.id, "user-suspended")
+
+
+async def ask_resume(visit: Visit) -> Reply:
+    """GET /users/resume."""
+    person = await _asked(visit)
+    return visit.asks(
+        f"Resume {named(person.name, person.id)}?",
+        "They can sign in again, and their API keys work again.",
+        words="Resume user",
+        danger=False,
+        action="/users/resume",
+        **_about(visit, person),
+    )
+
+
+async def resume_user(visit: Visit) -> Reply:
+    """POST /users/resume."""
+    person = await resume(visit.env, visit.sent_id(), await visit.by())
+    return _shown(visit, person.id, "user-resumed")
+
+
+async def ask_reset_factors(visit: Visit) -> Reply:
+    """GET /users/reset-second-factor."""
+    person = await _asked(visit)
+    return visit.asks(
+        f"Reset the second factor of {named(person.name, person.id)}?",
+        "Do this if they have lost it. Their app, passkeys and recovery codes stop working."
+        f" {_after_reset(visit, person)}",
+        words="Reset second factor",
+        danger=True,
+        action="/users/reset-second-factor",
+        **_about(visit, person),
+    )
+
+
+def _after_reset(visit: Visit, person: User) -> str:
+    if person.password_hash is None:
+        return "The account has no password: send a link to choose one, unless they use a provider."
+    if must_enrol(visit.env, person):
+        return "They must set up an authenticator app at the next sign-in."
+    return "Their password alone will be enough to sign in."
+
+
+async def reset_second_factor(visit: Visit) -> Reply:
+    """POST /users/reset-second-factor."""
+    person = await reset_factors(visit.env, visit.sent_id(), visit.request.by)
+    return _shown(visit, person.id, "factors-reset")
+
+
+async def ask_delete(visit: Visit) -> Reply:
+    """GET /users/delete."""
+    person = await _asked(visit)
+    own = _own(visit, person)
+    sandbox = ", in the sandbox too," if visit.shows_accounts else ""
+    return visit.asks(
+        "Delete your own account?" if own else f"Delete {named(person.name, person.id)}?",
+        f"This deletes {person.email} with its keys, sessions and applications{sandbox} and cannot"
+        " be undone.",
+        *(["You are signed out, and your keys stop working."] if own else []),
+        words="Delete my account" if own else "Delete user",
+        danger=True,
+        action="/users/delete",
+        **_about(visit, person),
+    )
+
+
+async def delete(visit: Visit) -> Reply:
+    """POST /users/delete."""
+    person = await _asked(visit)
+    await delete_user(visit.env, person.id, lambda _user: None, await visit.by())
+    if _own(visit, person):
+        reply = see_other(f"{visit.site.sign_in}/sign-in?done=account-deleted")
+        reply.headers.append(visit.site.accounts.cookie.clear())
+        return reply
+    return visit.go("/users", **back_to_list(visit, _FILTERS), done="user-deleted")
+
+
+PAGES = (
+    PageRoute("GET", "/users", show_all, "admin"),
+    PageRoute("GET", "/users/new", show_new, "admin"),
+    PageRoute("POST", "/users/new", fresh(create), "admin"),
+    PageRoute("GET", "/users/{id}", show, "admin"),
+    PageRoute("POST", "/users/{id}", fresh(change), "admin"),
+    PageRoute("GET", "/users/sign-out", ask_sign_out, "admin"),
+    PageRoute("POST", "/users/sign-out", sign_out, "admin"),
+    PageRoute("GET", "/users/end", ask_end, "admin"),
+    PageRoute("POST", "/users/end", end, "admin"),
+    PageRoute("GET", "/users/suspend", ask_suspend, "admin"),
+    PageRoute("POST", "/users/suspend", fresh(suspend_user), "admin"),
+    PageRoute("GET", "/users/resume", ask_resume, "admin"),
+    PageRoute("POST", "/users/resume", resume_user, "admin"),
+    PageRoute("GET", "/users/delete", ask_delete, "admin"),
+    PageRoute("POST", "/users/delete", fresh(delete), "admin"),
+)
+
+RECOVERY = (
+    PageRoute("GET", "/users/reset-password", ask_reset, "admin"),
+    PageRoute("POST", "/users/reset-password", fresh(reset_password), "admin"),
+    PageRoute("GET", "/users/reset-second-factor", ask_reset_factors, "admin"),
+    PageRoute("POST", "/users/reset-second-factor", fresh(reset_second_factor), "admin"),
+)
+"""Ways back in to an account. Users of the sandbox have none: only accounts sign in on pages."""

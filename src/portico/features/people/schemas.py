@@ -1,0 +1,145 @@
+"""The JSON shapes of users."""
+
+from typing import Annotated, Any, ClassVar, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from portico.core import users
+from portico.core.users import User
+from portico.web.envelope import Identifier, Timestamp, optional_timestamp, timestamp
+from portico.web.fields import Boolean, Nullable, Object, Text, any_text
+from portico.web.paging import ListQuery, choice
+from portico.web.reading import Param
+
+Role = Annotated[str, Meta(examples=["editor"], extra_json_schema={"enum": users.ROLES})]
+
+
+class UserItem(msgspec.Struct, frozen=True):
+    """A user in a list, and in the answer of POST /users."""
+
+    message: ClassVar[str] = "User created."
+    id: Identifier
+    name: Annotated[str, Meta(examples=["Ada Lovelace"])]
+    email: Annotated[str, Meta(examples=["ada@example.com"])]
+    role: Role
+    created_at: Timestamp
+    updated_at: Timestamp
+
+
+class PreferencesBody(msgspec.Struct, frozen=True):
+    """A user's preferences."""
+
+    theme: Literal["system", "light", "dark"]
+    language: Annotated[
+        str, Meta(description="BCP 47. Mails are in German or English.", examples=["en"])
+    ]
+    notifications: Annotated[
+        bool,
+        Meta(
+            description="Whether the user gets mails about sign-ins on new devices, new and"
+            " expiring API keys and a new role. Each kind can be turned off on the profile page."
+        ),
+    ]
+
+
+class UserBody(UserItem, frozen=True):
+    """A user with all fields."""
+
+    avatar_url: Annotated[str | None, Meta(examples=["https://example.com/ada.png"])]
+    last_login_at: Annotated[
+        Timestamp | None, Meta(description="The last sign-in, with any method.")
+    ]
+    preferences: PreferencesBody
+
+
+def user_item(user: User) -> UserItem:
+    """A user as lists show it."""
+    return UserItem(
+        user.id,
+        user.name,
+        user.email,
+        user.role,
+        timestamp(user.created_at),
+        timestamp(user.updated_at),
+    )
+
+
+def user_body(user: User) -> UserBody:
+    """A user as GET /users/{id} shows it."""
+    return UserBody(
+        user.id,
+        user.name,
+        user.email,
+        user.role,
+        timestamp(user.created_at),
+        timestamp(user.updated_at),
+        user.avatar_url,
+        optional_timestamp(user.last_login_at),
+        PreferencesBody(
+            user.theme,  # type: ignore[arg-type]  # the database holds no other
+            user.language,
+            bool(user.notifications),
+        ),
+    )
+
+
+_Name = Annotated[str, Text(users.name)]
+_Email = Annotated[str, Text(users.email)]
+_Role = Annotated[str, Text(users.role)]
+_Password = Annotated[str, Text(users.password)]
+
+
+class CreateUser(msgspec.Struct):
+    """The body of POST /users."""
+
+    EXAMPLE: ClassVar = {
+        "name": "Ada Lovelace",
+        "email": "ada@example.com",
+        "password": "Analytical1",
+        "role": "editor",
+    }
+
+    name: _Name
+    email: _Email
+    password: _Password
+    role: _Role = "viewer"
+
+
+class PreferencesIn(msgspec.Struct):
+    """A user's preferences in a request. Omitted fields stay unchanged."""
+
+    theme: Annotated[str, Text(users.theme)] | UnsetType = UNSET
+    language: Annotated[str, Text(users.language)] | UnsetType = UNSET
+    notifications: Annotated[bool, Boolean()] | UnsetType = UNSET
+
+
+class ChangeUser(msgspec.Struct):
+    """The body of PATCH /users/{id} and /users/me. Omitted fields stay unchanged."""
+
+    EXAMPLE: ClassVar = {"name": "Ada King", "preferences": {"theme": "dark"}}
+
+    name: _Name | UnsetType = UNSET
+    email: _Email | UnsetType = UNSET
+    role: _Role | UnsetType = UNSET
+    avatar_url: Annotated[str | None, Nullable(Text(users.avatar_url))] | UnsetType = UNSET
+    preferences: Annotated[dict[str, Any], Object(PreferencesIn)] | UnsetType = UNSET
+    password: _Password | UnsetType = UNSET
+    current_password: (
+        Annotated[
+            str,
+            any_text(
+                writeOnly=True,
+                description="The present password, if callers change their own.",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+
+
+class ListUsers(ListQuery, frozen=True):
+    """The query of GET /users."""
+
+    sort: Annotated[str, choice("name", "email", "created_at")] = "created_at"
+    order: Annotated[str, choice("asc", "desc")] = "desc"
+    role: Annotated[str | None, Param(users.role, type="string")] = None

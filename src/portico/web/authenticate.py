@@ -1,0 +1,78 @@
+"""Authentication: the credential of a request as a `Principal` (decisions §5)."""
+
+from collections.abc import Awaitable, Mapping
+from typing import Any
+
+from portico.core.caller import READING_METHODS, Principal
+from portico.core.errors import AuthenticationRequired
+from portico.features.access.credentials import Credentials
+from portico.web.cookies import Origins, SecretCookie, are_unreadable
+from portico.web.messages import Request
+
+
+def bearer(headers: Any) -> str | None:
+    """The token of the `Authorization` header, None without such a header. Raises
+    `AuthenticationRequired` if it holds anything else."""
+    sent = headers.get_all("authorization")
+    if not sent:
+        if "authorization" in headers:
+            raise AuthenticationRequired(
+                "The Authorization header must be ASCII.", error="invalid_request"
+            )
+        return None
+    if len(sent) > 1:
+        raise AuthenticationRequired("Send the Authorization header once.", error="invalid_request")
+    scheme, _, token = sent[0].partition(" ")
+    if scheme.lower() != "bearer":
+        raise AuthenticationRequired("The Authorization header must be 'Bearer TOKEN'.")
+    return str(token).lstrip(" ")  # one or more spaces may precede it (RFC 6750 §2.1)
+
+
+class Authenticators:
+    """Authenticates the requests of every environment."""
+
+    def __init__(
+        self, credentials: Mapping[str, Credentials], cookie: SecretCookie, origins: Origins
+    ) -> None:
+        """`credentials` are by the environment's name."""
+        self._credentials = credentials
+        self._cookie = cookie
+        self._origins = origins
+
+    def caller(self, request: Request) -> Principal | Awaitable[Principal]:
+        """The caller, without awaiting if the credential is cached. Raises
+        `AuthenticationRequired`, and `PermissionDenied` for a cookie sent by another site's
+        page."""
+        token = bearer(request.headers)
+        if token is None:
+            return self._by_cookie(request)
+        credentials = self._credentials[request.environment.name]
+        return credentials.known(token, request.now) or _looked_up(credentials, token, request.now)
+
+    async def _by_cookie(self, request: Request) -> Principal:
+        cookie = self._cookie.read(request.headers)
+        if cookie is None:
+            if are_unreadable(request.headers):
+                raise AuthenticationRequired(
+                    "The cookies could not be read because one of them is not ASCII; remove it."
+                )
+            raise AuthenticationRequired(
+                "Authenticate with the header 'Authorization: Bearer TOKEN', where TOKEN is an API"
+                " key or an access token, or with a session cookie."
+            )
+        if request.method not in READING_METHODS:
+            self._origins.check(request.headers)
+        return await self._by_session(request, cookie)
+
+    async def _by_session(self, request: Request, cookie: str) -> Principal:
+        """The user of a session. Raises `AuthenticationRequired`."""
+        credentials = self._credentials[request.environment.name]
+        known = credentials.known_session(cookie, request.now)
+        return known or await credentials.look_up_session(cookie, request.now)
+
+
+async def _looked_up(credentials: Credentials, token: str, now: int) -> Principal:
+    try:
+        return await credentials.look_up(token, now)
+    except AuthenticationRequired as refusal:
+        raise AuthenticationRequired(refusal.message, error="invalid_token") from None

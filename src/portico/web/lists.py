@@ -1,0 +1,83 @@
+"""Pages of lists, by page number or by the cursor of the next page (decisions §15).
+
+A cursor contains the row after which its page begins, and is bound to the list and its filters. It
+is encrypted, since that row may contain a person's name, which does not belong in a URL.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import parse_qsl, urlencode
+
+import msgspec
+
+from portico.core.errors import Fault, unreadable
+from portico.core.secrets import base64url, from_base64url
+from portico.data.listing import Keyset, Page
+from portico.data.vault import Vault
+from portico.web.envelope import listed
+from portico.web.messages import QueryRequest, Reply, TypedRequest, json_reply
+from portico.web.paging import ListQuery
+
+Q = TypeVar("Q", bound=ListQuery)
+T = TypeVar("T")
+R = TypeVar("R", bound=msgspec.Struct)
+
+
+class Start(NamedTuple):
+    """Where a page begins: after the keyset `behind` if there is one, else after `offset` rows."""
+
+    page: int
+    offset: int
+    behind: Keyset | None
+
+
+def start_of(request: QueryRequest[Q]) -> Start:
+    """Where the requested page begins. Raises `Unreadable`."""
+    query = request.query
+    if query.cursor is None:
+        return Start(query.page, (query.page - 1) * query.limit, None)
+    veiled = _decoded(query.cursor)
+    text = veiled and request.environment[Vault].unveil(veiled, _name(request))
+    if not text:
+        message = "must be from the Link header of a page of this list, with the same filters"
+        raise unreadable(Fault("cursor", message))
+    page, *keyset = msgspec.json.decode(text)
+    return Start(page, 0, tuple(keyset))
+
+
+def list_reply(
+    request: QueryRequest[Q], path: str, start: Start, page: Page[R], items: Sequence[T]
+) -> Reply:
+    """The answer with a page of the list at `path`, and a link to the next page."""
+    limit, total = request.query.limit, page.total
+    body = listed(list(items), page=start.page, limit=limit, total=total, exact=page.exact)
+    if page.next is None:
+        return json_reply(200, body)
+    text = msgspec.json.encode([start.page + 1, *page.next])
+    veiled = request.environment[Vault].veil(text, _name(request))
+    cursor = base64url(veiled)
+    return json_reply(200, body, next_link(request, path, cursor=cursor))
+
+
+def next_link(request: TypedRequest[Any, Any], path: str, **begins: str) -> tuple[str, str]:
+    """The header `Link` to the next page (RFC 8288). `begins` has the parameters that say where it
+    begins; the request's filters are added."""
+    asked = parse_qsl(request.query_string, keep_blank_values=True)
+    others = [(name, value) for name, value in asked if name not in ("page", *begins)]
+    address = f"{request.environment.addresses.base}{path}"
+    return "link", f'<{address}?{urlencode([*others, *begins.items()])}>; rel="next"'
+
+
+def _decoded(cursor: str) -> bytes | None:
+    """The bytes of a cursor, None unless it is their canonical encoding."""
+    try:
+        veiled = from_base64url(cursor)
+    except ValueError:
+        return None
+    return veiled if base64url(veiled) == cursor else None
+
+
+def _name(request: QueryRequest[Q]) -> str:
+    """What a cursor is bound to: the environment, the list and its filters."""
+    filters = msgspec.structs.replace(request.query, page=1, limit=1, cursor=None)
+    return f"{request.environment.name} {request.path} {msgspec.json.encode(filters).decode()}"

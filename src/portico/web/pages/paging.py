@@ -1,0 +1,56 @@
+"""Lists in numbered pages."""
+
+from collections.abc import Awaitable, Callable, Collection
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl, urlencode
+
+from portico.data.listing import Page
+from portico.web.pages.site import Visit
+
+T = TypeVar("T")
+
+PER_PAGE = 25
+_FARTHEST = 10**7
+"""The largest page number that is looked up; beyond it, an offset might not fit into an integer."""
+
+
+def offset_of(page: int) -> int:
+    """The number of rows before a page."""
+    return (page - 1) * PER_PAGE
+
+
+async def page_of(visit: Visit, on: Callable[[int], Awaitable[Page[T]]]) -> tuple[int, Page[T]]:
+    """The number of the page that the query asks for, 1 by default, and its rows, looked up by
+    `on`. A number beyond the last page gives the last page."""
+    number = min(max(visit.sent_number("page") or 1, 1), _FARTHEST)
+    found = await on(number)
+    if found.rows or number == 1:
+        return number, found
+    total = found.total or (await on(1)).total  # some lists count no rows beyond their end
+    last = max(pages_of(total), 1)
+    return last, await on(last)
+
+
+def numbered(page: int, total: int, **filters: str) -> dict[str, Any]:
+    """The variables of the template `paging.html`; `filters` become part of each page's address."""
+    return {
+        "page": page,
+        "last": pages_of(total),
+        "query": lambda number: urlencode({**filters, "page": number}),
+    }
+
+
+def pages_of(total: int) -> int:
+    """The number of pages for so many rows."""
+    return -(-total // PER_PAGE)
+
+
+def back_to_list(visit: Visit, filters: Collection[str]) -> dict[str, str]:
+    """The query of the list that the user came from, limited to its `filters`."""
+    return {name: value for name, value in parse_qsl(visit.sent("list")) if name in filters}
+
+
+def list_of(visit: Visit, filters: Collection[str]) -> dict[str, str]:
+    """The same as a `list` parameter for an address or a form; empty if there is none."""
+    query = urlencode(back_to_list(visit, filters))
+    return {"list": query} if query else {}

@@ -1,0 +1,72 @@
+"""Use cases of pages that show a secret: each is stored until its owner takes it, once.
+
+A form that creates a secret redirects to the page that shows it, so reloading creates no second
+secret. The page is encrypted under a token that is only in its address; the database has its
+digest. So a copy of the database reveals nothing, and every host can show the page.
+"""
+
+from portico.change import Change
+from portico.core.audit import By
+from portico.core.errors import NotFound
+from portico.core.secrets import digest
+from portico.core.times import MINUTE, SECOND
+from portico.data.shown_once import ShownOnce
+from portico.data.vault import Vault
+from portico.environment import Environment
+from portico.features.people.storage import Users
+
+WAITS = 5 * MINUTE
+"""How long a page waits, in milliseconds."""
+
+AGAIN = 30 * SECOND
+"""How long the session that has seen a page may load it again, in milliseconds: the answer may have
+been lost on the way."""
+
+
+async def keep_page(env: Environment, user_id: int, token: str, page: bytes, by: By) -> None:
+    """Keeps a page for a user of `env`. `take_page` returns it for the token, which has 256 random
+    bits. Raises `NotFound` if the user was deleted."""
+    sealed = _vault(env, token).seal(page, _name(user_id))
+
+    async def work(change: Change) -> None:
+        if await change.lock(env[Users], user_id) is None:
+            raise NotFound("This account was deleted.")
+        await change.check()
+        await env[ShownOnce].insert(
+            change.tx, digest(token), user_id=user_id, page=sealed, expires_at=change.now + WAITS
+        )
+        change.noted_elsewhere()
+
+    await env.change(by, work)
+
+
+async def take_page(
+    env: Environment, user_id: int, token: str, session_id: int, by: By
+) -> bytes | None:
+    """The page that was kept for this user under this token. From now on only this session may see
+    it again, for `AGAIN`. None if it was already taken, has expired, or does not exist."""
+
+    async def work(change: Change) -> bytes | None:
+        await change.check()
+        sealed = await env[ShownOnce].show(
+            change.tx,
+            digest(token),
+            again=digest(f"{session_id} {token}"),
+            until=change.now + AGAIN,
+            user_id=user_id,
+            now=change.now,
+        )
+        if sealed is not None:
+            change.noted_elsewhere()
+        return sealed
+
+    sealed = await env.change(by, work)
+    return None if sealed is None else _vault(env, token).open(sealed, _name(user_id))
+
+
+def _vault(env: Environment, token: str) -> Vault:
+    return Vault(lambda: [token.encode()], env.random)
+
+
+def _name(user_id: int) -> str:
+    return f"shown once to {user_id}"
