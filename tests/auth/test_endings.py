@@ -137,10 +137,10 @@ async def test_credential_that_ends_during_its_look_up_is_not_cached(api: Api, k
     caller, cookie = await api.caller(user=user), await session_of(env, user)
     login, shop = await login_of(env, user), await client_of(env)
     token = await tokens_of(env, shop.client, user, "read:users")
-    real = {"api_keys": env[ApiKeys], "sessions": env[Sessions], "grants": env[Grants]}
+    real = env[ApiKeys], env[Sessions], env[Grants]
 
     async def end() -> None:
-        vars(env).update(real)
+        env[ApiKeys], env[Sessions], env[Grants] = real
         if kind == "key":
             await revoke_key(env, caller.record.id, OPERATOR)
         else:
@@ -153,7 +153,7 @@ async def test_credential_that_ends_during_its_look_up_is_not_cached(api: Api, k
         return (await visitor.me(**shown)).status_code
 
     late: Any = Late(env.db, end)
-    vars(env).update(api_keys=ApiKeys(late), sessions=Sessions(late), grants=Grants(late))
+    env[ApiKeys], env[Sessions], env[Grants] = ApiKeys(late), Sessions(late), Grants(late)
     assert await call() == 200
     assert await call() == 401
 

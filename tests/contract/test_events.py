@@ -428,24 +428,24 @@ async def half_old(api: Api) -> tuple[list[int], list[int]]:
 
 @pytest.mark.parametrize("chosen", [{}, {"type": "product.*"}])
 async def test_a_page_from_which_events_are_removed_while_it_is_read_is_gone(
-    api: Api, monkeypatch: pytest.MonkeyPatch, chosen: dict[str, str]
+    api: Api, chosen: dict[str, str]
 ) -> None:
     admin = await api.caller("admin")
     old, _ = await half_old(api)
     tidied: Any = Tidied(api)
-    monkeypatch.setattr(api.live, "events", Events(tidied))
+    api.live[Events] = Events(tidied)
     answer = await admin.get("/events", params={"after": old[0], **chosen})
     refused(answer, 410, "GONE")
 
 
 @pytest.mark.parametrize("chosen", [{}, {"type": "product.*"}])
 async def test_from_the_oldest_on_a_page_has_no_hole_whatever_is_removed_meanwhile(
-    api: Api, monkeypatch: pytest.MonkeyPatch, chosen: dict[str, str]
+    api: Api, chosen: dict[str, str]
 ) -> None:
     admin = await api.caller("admin")
     _, kept = await half_old(api)
     tidied: Any = Tidied(api)
-    monkeypatch.setattr(api.live, "events", Events(tidied))
+    api.live[Events] = Events(tidied)
     assert [event["id"] for event in await told(admin, **chosen)] == kept
 
 

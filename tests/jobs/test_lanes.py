@@ -297,8 +297,8 @@ async def test_what_another_host_holds_is_not_asked_for_again_and_again(api: Api
 async def test_a_stop_waits_for_what_is_under_way_which_is_not_sent_twice(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for part in ("queue", "recording"):
-        monkeypatch.setattr(f"portico.jobs.{part}.CLOSE_SECONDS", PATIENCE_SECONDS)
+    for module in ("jobs.queue", "features.events.deliveries"):
+        monkeypatch.setattr(f"portico.{module}.CLOSE_SECONDS", PATIENCE_SECONDS)
     admin = await api.caller("admin")
     answered = asyncio.Event()
 

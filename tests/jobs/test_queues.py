@@ -129,6 +129,7 @@ class Claimable(NamedTuple):
     is stored."""
 
     name: str
+    store: type[Mails] | type[Uploads] | type[Deliveries]
     add: Callable[[Api, int], Awaitable[Lane]]
     begin: Callable[[Api], Awaitable[tuple[Any, Lane]]]
     seconds: int
@@ -136,7 +137,7 @@ class Claimable(NamedTuple):
     after: int = 0
 
     def queue(self, api: Api) -> Queue[Any]:
-        queue: Queue[Any] = getattr(api.live, self.name).queue
+        queue: Queue[Any] = api.live[self.store].queue
         return queue
 
     async def claim(self, api: Api, lane: Lane, room: int = 1) -> list[Any]:
@@ -147,11 +148,13 @@ class Claimable(NamedTuple):
             return await self.queue(api).claim(tx, [(lane, room)], now=now, until=until)
 
 
-MAILS = Claimable("mails", add_mails, sending_mails, sending.CLAIM_SECONDS, [4, 2])
+MAILS = Claimable("mails", Mails, add_mails, sending_mails, sending.CLAIM_SECONDS, [4, 2])
 UPLOADS = Claimable(
-    "uploads", add_uploads, processing_uploads, SILENT // SECOND, [1, 0], after=SILENT
+    "uploads", Uploads, add_uploads, processing_uploads, SILENT // SECOND, [1, 0], after=SILENT
 )
-DELIVERIES = Claimable("deliveries", add_deliveries, delivering, deliveries.CLAIM_SECONDS, [4, 2])
+DELIVERIES = Claimable(
+    "deliveries", Deliveries, add_deliveries, delivering, deliveries.CLAIM_SECONDS, [4, 2]
+)
 each_queue = pytest.mark.parametrize(
     "case", [MAILS, UPLOADS, DELIVERIES], ids=lambda case: case.name
 )

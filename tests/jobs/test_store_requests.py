@@ -23,6 +23,7 @@ from portico.core.requests import (
 )
 from portico.core.times import HOUR
 from portico.data.database import Database
+from portico.data.leases import Leases
 from portico.data.migrate import migrate
 from portico.data.sqlite.engine import SqliteDatabase
 from portico.environment import Environment
@@ -69,7 +70,7 @@ def environment(api: Api, database: Database) -> Environment:
         change=api.live.change,
         clock=api.clock,
         random=api.portico.random,
-        services=(Requests(database), RequestCounts(), Flushes()),
+        services=(Requests(database), RequestCounts(), Flushes(), Leases(database)),
     )
 
 

@@ -10,7 +10,7 @@ from jobs.conftest import Waiting
 from operating import eventually
 from portico.core.events import Published
 from portico.core.times import DAY, HOUR, MINUTE
-from portico.data.table import BATCH, Aging
+from portico.data.table import BATCH, Aging, Expiry
 from portico.features.events.storage import Deliveries, Events
 from portico.features.operations.tidy import PAUSE_SECONDS, Tidy, bounds
 from portico.jobs.runner import Lease
@@ -215,8 +215,8 @@ def begun_after(api: Api, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[int
     """After which age or id each batch began, by the store that removed it."""
     seen: dict[str, list[int]] = {}
 
-    def watch(name: str) -> None:
-        store = getattr(api.live, name)
+    def watch(name: str, kind: type[Any]) -> None:
+        store = api.live[kind]
         forget = store.forget
 
         async def watched(*given: Any, after: int, **named: Any) -> int | None:
@@ -226,8 +226,8 @@ def begun_after(api: Api, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[int
 
         monkeypatch.setattr(store, "forget", watched)
 
-    for name in ("expiry", "deliveries", "events"):
-        watch(name)
+    for name, kind in {"expiry": Expiry, "deliveries": Deliveries, "events": Events}.items():
+        watch(name, kind)
     return seen
 
 
