@@ -320,7 +320,7 @@ def test_impossible_value_is_refused_by_name_and_origin(
         ({"sign_up": "on", "sign_up_role": "editor"}, "sign_up", True),
         ({"secret_key": "AB" * 32 + ", " + "cd" * 32}, "secret_key", ("ab" * 32, "cd" * 32)),
     ],
-    ids=str,
+    ids=lambda value: str(sorted(value) if isinstance(value, set) else value),
 )  # fmt: skip
 def test_value_is_kept_in_one_spelling(
     tmp_path: Path, given: dict[str, str], name: str, value: object

@@ -1,4 +1,4 @@
-"""A reset of the sandbox fills every kind of resource that has samples (`domain.resources`)."""
+"""A reset of the sandbox fills every kind of resource that has samples (`core.resources`)."""
 
 from importlib.resources import files
 

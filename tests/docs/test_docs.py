@@ -80,8 +80,8 @@ def test_the_table_of_decisions_has_each_with_its_title() -> None:
     rows = []
     for path in sorted((ROOT / "docs/decisions").glob("[0-9]*.md")):
         number, title = path.read_text("utf-8").splitlines()[0].removeprefix("# ").split(" ", 1)
-        rows.append(f"| [{number}](decisions/{path.name}) | {title} |")
-    text = (ROOT / "docs/architecture.md").read_text("utf-8")
+        rows.append(f"| [{number}]({path.name}) | {title} |")
+    text = (ROOT / "docs/decisions/README.md").read_text("utf-8")
     assert re.findall(r"\| \[\d{4}\].*", text) == rows
 
 

@@ -1,4 +1,4 @@
-"""Pages at any depth are those of a plain list (`storage.listing`)."""
+"""Pages at any depth are those of a plain list (`data.listing`)."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Many products at once are stored as they would be one by one (`storage.products`)."""
+"""Many products at once are stored as they would be one by one (`features.catalogue.storage`)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What follows from a table's record: columns, statements, rows (`storage.table`)."""
+"""What follows from a table's record: columns, statements, rows (`data.table`)."""
 
 import msgspec
 import pytest

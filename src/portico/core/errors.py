@@ -22,7 +22,7 @@
         └── DatabaseUnusable     503  SERVICE_UNAVAILABLE
     BrokenRule (ValueError)      one value breaks one rule; becomes a Fault of Invalid
 
-The statuses are shown here for reference; the table that applies them is in `http/problems.py`.
+The statuses are shown here for reference; the table that applies them is in `web/problems.py`.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Pages of a list with an exact total, on either engine and at any depth.
 
 The total comes from `list_counts`, read in the same statement as the rows and so in the same
-snapshot. For filters without a kept total see `storage.filtered_totals`.
+snapshot. For filters without a kept total see `data.filtered_totals`.
 """
 
 from collections.abc import Callable, Mapping

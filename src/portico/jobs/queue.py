@@ -48,7 +48,7 @@ class Lane:
     """Rows that hold up no others: at most `places` are worked on at the same time.
 
     Up to `most` are claimed, including those that wait for a place. With a `pause`, in seconds,
-    they are worked on one by one. `params` say which rows they are (`storage.queue.Room`).
+    they are worked on one by one. `params` say which rows they are (`data.queue.Room`).
     """
 
     def __init__(self, places: int) -> None:

@@ -124,7 +124,7 @@ class Limiter(Protocol):
         ...
 
     async def enter(self, guards: Guards, now_ms: int) -> Entry:
-        """Admits one attempt that may fail, such as to sign in, or refuses it (`domain.guard`).
+        """Admits one attempt that may fail, such as to sign in, or refuses it (`limits.guard`).
 
         Checking and taking a place are atomic, so no more attempts are under way than may still
         fail. An admitted attempt must `leave` with the same `guards`; otherwise its place expires

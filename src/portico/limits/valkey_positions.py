@@ -1,4 +1,4 @@
-"""The positions of `storage.positions` in Valkey or Redis.
+"""The positions of `data.postgres.positions` in Valkey or Redis.
 
 A server that was restarted, or has become the primary, may have lost the last positions. So for a
 while after connecting to it, a missing position proves nothing.
@@ -26,7 +26,7 @@ class ValkeyPositions:
     """One environment's positions in a Valkey or Redis server, or a cluster."""
 
     def __init__(self, url: str, environment: str, prefix: str, life: float, lag: float) -> None:
-        """`url`, `environment` and `prefix` are as for `state.valkey.ValkeyLimiter`. `life` is how
+        """`url`, `environment` and `prefix` are as for `limits.valkey.ValkeyLimiter`. `life` is how
         long a position is kept, `lag` how far a replica may be behind, both in seconds."""
         self._store = store(url)
         self._life = int(life * 1000)

@@ -90,7 +90,7 @@ class TracedApplication:
 
 
 class Spans:
-    """Ends the spans of requests; see `http.measure.Spans`."""
+    """Ends the spans of requests; see `web.measure.Spans`."""
 
     def answered(self, request: Request, endpoint: Endpoint | None, status: int) -> str:
         """Ends the span of the current request. Returns the trace's id, empty without a trace."""

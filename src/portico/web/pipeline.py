@@ -1,7 +1,7 @@
 """The steps of every request, in this order.
 
 request id → error boundary → route, from the table for HTTPS or for plain HTTP → CORS → responder
-(`api_responder`, `oauth_responder`, `open_responder`, `pages/responder.py`) → encode → measure
+(`api_responder`, `oauth_responder`, `open_responder`, `web/pages/responder.py`) → encode → measure
 """
 
 import asyncio

@@ -120,7 +120,7 @@ class AnyRoute(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a success has `Set-Cookie`."""
     shows: Callable[[Any], Part] | None = None
     """Returns the one part of the data that the answer depends on. The answer must then be the same
-    for every permitted caller, and is kept (`http/representations.py`). None: it is not kept."""
+    for every permitted caller, and is kept (`web/representations.py`). None: it is not kept."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.access, Access) and self.access not in (*SCOPES, *OPENID_SCOPES):

@@ -1,6 +1,6 @@
 """The position in the database's log at which a caller's last change was stored.
 
-Every host must know it, so that none shows the caller older data. `state.valkey_positions` keeps
+Every host must know it, so that none shows the caller older data. `limits.valkey_positions` keeps
 it where all hosts see it.
 """
 

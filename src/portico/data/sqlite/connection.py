@@ -31,7 +31,7 @@ LONGEST_PATH = 504
 """In bytes: SQLite permits 512 for its other files, whose names are longer by "-journal"."""
 
 CASE_KEY = "case_key"
-"""The SQL function for `domain.text.case_key`."""
+"""The SQL function for `core.text.case_key`."""
 
 _PUT_BACK = "put the file back, or, if it is lost, restore a backup into a new directory."
 

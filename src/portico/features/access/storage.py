@@ -70,7 +70,7 @@ SELECT count(*) OVER () AS total, {API_KEYS.columns} FROM api_keys WHERE user_id
 ORDER BY {_ENDED}, id DESC LIMIT :limit OFFSET :offset"""
 _COUNT_USABLE = f"SELECT count(*) FROM api_keys WHERE user_id = :user_id AND {_ENDED} = 0"
 # Reads every key: for people searching on a page, not for programs. Names are compared as
-# `storage.audit` compares e-mails.
+# `features.events.audit` compares e-mails.
 _MATCHES = """
 (lower(k.hint) LIKE :pattern ESCAPE '!' OR u.name_key LIKE :pattern ESCAPE '!'
     OR u.email_key LIKE :pattern ESCAPE '!' OR {lower}(k.name) LIKE :pattern ESCAPE '!'

@@ -3,7 +3,7 @@
 A product matches if every word of the search is a word of its name or description, the last one as
 a prefix. The most relevant come first, in three tiers: those whose name has every word, then those
 whose name has every word with the last as a prefix, then the rest; newest first within each. The
-words are made by `domain.search` and prefixed with a mark of the product's status, so both engines
+words are made by `data.search` and prefixed with a mark of the product's status, so both engines
 index plain ASCII words, and neither engine's own tokens, ranks or query syntax matter.
 """
 

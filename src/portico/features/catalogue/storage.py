@@ -121,7 +121,7 @@ SELECT DISTINCT category FROM known WHERE category IS NOT NULL ORDER BY category
 
 
 class ProductFilter(msgspec.Struct, frozen=True):
-    """Which products a list shows; None means any. Prices are in units (`domain.money`), and the
+    """Which products a list shows; None means any. Prices are in units (`core.money`), and the
     bounds are inclusive."""
 
     status: str | None
@@ -230,7 +230,7 @@ class Products:
         limit: int,
         behind: Keyset | None = None,
     ) -> Page[Product]:
-        """One page, newest first, or most relevant first if `words` (`domain.search`) are given.
+        """One page, newest first, or most relevant first if `words` (`data.search`) are given.
         It begins `behind` a keyset if given, else after `offset` rows.
 
         Its products have no images and metadata.

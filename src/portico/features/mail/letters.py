@@ -146,7 +146,7 @@ SWITCHES: dict[Kind, str] = {
     "key-ends": "expiring-keys",
     "new-role": "roles",
 }
-"""The switch (of `domain.users.MAILS`) that turns a kind off; the others cannot be turned off."""
+"""The switch (of `core.users.MAILS`) that turns a kind off; the others cannot be turned off."""
 
 LANGUAGES = ("en", "de")
 """The languages that have texts; the first one is the default."""

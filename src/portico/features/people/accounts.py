@@ -31,7 +31,7 @@ from portico.features.people.users import (
 
 
 def random_password(random: Random) -> str:
-    """A password of 144 random bits that satisfies `domain.users.password`."""
+    """A password of 144 random bits that satisfies `core.users.password`."""
     while True:
         password = urlsafe_b64encode(random(18)).decode()
         kinds = (str.isupper, str.islower, str.isdigit)

@@ -1,8 +1,8 @@
 """Mirror users: the users of the mirroring environment that stand for an account.
 
-A mirror has the fields of `domain.users.Shared` from its account, such as e-mail, role and plan,
+A mirror has the fields of `core.users.Shared` from its account, such as e-mail, role and plan,
 and is suspended with it. The two environments share no transaction, so a mirror that could not be
-updated stays behind until `jobs.mirrors` updates it.
+updated stays behind until `features.people.mirrors` updates it.
 """
 
 import logging

@@ -180,7 +180,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def chosen(password: str, *, name: str, email: str) -> str:
-    """Normalises a password that satisfies `domain.users.password`, is not one of the most common
+    """Normalises a password that satisfies `core.users.password`, is not one of the most common
     ones, and contains no word of four or more characters from the name or the part of the e-mail
     before the @, in any case. Raises `BrokenRule`."""
     password = strong(password)

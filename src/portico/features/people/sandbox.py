@@ -126,7 +126,7 @@ async def _fill_products(env: Environment, change: Change) -> int:
 
 
 _FILLERS = {"users": _fill_users, "products": _fill_products}
-"""Replaces a kind of resource by its samples. `domain.resources` says which kinds have samples."""
+"""Replaces a kind of resource by its samples. `core.resources` says which kinds have samples."""
 
 
 def _aged(samples: Sequence[T], now: int) -> Iterator[tuple[T, int]]:

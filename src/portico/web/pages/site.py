@@ -358,7 +358,7 @@ def see_other(location: str) -> Reply:
 
 
 def options_reply(options: str) -> Reply:
-    """The options of a passkey (see `services.passkeys`), for a page that has been open for
+    """The options of a passkey (see `features.signin.passkeys`), for a page that has been open for
     long."""
     return Reply(200, options.encode(), [("content-type", JSON), ("cache-control", "no-store")])
 
