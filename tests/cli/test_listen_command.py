@@ -19,7 +19,7 @@ from listening import listening
 from operating import Installation, copy_of, free_port, until
 from portico.app import system_clock
 from portico.core.events import StoredEvent
-from portico.features.events.commands.events import Receiver as Forwarding
+from portico.features.events.commands.listen import Receiver as Forwarding
 from portico.features.events.rules import mint_webhook_secret
 from receiving import Receiver, received, receiving
 

@@ -18,8 +18,8 @@ KEY = ["keys", "create", "--owner", "admin@example.com", "--name", "Told", "--ty
 
 PATIENT = f"""
 import sys
-from portico.jobs import mails
-mails.CLOSE_SECONDS = {PATIENCE_SECONDS}
+from portico.features.mail import sending
+sending.CLOSE_SECONDS = {PATIENCE_SECONDS}
 from portico.cli.main import main
 sys.exit(main())
 """
