@@ -85,7 +85,7 @@ def test_help_shows_the_help_of_a_command(tmp_path: Path, words: str) -> None:
         ("keys list --sandbx", "error: unrecognized arguments: --sandbx: did you mean --sandbox?"),
         ("keys list --ownr=a", "error: unrecognized arguments: --ownr=a: did you mean --owner?"),
         ("keys list --x", "error: unrecognized arguments: --x"),
-        ("users list --role admn", "'viewer'): did you mean admin?"),
+        ("users list --role admn", "There is no role admn: did you mean admin?"),
     ],
 )
 def test_a_near_miss_is_suggested(tmp_path: Path, words: str, told: str) -> None:

@@ -42,8 +42,8 @@ class Parser(ArgumentParser):
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
             options = self._option_string_actions
-            meant = _meant(unknown[0].partition("=")[0], options)
-            self.error(f"unrecognized arguments: {' '.join(unknown)}{meant}")
+            hint = meant(unknown[0].partition("=")[0], options)
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
         return found, unknown
 
     def error(self, message: str) -> NoReturn:
@@ -58,14 +58,21 @@ class Parser(ArgumentParser):
         choices = action.choices
         if choices is None or value in choices:
             return
-        meant = _meant(value, choices)
+        hint = meant(value, choices)
         if action.nargs == PARSER:
-            raise ArgumentError(None, f"there is no command {value!r}{meant or _listing(self)}")
+            raise ArgumentError(None, f"there is no command {value!r}{hint or _listing(self)}")
         told = f"invalid choice: {value!r} (choose from {', '.join(map(repr, choices))})"
-        raise ArgumentError(action, told + meant)
+        raise ArgumentError(action, told + hint)
 
 
-def _meant(text: str, known: Iterable[str]) -> str:
+class Suggested(tuple[str, ...]):
+    """Choices that completion offers; the settings may have more, so the action checks the word."""
+
+    def __contains__(self, _: object) -> bool:
+        return True
+
+
+def meant(text: str, known: Iterable[str]) -> str:
     """The end of a message about a word that is not known: the one that may have been meant."""
     from difflib import get_close_matches  # after a mistake only
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from getpass import getpass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from portico.cli.arguments import Commands, add_sandbox, by_rule, text
+from portico.cli.arguments import Commands, Suggested, add_sandbox, by_rule, meant, text
 from portico.cli.lazy import lazy_imports
 from portico.cli.listing import Form, print_list
 from portico.cli.output import CommandError, answer, command_line, mention, minute, plain, table
@@ -70,7 +70,13 @@ def add_to(commands: Commands) -> None:
     )
     create.add_argument("--email", metavar="E", required=True, help="e-mail, to sign in with")
     create.add_argument("--name", metavar="N", required=True, help="name, 2 to 100 characters")
-    create.add_argument("--role", metavar="R", default="viewer", help=f"{_ROLES} (default viewer)")
+    create.add_argument(
+        "--role",
+        metavar="R",
+        choices=Suggested(ROLES),
+        default="viewer",
+        help=f"{_ROLES} (default viewer)",
+    )
     create.add_argument("--plan", metavar="P", default="free", help="plan (default free)")
     create.add_argument(
         "--password-stdin", action="store_true", help="read the password from standard input"
@@ -78,7 +84,9 @@ def add_to(commands: Commands) -> None:
     add_sandbox(create)
     _add_invite(users)
     listing = users.verb("list", run_list, "list users, oldest first")
-    listing.add_argument("--role", metavar="R", help=f"only this role: {_ROLES}")
+    listing.add_argument(
+        "--role", metavar="R", choices=Suggested(ROLES), help=f"only this role: {_ROLES}"
+    )
     add_sandbox(listing)
     show = users.verb("show", run_show, "show one user")
     show.add_argument("email", metavar="EMAIL", type=text, help="the account's e-mail")
@@ -102,7 +110,7 @@ def add_to(commands: Commands) -> None:
         "It takes effect immediately, in the sandbox too. The last admin cannot get another role.",
     )
     role.add_argument("email", metavar="EMAIL", type=text, help="the account's e-mail")
-    role.add_argument("role", metavar="ROLE", help=_ROLES)
+    role.add_argument("role", metavar="ROLE", choices=Suggested(ROLES), help=_ROLES)
     add_sandbox(role)
     _add_access(users)
 
@@ -128,7 +136,13 @@ def _add_invite(users: Commands) -> None:
         type=by_rule(lambda given: domain_users.name(given)),
         help="name, which they can change",
     )
-    invite.add_argument("--role", metavar="R", default="viewer", help=f"{_ROLES} (default viewer)")
+    invite.add_argument(
+        "--role",
+        metavar="R",
+        choices=Suggested(ROLES),
+        default="viewer",
+        help=f"{_ROLES} (default viewer)",
+    )
     invite.add_argument("--plan", metavar="P", default="free", help="plan (default free)")
 
 
@@ -461,8 +475,8 @@ def _on_account(settings: Settings, chosen: Namespace, act: Act[T]) -> T:
 def _check_role(settings: Settings, role: str) -> None:
     known = [*ROLES, *settings.declared.roles]
     if role not in known:
-        message = f"There is no role {plain(role)}; there are {', '.join(known)}."
-        raise CommandError(message, exit_code=2)
+        hint = meant(role, known) or f"; there are {', '.join(known)}."
+        raise CommandError(f"There is no role {plain(role)}{hint}", exit_code=2)
 
 
 def _check_plan(settings: Settings, plan: str) -> None:
