@@ -91,7 +91,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--migrated-products", type=int, default=2000, metavar="N", help="beside an older release"
     )
     parser.addoption(
-        "--cursor-events", type=int, default=2000, metavar="N", help="told beside readers"
+        "--cursor-events", type=int, default=1000, metavar="N", help="told beside readers"
     )
 
 

@@ -199,6 +199,12 @@ class Installation:
         """This installation with more settings."""
         return replace(self, variables={**self.variables, **variables})
 
+    def unlimited(self) -> "Installation":
+        """This installation, whose first admin is never refused for the number of requests."""
+        plan = "[plans.enterprise]\nper_minute = 1000000\nper_day = 1000000\n"
+        (self.directory / "portico.toml").write_text(plan)
+        return self
+
     def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """Runs a command to its end."""
         return forking.run(arguments, self.directory, self.environment, PATIENCE_SECONDS * 3)
@@ -269,6 +275,13 @@ class Service:
         return [
             json.loads(line) for line in self.text.splitlines(keepends=True) if line[-1] == "\n"
         ]
+
+    @contextmanager
+    def saying(self, *words: str, times: int = 1) -> Iterator[None]:
+        """Asserts that it prints these words so many times more, in the block or soon after."""
+        expected = [self.said.count(word) + times for word in words]
+        yield
+        until(lambda: [self.said.count(word) for word in words] == expected, str(words), 20)
 
     def line_of(self, answer: Answer) -> dict[str, Any]:
         """Waits for the line about the request with this response, and returns it. Lines about
@@ -391,6 +404,18 @@ class Service:
         with self.connect() as opened:
             opened.sendall(head + sent)
             return read_answer(opened, method)
+
+    def post(self, path: str, body: Any, **options: Any) -> Answer:
+        """Sends a POST as the first admin, unless `options` (of `ask`) say other."""
+        chosen = {"key": self.installation.key, **options}
+        return self.ask(path, method="POST", body=body, **chosen)
+
+    def make_product(self, name: str = "Lamp", **options: Any) -> int:
+        """Creates a product, as the first admin unless `options` (of `ask`) say other; its id."""
+        path = options.pop("path", "/v1/products")
+        made = self.post(path, {"name": name, "category": "light", "price": 12.5}, **options)
+        assert made.status == 201, made.text
+        return int(made.json["data"]["id"])
 
 
 def read_answer(connection: socket.socket, method: str = "GET") -> Answer:

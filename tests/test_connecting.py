@@ -4,15 +4,12 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-import asyncpg
 import pytest
 
 from driving import FakeClock, settings_for
 from first_start import prepare
-from operating import eventually
 from portico.app import Portico
 from portico.core.errors import Unavailable
-from servers import PostgresServer
 
 
 def open_files(directory: Path) -> set[str]:
@@ -30,7 +27,7 @@ def leave_no_database(file: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [remove, leave_no_database])
-async def test_the_first_database_is_closed_where_the_second_does_not_open(
+async def test_first_database_is_closed_where_the_second_does_not_open(
     tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
     settings = settings_for(tmp_path, {})
@@ -42,27 +39,3 @@ async def test_the_first_database_is_closed_where_the_second_does_not_open(
     await asyncio.sleep(0)
     assert asyncio.all_tasks() == tasks
     assert open_files(tmp_path) == set()
-
-
-async def test_both_databases_are_closed_where_one_of_them_is_lost(
-    tmp_path: Path, postgres: PostgresServer
-) -> None:
-    url = postgres.fresh_database()
-    settings = settings_for(tmp_path, {"PORTICO_DATABASE_URL": url})
-    portico = Portico(settings)
-    await portico.open()
-    await portico.close()
-    connection = await asyncpg.connect(url)
-    await connection.execute("DROP SCHEMA portico_live CASCADE")
-    with pytest.raises(Unavailable, match="portico_live, is lost"):
-        await Portico(settings).connect()
-
-    async def is_alone() -> bool:
-        others = await connection.fetchval(
-            "SELECT count(*) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        )
-        return bool(others == 0)
-
-    await eventually(is_alone, "the end of all connections")
-    await connection.close()

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from portico.data.disk import exists, resolved
 
 
@@ -15,12 +13,7 @@ def test_what_is_there_exists_and_nothing_else_does(tmp_path: Path) -> None:
     assert not exists(tmp_path / "file/below")
 
 
-def test_it_is_no_answer_that_the_system_does_not_tell(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="too long"):
-        exists(tmp_path / ("x" * 300))
-
-
-def test_a_loop_of_links_stays_in_the_path(tmp_path: Path) -> None:
+def test_loop_of_links_stays_in_the_path(tmp_path: Path) -> None:
     loop, link = tmp_path / "loop", tmp_path / "link"
     loop.symlink_to(loop)
     link.symlink_to(tmp_path / "file")

@@ -27,7 +27,7 @@ def pasted(variables: dict[str, str], directory: Path) -> list[str]:
     return shlex.split(line.replace("\\\n", ""))
 
 
-def test_the_local_authority_is_named_where_its_certificate_is_served(tmp_path: Path) -> None:
+def test_local_authority_is_named_where_its_certificate_is_served(tmp_path: Path) -> None:
     directory = tmp_path / "it's here"
     directory.mkdir()
     assert pasted({}, directory) == [
@@ -45,7 +45,7 @@ def test_the_local_authority_is_named_where_its_certificate_is_served(tmp_path: 
     ],
     ids=["proxy", "own certificate"],
 )
-def test_the_local_authority_is_left_out_where_another_certificate_is_served(
+def test_local_authority_is_left_out_where_another_certificate_is_served(
     variables: dict[str, str], tmp_path: Path
 ) -> None:
     for name in ("own.pem", "own.key"):

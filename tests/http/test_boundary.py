@@ -23,10 +23,10 @@ class Nearer(Conflict):
 
 
 class Farther(Nearer):
-    """Two."""
+    """Two levels below it."""
 
 
-def test_an_error_has_the_status_of_the_nearest_class_above_it() -> None:
+def test_error_has_the_status_of_the_nearest_class_above_it() -> None:
     assert problem(Farther("No.")).status == 409
     assert refusal(Farther("No.")).status == 409
 
@@ -38,11 +38,9 @@ class FailingWay:
         self._error = error
 
     def serves(self, _access: str | Access) -> bool:
-        """Everybody."""
         return True
 
     async def answer(self, *_: Any) -> Reply:
-        """Fails."""
         raise self._error
 
     def problem(self, _request: Request, error: PorticoError) -> Reply:
@@ -56,12 +54,11 @@ class Proto:
     """Keeps the response."""
 
     def response_bytes(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
-        """As RSGI has it."""
         self.told = status, dict(headers), body
 
 
 @pytest.mark.parametrize("error", [Farther("No."), ValueError("No.")])
-async def test_the_boundary_holds_where_an_error_cannot_be_shown(error: Exception) -> None:
+async def test_boundary_holds_where_an_error_cannot_be_shown(error: Exception) -> None:
     environment = SimpleNamespace(name="live")
 
     async def handler(_: Request) -> Reply:
@@ -71,14 +68,7 @@ async def test_the_boundary_holds_where_an_error_cannot_be_shown(error: Exceptio
     cors = {Sharing.LISTED: Cors(["https://app.example"])}
     mount = Mount("localhost", "/v1", environment, [route], "v1", FailingWay(error), cors=cors)
     router = Router([mount])
-    pipeline = Pipeline(
-        router,
-        router,
-        Peers(()),
-        Measure(None),
-        clock=lambda: 0,
-        random=bytes,
-    )
+    pipeline = Pipeline(router, router, Peers(()), Measure(None), clock=lambda: 0, random=bytes)
     scope: Any = SimpleNamespace(
         client="192.0.2.1:1",
         http_version="1.1",

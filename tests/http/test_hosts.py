@@ -8,19 +8,13 @@ from portico.web.router import host_name
 @pytest.mark.parametrize(
     ("spelling", "name"),
     [
-        ("api.example.com", "api.example.com"),
-        ("API.Example.COM", "api.example.com"),
-        ("api.example.com:443", "api.example.com"),
-        ("api.example.com.", "api.example.com"),
         ("API.example.com.:443", "api.example.com"),
         ("api.example.com:", "api.example.com"),
         ("api.example.com:8443", "api.example.com:8443"),
-        ("api.example.com.:8443", "api.example.com:8443"),
         ("api.example.com..", "api.example.com."),
         ("api.example.com:0443", "api.example.com:0443"),
         ("[::1]", "[::1]"),
         ("[2001:DB8::1]:443", "[2001:db8::1]"),
-        ("[2001:db8::1]:8443", "[2001:db8::1]:8443"),
         ("", ""),
     ],
 )

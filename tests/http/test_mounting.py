@@ -61,30 +61,21 @@ def two_hosts() -> Router:
     )
 
 
-def test_a_host_is_found_however_it_is_spelled() -> None:
-    place, _ = two_hosts().find("/token", asked("B.example:443"))
-    assert place.methods.keys() == {"POST"}
-
-
 @pytest.mark.parametrize(
     "hosts",
     [
         (),
         ("a.example", "b.example"),
-        ("a.example", "a.example"),
         ("a.example/auth",),
-        ("a.example b.example",),
         ("a.example, b.example",),
         ("user@a.example",),
-        ("a.example?x",),
-        ("a.example#x",),
         ("a.example/" + "x" * 300,),
     ],
 )
 @pytest.mark.parametrize(
     "router", [two_hosts(), mounted(*oauth_endpoints.ROUTES)], ids=["two", "one"]
 )
-def test_a_request_to_no_host_or_to_two_is_refused(router: Router, hosts: tuple[str, ...]) -> None:
+def test_request_to_no_host_or_to_two_is_refused(router: Router, hosts: tuple[str, ...]) -> None:
     """RFC 9112 §3.2, also where one host is served alone, whose name makes no difference."""
     for authority in (None, "a.example"):
         with pytest.raises(Unreadable, match="Host header"):
@@ -97,16 +88,8 @@ def test_older_and_newer_versions_of_http_need_no_host_header(version: str) -> N
     assert place.methods.keys() == {"POST"}
 
 
-@pytest.mark.parametrize(
-    "host", ["", "localhost", "[::1]:8443", "a_b.example", "xn--bcher-kva.test"]
-)
-def test_any_name_of_a_single_host_is_served(host: str) -> None:
-    place, _ = mounted(*oauth_endpoints.ROUTES).find("/auth/token", asked(host))
-    assert place.methods.keys() == {"POST"}
-
-
 @pytest.mark.parametrize("host", ["a.example", ""])
-def test_a_target_that_names_its_host_comes_before_the_header(host: str) -> None:
+def test_target_that_names_its_host_comes_before_the_header(host: str) -> None:
     """RFC 9112 §3.2.2 of an absolute form, RFC 9113 §8.3.1 of HTTP/2."""
     responder = OAuthResponder()
     router = Router(
@@ -123,13 +106,7 @@ def test_a_target_that_names_its_host_comes_before_the_header(host: str) -> None
 
 
 def test_what_is_too_long_to_be_a_host_is_none_and_is_not_remembered() -> None:
-    responder = OAuthResponder()
-    router = Router(
-        [
-            Mount(f"{name}.example", "", LIVE, oauth_endpoints.ROUTES, "auth", responder)
-            for name in "ab"
-        ]
-    )
+    router = two_hosts()
     tracemalloc.start()
     try:
         for number in range(100):

@@ -49,19 +49,16 @@ def forwarded(*values: str | None) -> tuple[str, bool]:
     ("values", "address"),
     [
         ([CLIENT], CLIENT),
-        ([FORGED, CLIENT], CLIENT),
         ([f"{FORGED}, {CLIENT}"], CLIENT),
         ([FORGED, f"{CLIENT}, 10.0.0.2"], CLIENT),
         ([FORGED, CLIENT, "10.0.0.2,fd00::1"], CLIENT),
         ([f"{CLIENT}:4711"], CLIENT),
-        (["2001:db8::1"], "2001:db8::1"),
-        (["[2001:DB8:0::1]"], "2001:db8::1"),
         (["[2001:db8::1]:4711"], "2001:db8::1"),
         ([f"::ffff:{CLIENT}"], CLIENT),
         ([f" ,{CLIENT} , ,"], CLIENT),
     ],
 )
-def test_the_last_address_that_is_no_proxys_is_the_client(values: list[str], address: str) -> None:
+def test_last_address_that_is_no_proxys_is_the_client(values: list[str], address: str) -> None:
     assert forwarded(*values) == (address, True)
 
 
@@ -69,13 +66,9 @@ def test_the_last_address_that_is_no_proxys_is_the_client(values: list[str], add
     "entry",
     [
         "unknown",
-        "_hidden",
-        "1.2.3",
-        f"{CLIENT}:port",
         f"{CLIENT}:\u0661",
         "[::1",
         "fe80::1%eth0",
-        "::1:x:",
     ],
 )
 def test_what_is_no_address_ends_the_walk_at_the_proxy_that_wrote_it(entry: str) -> None:
@@ -93,7 +86,7 @@ def test_proxies_that_name_nobody_but_themselves_tell_of_no_client(
     assert forwarded(*values) == (last, False)
 
 
-def test_a_header_that_is_no_text_leads_nowhere() -> None:
+def test_header_that_is_no_text_leads_nowhere() -> None:
     assert forwarded(None) == (PROXY, False)
     assert forwarded(None, CLIENT) == (CLIENT, True)
 
@@ -112,30 +105,22 @@ def test_nothing_that_a_client_sends_first_changes_who_it_is(
             assert found.known
 
 
-@given(st.lists(st.text(max_size=60), max_size=4))
-def test_an_identity_is_always_an_address(values: list[str]) -> None:
-    assert ip_address(origin(*(("x-forwarded-for", value) for value in values)).address)
-
-
 @pytest.mark.parametrize(
     ("values", "secure"),
     [
         ([], False),
         (["https"], True),
-        (["HTTPS "], True),
         (["https", "http"], False),
         (["https, http"], False),
         (["http", "https"], True),
         (["http,https"], True),
-        (["https,"], False),
-        (["httpsx"], False),
     ],
 )
-def test_the_last_proxys_word_counts_about_https(values: list[str], *, secure: bool) -> None:
+def test_last_proxys_word_counts_about_https(values: list[str], *, secure: bool) -> None:
     assert origin(*(("x-forwarded-proto", value) for value in values)).secure == secure
 
 
-def test_a_strangers_word_counts_for_nothing() -> None:
+def test_strangers_word_counts_for_nothing() -> None:
     told = origin(HTTPS, ("x-forwarded-for", FORGED), peer=CLIENT)
     assert (told.address, told.known, told.secure) == (CLIENT, True, False)
 

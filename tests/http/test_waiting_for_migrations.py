@@ -12,9 +12,6 @@ from operating import eventually
 from portico.app import Portico
 from portico.data.migrate import MigrationError
 from portico.server import Server
-from servers import PostgresServer
-
-APP = "https://app.example.com"
 
 
 class Waiting:
@@ -35,13 +32,10 @@ class Waiting:
         await self.looked.wait()
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-async def api(
-    request: pytest.FixtureRequest, postgres: PostgresServer, tmp_path: Path
-) -> AsyncIterator[Api]:
+@pytest.fixture
+async def api(tmp_path: Path) -> AsyncIterator[Api]:
     """The application on databases without any table."""
-    url = {"PORTICO_DATABASE_URL": postgres.fresh_database()} if "post" in request.param else {}
-    api = Api(settings_for(tmp_path, {"PORTICO_CORS_ORIGINS": APP, **url}))
+    api = Api(settings_for(tmp_path, {}))
     api.portico = Portico(api.settings, clock=FakeClock(), create=True)
     await api.portico.connect()
     api.server = Server(api.portico)
@@ -97,35 +91,6 @@ async def test_until_somebody_migrates_it_is_healthy_not_ready_and_answers_503(a
     published = (await asked(api, "/auth/.well-known/jwks.json")).json()["keys"]
     assert len(published) == 1, "it has a key to sign with"
     assert any(runs.job == "flush" for runs in api.server._runner.runs), "its jobs run"  # noqa: SLF001 - they show nowhere else yet
-
-
-async def test_until_then_pages_of_listed_origins_may_read_that(api: Api) -> None:
-    waiting = Waiting()
-    starting = asyncio.create_task(api.server.start_once_migrated(waiting))
-    await waiting.looked.wait()
-    to_read = ("access-control-request-method", "GET")
-    for path in ("/v1/products", "/auth/userinfo"):
-        for origin, told in ((APP, APP), ("https://shop.example", None)):
-            from_page = [("host", "localhost"), ("origin", origin)]
-            asked = await InProcess(api).exchange("OPTIONS", path, [*from_page, to_read])
-            assert asked.status_code == (204 if told else 403), path
-            refused = await InProcess(api).exchange("GET", path, from_page)
-            assert (refused.status_code, refused.headers["retry-after"]) == (503, "5"), path
-            for answer in (asked, refused):
-                assert answer.headers.get("access-control-allow-origin") == told, path
-    await migrated(api)
-    waiting.looks.release()
-    await starting
-
-
-async def test_where_nothing_is_pending_it_serves_at_once(api: Api) -> None:
-    await migrated(api)
-
-    async def never(_seconds: float) -> None:
-        raise AssertionError
-
-    await api.server.start_once_migrated(never)
-    assert (await asked(api, "/readyz")).status_code == 200
 
 
 async def test_it_ends_where_a_newer_program_has_migrated(api: Api) -> None:

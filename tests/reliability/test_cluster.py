@@ -14,7 +14,6 @@ from threading import Thread
 import pytest
 import yaml  # type: ignore[import-untyped]
 from cluster.hosts import Balancer, Host
-from cluster.load import Tally
 
 from documents import ROOT
 from portico.features.operations.certificates import Certificates, ensure
@@ -114,7 +113,7 @@ def test_what_is_safe_to_repeat_is_asked_of_another_host_where_one_dies(
     assert {*hosts[0].asked} == {"GET for 127.0.0.1", "POST for 127.0.0.1"}
 
 
-def test_a_write_that_a_host_took_along_is_told_as_unknown_and_never_repeated(
+def test_write_that_a_host_took_along_is_told_as_unknown_and_never_repeated(
     balancer: Balancer, hosts: list[Backend], tls: Certificates
 ) -> None:
     answers = [asks(balancer, tls, b"{}") for _ in range(6)]
@@ -127,23 +126,7 @@ def test_a_write_that_a_host_took_along_is_told_as_unknown_and_never_repeated(
         assert "unknown" in json.loads(body)["error"]["message"]
 
 
-def test_without_any_host_the_answer_is_the_503_of_the_api(
-    balancer: Balancer, hosts: list[Backend], tls: Certificates
-) -> None:
-    for host in hosts:
-        host.server_close()
-    status, headers, body = asks(balancer, tls)
-    assert (status, headers["Retry-After"]) == (503, "1")
-    assert json.loads(body)["error"]["code"] == "SERVICE_UNAVAILABLE"
-
-
 def test_patroni_acknowledges_nothing_that_a_standby_lacks() -> None:
     told = yaml.safe_load((ROOT / "deploy" / "patroni.yml").read_text())["bootstrap"]["dcs"]
     assert told["synchronous_mode"] is True
     assert told["ttl"] >= told["loop_wait"] + 2 * told["retry_timeout"], "Patroni refuses less"
-
-
-def test_a_drill_tells_what_was_lost_and_what_is_there_twice() -> None:
-    tally = Tally(acknowledged={"a", "b", "c"})
-    tally.stored.update(["a", "b", "b", "unacknowledged"])
-    assert (tally.lost, tally.doubled) == (1, 1)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from following import following, next_event
 from operating import Service, at_once
 from portico.app import system_clock
 from portico.core.events import Published
@@ -22,7 +23,6 @@ from portico.data.sqlite.engine import SqliteDatabase
 from portico.features.events.storage import Events
 from reliability.boundless import beside, boundless
 from servers import PostgresServer
-from serving.test_event_stream import LAMP, following, make, next_event
 
 WRITERS = 16
 OPEN_SECONDS = 1.0
@@ -146,17 +146,10 @@ async def hold_open(database: Database, over: threading.Event) -> list[str]:
     return list(itertools.chain.from_iterable(each))
 
 
-def write(service: Service, key: str, names: Sequence[str]) -> None:
+def write(service: Service, names: Sequence[str]) -> None:
     with service.connect() as connection:
         for name in names:
-            answer = service.ask(
-                "/v1/products",
-                method="POST",
-                key=key,
-                body=LAMP | {"name": name},
-                connection=connection,
-            )
-            assert answer.status == 201, answer
+            service.make_product(name, connection=connection)
 
 
 @pytest.mark.parametrize("serving", [one_on_sqlite, three_on_postgres])
@@ -178,12 +171,12 @@ def test_readers_beside_many_writers_miss_none_and_are_told_none_twice(
         hosts = servers.services
         started = time.monotonic()
         try:
-            at_once(lambda n: write(hosts[n % len(hosts)], servers.key, names[n]), WRITERS)
+            at_once(lambda n: write(hosts[n % len(hosts)], names[n]), WRITERS)
         finally:
             over.set()
         seconds = time.monotonic() - started
         expected = sorted([*itertools.chain.from_iterable(names), *held.result(), LAST])
-        make(hosts[0], LAST)
+        hosts[0].make_product(LAST)
         seen = [reader.result() for reader in readers]
         listed = until_the_last(pages(servers))
     ids = [event.id for event in listed]

@@ -12,10 +12,8 @@ from busy_machine import within
 from operating import PATIENCE_SECONDS, eventually, lateness
 from portico.core.errors import Unavailable
 from portico.data.postgres.engine import PostgresDatabase
-from portico.data.postgres.hosts import Hosts
 from servers import PostgresServer, postgres_server
 
-SETTINGS = {"search_path": "public"}
 WRITERS = 16
 BACK_SECONDS = 2.0
 ANSWER_SECONDS = 10.0
@@ -157,24 +155,3 @@ async def test_writes_are_back_within_two_seconds_of_a_promotion_and_none_is_los
         await hears(early)
         await early.close()
         await database.close()
-
-
-async def test_who_meets_the_successor_of_a_primary_asks_that_one_nothing_more() -> None:
-    """Else a list that it shows still would be kept under a version of its successor's."""
-    with postgres_server() as primary, postgres_server(primary=primary) as standby:
-        url = primary.url.replace("127.0.0.1:", f"127.0.0.1:{standby.port},127.0.0.1:")
-        hosts = Hosts(url, SETTINGS, {})
-        before = [await hosts.connect() for _ in range(2)]
-        standby.promote()
-        after = []
-
-        async def meets_it() -> bool:
-            after.append(await hosts.connect())
-            return bool(await after[-1].fetchval("SELECT inet_server_port()") == standby.port)
-
-        await eventually(meets_it, "a connection to the new primary")
-        assert [one.is_closed() for one in (*before, *after)] == [
-            *[True] * (len(before) + len(after) - 1),
-            False,
-        ]
-        hosts.disconnect()

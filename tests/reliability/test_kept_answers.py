@@ -79,7 +79,6 @@ class List(msgspec.Struct, frozen=True):
 
     @property
     def path(self) -> str:
-        """Where it is."""
         chosen = f"&category={self.category}" if self.category else ""
         search = f"&search={self.word}" if self.word else ""
         return f"/products?limit=100&status={self.status}{chosen}{search}"
@@ -134,7 +133,6 @@ class Shop:
         self.caller: Caller
 
     async def open(self) -> None:
-        """Begins to serve."""
         await self.api.start()
         await self._open_other()
 
@@ -151,13 +149,11 @@ class Shop:
         self.other = self._others.sandbox
 
     async def close(self) -> None:
-        """Ends both."""
         for env in self._others.environments:
             await env.db.close()
         await self.api.stop()
 
     async def restart(self) -> None:
-        """The server ends and is started again."""
         await self.close()
         await self.open()
 
@@ -257,7 +253,6 @@ class Shop:
             await asyncio.sleep(0)
 
     async def read_all(self) -> None:
-        """Reads everything."""
         for product_id in [*self.known]:
             await self._read(product_id)
         for one in LISTS:
@@ -323,7 +318,6 @@ class Shop:
 
 
 def _values(state: State) -> dict[str, Any]:
-    """The values of a new product."""
     rest = {"price": 1, "description": "", "currency": "USD", "images": [], "metadata": {}}
     return {**msgspec.structs.asdict(state), **rest}
 
@@ -334,7 +328,6 @@ def _state(item: dict[str, Any]) -> State:
 
 @asynccontextmanager
 async def opened(tmp_path: Path, environ: dict[str, str]) -> AsyncIterator[Shop]:
-    """One that is open, with nothing in it."""
     data = tmp_path / "data"
     data.mkdir()
     shop = Shop(Api(settings_for(data, environ)))
@@ -347,14 +340,12 @@ async def opened(tmp_path: Path, environ: dict[str, str]) -> AsyncIterator[Shop]
 
 @pytest.fixture
 async def shop(tmp_path: Path) -> AsyncIterator[Shop]:
-    """One on SQLite."""
     async with opened(tmp_path, {}) as shop:
         yield shop
 
 
 @pytest.fixture
 async def shop_on_postgres(tmp_path: Path, postgres: PostgresServer) -> AsyncIterator[Shop]:
-    """One on PostgreSQL, as two hosts have it."""
     async with opened(tmp_path, {"PORTICO_DATABASE_URL": postgres.fresh_database()}) as shop:
         yield shop
 
@@ -371,7 +362,7 @@ async def go_through(shop: Shop, steps: list[list[Write] | str]) -> None:
 
 
 @given(steps=steps("import_", "reset", "restart", "restore"))
-@examples(max_examples=15)
+@examples(max_examples=8)
 async def test_no_answer_is_older_than_what_was_acknowledged(
     shop: Shop, steps: list[list[Write] | str]
 ) -> None:
@@ -379,7 +370,7 @@ async def test_no_answer_is_older_than_what_was_acknowledged(
 
 
 @given(steps=steps("import_", "reset", "restart"))
-@examples(max_examples=10)
+@examples(max_examples=5)
 async def test_no_list_is_older_than_what_another_host_has_acknowledged(
     shop_on_postgres: Shop, steps: list[list[Write] | str]
 ) -> None:

@@ -8,14 +8,12 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
-
 from operating import Installation, Service, at_once, until
 from reliability.boundless import PER_DAY, boundless
 from servers import RedisServer
 
 PER_MINUTE = 200
-PROCESSES = 3
+PROCESSES, WORKERS = 3, 2
 CONNECTIONS = 4
 """Of each process."""
 
@@ -47,7 +45,7 @@ class Client(Service):
         self.installation = installation
 
 
-def requests_of_one_process(installation: Installation, workers: int) -> list[list[Told]]:
+def requests_of_one_process(installation: Installation) -> list[list[Told]]:
     """What each connection of a process was told, in the order of its requests."""
     service = Client(installation)
 
@@ -63,32 +61,22 @@ def requests_of_one_process(installation: Installation, workers: int) -> list[li
             told.append(Told(answer.status != 429, reset, remaining, answer.worker))
         return told
 
-    with service.connected(workers, CONNECTIONS // workers) as connections:
+    with service.connected(WORKERS, CONNECTIONS // WORKERS) as connections:
         return at_once(lambda number: ask(connections[number]), CONNECTIONS)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_each_place_in_a_window_is_given_to_one_request(
-    workers: int, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    stores = {}
-    if workers > 1:
-        redis: RedisServer = request.getfixturevalue("redis")
-        stores = {"valkey_url": redis.url.removesuffix("0") + "7"}
-    installation = boundless(tmp_path, **stores)
+def test_each_place_in_a_window_is_given_to_one_request(tmp_path: Path, redis: RedisServer) -> None:
+    installation = boundless(tmp_path, valkey_url=redis.url.removesuffix("0") + "7")
     with (tmp_path / "portico.toml").open("a") as settings:
         settings.write(f"[plans.tight]\nper_minute = {PER_MINUTE}\nper_day = {PER_DAY}\n")
     email = installation.facts["admin"]["email"]
     installation.told("users", "set-plan", email, "tight")
-    with installation.serving("--workers", str(workers)) as service:
+    with installation.serving("--workers", str(WORKERS)) as service:
         fresh = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(PROCESSES, fresh) as pool:
-            runs = [
-                pool.submit(requests_of_one_process, installation, workers)
-                for _ in range(PROCESSES)
-            ]
+            runs = [pool.submit(requests_of_one_process, installation) for _ in range(PROCESSES)]
             connections = [told for run in runs for told in run.result()]
-        assert len({one.worker for told in connections for one in told}) == workers
+        assert len({one.worker for told in connections for one in told}) == WORKERS
 
         given: dict[int, list[int]] = defaultdict(list)
         for told in connections:

@@ -21,7 +21,7 @@ from reliability.outage import BUSY_MACHINE_SECONDS, Caller, Hook, late, nobody_
 Fill = Callable[[Service], AbstractContextManager[None]]
 """Leaves a server no room on its disk."""
 
-LOCKED_SECONDS = 10.0
+LOCKED_SECONDS = 7.0
 
 
 def test_while_another_process_locks_sqlite_reads_go_on_and_writes_wait_or_get_503(

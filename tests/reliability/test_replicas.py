@@ -9,28 +9,24 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
-import msgspec
 import pytest
 
 from busy_machine import within
-from driving import FakeClock
-from operating import eventually, free_port, until
+from driving import Api, settings_for
+from operating import eventually, until
+from pages.visiting import held, signed_in
 from portico.core.errors import Unavailable
 from portico.data.database import ReplicaState, Row, acting_for
-from portico.data.migrate import migrate
 from portico.data.postgres import engine, replicas
 from portico.data.postgres.engine import PostgresDatabase
 from portico.data.postgres.positions import MemoryPositions
-from portico.data.search import tokens
-from portico.features.catalogue.storage import ProductFilter, Products, list_part
+from portico.features.people.storage import Users
 from reliability.boundless import boundless
 from servers import PostgresServer, RedisServer, postgres_server
-from storage.lamp import LAMP
 
 pytestmark = pytest.mark.xdist_group("replicas")  # they share their servers
 
 PORT = "SELECT inet_server_port()"
-WAITS = "SELECT wait_event IS NOT DISTINCT FROM 'SyncRep' FROM pg_stat_activity WHERE pid = $1"
 PROMPT_SECONDS = 8.0
 """How long a read may take while a replica is in trouble, on a machine with much else to do."""
 
@@ -47,7 +43,7 @@ def replica(primary: PostgresServer) -> Iterator[PostgresServer]:
         yield server
 
 
-Open = Callable[[], Awaitable[PostgresDatabase]]
+Open = Callable[..., Awaitable[PostgresDatabase]]
 
 
 @pytest.fixture
@@ -58,8 +54,8 @@ async def another(primary: PostgresServer, replica: PostgresServer) -> AsyncIter
     read_url = url.replace("127.0.0.1:", f"127.0.0.1:{replica.port},127.0.0.1:")
     opened: list[PostgresDatabase] = []
 
-    async def open_one() -> PostgresDatabase:
-        database = PostgresDatabase(url, "public", read_url=read_url, positions=positions)
+    async def open_one(given: MemoryPositions = positions) -> PostgresDatabase:
+        database = PostgresDatabase(url, "public", read_url=read_url, positions=given)
         opened.append(database)
         await database.open()
         await becomes(database, replica, "ok")
@@ -153,26 +149,7 @@ async def test_what_is_shown_is_read_from_the_replica_and_all_else_from_the_prim
     assert await database.shown.one(PORT) == here
 
 
-async def test_a_replica_is_read_by_an_account_that_may_know_less_of_its_server(
-    primary: PostgresServer, replica: PostgresServer
-) -> None:
-    url = primary.fresh_database()
-    name = url.rpartition("/")[2]
-    read_url = f"postgresql://narrow:word@127.0.0.1:{replica.port}/{name}"
-    database = PostgresDatabase(url, "public", read_url=read_url, positions=MemoryPositions())
-    administrator = await asyncpg.connect(url)
-    try:
-        await administrator.execute("REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC")
-        await administrator.execute("CREATE ROLE narrow LOGIN PASSWORD 'word'")
-        await database.open()
-        await becomes(database, replica, "ok")
-    finally:
-        await database.close()
-        await administrator.execute("DROP ROLE narrow")
-        await administrator.close()
-
-
-async def test_a_replica_of_another_database_is_not_read(
+async def test_replica_of_another_database_is_not_read(
     primary: PostgresServer, replica: PostgresServer
 ) -> None:
     ours, others = primary.fresh_database(), primary.fresh_database()
@@ -230,33 +207,7 @@ async def test_nobody_misses_their_own_writes_while_many_write(
     assert replica.port in ports
 
 
-class Away(MemoryPositions):
-    """A store that cannot be told any position."""
-
-    async def note(self, caller: int, position: int) -> None:  # noqa: ARG002 - of `Positions`
-        """See `Positions`."""
-        raise Unavailable("The store of positions does not answer.")
-
-
-async def test_nobody_misses_their_own_write_while_the_store_of_positions_is_away(
-    primary: PostgresServer, replica: PostgresServer
-) -> None:
-    url = primary.fresh_database()
-    read_url = url.replace(f":{primary.port}/", f":{replica.port}/")
-    database = PostgresDatabase(url, "public", read_url=read_url, positions=Away())
-    await database.open()
-    async with database.transaction() as tx:
-        await tx.script("CREATE TABLE numbers (number INTEGER)")
-    await becomes(database, replica, "ok")
-    acting_for.set(1)
-    await moves(database, replica.port)
-    async with paused(replica):
-        await add(database, 1)
-        assert await listed(database) == {1}
-    await database.close()
-
-
-async def test_a_replica_that_is_more_than_a_second_behind_is_left_out(
+async def test_replica_that_is_more_than_a_second_behind_is_left_out(
     database: PostgresDatabase, primary: PostgresServer, replica: PostgresServer
 ) -> None:
     acting_for.set(1)
@@ -273,111 +224,24 @@ async def test_a_replica_that_is_more_than_a_second_behind_is_left_out(
     assert await listed(database) == {1}
 
 
-@pytest.mark.usefixtures("patient")
-async def test_totals_are_those_of_the_rows_whichever_server_is_asked(
+class Away(MemoryPositions):
+    """A store that cannot be told any position."""
+
+    async def note(self, caller: int, position: int) -> None:  # noqa: ARG002 - of `Positions`
+        raise Unavailable("The store of positions does not answer.")
+
+
+async def test_nobody_misses_their_own_write_while_the_store_of_positions_is_away(
     another: Open, replica: PostgresServer
 ) -> None:
-    acting_for.set(1)
-    database = await another()
-    await migrate(database, FakeClock())
-    products = Products(database)
-
-    async def pages() -> list[int]:
-        found = []
-        for chosen, words in (
-            (ProductFilter(status="active", category=LAMP.category), []),
-            (ProductFilter(status="active"), tokens("lamp")),
-            (ProductFilter(status="active"), []),
-        ):
-            page = await products.page(chosen, words=words, offset=0, limit=9)
-            assert len(page.rows) == page.total
-            found.append(page.total)
-        return found
-
+    database = await another(Away())
     async with database.transaction() as tx:
-        await products.insert(tx, LAMP)
+        await tx.script("CREATE TABLE numbers (number INTEGER)")
+    acting_for.set(1)
     await moves(database, replica.port)
     async with paused(replica):
-        async with database.transaction() as tx:
-            await products.insert(tx, LAMP)
-        for caller, total in ((1, 2), (2, 1), (1, 2), (2, 1)):
-            acting_for.set(caller)
-            assert await pages() == [total] * 3
-            assert await database.version_of(list_part("active", None)) is None  # none is kept
-
-
-@asynccontextmanager
-async def waiting_commits(primary: PostgresServer) -> AsyncIterator[None]:
-    """Commits wait for a standby that is not there: replicas show them before the primary does."""
-
-    async def wait_for(standbys: str) -> None:
-        await connection.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{standbys}'")
-        await connection.execute("SELECT pg_reload_conf()")
-
-    async def one_waits() -> bool:
-        pid = connection.get_server_pid()
-        commit = asyncio.create_task(
-            connection.execute("SELECT pg_logical_emit_message(true, '', '')")
-        )
-        while not commit.done():
-            if await observer.fetchval(WAITS, pid):
-                await observer.execute("SELECT pg_cancel_backend($1)", pid)
-                await commit  # it is stored, and was told to wait no longer
-                return True
-        return False
-
-    connection, observer = [await asyncpg.connect(primary.url) for _ in range(2)]
-    await wait_for("nobody")
-    async with asyncio.timeout(20):
-        while not await one_waits():
-            pass
-    try:
-        yield
-    finally:
-        await wait_for("")
-        await connection.close()
-        await observer.close()
-
-
-@pytest.mark.usefixtures("patient")
-async def test_totals_of_one_version_are_not_taken_for_those_of_another_server(
-    another: Open, primary: PostgresServer, replica: PostgresServer
-) -> None:
-    database = await another()
-    await migrate(database, FakeClock())
-    products = Products(database)
-    locked: list[int] = []
-
-    async def insert(category: str, commit: str) -> None:
-        async with database.transaction() as tx:
-            row = await tx.one("SELECT pg_backend_pid() % 16")  # by which totals are apart
-            assert row
-            if row[0] in locked:
-                await insert(category, commit)  # by another connection
-                return
-            locked.append(row[0])
-            await tx.run(f"SET LOCAL synchronous_commit = '{commit}'")
-            await products.insert(tx, msgspec.structs.replace(LAMP, category=category))
-
-    async def total(caller: int | None) -> int:
-        acting_for.set(caller)
-        chosen = ProductFilter(status="active", category="light")
-        page = await products.page(chosen, words=[], offset=0, limit=9)
-        assert len(page.rows) == page.total
-        return page.total
-
-    acting_for.set(2)
-    await moves(database, replica.port)
-    async with waiting_commits(primary):
-        acting_for.set(1)
-        first = asyncio.create_task(insert("light", "on"))
-        await eventually(lambda: total(2), "the first on the replica")
-        async with paused(replica):
-            acting_for.set(1)
-            await insert("dark", "local")
-            # As many changes on each, and not the same ones.
-            assert [await total(caller) for caller in (2, None, 2, None)] == [1, 0, 1, 0]
-    await first
+        await add(database, 1)
+        assert await listed(database) == {1}
 
 
 @pytest.mark.usefixtures("patient")
@@ -394,33 +258,8 @@ async def test_what_a_replica_does_not_know_yet_is_read_from_the_primary(
         assert await database.shown.all("SELECT word FROM words") == []
 
 
-@pytest.mark.usefixtures("patient")
-async def test_nobody_waits_for_a_lock_that_a_replica_alone_holds_on_to(
-    database: PostgresDatabase, replica: PostgresServer
-) -> None:
-    acting_for.set(1)
-    await moves(database, replica.port)
-    name = (await database.all("SELECT current_database()"))[0][0]
-    reader = await asyncpg.connect(replica.url.removesuffix("postgres") + name)
-    await eventually(lambda: reader.fetchval("SELECT to_regclass('numbers') IS NOT NULL"))
-    waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock'"
-    async with reader.transaction(isolation="repeatable_read", readonly=True):
-        await reader.fetch("SELECT number FROM numbers")
-        acting_for.set(None)
-        async with database.transaction() as tx:
-            await tx.script("ALTER TABLE numbers ADD COLUMN word TEXT")
-        async with asyncio.timeout(20):
-            while not await reader.fetchval(waiting):
-                pass
-        acting_for.set(2)
-        assert await asked(database) == replica.port
-        with within(PROMPT_SECONDS):
-            assert await listed(database) == set()
-    await reader.close()
-
-
 @pytest.mark.parametrize("trouble", ["freezes", "dies"])
-async def test_a_replica_in_trouble_costs_nobody_an_error(
+async def test_replica_in_trouble_costs_nobody_an_error(
     database: PostgresDatabase, primary: PostgresServer, replica: PostgresServer, trouble: str
 ) -> None:
     acting_for.set(1)
@@ -458,7 +297,44 @@ async def test_a_replica_in_trouble_costs_nobody_an_error(
     await moves(database, replica.port)
 
 
-def test_a_server_tells_of_its_replica_and_reads_without_it(
+DRAFT = {"name": "Lamp", "category": "mine", "price": 1, "status": "draft"}
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize(("written_by", "read_by"), [("key", "page"), ("page", "key")])
+async def test_account_sees_its_own_writes_by_its_pages_and_its_key(
+    primary: PostgresServer, replica: PostgresServer, tmp_path: Path, written_by: str, read_by: str
+) -> None:
+    url = primary.fresh_database()
+    read_url = url.replace(f":{primary.port}/", f":{replica.port}/")
+    variables = {"PORTICO_DATABASE_URL": url, "PORTICO_DATABASE_READ_URL": read_url}
+    async with Api(settings_for(tmp_path, variables)) as api:
+        await api.account()
+        user, visitor = await signed_in(api, "editor")
+        key = await api.caller(key_type="test", user=user)
+        mirror = await api.sandbox[Users].by_account(user.id)
+        assert mirror is not None
+        assert mirror.id != user.id
+        form = {name: str(value) for name, value in DRAFT.items()} | {"currency": "USD"}
+        page = await visitor.get("/sandbox/products/new")
+        await eventually(
+            lambda: "ok" in {one.word for one in api.sandbox.db.replicas().values()}, "the standby"
+        )
+        async with paused(replica):
+            if written_by == "key":
+                assert (await key.post("/products", json=DRAFT)).status_code == 201
+            else:
+                fields = {"stock_quantity": "0", "description": "", "once": held(page, "once")}
+                made = await visitor.post("/sandbox/products/new", **form, **fields)
+                assert made.status_code == 303
+            where = "/products?category=mine&status=draft"
+            if read_by == "key":
+                assert len((await key.get(where)).json()["data"]) == 1
+            else:
+                assert "Lamp" in (await visitor.get(f"/sandbox{where}")).text
+
+
+def test_server_tells_of_its_replica_and_reads_without_it(
     primary: PostgresServer,
     replica: PostgresServer,
     redis: RedisServer,
@@ -487,48 +363,27 @@ def test_a_server_tells_of_its_replica_and_reads_without_it(
             said = json.loads(service.installation.run("doctor", "--json").stdout)["findings"]
             return next(one for one in said if one["check"] == f"standby 127.0.0.1:{replica.port}")
 
-        def write_and_list(number: int) -> None:
-            product = {"name": f"Lamp {number}", "description": "", "category": "c", "price": 1}
-            made = service.ask("/v1/products", method="POST", body=product, key=key)
-            assert made.status == 201
-            listed = service.ask("/v1/products?status=draft&category=c", key=key).json["data"]
-            assert made.json["data"]["id"] in {one["id"] for one in listed}
+        def write_and_list() -> None:
+            made = service.make_product()
+            listed = service.ask("/v1/products?status=draft&category=light", key=key).json["data"]
+            assert made in {one["id"] for one in listed}
 
         until(lambda: word() == "ok", "the replica")
         assert used() == 1
         assert examined()["ok"]
-        for number in range(5):
-            write_and_list(number)
+        for _ in range(5):
+            write_and_list()
         with replica.frozen():
-            write_and_list(5)
+            write_and_list()
             until(lambda: word() == "silent", "its word")
             until(lambda: used() == 0, "its word of the other environment")
             assert "does not answer" in examined()["message"]
-            write_and_list(6)
+            write_and_list()
         until(lambda: word() == "ok", "the replica")
         assert "Traceback" not in service.text
 
 
-def test_the_doctor_says_why_a_replica_refuses(
-    primary: PostgresServer, replica: PostgresServer, tmp_path: Path
-) -> None:
-    url = primary.fresh_database()
-    nowhere = f"{replica.url.rpartition('/')[0]}/nowhere"
-    nothing = f"postgresql://127.0.0.1:{free_port()}/nowhere"
-    installation = boundless(tmp_path, database_url=url)
-    for read_url, why in (
-        (nowhere, 'database "nowhere" does not exist'),
-        (nothing, "nothing listens there"),
-    ):
-        ran = installation.having(database_read_url=read_url).run("doctor", "--json")
-        found = next(
-            one for one in json.loads(ran.stdout)["findings"] if one["check"].startswith("standby")
-        )
-        told = f"does not answer ({why}): the primary answers in its place"
-        assert (found["ok"], found["message"]) == (False, told)
-
-
-async def test_a_replica_that_was_promoted_is_left_out_and_one_that_follows_it_is_read(
+async def test_replica_that_was_promoted_is_left_out_and_one_that_follows_it_is_read(
     database: PostgresDatabase, primary: PostgresServer, replica: PostgresServer
 ) -> None:
     acting_for.set(1)

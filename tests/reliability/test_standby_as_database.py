@@ -80,7 +80,7 @@ READS: dict[str, Callable[[PostgresDatabase], Awaitable[object]]] = {
 
 
 @pytest.mark.parametrize("read", READS)
-async def test_a_read_that_is_in_the_way_of_what_a_standby_replays_is_refused(
+async def test_read_that_is_in_the_way_of_what_a_standby_replays_is_refused(
     database: PostgresDatabase, writer: asyncpg.Connection, read: str
 ) -> None:
     async def busy() -> Row | None:

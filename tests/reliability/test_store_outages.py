@@ -2,11 +2,9 @@
 
 import asyncio
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
 
 import asyncpg
 import pytest
@@ -15,7 +13,6 @@ from listening import listening
 from operating import Service, until
 from portico.core.errors import Unavailable
 from portico.data.postgres.engine import (
-    POINT_CONNECTIONS,
     SLOW_CONNECTIONS,
     STATEMENT_SECONDS,
     WRITE_CONNECTIONS,
@@ -86,22 +83,19 @@ def readiness(service: Service) -> tuple[int, dict[str, str]]:
     return answer.status, answer.json["stores"]
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["fast", "immediate"])
-def test_postgresql_may_stop_and_come_back(
-    caller: Caller, postgres: PostgresServer, how: signal.Signals
-) -> None:
+def test_postgresql_may_stop_and_come_back(caller: Caller, postgres: PostgresServer) -> None:
     before = len(caller.acknowledged)
     with ThreadPoolExecutor(1) as pool:
         amid = pool.submit(caller.statuses, 1.0)
         until(lambda: len(caller.acknowledged) > before + 5, "some writes")
-        postgres.stop(how)
+        postgres.stop(signal.SIGINT)
         assert amid.result().keys() <= WELL | AWAY
     assert caller.statuses(0.5).keys() == AWAY
     assert readiness(caller.service) == (200, {"database": "silent", "limiter": "ok"})
     postgres.start()
 
 
-def test_who_follows_events_misses_none_while_postgresql_is_away(
+def test_reader_of_events_misses_none_while_postgresql_is_away(
     caller: Caller, postgres: PostgresServer
 ) -> None:
     with listening(caller.service.installation, "--json") as command:
@@ -146,26 +140,6 @@ def test_postgresql_may_freeze_and_thaw(caller: Caller, postgres: PostgresServer
     assert caller.slowest < FROZEN_SECONDS
 
 
-def test_a_table_of_postgresqls_may_be_locked(caller: Caller) -> None:
-    async def lock_while(work: Callable[[], None]) -> None:
-        connection = await asyncpg.connect(caller.service.installation.variables["database_url"])
-        try:
-            async with connection.transaction():
-                await connection.execute("LOCK TABLE portico_live.products IN EXCLUSIVE MODE")
-                await asyncio.to_thread(work)
-        finally:
-            await connection.close()
-
-    def ask() -> None:
-        with ThreadPoolExecutor(2 * WRITE_CONNECTIONS) as pool:
-            creations = [pool.submit(caller.create) for _ in range(2 * WRITE_CONNECTIONS)]
-        assert {creation.result() for creation in creations} == {503}
-        assert {caller.read(path) for path in READS} == {200}
-
-    asyncio.run(lock_while(ask))
-    assert caller.slowest < LONGEST_SECONDS
-
-
 def used(caller: Caller, metric: str, pool: str) -> float:
     """What the metrics tell of a pool of connections to the live database."""
     labels = f'{{environment="live",pool="{pool}"}}'
@@ -173,93 +147,47 @@ def used(caller: Caller, metric: str, pool: str) -> float:
     return float(told.partition(f"portico_database_{metric}{labels} ")[2].partition("\n")[0])
 
 
-def test_slow_reads_that_wait_hold_up_nobody_else(caller: Caller) -> None:
-    searches = SLOW_CONNECTIONS + 2
+def while_locked(caller: Caller, lock: str, work: Callable[[], None]) -> None:
+    """Does the work while another session holds a lock."""
 
-    async def lock_while(work: Callable[[], None]) -> None:
+    async def run() -> None:
         connection = await asyncpg.connect(caller.service.installation.variables["database_url"])
         async with connection.transaction():
-            await connection.execute("LOCK TABLE portico_live.product_words")
+            await connection.execute(lock)
             await asyncio.to_thread(work)
         await connection.close()
 
+    asyncio.run(run())
+
+
+def test_writes_to_a_locked_table_get_503_and_reads_go_on(caller: Caller) -> None:
     def ask() -> None:
-        found.extend(pool.submit(caller.read, READS[-1]) for _ in range(searches))
+        with ThreadPoolExecutor(2 * WRITE_CONNECTIONS) as pool:
+            creations = [pool.submit(caller.create) for _ in range(2 * WRITE_CONNECTIONS)]
+        assert {creation.result() for creation in creations} == {503}
+        assert {caller.read(path) for path in READS} == {200}
+
+    while_locked(caller, "LOCK TABLE portico_live.products IN EXCLUSIVE MODE", ask)
+    assert caller.slowest < LONGEST_SECONDS
+
+
+def test_slow_reads_that_wait_hold_up_nobody_else(caller: Caller) -> None:
+    def ask() -> None:
+        found.extend(pool.submit(caller.read, READS[-1]) for _ in range(SLOW_CONNECTIONS + 2))
         until(lambda: used(caller, "waiting", "slow") == 2, "all slow connections in use")
-        key = caller.service.installation.key
-        assert {caller.read(path) for path in ("/v1/products/1", "/v1/products?status=draft")} == {
-            200
-        }
-        name = {"name": "Ada Lovelace"}
-        renamed = caller.service.ask("/v1/users/me", key=key)
-        path = f"/v1/users/{renamed.json['data']['id']}"
-        assert caller.service.ask(path, method="PATCH", body=name, key=key).status == 200
+        for path in ("/v1/products/1", "/v1/products?status=draft"):
+            assert caller.read(path) == 200
+        key, name = caller.service.installation.key, {"name": "Ada"}
+        assert caller.service.ask("/v1/users/1", method="PATCH", key=key, body=name).status == 200
         assert used(caller, "connections_in_use", "slow") == SLOW_CONNECTIONS
 
     found: list[Future[int]] = []
-    with ThreadPoolExecutor(searches) as pool:
-        asyncio.run(lock_while(ask))
+    with ThreadPoolExecutor(SLOW_CONNECTIONS + 2) as pool:
+        while_locked(caller, "LOCK TABLE portico_live.product_words", ask)
     assert {one.result() for one in found} <= {200, 503}
-    assert used(caller, "wait_seconds_total", "slow") > 0
 
 
-def test_commits_that_wait_for_a_silent_standby_hold_up_no_read(
-    caller: Caller, postgres: PostgresServer
-) -> None:
-    async def ask(*statements: str) -> Any:
-        connection = await asyncpg.connect(postgres.url)
-        told = [await connection.fetchval(statement) for statement in statements]
-        await connection.close()
-        return told[-1]
-
-    def wait_for(standbys: str) -> None:
-        change = f"ALTER SYSTEM SET synchronous_standby_names = '{standbys}'"
-        asyncio.run(ask(change, "SELECT pg_reload_conf()"))
-
-    def all_wait() -> bool:
-        for change in changes:
-            if change.done():
-                change.result()  # raises what ended it
-        commits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
-        return (
-            asyncio.run(ask(commits)) >= WRITE_CONNECTIONS
-            and used(caller, "connections_in_use", "write") == WRITE_CONNECTIONS
-            and used(caller, "waiting", "write") > 0
-        )
-
-    def change(product: int) -> None:
-        """Until told: PostgreSQL heeds its new settings when it comes to it."""
-        while not over.is_set():
-            assert caller.change(product) in {200, 503}
-
-    # Changes of products take a connection each, where creations share one.
-    while len(caller.acknowledged) < 2 * WRITE_CONNECTIONS:
-        assert caller.create() == 201
-    products = sorted(caller.acknowledged)[: 2 * WRITE_CONNECTIONS]
-    over = threading.Event()
-    wait_for("nobody")
-    with ThreadPoolExecutor(len(products)) as pool:
-        try:
-            changes = [pool.submit(change, product) for product in products]
-            until(all_wait, "all connections for writes in use")
-            assert {caller.read(path) for path in READS * POINT_CONNECTIONS} == {200}
-        finally:
-            over.set()
-            wait_for("")
-    for one in changes:
-        one.result()
-
-
-async def test_a_database_that_froze_can_be_closed(postgres: PostgresServer) -> None:
-    database = PostgresDatabase(postgres.fresh_database(), "frozen")
-    await database.open()
-    assert await database.one("SELECT 1")
-    with postgres.frozen():
-        async with asyncio.timeout(2 * CONNECT_SECONDS):
-            await database.close()
-
-
-async def test_a_server_that_takes_no_writes_any_more_is_connected_to_anew(
+async def test_server_that_takes_no_writes_any_more_is_connected_to_anew(
     postgres: PostgresServer,
 ) -> None:
     async def turn(switch: str) -> None:

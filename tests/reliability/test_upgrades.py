@@ -7,7 +7,7 @@ import asyncio
 import itertools
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
@@ -37,7 +37,6 @@ SELECT 'Lamp', '', 'light', 10000, 'USD', 0, 'active', '[]', '{}', n, n FROM num
 
 @pytest.fixture
 def products(request: pytest.FixtureRequest) -> int:
-    """How many there are."""
     many: int = request.config.getoption("--migrated-products")
     return many
 
@@ -166,7 +165,7 @@ class Load:
         )
 
 
-async def test_an_older_release_serves_and_comes_back_while_a_newer_one_migrates(
+async def test_older_release_serves_and_comes_back_while_a_newer_one_migrates(
     older: Api,
     other: Database,
     products: int,
@@ -197,7 +196,7 @@ async def test_an_older_release_serves_and_comes_back_while_a_newer_one_migrates
     assert await migrate(other, older.clock, carried) == []
 
 
-async def test_an_older_release_refuses_to_start_where_a_migration_says_nothing_of_it(
+async def test_older_release_refuses_to_start_where_a_migration_says_nothing_of_it(
     older: Api, other: Database, products: int
 ) -> None:
     load = Load(older, await older.caller(), products)
@@ -212,7 +211,7 @@ async def test_an_older_release_refuses_to_start_where_a_migration_says_nothing_
         await again.portico.close()
 
 
-async def test_a_migration_that_finds_a_table_in_use_holds_up_nobody_for_long(
+async def test_migration_that_finds_a_table_in_use_holds_up_nobody_for_long(
     older: Api, other: Database, products: int
 ) -> None:
     if other.engine == "sqlite":
@@ -239,51 +238,3 @@ async def test_a_migration_that_finds_a_table_in_use_holds_up_nobody_for_long(
     async with load.going_on(), asyncio.timeout(20):
         assert await migrate(other, FakeClock(), carried, pause) == carried[-1:]
     assert paused == [4.0]
-
-
-async def test_an_index_that_a_killed_process_began_is_waited_for(
-    older: Api, other: Database, products: int
-) -> None:
-    if other.engine == "sqlite":
-        pytest.skip("an index ends there with the process that builds it")
-    carried = expanding(other, products)
-    await migrate(other, older.clock, carried[:-1])
-    building = "SELECT 1 FROM pg_stat_progress_create_index WHERE datname = current_database()"
-    killed = (
-        "SELECT pg_terminate_backend(pid) FROM pg_locks"
-        " JOIN pg_database ON pg_database.oid = database AND datname = current_database()"
-        " WHERE locktype = 'advisory' AND objid = 7041776"
-    )
-
-    async def is_building() -> bool:
-        return bool(await other.all(building))
-
-    async def has_built() -> bool:
-        return not await is_building()
-
-    async def is_built(_seconds: float) -> None:
-        await holding.aclose()
-        await eventually(has_built, "the index")
-
-    async with asyncio.timeout(20), AsyncExitStack() as holding:
-        tx = await holding.enter_async_context(older.live.db.transaction())
-        await tx.run("LOCK TABLE products IN ROW EXCLUSIVE MODE")
-        first = asyncio.create_task(migrate(other, older.clock, carried))
-        await eventually(is_building, "the beginning of the index")
-        await other.all(killed)
-        assert await migrate(older.live.db, older.clock, carried, is_built) == carried[-1:]
-    await asyncio.gather(first, return_exceptions=True)
-
-
-async def test_bounds_that_requests_have_are_none_for_a_migration(
-    older: Api, other: Database
-) -> None:
-    if other.engine == "sqlite":
-        pytest.skip("it knows none")
-    name = (await other.all("SELECT current_database()"))[0][0]
-    async with older.live.db.transaction() as tx:
-        for bound in ("statement_timeout", "idle_in_transaction_session_timeout"):
-            await tx.script(f"ALTER DATABASE {name} SET {bound} = '1s'")
-    texts = ("SELECT pg_sleep(1.1);", "-- concurrently\nSELECT pg_sleep(1.1);")
-    carried = of_tomorrow(other, *texts)
-    assert await migrate(other, older.clock, carried) == carried[-2:]

@@ -6,192 +6,124 @@ import signal
 import ssl
 import threading
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from multiplexed import Multiplexed
-from operating import (
-    PATIENCE_SECONDS,
-    Answer,
-    Installation,
-    Service,
-    at_once,
-    copy_of,
-    until,
-)
+from operating import Installation, Service, at_once, copy_of, until
 from servers import RedisServer
 
-CLIENTS = 4
-REQUESTS = 40
-"""Of each client, before, amid and after the stop."""
+CLIENTS, REQUESTS = 3, 20
+"""Those of each client, before and after the stop."""
 
 
-class Balancer:
-    """Sends each client to any of the servers that are ready, and repeats no request."""
-
-    def __init__(self, services: list[Service]) -> None:
-        self._services = services
-        self._over = threading.Event()
-        self.ready = services
-        self.failures: list[str] = []
-
-    def is_ready(self, service: Service) -> bool:
-        """What `/readyz` says to somebody who comes anew; no answer is none."""
-        try:
-            return service.ask("/readyz").status == 200
-        except OSError:
-            return False
-
-    def look(self) -> None:
-        """Looks which servers are ready."""
-        self.ready = [service for service in self._services if self.is_ready(service)]
-
-    @contextlib.contextmanager
-    def looking(self) -> Iterator[None]:
-        """Looks all the while."""
-
-        def look() -> None:
-            while not self._over.wait(0.05):
-                self.look()
-
-        thread = threading.Thread(target=look)
-        thread.start()
-        try:
-            yield
-        finally:
-            self._over.set()
-            thread.join()
+@pytest.fixture
+def draining(installation: Installation) -> Installation:
+    return installation.unlimited().having(drain_seconds="600")
 
 
 class Client:
-    """Keeps a connection to each server for as long as the server does."""
+    """Asks any of the servers that are ready, over connections that it keeps, and repeats no
+    request."""
 
-    def __init__(self, balancer: Balancer) -> None:
-        self._balancer = balancer
+    def __init__(self, ready: list[Service], failures: list[str]) -> None:
+        self._ready = ready
+        self._failures = failures
         self._kept: dict[Service, ssl.SSLSocket] = {}
 
-    def ask(self) -> None:
-        """One request, which may not fail."""
-        service = random.choice(self._balancer.ready)  # noqa: S311 - nothing secret
+    def ask(self) -> bool:
+        service = random.choice(self._ready)  # noqa: S311 - nothing secret
         try:
             if service not in self._kept:
                 self._kept[service] = service.connect()
-            answer = service.ask(
-                "/v1/users/me", key=service.installation.key, connection=self._kept[service]
-            )
+            key, connection = service.installation.key, self._kept[service]
+            answer = service.ask("/v1/users/me", key=key, connection=connection)
             if answer.status != 200:
-                self._balancer.failures.append(answer.text)
+                self._failures.append(answer.text)
             if answer.headers.get("connection") == "close":
                 self._kept.pop(service).close()
         except OSError as error:
-            self._balancer.failures.append(repr(error))
-            if service in self._kept:
-                self._kept.pop(service).close()
-
-    def goes_on(self) -> bool:
-        """Asks once more."""
-        self.ask()
+            self._failures.append(repr(error))
+            self._kept.pop(service).close()
         return True
 
     def close(self) -> None:
-        """Leaves all servers."""
         for connection in self._kept.values():
             connection.close()
 
 
-def test_no_request_fails_while_one_of_two_servers_stops(
-    installation: Installation, tmp_path: Path
-) -> None:
-    unbounded = "[plans.enterprise]\nper_minute = 1000000\nper_day = 1000000\n"
-    draining = installation.having(drain_seconds="600")  # the balancer may take its time
-    pair = [copy_of(draining, tmp_path / name) for name in ("one", "other")]
-    for one in pair:
-        (one.directory / "portico.toml").write_text(unbounded)
-    with pair[0].serving() as leaving, pair[1].serving() as staying:
-        balancer, ended = Balancer([leaving, staying]), threading.Event()
-        turned = threading.Barrier(CLIENTS, timeout=PATIENCE_SECONDS)
-
-        def has_ended(number: int) -> bool:
-            if number == 0 and leaving.process.poll() is not None:  # which is for one thread
-                ended.set()
-            return ended.is_set()
+def test_no_request_fails_while_one_of_two_servers_stops(draining: Installation) -> None:
+    (draining.directory / "other").mkdir()
+    other = copy_of(draining, draining.directory / "other").unlimited()
+    failures: list[str] = []
+    turned = threading.Barrier(CLIENTS + 1, timeout=60)
+    with draining.serving() as leaving, other.serving() as staying:
+        ready = [leaving, staying]
 
         def drive(number: int) -> None:
-            client = Client(balancer)
-            for _ in range(REQUESTS):
-                client.ask()
-            if number == 0:
+            if number == CLIENTS:  # the balancer
+                turned.wait()
                 leaving.process.send_signal(signal.SIGTERM)
-            until(lambda: client.goes_on() and balancer.ready == [staying], "the balancer's turn")
-            turned.wait()
-            if number == 0:  # nobody asks it any more
-                leaving.process.send_signal(signal.SIGTERM)
-            until(lambda: client.goes_on() and has_ended(number), "its end")
-            for _ in range(REQUESTS):
+                until(lambda: leaving.ask("/readyz").status == 503, "that it is not ready")
+                ready[:] = [staying, staying]
+                turned.wait()
+                turned.wait()
+                assert leaving.stop()[0] == 0
+                turned.wait()
+                return
+            with contextlib.closing(Client(ready, failures)) as client:
+                for _ in range(4):  # before, while it drains, as it ends, and after
+                    for _ in range(REQUESTS):
+                        client.ask()
+                    turned.wait()
                 client.ask()
-            client.close()
 
-        with balancer.looking():
-            at_once(drive, CLIENTS)
-        assert balancer.failures == []
+        at_once(drive, CLIENTS + 1)
+        assert failures == []
         assert leaving.process.poll() == 0
 
 
-def test_a_server_ends_once_its_balancers_had_their_time(installation: Installation) -> None:
+def test_server_ends_once_its_balancers_had_their_time(installation: Installation) -> None:
     with installation.having(drain_seconds="1").serving() as service:
-        told = time.monotonic()
-        code, _ = service.stop()
-        assert code == 0
-        assert time.monotonic() - told >= 1
+        began = time.monotonic()
+        assert service.stop()[0] == 0
+        assert time.monotonic() - began >= 1
 
 
-def connection_of(answer: Answer) -> str | None:
-    return answer.headers.get("connection")
-
-
-def test_a_server_that_leaves_serves_all_and_lets_connections_go_one_by_one(
-    installation: Installation,
+def test_server_that_leaves_serves_all_and_lets_connections_go_one_by_one(
+    draining: Installation,
 ) -> None:
     with (
-        installation.having(drain_seconds="600").serving() as service,
+        draining.serving() as service,
         service.connect() as kept,
         Multiplexed(service) as multiplexed,
     ):
-        key = installation.key
-        before = service.ask("/v1/users/me", key=key, connection=kept)
-        assert (before.status, connection_of(before)) == (200, None)
+        before = service.ask("/v1/users/me", key=draining.key, connection=kept)
+        assert (before.status, "connection" in before.headers) == (200, False)
         service.process.send_signal(signal.SIGTERM)
         until(lambda: service.ask("/readyz").status == 503, "that it is not ready")
         assert service.ask("/readyz").json["ready"] is False
         assert service.ask("/healthz").status == 200
-        last = service.ask("/v1/users/me", key=key, connection=kept)
-        assert (last.status, connection_of(last)) == (200, "close")
+        last = service.ask("/v1/users/me", key=draining.key, connection=kept)
+        assert (last.status, last.headers["connection"]) == (200, "close")
         assert kept.recv(1) == b""
         answered = multiplexed.ask("/healthz")
-        assert answered.status == 200
-        assert "connection" not in answered.headers
+        assert (answered.status, "connection" in answered.headers) == (200, False)
         code, seconds = service.stop()
-        assert code == 0
-        assert seconds < 5, "a second SIGTERM ends the wait"
+        assert (code, seconds < 5) == (0, True), "a second SIGTERM ends the wait"
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_ctrl_c_waits_for_no_balancer(
-    installation: Installation, redis: RedisServer, workers: str
+    draining: Installation, redis: RedisServer, workers: str
 ) -> None:
-    slow = installation.having(drain_seconds="600", workers=workers, valkey_url=redis.url)
-    with slow.serving() as service:
+    with draining.having(workers=workers, valkey_url=redis.url).serving() as service:
         code, seconds = service.stop(signal.SIGINT)
-        assert code == 0
-        assert seconds < 5
-        assert service.workers() == []
+        assert (code, seconds < 5, service.workers()) == (0, True, [])
 
 
-def test_workers_leave_together(installation: Installation, redis: RedisServer) -> None:
-    slow = installation.having(drain_seconds="600", workers="2", valkey_url=redis.url)
-    with slow.serving() as service:
+def test_workers_leave_together(draining: Installation, redis: RedisServer) -> None:
+    with draining.having(workers="2", valkey_url=redis.url).serving() as service:
         service.process.send_signal(signal.SIGTERM)
         told: dict[str, int] = {}
 
@@ -202,6 +134,4 @@ def test_workers_leave_together(installation: Installation, redis: RedisServer) 
 
         until(all_leave, "that no worker is ready")
         code, seconds = service.stop()
-        assert code == 0
-        assert seconds < 5
-        assert service.workers() == []
+        assert (code, seconds < 5, service.workers()) == (0, True, [])

@@ -21,8 +21,8 @@ def healthy(installation: Installation) -> bool:
 ALL = ("0.0.0.0", "::")  # noqa: S104 - a machine of tests
 
 
-@pytest.mark.parametrize("host", [*ALL, "127.0.0.1", "127.0.0.9", "::1", "::ffff:127.0.0.9"])
-def test_a_server_is_found_healthy_at_the_address_where_it_listens(
+@pytest.mark.parametrize("host", [*ALL, "127.0.0.9", "::1"])
+def test_server_is_found_healthy_at_the_address_where_it_listens(
     installation: Installation, host: str
 ) -> None:
     given = installation.having(host=host)
@@ -31,6 +31,6 @@ def test_a_server_is_found_healthy_at_the_address_where_it_listens(
         assert healthy(given)
 
 
-def test_a_server_is_found_healthy_at_the_port_of_its_flag(installation: Installation) -> None:
+def test_server_is_found_healthy_at_the_port_of_its_flag(installation: Installation) -> None:
     with installation.serving("--port", str(free_port())):
         assert healthy(installation)

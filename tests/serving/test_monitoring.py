@@ -89,7 +89,7 @@ def test_every_job_is_in_the_runbook_as_in_the_table_of_metrics() -> None:
     assert [job for job in jobs if job in told] == told
 
 
-def test_a_first_tidy_may_take_an_hour_and_none_for_two_hours_is_told() -> None:
+def test_first_tidy_may_take_an_hour_and_none_for_two_hours_is_told() -> None:
     never = -1e9  # no success is 0 in Unix time
     assert seconds_until_it_fires("PorticoNotTidied", never) > TIDY_PERIOD
     after_the_last = seconds_until_it_fires("PorticoNotTidied", 0.0)

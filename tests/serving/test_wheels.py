@@ -30,7 +30,7 @@ def files(package: Path) -> set[str]:
     }
 
 
-def test_the_server_serves_from_its_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_serves_from_its_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     built = wheel(ROOT, tmp_path / "wheel")
     place = tmp_path / "site"
     pip = (sys.executable, "-m", "pip", "-q", "install", "--no-deps", "--no-compile")
@@ -52,7 +52,7 @@ def test_the_server_serves_from_its_wheel(tmp_path: Path, monkeypatch: pytest.Mo
             assert one.get("/favicon.ico").status_code == 200
 
 
-def test_the_clients_wheel_holds_all_of_it(tmp_path: Path) -> None:
+def test_client_wheel_holds_all_of_it(tmp_path: Path) -> None:
     project = ROOT / "clients" / "python"
     with zipfile.ZipFile(wheel(project, tmp_path / "wheel")) as built:
         assert files(project / "src" / "portico_client") <= set(built.namelist())

@@ -1,24 +1,31 @@
 """What holds for the counters in memory alone: exactness, bounds, and surviving a restart."""
 
-import asyncio
 from collections.abc import Coroutine, Iterator
 from typing import TypeVar
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from portico.core.plans import Plan, Use, Verdict, judge, judge_all
 from portico.core.times import month_of
-from portico.limits.memory import STRANGERS_AT_ONCE, STRANGERS_KEPT, MemoryLimiter
+from portico.limits.memory import STRANGERS_AT_ONCE, MemoryLimiter
 from portico.limits.protocol import ACCOUNT, ADDRESS, NETWORK, VISITOR, Caller, read_caller, spelled
 
 MINUTE, DAY = 60_000, 86_400_000
 MIDNIGHT = 20_800 * DAY
 
 ONE = Plan("one", 1, 10)
+STRANGERS_KEPT = 5_000
 WHO: tuple[Caller, ...] = ((ACCOUNT, 1), (ADDRESS, "1"))
 T = TypeVar("T")
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few strangers are kept, so that too many come soon."""
+    monkeypatch.setattr("portico.limits.memory.STRANGERS_KEPT", STRANGERS_KEPT)
 
 
 def at_once(call: Coroutine[None, None, T]) -> T:
@@ -114,20 +121,8 @@ class NeverForgets(RuleBasedStateMachine):
         self.limiter.restore(self.kept.values())
 
 
-NeverForgets.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+NeverForgets.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 TestTheCountsAreThoseOfAModelThatNeverForgets = NeverForgets.TestCase
-
-
-async def test_a_hundred_thousand_tasks_are_admitted_exactly_to_the_limit() -> None:
-    limiter, plan = MemoryLimiter(), Plan("any", 7_000, 30_000)
-    admitted = []
-    for minute in range(10):
-        now_ms = MIDNIGHT + minute * MINUTE
-        verdicts = await asyncio.gather(
-            *(limiter.take((ACCOUNT, 1), plan, now_ms) for _ in range(10_000))
-        )
-        admitted.append(sum(verdict.admitted for verdict in verdicts))
-    assert admitted == [7_000] * 4 + [2_000] + [0] * 5
 
 
 def test_changes_are_told_once_with_absolute_numbers() -> None:
@@ -146,16 +141,7 @@ def test_changes_are_told_once_with_absolute_numbers() -> None:
     assert limiter.changes() == [("user:1", minute + 1, 1, day, 3)]
 
 
-def test_what_is_counted_of_several_is_told_too() -> None:
-    limiter = MemoryLimiter()
-    minute, day = MIDNIGHT // MINUTE, MIDNIGHT // DAY
-    at_once(limiter.take_all([((ADDRESS, "1"), ONE), ((NETWORK, "n"), ONE)], MIDNIGHT))
-    take(limiter, (ACCOUNT, 1), ONE, MIDNIGHT)
-    once = (minute, 1, day, 1)
-    assert changes(limiter) == {"address:1": once, "network:n": once, "user:1": once}
-
-
-def test_a_flood_of_addresses_is_told_bit_by_bit_and_holds_up_no_account() -> None:
+def test_flood_of_addresses_is_told_bit_by_bit_and_holds_up_no_account() -> None:
     limiter = MemoryLimiter()
     flood: list[Caller] = [
         (VISITOR if number % 2 else ADDRESS, str(number))
@@ -180,7 +166,7 @@ def test_who_is_forgotten_is_not_told_any_more() -> None:
     assert set(changes(limiter)) == {"user:2"}
 
 
-def test_an_address_forgotten_for_its_network_keeps_no_other_change_from_being_told() -> None:
+def test_address_forgotten_for_its_network_keeps_no_other_change_from_being_told() -> None:
     limiter = MemoryLimiter()
     limiter.restore([("network:n", MIDNIGHT // MINUTE, 1, MIDNIGHT // DAY, 1)])
     limiter.restore(rows_of_addresses(STRANGERS_KEPT - 1, MIDNIGHT))
@@ -188,13 +174,6 @@ def test_an_address_forgotten_for_its_network_keeps_no_other_change_from_being_t
     take(limiter, (ACCOUNT, 1), ONE, MIDNIGHT)
     at_once(limiter.take_all([((ADDRESS, "0"), ONE), ((NETWORK, "n"), ONE)], MIDNIGHT + MINUTE))
     assert set(changes(limiter)) == {"address:one more", "user:1", "network:n"}
-
-
-def test_restored_counters_are_not_changes() -> None:
-    limiter = MemoryLimiter()
-    limiter.restore([("user:1", MIDNIGHT // MINUTE, 1, MIDNIGHT // DAY, 1)])
-    assert limiter.changes() == []
-    assert take(limiter, (ACCOUNT, 1), ONE, MIDNIGHT).admitted is False
 
 
 def test_of_too_many_addresses_the_oldest_is_forgotten_and_no_account() -> None:
@@ -207,21 +186,6 @@ def test_of_too_many_addresses_the_oldest_is_forgotten_and_no_account() -> None:
     assert take(limiter, (ADDRESS, "0"), ONE, MIDNIGHT).admitted is True
 
 
-def test_restored_addresses_are_bounded_too() -> None:
-    limiter = MemoryLimiter()
-    limiter.restore(rows_of_addresses(STRANGERS_KEPT + 1, MIDNIGHT))
-    assert take(limiter, (ADDRESS, "1"), ONE, MIDNIGHT).admitted is False
-    assert take(limiter, (ADDRESS, "0"), ONE, MIDNIGHT).admitted is True
-
-
-def test_counters_are_dropped_with_their_day() -> None:
-    limiter = MemoryLimiter()
-    for caller in WHO:
-        take(limiter, caller, ONE, MIDNIGHT)
-    take(limiter, (ACCOUNT, 2), ONE, MIDNIGHT + DAY)
-    assert [*limiter._counters] == [(ACCOUNT, 2)]  # noqa: SLF001 - memory shows nowhere else
-
-
 def test_request_that_waited_over_midnight_counts_on_the_new_day() -> None:
     limiter = MemoryLimiter()
     assert take(limiter, (ACCOUNT, 1), ONE, MIDNIGHT - 1).admitted
@@ -229,16 +193,6 @@ def test_request_that_waited_over_midnight_counts_on_the_new_day() -> None:
     assert take(limiter, (ACCOUNT, 1), ONE, MIDNIGHT - 1).admitted
     for number in (1, 2):
         assert not take(limiter, (ACCOUNT, number), ONE, MIDNIGHT).admitted
-
-
-def test_addresses_forgotten_with_their_day_make_room() -> None:
-    limiter = full_of_addresses(MIDNIGHT)
-    later = MIDNIGHT + 2 * DAY
-    take(limiter, (ADDRESS, "first of a new day"), ONE, later - DAY)
-    take(limiter, (ADDRESS, "first of a new day"), ONE, later)
-    for number in range(10):
-        take(limiter, (ADDRESS, str(number)), ONE, later)
-    assert take(limiter, (ADDRESS, "first of a new day"), ONE, later).admitted is False
 
 
 def test_made_up_visitors_are_bounded_in_memory_and_in_what_is_stored_at_once() -> None:

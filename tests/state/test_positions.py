@@ -40,7 +40,7 @@ async def keeping(
         await store.close()
 
 
-async def test_the_farthest_position_of_each_caller_is_kept(keeping: Keep) -> None:
+async def test_farthest_position_of_each_caller_is_kept(keeping: Keep) -> None:
     kept = keeping(60.0)
     far = 2**52 + 1  # more bytes of a log than anybody has, to the last one
     await kept.note(1, far)
@@ -49,7 +49,7 @@ async def test_the_farthest_position_of_each_caller_is_kept(keeping: Keep) -> No
     assert [await kept.of(caller) for caller in (1, 2, 3)] == [far, 9, 0]
 
 
-async def test_a_position_is_forgotten_after_its_life(keeping: Keep) -> None:
+async def test_position_is_forgotten_after_its_life(keeping: Keep) -> None:
     kept = keeping(0.1)
     await kept.note(1, 7)
 
@@ -59,7 +59,7 @@ async def test_a_position_is_forgotten_after_its_life(keeping: Keep) -> None:
     await eventually(is_forgotten, "the end of its life")
 
 
-async def test_a_store_of_positions_that_is_away_is_told() -> None:
+async def test_store_of_positions_that_is_away_is_told() -> None:
     away = ValkeyPositions("redis://127.0.0.1:1/0", "live", "positions", LIFE_SECONDS, lag=0)
     with pytest.raises(Unavailable):
         await away.note(1, 1)

@@ -15,7 +15,6 @@ from valkey import Valkey
 from valkey.crc import key_slot
 from valkey.exceptions import ValkeyError
 
-from answering import answering
 from busy_machine import added, leave_time
 from operating import PATIENCE_SECONDS, until
 from portico.core.errors import Unavailable
@@ -24,7 +23,7 @@ from portico.data.postgres.positions import LIFE_SECONDS
 from portico.limits.guard import Patience
 from portico.limits.protocol import ACCOUNT, ADDRESS, GUARDED_ADDRESS, NETWORK, Caller
 from portico.limits.valkey import ValkeyLimiter
-from portico.limits.valkey_client import SLOTS, InCluster
+from portico.limits.valkey_client import SLOTS
 from portico.limits.valkey_positions import ValkeyPositions
 from servers import RedisServer, SentinelServer, redis_servers
 
@@ -202,36 +201,12 @@ async def test_whose_slot_moves_is_counted_where_it_is(cluster: list[RedisServer
     await limiter.close()
 
 
-async def test_a_cluster_counts_on_without_a_primary_that_died(cluster: list[RedisServer]) -> None:
+async def test_cluster_counts_on_without_a_primary_that_died(cluster: list[RedisServer]) -> None:
     await loses_its_primary(url_of(cluster), cluster[0])
     cluster[0].start()
 
 
-async def test_a_node_that_another_has_left_out_meanwhile_is_asked_no_more() -> None:
-    silent = asyncio.Event()
-    listed: list[int] = []
-
-    async def node(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        port = writer.get_extra_info("sockname")[1]
-        while words := await reader.readline():
-            words += b"".join([await reader.readline() for _ in range(2 * int(words[1:]))])
-            if port != listed[0]:
-                await silent.wait()
-            places = "".join(f"*2\r\n$9\r\n127.0.0.1\r\n:{one}\r\n" for one in listed)
-            slots = f"*1\r\n*{2 + len(listed)}\r\n:0\r\n:{SLOTS - 1}\r\n{places}"
-            writer.write(slots.encode() if b"SLOTS" in words else b"+OK\r\n")
-
-    async with answering(node) as answers, answering(node) as keeps_silent:
-        listed = [answers, keeps_silent, 1]  # nobody is at the last
-        known = InCluster([("127.0.0.1", listed[0])], {"socket_timeout": None})
-        await known.recover()
-        listed.pop()
-        await asyncio.gather(*(known.recover() for _ in range(3)))  # each asks another one first
-        silent.set()
-        await known.close()
-
-
-async def test_a_cluster_without_whom_to_ask_by_now_is_silent_and_refuses_nothing() -> None:
+async def test_cluster_without_whom_to_ask_by_now_is_silent_and_refuses_nothing() -> None:
     with redis_servers(("--cluster-enabled", "yes")) as (server,):
         limiter = ValkeyLimiter(server.url, "live")
         with pytest.raises(Unavailable) as refusal:

@@ -3,10 +3,8 @@ away."""
 
 import asyncio
 import json
-import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,8 +13,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from answering import answering
 from collecting import Collector, collecting, exported, exporting, trace, values
 from driving import Api, InProcess, settings_for
-from operating import PATIENCE_SECONDS, eventually, free_port
-from portico.core.errors import Unavailable
+from operating import eventually, free_port
 from portico.telemetry.sdk import Telemetry
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -30,7 +27,7 @@ async def got(collector: Collector, name: str) -> Span:
     return await asyncio.to_thread(collector.got, name)
 
 
-async def test_a_request_is_a_span_of_its_callers_trace(
+async def test_request_is_a_span_of_its_callers_trace(
     api: Api, collector: Collector, capfd: pytest.CaptureFixture[str]
 ) -> None:
     await trace(api, collector.url)
@@ -62,16 +59,13 @@ async def test_a_request_is_a_span_of_its_callers_trace(
     "headers",
     [
         [],
-        [("traceparent", "00-00000000000000000000000000000000-00f067aa0ba902b7-01")],
         [("traceparent", f"00-{TRACE}-0000000000000000-01")],
-        [("traceparent", f"00-{TRACE.upper()}-{PARENT}-01")],
         [("traceparent", f"ff-{TRACE}-{PARENT}-01")],
         [("traceparent", f"00-{TRACE}-{PARENT}")],
-        [("traceparent", f"00-{TRACE}-{PARENT}-01-more")],
         [("traceparent", "é")],
         [("traceparent", TRACEPARENT), ("traceparent", TRACEPARENT)],
     ],
-    ids=["none", "no-trace", "no-span", "upper", "version", "short", "long", "unreadable", "twice"],
+    ids=["none", "no-span", "version", "short", "unreadable", "twice"],
 )
 async def test_what_is_no_traceparent_begins_a_trace(
     api: Api, collector: Collector, headers: list[tuple[str, str]]
@@ -96,7 +90,7 @@ async def test_what_its_caller_does_not_sample_is_not_exported(
     assert [span.name for span in collector.spans] == ["HTTP"]
 
 
-async def test_a_disabled_sdk_exports_nothing_and_keeps_no_trace_of_a_change(
+async def test_disabled_sdk_exports_nothing_and_keeps_no_trace_of_a_change(
     api: Api, collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
@@ -110,33 +104,7 @@ async def test_a_disabled_sdk_exports_nothing_and_keeps_no_trace_of_a_change(
     assert not collector.resources
 
 
-async def test_spans_that_are_not_to_be_exported_are_passed_on_all_the_same(
-    tmp_path: Path,
-    collector: Collector,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "none")
-    async with Api(replace(settings_for(tmp_path, {}), log_requests=True)) as api:
-        await trace(api, collector.url)
-        await InProcess(api).exchange("GET", "/v1/users/1", [HOST, ("traceparent", TRACEPARENT)])
-    assert (collector.spans, bool(collector.metrics)) == ([], True)
-    assert TRACE in capfd.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "sent",
-    [("traceparent", "0" * 600), ("tracestate", "=,;")],
-)
-async def test_what_a_caller_sends_is_no_line_of_the_log(
-    api: Api, caplog: pytest.LogCaptureFixture, sent: tuple[str, str]
-) -> None:
-    await InProcess(api).exchange("GET", "/v1/users/1", [HOST, ("traceparent", TRACEPARENT), sent])
-    await InProcess(api).exchange("GET", "/v1/users/1", [HOST, sent])
-    assert [one.getMessage() for one in caplog.records if "silent" in one.getMessage()] == []
-
-
-async def test_an_answer_of_5xx_is_an_error(api: Api, collector: Collector) -> None:
+async def test_answer_of_5xx_is_an_error(api: Api, collector: Collector) -> None:
     api.server.pipeline.is_behind = True
     assert (await InProcess(api).exchange("GET", "/v1/users/1", [HOST])).status_code == 503
     span = await got(collector, "GET")
@@ -193,7 +161,7 @@ async def test_metrics_are_those_of_prometheus(api: Api, collector: Collector) -
     assert collector.metrics["portico_job_failures"].sum.is_monotonic
 
 
-async def test_a_collector_that_is_away_costs_two_lines_and_delays_no_stop(
+async def test_collector_that_is_away_costs_two_lines_and_delays_no_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "5")
@@ -218,19 +186,7 @@ async def test_a_collector_that_is_away_costs_two_lines_and_delays_no_stop(
     assert "c4n4ry" not in caplog.text
 
 
-async def test_a_redirect_of_the_collector_is_no_success(
-    collector: Collector,
-) -> None:
-    telemetry = Telemetry(collector.url, "one")
-    collector.status = 307
-    with pytest.raises(Unavailable):
-        await telemetry.export([])
-    collector.status = 200
-    await telemetry.export([])
-    await telemetry.stop([])
-
-
-async def test_a_collector_that_says_nothing_delays_a_stop_by_seconds_at_most(
+async def test_collector_that_says_nothing_delays_a_stop_by_seconds_at_most(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
@@ -246,40 +202,7 @@ async def test_a_collector_that_says_nothing_delays_a_stop_by_seconds_at_most(
         await asyncio.to_thread(exported)
 
 
-async def test_an_answer_that_comes_a_byte_at_a_time_is_given_up_and_holds_one_connection(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.5")
-    begun, is_well = 0, asyncio.Event()
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal begun
-        begun += 1
-        head = await reader.readuntil(b"\r\n\r\n")
-        (length,) = re.findall(rb"(?i)^content-length: (\d+)", head, re.MULTILINE)
-        await reader.readexactly(int(length))
-        writer.write(b"HTTP/1.1 200 OK\r\nconnection: close\r\nx: ")
-        while not is_well.is_set():
-            writer.write(b"y")
-            await writer.drain()
-            await asyncio.sleep(0.05)
-        writer.write(b"\r\n\r\n")
-
-    async with answering(answer) as port:
-        telemetry = Telemetry(f"http://127.0.0.1:{port}", "three")
-        for _ in range(3):
-            with pytest.raises(Unavailable):
-                async with asyncio.timeout(PATIENCE_SECONDS):
-                    await telemetry.export([])
-        assert begun == 1
-        is_well.set()
-        await asyncio.to_thread(exported)
-        await telemetry.export([])
-        await telemetry.stop([])
-    await asyncio.to_thread(exported)
-
-
-async def test_a_stop_exports_what_has_gathered(
+async def test_stop_exports_what_has_gathered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "service.name=shop,deployment.environment=test")
@@ -340,16 +263,12 @@ def test_asking_for_it_without_the_extra_stops_the_start_with_one_line(tmp_path:
     ("variable", "value"),
     [
         ("OTEL_EXPORTER_OTLP_HEADERS", "authorization Bearer c4n4ry"),
-        ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20a,c4n4ry"),
         ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "authorization=Bearer%0Ac4n4ry"),
-        ("OTEL_EXPORTER_OTLP_METRICS_HEADERS", "authorization=Bearer%20c4n4ry%E2%82%AC"),
         ("OTEL_BSP_MAX_QUEUE_SIZE", "10"),
-        ("OTEL_BSP_SCHEDULE_DELAY", "-5"),
-        ("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "-3"),
         ("OTEL_PYTHON_EXPORTER_OTLP_HTTP_CREDENTIAL_PROVIDER", "unknown"),
     ],
 )
-def test_an_impossible_variable_stops_the_start_with_one_line(
+def test_impossible_variable_stops_the_start_with_one_line(
     tmp_path: Path, variable: str, value: str
 ) -> None:
     code = (
