@@ -1,13 +1,10 @@
 """The cases that every client keeps, see clients/cases: both faces of this one."""
 
-import asyncio
-import inspect
 import json
 import ssl
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -15,14 +12,12 @@ import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.hashes import SHA256
-from joserfc.jwk import RSAKey
 
 import portico_client
-from client.scripted import KEY, PLACE, Scripted, table
+from client.issuing import key, public
+from client.scripted import DATA, FACES, KEY, PLACE, Face, Scripted, had, listed, table
 from portico_client import (
-    AsyncClient,
     Authorization,
-    Client,
     Event,
     Login,
     OAuthApp,
@@ -32,7 +27,6 @@ from portico_client import (
 )
 
 CALLS = table("calls.json")
-DATA: dict[str, Any] = CALLS["data"]
 
 
 def fault(kind: str) -> httpx.RequestError:
@@ -56,38 +50,6 @@ def comes(step: Any) -> Any:
         told = {"error": {"code": step["code"], "message": "No.", "details": details}}
     text = step.get("text", json.dumps(told))
     return lambda _: httpx.Response(step["status"], headers=step.get("headers"), text=text)
-
-
-@dataclass(frozen=True)
-class Face:
-    """One of the library's faces: how to make its things, and how to have what they give."""
-
-    name: str
-    client: Callable[..., Any]
-    slept: Callable[[list[float]], Callable[[float], Any]]
-
-
-def noting(waits: list[float]) -> Callable[[float], Any]:
-    """How an asynchronous client waits: it only notes how long."""
-
-    async def sleep(seconds: float) -> None:
-        waits.append(seconds)
-
-    return sleep
-
-
-BLOCKING = Face("blocking", Client, lambda waits: waits.append)
-ASYNCIO = Face("asyncio", AsyncClient, noting)
-FACES = pytest.mark.parametrize("face", [BLOCKING, ASYNCIO], ids=lambda face: face.name)
-
-
-def had(given: Any) -> Any:
-    """What a call gives, awaited where that is needed."""
-
-    async def waited() -> Any:
-        return await given
-
-    return asyncio.run(waited()) if inspect.isawaitable(given) else given
 
 
 def keeps(act: Callable[[], Any], outcome: Any) -> Any:
@@ -127,7 +89,7 @@ def alike(request: httpx.Request) -> tuple[Any, ...]:
         for called in case["calls"]
     ],
 )
-def test_calls(face: Face, case: Any, called: str) -> None:
+def test_calls_are_made_and_repeated_as_the_table_says(face: Face, case: Any, called: str) -> None:
     call = CALLS["calls"][called]
     deletes = call["do"].endswith("delete")
     done = {"status": 204, "text": ""} if deletes else {"status": 200, "data": "product"}
@@ -153,20 +115,9 @@ def test_calls(face: Face, case: Any, called: str) -> None:
         assert script.requests[0].headers[name] == value
 
 
-def listed(listing: Any) -> list[int]:
-    """The ids of a whole list."""
-    if hasattr(listing, "__iter__"):
-        return [one.id for one in listing]
-
-    async def all_of_it() -> list[int]:
-        return [one.id async for one in listing]
-
-    return asyncio.run(all_of_it())
-
-
 @FACES
 @pytest.mark.parametrize("case", table("paging.json"), ids=lambda case: case["name"])
-def test_paging(face: Face, case: Any) -> None:
+def test_lists_are_read_page_by_page_as_the_table_says(face: Face, case: Any) -> None:
     steps = []
     pagination = {"page": 1, "limit": 2, "total_items": 5, "total_pages": 3}
     for page in case["pages"]:
@@ -196,7 +147,7 @@ WAYS: dict[str, type[Login] | type[SessionLogin]] = {"login": Login, "session": 
         for way in case["ways"]
     ],
 )
-def test_signing_in(face: Face, case: Any, way: str) -> None:
+def test_signing_in_goes_as_the_table_says(face: Face, case: Any, way: str) -> None:
     path, entered = SIGNING_IN["ways"][way]["path"], SIGNING_IN["ways"][way]["in"]
     answers = {**SIGNING_IN["answers"], "in": entered}
     codes = iter(case.get("codes", []))
@@ -224,7 +175,7 @@ CALLBACKS = table("callbacks.json")
 
 
 @pytest.mark.parametrize("case", CALLBACKS["cases"], ids=lambda case: case["name"])
-def test_callbacks(case: Any) -> None:
+def test_callbacks_are_taken_or_rejected_as_the_table_says(case: Any) -> None:
     answers = case.get("answers", [])
     script = Scripted(*(comes({"body": CALLBACKS["bought"], **one}) for one in answers))
     app = OAuthApp(
@@ -255,23 +206,6 @@ def whole(base: Any, changes: Any) -> dict[str, Any]:
 TOKENS = table("tokens.json")
 
 
-@cache
-def key(_name: str) -> RSAKey:
-    """A key of this name; making one takes a while."""
-    return RSAKey.generate_key(2048, private=True)
-
-
-def public(name: str, **changes: Any) -> dict[str, Any]:
-    """What a key set says of a key."""
-    return {
-        **key(name).as_dict(private=False),
-        "kid": name,
-        "use": "sig",
-        "alg": "RS256",
-        **changes,
-    }
-
-
 def part(value: Any) -> str:
     """A part of a token."""
     return urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
@@ -294,7 +228,7 @@ def token_of(facts: Any) -> str:
 
 
 @pytest.mark.parametrize("case", TOKENS["cases"], ids=lambda case: case["name"])
-def test_tokens(case: Any) -> None:
+def test_tokens_are_believed_or_not_as_the_table_says(case: Any) -> None:
     now, fetched = [float(TOKENS["now"])], 0
     facts: Any = {}
     keys = case.get("published", [{"kid": "one"}, {"kid": "two"}])
@@ -342,7 +276,7 @@ def secret_of(facts: Any) -> str:
 
 
 @pytest.mark.parametrize("case", DELIVERIES["cases"], ids=lambda case: case["name"])
-def test_webhooks(case: Any) -> None:
+def test_deliveries_are_believed_or_not_as_the_table_says(case: Any) -> None:
     def verified() -> Event:
         return verify_webhook(
             case.get("body", DELIVERIES["body"]).encode(),

@@ -1,18 +1,15 @@
 """Many calls at once: how many are under way, over how many connections."""
 
 import asyncio
-import threading
 from asyncio import StreamReader, StreamWriter
-from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 
 from answering import answering
-from client.scripted import KEY, PLACE
-from client.test_client_sign_in import ANYBODY
+from client.scripted import ANYBODY, KEY, PLACE
 from oauth.authority import Authority
-from operating import eventually, until
-from portico_client import AsyncClient, Client
+from operating import eventually
+from portico_client import AsyncClient
 from portico_client.drivers import AT_ONCE
 
 CALLS = 4 * AT_ONCE
@@ -45,25 +42,6 @@ async def test_many_calls_share_some_connections(served: Authority, ca: str) -> 
     assert connections <= AT_ONCE
 
 
-class Held(httpx.BaseTransport):
-    """Answers calls once it is told to, and counts those that wait."""
-
-    def __init__(self) -> None:
-        self.waiting = self.most = 0
-        self.go = threading.Event()
-        self._lock = threading.Lock()
-
-    def handle_request(self, _request: httpx.Request) -> httpx.Response:
-        """See `httpx.BaseTransport`."""
-        with self._lock:
-            self.waiting += 1
-            self.most = max(self.most, self.waiting)
-        self.go.wait()
-        with self._lock:
-            self.waiting -= 1
-        return httpx.Response(200, json={"data": ANYBODY})
-
-
 class AsyncHeld(httpx.AsyncBaseTransport):
     """The same for asyncio; streams are never answered."""
 
@@ -82,19 +60,6 @@ class AsyncHeld(httpx.AsyncBaseTransport):
         finally:
             self.waiting -= 1
         return httpx.Response(200, json={"data": ANYBODY})
-
-
-def test_of_the_calls_of_many_threads_some_are_under_way_and_all_are_made() -> None:
-    held = Held()
-    with (
-        Client(KEY, base_url=PLACE, transport=held) as client,
-        ThreadPoolExecutor(2 * AT_ONCE) as threads,
-    ):
-        calls = [threads.submit(client.me) for _ in range(2 * AT_ONCE)]
-        until(lambda: held.waiting == AT_ONCE, "the calls")
-        held.go.set()
-        assert len({call.result().id for call in calls}) == 1
-    assert held.most == AT_ONCE
 
 
 async def test_streams_take_no_calls_place_and_a_cancelled_call_gives_its_own_back() -> None:

@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any, assert_never, assert_type
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from client.scripted import CASES, KEY, PLACE, Scripted, answer
@@ -33,7 +33,6 @@ from portico_client import (
     UnexpectedAnswer,
     UnknownEvent,
     User,
-    UserDeletedEvent,
 )
 from portico_client.reading import decode, event
 
@@ -76,31 +75,21 @@ def test_every_event_of_the_server_has_its_class(made: dict[str, dict[str, Any]]
         assert pickle.loads(pickle.dumps(one)) == one == copy.deepcopy(one)  # noqa: S301 - our own
 
 
-def test_a_type_of_a_newer_server_is_told_and_holds_nothing_up() -> None:
+def test_a_type_or_shape_of_a_newer_server_is_told_and_holds_nothing_up(
+    made: dict[str, dict[str, Any]],
+) -> None:
     older, newer = read({**NEWER, "id": 17, "type": "ping", "data": {"webhook_id": 1}}, NEWER)
     assert older.type == "ping"
-    assert newer == UnknownEvent(
-        18, "unknown", AT, {"total": Decimal("24.5")}, None, "order.placed"
-    )
-
-
-def test_data_of_another_shape_holds_nothing_up() -> None:
+    total = {"total": Decimal("24.5")}
+    assert newer == UnknownEvent(18, "unknown", AT, total, None, "order.placed")
     for data in ({}, {"id": 1}, {"created_at": 5}, {"webhook_id": [1]}):
         (one,) = read({**NEWER, "type": "product.created", "data": data})
         assert one == UnknownEvent(18, "unknown", AT, data, None, "product.created")
-    (changed,) = read({**NEWER, "type": "product.updated"})
-    assert (changed.type, changed.previous) == ("unknown", None)
+    updated = made["product.updated"]
+    assert read({**updated, "previous": {**updated["previous"], "weight": 3}}) == read(updated)
 
 
-def test_what_a_newer_server_adds_is_left_out(made: dict[str, dict[str, Any]]) -> None:
-    created, updated = made["product.created"], made["product.updated"]
-    newer = {**updated["previous"], "weight": 3}
-    first, second = read({**created, "previous": newer}, {**updated, "previous": newer})
-    assert (first.type, first.previous) == ("product.created", None)
-    assert second == read(updated)[0]
-
-
-@CASES
+@settings(CASES, max_examples=30)
 @given(
     st.recursive(
         st.none() | st.integers() | st.text(),
@@ -159,29 +148,13 @@ def told(one: Event) -> str:
             assert_never(one)
 
 
-def forgotten(one: Event) -> str:
-    """The same, but for what is forgotten."""
-    match one:
-        case UserDeletedEvent(data=user):
-            assert_type(user, User)
-            return user.email
-        case UnknownEvent():
-            return one.name
-        case _:
-            assert_never(one)  # type: ignore[arg-type]
-
-
-def test_a_program_can_handle_every_type(made: dict[str, dict[str, Any]]) -> None:
+async def test_a_program_can_handle_every_type(made: dict[str, dict[str, Any]]) -> None:
     assert all(map(told, read(*made.values())))
-    assert told(*read(NEWER)) == forgotten(*read(NEWER)) == "order.placed"
-    assert forgotten(*read(made["user.deleted"])) == "grace@example.com"
     (one,) = read(NEWER)
+    assert told(one) == "order.placed"
     with pytest.raises(AttributeError):
         one.data.name  # type: ignore[union-attr]  # noqa: B018 - a type must be chosen first
     assert one.type != "product.creatd"  # type: ignore[comparison-overlap]
-
-
-async def test_the_asynchronous_face_has_the_same_types() -> None:
     async with AsyncClient(KEY, base_url=PLACE, transport=Scripted(listed(NEWER))) as client:
-        async for one in client.events.list():
-            assert_type(one, Event)
+        async for each in client.events.list():
+            assert_type(each, Event)

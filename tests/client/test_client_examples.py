@@ -2,29 +2,25 @@
 
 import os
 import re
-import runpy
 import secrets
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urljoin
 
 import httpx
 import pytest
 
-from client.test_client_webhooks import BODY, SECRET, left_unfinished, signed
+from client.delivering import BODY, left_unfinished, signed
 from documents import ROOT
 from oauth.authority import Authority
 from oauth.visiting import Browser
 from operating import PATIENCE_SECONDS, free_port, until
-from portico_client import Client, Delivery, OAuthTokens
+from portico_client import Client
 
 EXAMPLES = ROOT / "clients/python/examples"
 
@@ -45,32 +41,35 @@ def run(
     served: Authority, example: str, *arguments: str, **more: str
 ) -> "subprocess.CompletedProcess[str]":
     """An example, to its end."""
+    argv = [sys.executable, str(EXAMPLES / example), *arguments]
+    own = environment(served, **more)
     return subprocess.run(
-        [sys.executable, EXAMPLES / example, *arguments],
-        env=environment(served, **more),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE_SECONDS * 3,
+        argv, env=own, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS * 3
     )
 
 
 @contextmanager
-def running(served: Authority, directory: Path, example: str, **more: str) -> Iterator[str]:
-    """The address of an example that serves."""
-    said, log = directory / "said", directory / "log"
-    argv = [sys.executable, str(EXAMPLES / example), str(free_port())]
-    with said.open("wb") as output, log.open("wb") as errors:
-        process = subprocess.Popen(
-            argv, env=environment(served, **more), stdout=output, stderr=errors
-        )
+def running(
+    served: Authority, directory: Path, example: str, *arguments: str, **more: str
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """An example that goes on, and writes what it prints into a file."""
+    argv = [sys.executable, str(EXAMPLES / example), *arguments]
+    with (directory / "said").open("wb") as output:
+        process = subprocess.Popen(argv, env=environment(served, **more), stdout=output)
     try:
-        until(lambda: said.read_text() or process.poll() is not None, "the start")
-        assert process.poll() is None, log.read_text()
-        yield said.read_text().strip()
+        yield process
     finally:
         process.kill()
         process.wait()
+
+
+@contextmanager
+def listening(served: Authority, directory: Path, example: str, **more: str) -> Iterator[str]:
+    """The address of an example that serves."""
+    said = directory / "said"
+    with running(served, directory, example, str(free_port()), **more) as process:
+        until(lambda: said.read_text() or process.poll() is not None, "the start")
+        yield said.read_text().strip()
 
 
 def test_every_example_is_run_here() -> None:
@@ -89,10 +88,8 @@ def test_products_are_listed_by_filters(served: Authority, client: Client) -> No
             stock_quantity=stock,
             status="active",
         )
-    done = run(
-        *(served, "list_products.py", "--category", category),
-        *("--max-price", "30.5", "lamp"),
-    )
+    asked = ("--category", category, "--max-price", "30.5", "lamp")
+    done = run(served, "list_products.py", *asked)
     assert done.returncode == 0, done.stderr
     *lines, total = done.stdout.splitlines()
     assert [line.split("USD")[1].strip() for line in lines] == ["Lamp at 30", "Lamp at 10"]
@@ -130,7 +127,7 @@ def test_a_web_application_signs_users_in(
     registered = served.register("http://127.0.0.1/callback", scope="read:products read:users")
     secrets_ = {"CLIENT_ID": registered.client_id, "CLIENT_SECRET": registered.client_secret}
     with (
-        running(served, tmp_path, "web_login.py", **secrets_) as address,
+        listening(served, tmp_path, "web_login.py", **secrets_) as address,
         httpx.Client(base_url=address, timeout=PATIENCE_SECONDS) as visitor,
     ):
         link = re.search(r"href='([^']+)'", visitor.get("/").text)
@@ -148,53 +145,13 @@ def test_a_web_application_signs_users_in(
         assert refused.status_code == 403
 
 
-def test_a_web_application_renews_tokens_once_and_forgets_who_was_signed_out(
-    served: Authority, browser: Browser, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    registered = served.register("http://127.0.0.1/callback", scope="read:products read:users")
-    own = {"CLIENT_ID": registered.client_id, "CLIENT_SECRET": registered.client_secret}
-    for name, value in {**environment(served), **own}.items():
-        monkeypatch.setenv(name, value)
-    port = free_port()
-    monkeypatch.setattr(sys, "argv", ["web_login.py", str(port)])
-    example = runpy.run_path(str(EXAMPLES / "web_login.py"))
-    app, clients = example["app"], example["clients"]
-    begun = app.begin("openid read:products read:users")
-    tokens = app.complete(browser.decide(begun.url), begun)
-    kept: list[OAuthTokens] = []
-    hers = clients["hers"] = Client(
-        auth=replace(tokens, expires_at=datetime.now(UTC), on_change=kept.append)
-    )
-
-    def visit(_: int) -> httpx.Response:
-        return httpx.get(f"http://127.0.0.1:{port}/", cookies={"demo": "hers"}, timeout=30)
-
-    with (
-        app,
-        hers,
-        ThreadingHTTPServer(("127.0.0.1", port), example["Pages"]) as server,
-        ThreadPoolExecutor(5) as pool,
-    ):
-        pool.submit(server.serve_forever)
-        try:
-            for page in pool.map(visit, range(4)):
-                assert page.text.startswith("Hello Grace Hopper, there are ")
-            (renewed,) = kept
-            app.revoke(renewed)
-            for page in pool.map(visit, range(4)):
-                assert "href='/login'" in page.text
-            assert clients == {}
-        finally:
-            server.shutdown()
-
-
 def test_a_service_lets_in_who_brings_a_token(served: Authority, tmp_path: Path) -> None:
     person = served.person("viewer")
     body = {"email": person.email, "password": person.password}
     with served.client() as anybody:
         token = anybody.post(f"{served.issuer}/login", json=body).json()["access_token"]
     with (
-        running(served, tmp_path, "verify_token.py") as address,
+        listening(served, tmp_path, "verify_token.py") as address,
         httpx.Client(timeout=PATIENCE_SECONDS) as caller,
     ):
         known = caller.get(address, headers={"authorization": f"Bearer {token}"})
@@ -205,10 +162,14 @@ def test_a_service_lets_in_who_brings_a_token(served: Authority, tmp_path: Path)
         assert caller.get(address).status_code == 401
 
 
-def test_a_receiver_prints_each_event_once(served: Authority, tmp_path: Path) -> None:
-    headers = signed(at=int(datetime.now(UTC).timestamp()))
+def test_a_receiver_prints_each_event_once(
+    served: Authority, client: Client, tmp_path: Path
+) -> None:
+    hook = client.webhooks.create(url="https://shop.example/hooks", types=["product.created"])
+    headers = signed(at=int(datetime.now(UTC).timestamp()), secrets=(hook.secret,))
+    said, own = tmp_path / "said", {"WEBHOOK_SECRET": hook.secret}
     with (
-        running(served, tmp_path, "receive_webhooks.py", WEBHOOK_SECRET=SECRET) as address,
+        listening(served, tmp_path, "receive_webhooks.py", **own) as address,
         httpx.Client(base_url=address, timeout=PATIENCE_SECONDS) as sender,
     ):
         refused = sender.post("/", content=BODY + b" ", headers=headers)
@@ -217,70 +178,31 @@ def test_a_receiver_prints_each_event_once(served: Authority, tmp_path: Path) ->
         left_unfinished(int(address.rstrip("/").rpartition(":")[2]))
         for _ in range(2):
             assert sender.post("/", content=BODY, headers=headers).status_code == 204
-    _, said = (tmp_path / "said").read_text().splitlines()
-    assert said.startswith("product.updated Product(id=3, name='Désk lamp'")
-
-
-def test_a_receiver_prints_what_portico_delivers(
-    served: Authority, client: Client, tmp_path: Path
-) -> None:
-    hook = client.webhooks.create(url="https://shop.example/hooks", types=["product.created"])
-    with running(served, tmp_path, "receive_webhooks.py", WEBHOOK_SECRET=hook.secret) as address:
         client.webhooks.update(hook.id, url=address)
-        client.webhooks.test(hook.id)
         client.products.create(name="Delivered lamp", category="delivered", price=1)
-        said = tmp_path / "said"
-        until(lambda: "ping" in said.read_text(), "the ping")
         until(lambda: "Delivered lamp" in said.read_text(), "the event")
-        (first,) = until(lambda: delivered(client, hook.id, 1), "its success")
-        assert (first.type, first.attempts, first.last_status) == ("product.created", 1, 204)
-        client.webhooks.redeliver(hook.id, first.id)
-        again, _ = until(lambda: delivered(client, hook.id, 2), "its repetition")
-        assert (again.event_id, again.id > first.id) == (first.event_id, True)
     client.webhooks.delete(hook.id)
-    assert said.read_text().count("Delivered lamp") == 1
-
-
-def delivered(client: Client, webhook_id: int, count: int) -> list[Delivery] | None:
-    """What a webhook was sent with success, once there is so much; a test apart."""
-    listed = client.webhooks.deliveries(webhook_id)
-    done = [one for one in listed if one.status == "delivered" and one.type != "ping"]
-    return done if len(done) == count else None
+    assert said.read_text().count("product.updated Product(id=3, name='Désk lamp'") == 1
 
 
 def test_what_happens_is_printed_once_however_often_one_starts(
     served: Authority, client: Client, tmp_path: Path
 ) -> None:
     *_, last = client.events.list()
-    place = tmp_path / "last-event"
+    place, said = tmp_path / "last-event", tmp_path / "said"
     place.write_text(str(last.id))
     told: list[str] = []
     for name in ("Lamp 1", "Lamp 2"):
         client.products.create(name=name, category="followed", price=1)
-        with following(served, tmp_path, place) as said:
+        with running(served, tmp_path, "follow_events.py", str(place)) as process:
             *_, newest = client.events.list(after=last.id)
             until(lambda: place.read_text() == str(newest.id), "the line")  # noqa: B023 - at once
             told += said.read_text().splitlines()
+            process.send_signal(signal.SIGINT)
+            assert process.wait(PATIENCE_SECONDS) == 0
     assert [line.partition(" ")[2] for line in told] == [
-        "product.created Lamp 1",
-        "product.created Lamp 2",
+        f"product.created Lamp {number}" for number in (1, 2)
     ]
-
-
-@contextmanager
-def following(served: Authority, directory: Path, place: Path) -> Iterator[Path]:
-    """Where the example that follows events prints them; it is interrupted at the end."""
-    said = directory / "said"
-    argv = [sys.executable, str(EXAMPLES / "follow_events.py"), str(place)]
-    with said.open("wb") as output:
-        process = subprocess.Popen(argv, env=environment(served), stdout=output)
-    try:
-        yield said
-        process.send_signal(signal.SIGINT)
-        assert process.wait(PATIENCE_SECONDS) == 0
-    finally:
-        process.kill()
-        process.wait()
 
 
 def test_a_limit_is_waited_for_elsewhere(served: Authority, client: Client) -> None:

@@ -15,8 +15,7 @@ import httpx
 import pytest
 
 import portico_client
-from client.scripted import KEY, PLACE, Scripted, answer, refusal
-from client.test_client_sign_in import ME
+from client.scripted import KEY, ME, PLACE, TOKENS, Scripted, answer, refusal
 from documents import ROOT
 from oauth.authority import Authority
 from portico_client import (
@@ -128,130 +127,65 @@ def test_everything_comes_from_the_environment(
         assert client.me().id == person.id, "what is given wins"
 
 
-def sent(
-    monkeypatch: pytest.MonkeyPatch, base_url: str | None = None, **variables: str
-) -> list[str]:
-    """The addresses of a login and a call with these variables."""
+ADDRESSES: list[tuple[str | None, dict[str, str], str, str]] = [
+    (None, {}, "https://localhost:8443/auth", "https://localhost:8443/v1"),
+    (None, {"BASE": "https://a.example/sandbox/v1"}, "https://a.example/sandbox/auth",
+     "https://a.example/sandbox/v1"),
+    (None, {"BASE": "https://a.example/sandbox/v1", "AUTH": "https://auth.example/"},
+     "https://auth.example", "https://a.example/sandbox/v1"),
+    # A password goes to the base that was given.
+    ("https://b.example/sandbox/v1", {"BASE": "https://a.example/v1", "AUTH": f"{PLACE}/auth"},
+     "https://b.example/sandbox/auth", "https://b.example/sandbox/v1"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("base_url", "variables", "auth", "base"), ADDRESSES)
+def test_addresses_follow_from_what_is_given_and_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+    base_url: str | None,
+    variables: dict[str, str],
+    auth: str,
+    base: str,
+) -> None:
     for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    tokens = {"access_token": "a", "refresh_token": "r", "token_type": "Bearer", "expires_in": 60}
-    script = Scripted(answer(200, tokens), ME)
+        monkeypatch.setenv(f"PORTICO_{name}_URL", value)
+    script = Scripted(answer(200, TOKENS), ME)
     login = Login("ada@example.com", SECRET)
     with Client(auth=login, base_url=base_url, transport=script) as client:
         client.me()
-    return [str(request.url) for request in script.requests]
-
-
-def test_addresses_have_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert sent(monkeypatch) == [
-        "https://localhost:8443/auth/login",
-        "https://localhost:8443/v1/users/me",
-    ]
-    assert sent(monkeypatch, PORTICO_BASE_URL="https://api.example/sandbox/v1") == [
-        "https://api.example/sandbox/auth/login",
-        "https://api.example/sandbox/v1/users/me",
-    ]
-    assert sent(monkeypatch, PORTICO_BASE_URL="https://api.example")[0] == (
-        "https://api.example/auth/login"
-    )
-    monkeypatch.setenv("PORTICO_BASE_URL", "https://api.example/sandbox/v1")
-    assert sent(monkeypatch, PORTICO_AUTH_URL="https://auth.example/") == [
-        "https://auth.example/login",
-        "https://api.example/sandbox/v1/users/me",
+    assert [str(request.url) for request in script.requests] == [
+        f"{auth}/login",
+        f"{base}/users/me",
     ]
 
 
-def test_a_password_goes_to_the_base_that_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    variables = {"PORTICO_BASE_URL": "https://a.example/v1", "PORTICO_AUTH_URL": f"{PLACE}/auth"}
-    assert sent(monkeypatch, "https://b.example/sandbox/v1", **variables) == [
-        "https://b.example/sandbox/auth/login",
-        "https://b.example/sandbox/v1/users/me",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("variable", "text"),
-    [
-        ("NO_PROXY", "localhost,fd00::/8"),
-        ("no_proxy", "[::1]"),
-        ("HTTPS_PROXY", "http://proxy.example:none"),
-        ("all_proxy", "fd00::1:3128"),
-    ],
-)
-def test_an_unreadable_variable_for_proxies_is_named(
-    variable: str, text: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(variable, text)
-    for kind in (Client, AsyncClient):
-        with pytest.raises(ValueError, match=f"^{variable.upper()} "):
-            kind("an-api-key")
-        assert kind("an-api-key", transport=Scripted())  # reads no such variable
-
-
-def test_who_gives_an_issuer_needs_no_base(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PORTICO_BASE_URL", "http://portico.internal:8080/v1")
-    issuer, here = "https://portico.example/auth", "https://shop.example/"
-    assert TokenVerifier(issuer, "any")
-    assert AsyncTokenVerifier(issuer, "any")
-    with pytest.raises(ValueError, match="internal"):
-        OAuthApp("client", redirect_uri=here)
-    for kind in (OAuthApp, AsyncOAuthApp):
-        begun = kind("client", redirect_uri=here, auth_url=issuer).begin("read:users")
-        assert begun.url.startswith(issuer)
-    monkeypatch.setenv("PORTICO_AUTH_URL", issuer)
-    assert OAuthApp("client", redirect_uri=here).begin("read:users").url.startswith(issuer)
-
-
-def test_an_issuer_that_is_empty_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PORTICO_AUTH_URL", "https://portico.example/auth")
-    with pytest.raises(ValueError, match="address"):
-        TokenVerifier("", "any")
-
-
-@pytest.mark.parametrize(
-    "address",
-    ["http://localhost:8443/v1", "localhost:8443", "https://", "https://a:b@example.com/v1"],
-)
-def test_a_credential_goes_over_https_alone(address: str) -> None:
-    with pytest.raises(ValueError, match="address"):
-        Client(KEY, base_url=address)
-    with pytest.raises(ValueError, match="address"):
-        TokenVerifier(address, "any")
-
-
-def test_there_is_one_credential() -> None:
-    with pytest.raises(ValueError, match="PORTICO_API_KEY"):
-        Client()
-    with pytest.raises(ValueError, match="not both"):
-        Client(KEY, auth=Login("ada@example.com", SECRET))
+LOGIN = Login("ada@example.com", SECRET)
+REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({}, ValueError, "PORTICO_API_KEY"),
+    ({"api_key": KEY, "auth": LOGIN}, ValueError, "not both"),
+    ({"api_key": ""}, ValueError, "api_key is empty"),
+    ({"api_key": "", "auth": LOGIN}, ValueError, "not both"),
+    *(({"api_key": f"{SECRET}{odd}"}, ValueError, "visible ASCII") for odd in ("\n", " x", "ü")),
+    *(({"api_key": KEY, name: ""}, ValueError, "'' is not an https:// address")
+      for name in ("base_url", "auth_url")),
+    *(({"api_key": KEY, "base_url": address}, ValueError, "address")
+      for address in ("http://localhost:8443/v1", "localhost:8443", "https://a:b@example.com/v1")),
+    ({"api_key": KEY, "ca": ""}, ValueError, "ca is empty"),
+    ({"api_key": KEY, "timout": 1}, TypeError, "timout"),
+    ({"api_key": KEY, "verify": 1}, TypeError, "verify"),
+    *(({"api_key": KEY, name: value}, ValueError, name)
+      for name, value in (("timeout", 0), ("timeout", -5), ("patience", -1))),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
-def test_what_is_empty_is_not_taken_for_what_the_environment_says(
-    monkeypatch: pytest.MonkeyPatch, kind: Any
+@pytest.mark.parametrize(("options", "error", "why"), REFUSED)
+def test_options_that_are_impossible_are_refused_at_once_and_unseen(
+    kind: Any, options: dict[str, Any], error: type[Exception], why: str
 ) -> None:
-    monkeypatch.setenv("PORTICO_API_KEY", KEY)
-    monkeypatch.setenv("PORTICO_BASE_URL", "https://portico.example/v1")
-    assert kind()
-    with pytest.raises(ValueError, match="api_key is empty"):
-        kind("")
-    with pytest.raises(ValueError, match="not both"):
-        kind("", auth=Login("ada@example.com", SECRET))
-    for name in ("base_url", "auth_url"):
-        with pytest.raises(ValueError, match="'' is not an https:// address"):
-            kind(KEY, **{name: ""})
-    with pytest.raises(ValueError, match="ca is empty"):
-        kind(KEY, ca="")
-
-
-@pytest.mark.parametrize("kind", [Client, AsyncClient])
-def test_options_that_there_are_not_or_that_are_impossible_are_refused_at_once(kind: Any) -> None:
-    for name in ("timout", "verify", "token", "retires"):
-        with pytest.raises(TypeError, match=name):
-            kind(KEY, **{name: 1})
-    for name, value in (("timeout", 0), ("timeout", -5), ("patience", -1)):
-        with pytest.raises(ValueError, match=name):
-            kind(KEY, **{name: value})
+    with pytest.raises(error, match=why) as refused:
+        kind(**options)
+    assert SECRET not in str(refused.value)
 
 
 def test_a_file_of_authorities_that_is_none_is_named(
@@ -266,25 +200,15 @@ def test_a_file_of_authorities_that_is_none_is_named(
         Client(KEY)
 
 
-@pytest.mark.parametrize("key", [f"{SECRET}\n", f"{SECRET} x", f"ü{SECRET}"])
-def test_a_key_that_cannot_be_one_is_refused_unseen(key: str) -> None:
-    with pytest.raises(ValueError, match="visible ASCII") as refused:
-        Client(key)
-    assert SECRET not in str(refused.value)
-
-
-def test_an_untrusted_server_is_told_from_an_absent_one(served: Authority) -> None:
+async def test_an_untrusted_server_is_told_from_an_absent_one(served: Authority) -> None:
     with (
         Client(KEY, base_url=served.api) as client,
         pytest.raises(UntrustedCertificate, match="PORTICO_CA"),
     ):
         client.me()
-
-
-async def test_the_asynchronous_face_tells_them_apart_too(served: Authority) -> None:
-    async with AsyncClient(KEY, base_url=served.api) as client:
+    async with AsyncClient(KEY, base_url=served.api) as other:
         with pytest.raises(UntrustedCertificate, match="PORTICO_CA"):
-            await client.me()
+            await other.me()
 
 
 @pytest.mark.parametrize(
@@ -312,19 +236,16 @@ def test_nothing_that_is_printed_shows_a_secret(value: Any) -> None:
 def test_neither_errors_nor_logs_show_a_secret(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     for step in (httpx.ReadError("broken"), refusal(401, "AUTHENTICATION_REQUIRED")):
-        for credential in (Login("ada@example.com", SECRET), OAuthTokens(SECRET, None, "client")):
+        for credential in (LOGIN, OAuthTokens(SECRET, None, "client")):
             script = Scripted(step, step, step, step)
+            own: dict[str, Any] = {"transport": script, "sleep": lambda _: None}
             with (
-                Client(
-                    auth=credential, base_url=PLACE, transport=script, sleep=lambda _: None
-                ) as client,
+                Client(auth=credential, base_url=PLACE, **own) as client,
                 pytest.raises((APIError, ConnectionFailed)) as failed,
             ):
                 client.me()
-            shown = traceback.format_exception(failed.value)
-            assert SECRET not in "".join(shown)
-            assert SECRET not in repr(failed.value)
-            assert SECRET not in repr(script.requests)
+            shown = "".join(traceback.format_exception(failed.value))
+            assert SECRET not in shown + repr(failed.value) + repr(script.requests)
     assert SECRET not in caplog.text
 
 

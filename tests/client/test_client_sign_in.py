@@ -1,11 +1,11 @@
 """Signing in by password, cookie and OAuth tokens: at first use, in time, and once for all."""
 
 import asyncio
+import json
 import ssl
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -14,20 +14,14 @@ from urllib.parse import parse_qsl
 import httpx
 import pytest
 
-from client.scripted import PLACE, Scripted, answer, refusal
-from driving import Api, InProcess
+from client.scripted import KEY, ME, PLACE, Scripted, answer, refusal
+from client.signing import HOUR, PASSWORD, UNKNOWN, scripted, session, signing_in, tokens
+from driving import Api
 from oauth.authority import Authority
-from portico.core.audit import OPERATOR, Actor, By
-from portico.core.oauth import Client as OAuthClient
-from portico.core.sessions import BY_PASSWORD, Proof
+from owned import grants_of, sessions_of
+from portico.core.audit import OPERATOR
 from portico.core.users import User
-from portico.features.access.authorization import (
-    ConsentRequest,
-    Exchange,
-    exchange_code,
-    grant_code,
-)
-from portico.features.access.clients import Registration, register_client
+from portico.features.signin.service import sign_out_everywhere
 from portico_client import (
     AsyncClient,
     AuthenticationRequired,
@@ -38,103 +32,39 @@ from portico_client import (
     OAuthError,
     OAuthTokens,
     PermissionDenied,
+    ServiceUnavailable,
     SessionLogin,
     UnexpectedAnswer,
 )
-from second_factor import CODES, code_of, factored
+from second_factor import CODES, factored
+from signing_in import client_of, tokens_of
 
-PASSWORD = "Analytical1"
-HOUR = 3600
-ANYBODY = {
-    "id": 1,
-    "name": "Ada",
-    "email": "ada@example.com",
-    "role": "viewer",
-    "created_at": "2026-03-15T12:00:00.000Z",
-    "updated_at": "2026-03-15T12:00:00.000Z",
-    "avatar_url": None,
-    "last_login_at": None,
-    "preferences": {"theme": "dark", "language": "en", "notifications": True},
-}
-ME = answer(200, {"data": ANYBODY})
-UNKNOWN = refusal(401, "AUTHENTICATION_REQUIRED")
+BOTH = pytest.mark.parametrize("kind", [Login, SessionLogin])
+Kind = type[Login] | type[SessionLogin]
 
 
-class Watched(InProcess):
-    """The application, and what was asked of it."""
-
-    def __init__(self, api: Api) -> None:
-        super().__init__(api)
-        self.paths: list[str] = []
-        self.renewing = asyncio.Event()
-        """Set once tokens were asked for."""
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """See `httpx.AsyncBaseTransport`. Others get their turn meanwhile, as on a network."""
-        self.paths.append(request.url.path)
-        if request.url.path == "/auth/token":
-            self.renewing.set()
-        await asyncio.sleep(0)
-        return await super().handle_async_request(request)
-
-    def count(self, path: str) -> int:
-        """How often a path was asked for."""
-        return self.paths.count(path)
-
-
-@asynccontextmanager
-async def signing_in(api: Api, credential: Any) -> AsyncIterator[tuple[AsyncClient, Watched]]:
-    """A client of the application, whose clock is the application's."""
-    watched = Watched(api)
-    async with AsyncClient(
-        auth=credential, transport=watched, clock=lambda: api.clock() / 1000
-    ) as client:
-        yield client, watched
-
-
-async def test_a_login_signs_in_once_and_refreshes_in_time(api: Api) -> None:
+async def test_many_tasks_share_one_login_and_one_refresh_in_time(api: Api) -> None:
     user = await api.account("editor", password=PASSWORD)
     async with signing_in(api, Login(user.email, PASSWORD)) as (client, watched):
         assert watched.paths == [], "nothing is sent before it is needed"
-        for _ in range(3):
-            assert (await client.me()).id == user.id
-        assert watched.paths == ["/auth/login", *["/v1/users/me"] * 3]
-        api.clock.advance(seconds=HOUR - 9)
-        await client.me()
-        assert watched.paths[4:] == ["/auth/refresh", "/v1/users/me"], "before it ended"
-        api.clock.advance(seconds=HOUR)
-        await client.me()
-        assert watched.count("/auth/refresh") == 2
-        assert watched.count("/auth/login") == 1
-
-
-async def test_many_tasks_that_need_a_new_token_share_one_refresh(api: Api) -> None:
-    user = await api.account("editor", password=PASSWORD)
-    async with signing_in(api, Login(user.email, PASSWORD)) as (client, watched):
         await asyncio.gather(*(client.me() for _ in range(20)))
-        assert watched.count("/auth/login") == 1
-        api.clock.advance(seconds=HOUR)
-        await asyncio.gather(*(client.me() for _ in range(20)))
-        assert watched.count("/auth/refresh") == 1
-        assert watched.count("/v1/users/me") == 40
+        assert watched.paths.count("/auth/login") == 1
+        for seconds in (HOUR - 9, HOUR):
+            api.clock.advance(seconds=seconds)
+            watched.paths.clear()
+            await asyncio.gather(*(client.me() for _ in range(20)))
+            assert watched.paths == ["/auth/refresh", *["/v1/users/me"] * 20], "before it ended"
 
 
 async def test_a_token_that_was_revoked_is_renewed_once_for_all(api: Api) -> None:
     user = await api.account("editor", password=PASSWORD)
     async with signing_in(api, Login(user.email, PASSWORD)) as (client, watched):
         await client.me()
-        await revoke_everything(api, user)
+        await sign_out_everywhere(api.live, user.id, OPERATOR)
         found = await asyncio.gather(*(client.me() for _ in range(10)))
         assert {one.id for one in found} == {user.id}
-        assert watched.count("/auth/refresh") == 1, "which is refused too"
-        assert watched.count("/auth/login") == 2
-
-
-async def revoke_everything(api: Api, user: User) -> None:
-    """Ends all logins of a user, as an operator does."""
-    async with api.live.db.transaction() as tx:
-        sql = "UPDATE grants SET revoked_at = :now WHERE user_id = :user"
-        await tx.run(sql, {"now": api.clock(), "user": user.id})
+        assert watched.paths.count("/auth/refresh") == 1, "which is refused too"
+        assert watched.paths.count("/auth/login") == 2
 
 
 async def test_a_wrong_password_is_tried_once(api: Api) -> None:
@@ -148,43 +78,24 @@ async def test_a_wrong_password_is_tried_once(api: Api) -> None:
 async def test_a_session_signs_in_again_once_it_has_ended(api: Api) -> None:
     user = await api.account("viewer", password=PASSWORD)
     async with signing_in(api, SessionLogin(user.email, PASSWORD)) as (client, watched):
-        await asyncio.gather(*(client.me() for _ in range(5)))
-        assert watched.count("/v1/sessions") == 1
-        api.clock.advance(seconds=1801)
-        await asyncio.gather(*(client.me() for _ in range(5)))
-        assert watched.count("/v1/sessions") == 2
+        for count in (1, 2):
+            await asyncio.gather(*(client.me() for _ in range(5)))
+            assert watched.paths.count("/v1/sessions") == count
+            api.clock.advance(seconds=1801)
+        await client.me()
         with pytest.raises(PermissionDenied):
             await client.products.create(name="Lamp", category="light", price=1)
-        assert watched.count("/v1/sessions") == 2, "403 is no question of signing in"
-
-
-CALLBACK = "https://shop.example/callback"
-
-
-async def registered(api: Api) -> tuple[OAuthClient, str]:
-    """A client with a secret."""
-    wanted = Registration("Storefront", [CALLBACK], "read:products read:users")
-    made = await register_client(api.live, None, wanted, public=False, by=OPERATOR)
-    assert made.secret is not None
-    return made.client, made.secret
+        assert watched.paths.count("/v1/sessions") == 3, "403 is no question of signing in"
 
 
 async def granted(
     api: Api, user: User, on_change: Callable[[OAuthTokens], Any] | None = None
 ) -> OAuthTokens:
     """What a client got of a user."""
-    application, secret = await registered(api)
-    by = By(Actor(user_id=user.id))
-    wanted = ConsentRequest(application, CALLBACK, application.scopes, None, None)
-    code = await grant_code(api.live, wanted, Proof(BY_PASSWORD, api.clock()), by)
-    bought = await exchange_code(api.live, application, Exchange(code, CALLBACK, None), by)
-    return OAuthTokens(
-        bought.pair.access_token,
-        bought.pair.refresh_token,
-        application.client_id,
-        secret,
-        on_change=on_change,
-    )
+    shop = await client_of(api.live)
+    pair = await tokens_of(api.live, shop.client, user, "read:products read:users")
+    own = (shop.client.client_id, shop.secret)
+    return OAuthTokens(pair.access_token, pair.refresh_token, *own, on_change=on_change)
 
 
 async def test_oauth_tokens_are_renewed_and_the_new_ones_told_first(api: Api) -> None:
@@ -201,7 +112,7 @@ async def test_oauth_tokens_are_renewed_and_the_new_ones_told_first(api: Api) ->
         assert told == []
         api.clock.advance(seconds=HOUR)
         await asyncio.gather(*(client.me() for _ in range(10)))
-        assert watched.count("/auth/token") == 1
+        assert watched.paths.count("/auth/token") == 1
     (second,) = told
     assert second.access_token != first.access_token
     assert second.refresh_token != first.refresh_token
@@ -214,50 +125,35 @@ async def test_oauth_tokens_are_renewed_and_the_new_ones_told_first(api: Api) ->
     assert len(told) == 2
 
 
-async def test_tokens_that_were_revoked_are_refused_once(api: Api) -> None:
+async def test_tokens_that_cannot_be_renewed_are_refused_once(api: Api) -> None:
     user = await api.account("viewer")
-    async with signing_in(api, await granted(api, user)) as (client, watched):
+    given = await granted(api, user)
+    async with signing_in(api, replace(given, refresh_token=None)) as (client, watched):
         await client.me()
-        await revoke_everything(api, user)
-        refused = await asyncio.gather(*(client.me() for _ in range(5)), return_exceptions=True)
-        assert [one.code for one in refused if isinstance(one, OAuthError)] == ["invalid_grant"] * 5
-        assert watched.count("/auth/token") == 1
-
-
-async def test_tokens_without_a_refresh_token_end_with_the_access_token(api: Api) -> None:
-    user = await api.account("viewer")
-    tokens = replace(await granted(api, user), refresh_token=None)
-    async with signing_in(api, tokens) as (client, watched):
-        await client.me()
-        api.clock.advance(seconds=HOUR)
+        await sign_out_everywhere(api.live, user.id, OPERATOR)
         with pytest.raises(AuthenticationRequired):
             await client.me()
         assert watched.paths == ["/v1/users/me"] * 2
+    async with signing_in(api, given) as (client, watched):
+        refused = await asyncio.gather(*(client.me() for _ in range(5)), return_exceptions=True)
+        assert [one.code for one in refused if isinstance(one, OAuthError)] == ["invalid_grant"] * 5
+        assert watched.paths.count("/auth/token") == 1
 
 
-async def test_a_cancelled_task_takes_no_token_with_it(api: Api) -> None:
-    user = await api.account("viewer")
+@pytest.mark.parametrize("then", ["called", "closed"])
+async def test_a_cancelled_task_takes_no_token_with_it(api: Api, then: str) -> None:
     told: list[OAuthTokens] = []
-    async with signing_in(api, await granted(api, user, told.append)) as (client, watched):
+    given = await granted(api, await api.account("viewer"), told.append)
+    async with signing_in(api, given) as (client, watched):
         api.clock.advance(seconds=HOUR)
         task = asyncio.ensure_future(client.me())
         await watched.renewing.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert (await client.me()).id == user.id
-        assert watched.count("/auth/token") == 1
-        assert len(told) == 1
-
-
-async def test_closing_waits_for_the_tokens_that_are_on_their_way(api: Api) -> None:
-    user = await api.account("viewer")
-    told: list[OAuthTokens] = []
-    async with signing_in(api, await granted(api, user, told.append)) as (client, watched):
-        api.clock.advance(seconds=HOUR)
-        task = asyncio.ensure_future(client.me())
-        await watched.renewing.wait()
-        task.cancel()
+        if then == "called":
+            await client.me()
+            assert watched.paths.count("/auth/token") == 1
     assert len(told) == 1
 
 
@@ -269,76 +165,38 @@ class Counting(httpx.HTTPTransport):
         self.paths: list[str] = []
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """See `httpx.BaseTransport`."""
         self.paths.append(request.url.path)
         return super().handle_request(request)
 
 
 def test_threads_share_one_login_and_one_refresh(served: Authority, ca: str) -> None:
     person, network, now = served.person(), Counting(ca), [1_000_000.0]
-    with Client(
-        auth=Login(person.email, person.password),
-        base_url=served.api,
-        transport=network,
-        clock=lambda: now[0],
-    ) as client:
-        assert in_threads(10, lambda: client.me().id) == [person.id] * 10
-        now[0] += HOUR
-        assert in_threads(10, lambda: client.me().id) == [person.id] * 10
+    login = Login(person.email, person.password)
+    with Client(auth=login, base_url=served.api, transport=network, clock=lambda: now[0]) as client:
+        for _ in range(2):
+            found: list[int] = []
+            gate = threading.Barrier(10)
+
+            def one(found: list[int] = found, gate: threading.Barrier = gate) -> None:
+                gate.wait()
+                found.append(client.me().id)
+
+            threads = [threading.Thread(target=one) for _ in range(10)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert found == [person.id] * 10
+            now[0] += HOUR
     assert network.paths.count("/auth/login") == 1
     assert network.paths.count("/auth/refresh") == 1
 
 
-def in_threads(times: int, work: Callable[[], Any]) -> list[Any]:
-    """What `work` returns in each of as many threads at once."""
-    found: list[Any] = []
-    gate = threading.Barrier(times)
-
-    def one() -> None:
-        gate.wait()
-        found.append(work())
-
-    threads = [threading.Thread(target=one) for _ in range(times)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return found
-
-
-@pytest.mark.parametrize("kind", [Login, SessionLogin])
-def test_a_person_signs_in_over_the_network(
-    served: Authority, ca: str, kind: type[Login] | type[SessionLogin]
-) -> None:
+@BOTH
+def test_a_person_signs_in_over_the_network(served: Authority, ca: str, kind: Kind) -> None:
     person = served.person("viewer")
     with Client(auth=kind(person.email, person.password), base_url=served.api, ca=ca) as client:
         assert client.me().email == person.email
-        assert client.me().last_login_at is not None
-
-
-def tokens(access: str) -> Any:
-    """An answer with tokens."""
-    return answer(
-        200,
-        {
-            "access_token": access,
-            "refresh_token": f"after-{access}",
-            "token_type": "Bearer",
-            "expires_in": HOUR,
-        },
-    )
-
-
-def scripted(*steps: Any, credential: Any = None) -> tuple[Client, Scripted]:
-    """A client before a script."""
-    script = Scripted(*steps)
-    client = Client(
-        auth=credential or Login("ada@example.com", PASSWORD),
-        base_url=PLACE,
-        transport=script,
-        sleep=lambda _: None,
-    )
-    return client, script
 
 
 def test_a_new_token_that_is_refused_too_is_not_renewed_again() -> None:
@@ -353,36 +211,30 @@ def test_a_new_token_that_is_refused_too_is_not_renewed_again() -> None:
     assert len(script.requests) == 5
 
 
-def test_a_login_is_not_repeated_where_it_may_have_happened() -> None:
+def test_a_login_is_not_repeated_where_it_may_have_happened_and_an_outage_is_no_refusal() -> None:
     client, script = scripted(httpx.ReadTimeout("slow"))
     with pytest.raises(ConnectionFailed):
         client.me()
     assert len(script.requests) == 1
-
-
-def test_an_outage_is_no_refusal_of_the_password() -> None:
-    outage = refusal(503, "SERVICE_UNAVAILABLE", retry_after="1")
-    client, _ = scripted(outage, tokens("one"), ME)
-    with pytest.raises(Exception, match="SERVICE_UNAVAILABLE"):
+    client, _ = scripted(refusal(503, "SERVICE_UNAVAILABLE"), tokens("one"), ME)
+    with pytest.raises(ServiceUnavailable):
         client.me()
     assert client.me().id == 1
 
 
-def session(cookie: str) -> Any:
-    """An answer that opens a session."""
-    return answer(201, {"data": {}}, set_cookie=f"{cookie}; Path=/; Secure; HttpOnly")
-
-
 @pytest.mark.parametrize("name", ["__Host-session", "__Secure-session"])
-def test_the_sessions_cookie_is_found_among_others(name: str) -> None:
-    opened = session(f"balancer=7; Path=/, {name}=s3cr3t")
-    client, script = scripted(opened, ME, credential=SessionLogin("ada@example.com", PASSWORD))
+def test_the_sessions_cookie_is_found_among_others_and_sent_alone(name: str) -> None:
+    opened, own = session(f"balancer=7; Path=/, {name}=s3cr3t"), f"{name}=s3cr3t"
+    login = SessionLogin("ada@example.com", PASSWORD)
+    client, script = scripted(opened, ME, UNKNOWN, opened, ME, credential=login)
     client.me()
-    assert script.requests[1].headers["cookie"] == f"{name}=s3cr3t"
+    client.me()
+    cookies = [request.headers.get("cookie") for request in script.requests]
+    assert cookies == [None, own, own, None, own]
+    assert not any("authorization" in request.headers for request in script.requests)
 
 
 def test_a_hostile_header_of_cookies_is_looked_through_once() -> None:
-    """Else it could hold up all of a program for half a minute."""
     hostile = session("__Host-session=" * 10_000 + "\x7f")
     client, _ = scripted(hostile, credential=SessionLogin("ada@example.com", PASSWORD))
     began = time.process_time()
@@ -391,15 +243,13 @@ def test_a_hostile_header_of_cookies_is_looked_through_once() -> None:
     assert time.process_time() - began < 2
 
 
-def test_a_cookie_goes_nowhere_but_where_it_is_sent() -> None:
-    opened, login = session("__Host-session=s3cr3t"), SessionLogin("ada@example.com", PASSWORD)
-    client, script = scripted(opened, ME, UNKNOWN, opened, ME, credential=login)
-    client.me()
-    client.me()
-    own = "__Host-session=s3cr3t"
-    cookies = [request.headers.get("cookie") for request in script.requests]
-    assert cookies == [None, own, own, None, own]
-    assert not any("authorization" in request.headers for request in script.requests)
+# Whoever keeps the tokens
+
+ENDED = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def ended(on_change: Callable[[OAuthTokens], Any] | None = None) -> OAuthTokens:
+    return OAuthTokens("old", "refresh", "client", expires_at=ENDED, on_change=on_change)
 
 
 class Storing:
@@ -410,22 +260,16 @@ class Storing:
         self.kept: list[str | None] = []
 
     def __call__(self, renewed: OAuthTokens) -> None:
-        """Keeps the refresh token."""
         if self._failures:
             self._failures -= 1
             raise OSError("the disk is full")
         self.kept.append(renewed.refresh_token)
 
 
-ENDED = datetime(2026, 1, 1, tzinfo=UTC)
-
-
 def test_a_refresh_token_that_gets_no_successor_goes_on() -> None:
-    held = OAuthTokens("old", "refresh", "client", expires_at=ENDED)
     bought = {"access_token": "new", "token_type": "Bearer", "expires_in": HOUR}
-    refused = answer(401, {"error": {"code": "AUTHENTICATION_REQUIRED"}})
-    steps = answer(200, bought), ME, refused, tokens("newer"), ME
-    client, script = scripted(*steps, credential=held)
+    steps = answer(200, bought), ME, UNKNOWN, tokens("newer"), ME
+    client, script = scripted(*steps, credential=ended())
     for _ in range(2):
         client.me()
     bodies = [dict(parse_qsl(request.content.decode())) for request in script.requests]
@@ -435,8 +279,7 @@ def test_a_refresh_token_that_gets_no_successor_goes_on() -> None:
 
 def test_a_listener_that_fails_is_told_again_before_the_next_use() -> None:
     storing = Storing(failures=2)
-    held = OAuthTokens("old", "refresh", "client", expires_at=ENDED, on_change=storing)
-    client, script = scripted(tokens("new"), ME, ME, credential=held)
+    client, script = scripted(tokens("new"), ME, ME, credential=ended(storing))
     for _ in range(2):
         with pytest.raises(OSError, match="disk"):
             client.me()
@@ -446,100 +289,19 @@ def test_a_listener_that_fails_is_told_again_before_the_next_use() -> None:
     assert storing.kept == ["after-new"], "once"
 
 
-async def test_of_tasks_that_wait_for_new_tokens_one_hears_that_the_listener_failed() -> None:
-    storing = Storing(failures=1)
-    held = OAuthTokens("old", "refresh", "client", expires_at=ENDED, on_change=storing)
-    script = Scripted(tokens("new"), ME, ME, ME)
-    async with AsyncClient(auth=held, base_url=PLACE, transport=script) as client:
-        calls = [client.me() for _ in range(3)]
-        made = await asyncio.gather(*calls, return_exceptions=True)
-        await client.me()
-    assert [isinstance(one, OSError) for one in made].count(True) == 1
-    assert storing.kept == ["after-new"]
-
-
-def test_a_listener_may_make_calls_with_the_new_tokens() -> None:
-    known: list[int] = []
-    failures = [OSError("the disk is full")]
-
-    def listen(_: OAuthTokens) -> None:
-        known.append(client.me().id)
-        if failures:
-            raise failures.pop()
-
-    held = OAuthTokens("old", "refresh", "client", expires_at=ENDED, on_change=listen)
-    client, _ = scripted(tokens("new"), ME, ME, ME, credential=held)
-    with pytest.raises(OSError, match="disk"):
-        client.me()
-    assert client.me().id == 1
-    assert known == [1, 1]
-
-
-@pytest.mark.parametrize(
-    ("later", "steps", "kept"),
-    [
-        (HOUR, [tokens("two"), ME, ME], ["after-two"]),
-        (0, [UNKNOWN, tokens("two"), ME, UNKNOWN, ME, ME], ["after-one", "after-two"]),
-    ],
-    ids=["ended", "revoked"],
-)
-def test_a_listener_may_make_calls_where_the_tokens_that_it_did_not_take_are_over(
-    later: int, steps: list[Any], kept: list[str]
-) -> None:
-    now = ENDED.timestamp()
-    failures = [OSError("the disk is full")]
-    stored: list[str | None] = []
-
-    def listen(renewed: OAuthTokens) -> None:
-        if failures:
-            raise failures.pop()
-        assert client.me().id == 1
-        stored.append(renewed.refresh_token)
-
-    held = OAuthTokens("old", "refresh", "client", expires_at=ENDED, on_change=listen)
-    script = Scripted(tokens("one"), *steps)
-    client = Client(auth=held, base_url=PLACE, transport=script, clock=lambda: now)
-    with pytest.raises(OSError, match="disk"):
-        client.me()
-    now += later
-    assert client.me().id == 1
-    assert stored == kept
-
-
-async def test_a_listener_may_wait_for_calls_that_wait_for_the_tokens() -> None:
+async def test_a_listener_may_make_calls_and_wait_for_others_with_the_new_tokens() -> None:
     async def listen(_: OAuthTokens) -> None:
+        assert (await client.me()).id == 1
         await second
 
-    held = OAuthTokens("old", "refresh", "client", expires_at=ENDED, on_change=listen)
-    script = Scripted(tokens("new"), ME, ME)
-    async with AsyncClient(auth=held, base_url=PLACE, transport=script) as client:
+    script = Scripted(tokens("new"), ME, ME, ME)
+    async with AsyncClient(auth=ended(listen), base_url=PLACE, transport=script) as client:
         first, second = (asyncio.create_task(client.me()) for _ in range(2))
         assert (await first).id == (await second).id == 1
 
 
-async def test_new_tokens_are_told_also_where_the_call_is_given_up() -> None:
-    told, go_on = asyncio.Event(), asyncio.Event()
-    stored: list[str | None] = []
-
-    async def listen(renewed: OAuthTokens) -> None:
-        told.set()
-        await go_on.wait()
-        stored.append(renewed.refresh_token)
-
-    held = OAuthTokens("old", "refresh", "client", expires_at=ENDED, on_change=listen)
-    script = Scripted(tokens("new"))
-    async with AsyncClient(auth=held, base_url=PLACE, transport=script) as client:
-        call = asyncio.create_task(client.me())
-        await told.wait()
-        call.cancel()
-        go_on.set()
-    assert stored == ["after-new"]
-
-
-@pytest.mark.parametrize("kind", [Login, SessionLogin])
-async def test_a_code_is_asked_for_at_each_sign_in(
-    api: Api, kind: type[Login] | type[SessionLogin]
-) -> None:
+@BOTH
+async def test_a_code_is_asked_for_at_each_sign_in(api: Api, kind: Kind) -> None:
     user = await factored(api, password=PASSWORD)
     asked: list[str] = []
 
@@ -557,28 +319,60 @@ async def test_a_code_is_asked_for_at_each_sign_in(
     assert [detail.field for detail in refused.value.details] == ["otp"]
 
 
-@pytest.mark.parametrize("kind", [Login, SessionLogin])
-async def test_of_two_workers_with_one_code_both_get_in_once_there_is_another(
-    api: Api, kind: type[Login] | type[SessionLogin]
-) -> None:
-    user = await factored(api, password=PASSWORD)
-    credential = kind(user.email, PASSWORD, lambda: code_of(api))
-    async with (
-        signing_in(api, credential) as (first, _),
-        signing_in(api, credential) as (second, watched),
-    ):
-        assert (await first.me()).email == user.email
-        for _ in range(2):
-            with pytest.raises(AuthenticationRequired):
-                await second.me()
-        assert len(watched.paths) == 1
-        api.clock.advance(seconds=30)
-        assert (await second.me()).email == user.email
-
-
 def test_claims_tell_how_a_user_signed_in() -> None:
-    end = datetime(2026, 1, 1, tzinfo=UTC)
-    by_code = Claims("1", end, None, None, {"amr": ["pwd", "otp", "mfa"], "acr": "2"})
-    assert by_code.amr == ("pwd", "otp", "mfa")
-    assert by_code.acr == "2"
-    assert Claims("1", end, None, None, {}).amr == ()
+    by_code = Claims("1", ENDED, None, None, {"amr": ["pwd", "otp", "mfa"], "acr": "2"})
+    assert (by_code.amr, by_code.acr) == (("pwd", "otp", "mfa"), "2")
+    assert Claims("1", ENDED, None, None, {}).amr == ()
+
+
+# Logging out
+
+GONE = answer(204)
+
+
+def test_a_login_ends_by_its_refresh_token_and_the_next_call_signs_in_again() -> None:
+    outage = refusal(503, "SERVICE_UNAVAILABLE")
+    client, script = scripted(tokens("one"), ME, outage, GONE, tokens("two"), ME)
+    client.logout()
+    assert not script.requests, "there was none yet"
+    client.me()
+    with pytest.raises(ServiceUnavailable):
+        client.logout()
+    client.logout()
+    ending = script.requests[-1]
+    assert (ending.method, ending.url.path) == ("POST", "/auth/logout")
+    assert json.loads(ending.content) == {"refresh_token": "after-one"}
+    assert "authorization" not in ending.headers
+    client.logout()
+    assert len(script.requests) == 4, "it has ended"
+    client.me()
+    assert [request.url.path for request in script.requests[4:]] == ["/auth/login", "/v1/users/me"]
+
+
+@pytest.mark.parametrize("ended_before", [GONE, UNKNOWN])
+def test_a_session_ends_by_its_cookie(ended_before: Any) -> None:
+    login = SessionLogin("ada@example.com", PASSWORD)
+    client, script = scripted(session("__Host-session=s"), ME, ended_before, credential=login)
+    client.me()
+    client.logout()
+    ending = script.requests[-1]
+    assert (ending.method, ending.url.path) == ("DELETE", "/v1/sessions")
+    assert ending.headers["cookie"] == "__Host-session=s"
+
+
+def test_what_is_no_login_cannot_be_ended() -> None:
+    for credential in ({"api_key": KEY}, {"auth": ended()}):
+        options: Any = {"base_url": PLACE, "transport": Scripted(), **credential}
+        with pytest.raises(ValueError, match="cannot be logged out"):
+            Client(**options).logout()
+
+
+@BOTH
+async def test_what_was_ended_is_gone_from_the_service(api: Api, kind: Kind) -> None:
+    user = await api.account("viewer", password=PASSWORD)
+    async with signing_in(api, kind(user.email, PASSWORD)) as (client, _):
+        await client.me()
+        await client.logout()
+        assert not await grants_of(api.live, user.id, api.clock())
+        assert not await sessions_of(api.live, user.id, api.clock())
+        assert (await client.me()).id == user.id

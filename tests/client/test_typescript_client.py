@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 import portico_client
-from client.test_client_webhooks import BODY, SECRET, left_unfinished, signed
+from client.delivering import BODY, SECRET, left_unfinished, signed
 from documents import ROOT, Document
 from oauth.authority import WEB_APP, Authority
 from oauth.visiting import Browser
@@ -32,6 +32,8 @@ HOME = ROOT / "clients/typescript"
 BUILT = ("node_modules", "dist", "*.tgz")
 LARGEST = 15_000
 """In bytes: all of the code, compressed, without what it depends on."""
+README = Document(HOME / "README.md", (HOME / "README.md").read_text("utf-8"))
+TSC = (HOME / "node_modules/.bin/tsc", "--strict", "--skipLibCheck", "--target", "es2022")
 
 pytestmark = pytest.mark.xdist_group("typescript")
 
@@ -91,44 +93,34 @@ def test_the_package_has_code_types_readme_and_licence_and_nothing_else(package:
     built.add("dist/commonjs/package.json")
     beside = {path.relative_to(HOME).as_posix() for path in (HOME / "examples").iterdir()}
     assert found == built | beside | {"package.json", "README.md", "LICENSE", "docs/reference.md"}
-
-
-def test_what_the_readme_of_the_package_links_to_is_in_it(package: Path) -> None:
     for page in ("README.md", "docs/reference.md"):
         text = (package / page).read_text("utf-8")
         for target in re.findall(r"\]\(([^)#]+)[^)]*\)", text):
             assert (package / page).parent.joinpath(target).is_file(), target
+    code = b"".join(path.read_bytes() for path in sorted((package / "dist").glob("*.js")))
+    assert len(gzip.compress(code)) <= LARGEST
 
 
-def test_the_package_can_be_imported_as_it_is(package: Path) -> None:
-    text = "import { Client } from '@portico/client'; console.log(typeof Client);"
-    shown = run(package.parents[2], "node", "--input-type=module", "--eval", text)
-    assert shown == "function\n"
+IMPORTED = """
+import { createRequire } from "node:module";
+import { PorticoError } from "@portico/client";
+const required = createRequire(import.meta.url)("@portico/client");
+console.log(required.PorticoError === PorticoError);
+"""
+REQUIRED = """
+const { Client, PorticoError } = require("@portico/client");
+const fetch = async () => Response.json({ data: { id: 17, name: "Ada" } });
+const client = new Client({ apiKey: "an-api-key", fetch });
+client.me().then(({ name }) => console.log(name, new PorticoError() instanceof Error));
+"""
 
 
-def test_what_cannot_require_es_modules_loads_the_package_as_commonjs(package: Path) -> None:
-    """By the conditions and the loader of Jest, and of Node before 20.19."""
-    text = """
-        const { Client, PorticoError } = require("@portico/client");
-        const fetch = async () => Response.json({ data: { id: 17, name: "Ada" } });
-        const client = new Client({ apiKey: "an-api-key", fetch });
-        client.me().then(({ name }) => console.log(name, new PorticoError() instanceof Error));
-    """
-    node = ("node", "--no-experimental-require-module", "--input-type=commonjs")
-    assert run(package.parents[2], *node, "--eval", text) == "Ada true\n"
-
-
-def test_one_program_that_imports_and_requires_the_package_has_its_classes_once(
-    package: Path,
-) -> None:
-    text = """
-        import { createRequire } from "node:module";
-        import { PorticoError } from "@portico/client";
-        const required = createRequire(import.meta.url)("@portico/client");
-        console.log(required.PorticoError === PorticoError);
-    """
+def test_the_package_is_imported_and_required_with_the_same_classes(package: Path) -> None:
+    """By the conditions and the loader of Jest, and of Node before 20.19, too."""
     place = package.parents[2]
-    assert run(place, "node", "--input-type=module", "--eval", text) == "true\n"
+    assert run(place, "node", "--input-type=module", "--eval", IMPORTED) == "true\n"
+    node = ("node", "--no-experimental-require-module", "--input-type=commonjs")
+    assert run(place, *node, "--eval", REQUIRED) == "Ada true\n"
 
 
 EXPORTS = """
@@ -156,18 +148,6 @@ def test_one_thing_has_one_name_in_both_clients(place: Path) -> None:
     assert exported >= ITS_OWN
 
 
-def test_the_code_is_small(package: Path) -> None:
-    code = b"".join(path.read_bytes() for path in sorted((package / "dist").glob("*.js")))
-    assert len(gzip.compress(code)) <= LARGEST
-
-
-def test_its_lock_names_hashes_and_no_address_to_download_from() -> None:
-    packages = json.loads((HOME / "package-lock.json").read_text("utf-8"))["packages"]
-    others = [facts for name, facts in packages.items() if name]
-    assert all(facts["integrity"].startswith("sha512-") for facts in others)
-    assert not any("resolved" in facts for facts in others)
-
-
 GIVEN = """
 declare const callbackUrl: string;
 declare const tokens: import("@portico/client").OAuthTokens;
@@ -175,7 +155,7 @@ declare const tokens: import("@portico/client").OAuthTokens;
 """What some examples of the reference take for granted."""
 
 
-def test_every_example_of_the_reference_has_the_types_of_the_client(package: Path) -> None:
+def test_every_example_has_the_types_of_the_client(package: Path) -> None:
     home = package.parents[2] / "examples"
     home.mkdir()
     (home / "package.json").write_text('{"type": "module"}')
@@ -189,51 +169,35 @@ def test_every_example_of_the_reference_has_the_types_of_the_client(package: Pat
                 (home / f"{operation['operationId']}.ts").write_text(sample["source"], "utf-8")
     files = [path.name for path in home.glob("*.ts")]
     assert len(files) > 30
-    options = ["--noEmit", "--strict", "--skipLibCheck", "--module", "nodenext"]
-    options += ["--target", "es2022"]
-    run(home, HOME / "node_modules/.bin/tsc", *options, *files)
+    run(home, *TSC, "--noEmit", "--module", "nodenext", *files)
+    own = Path(__file__).read_text("utf-8")
+    examples = sorted((package / "examples").glob("*.js"))
+    assert [path.name for path in examples if f'"{path.name}"' not in own] == []
+    options = ("--noEmit", "--allowJs", "--checkJs", "--module", "nodenext", "--types", "node")
+    run(package.parents[2], *TSC, *options, *examples)
 
 
 @pytest.mark.parametrize(
-    "resolved", [("nodenext", "nodenext"), ("commonjs", "node10"), ("esnext", "bundler")]
+    ("module", "resolution"),
+    [("nodenext", "nodenext"), ("commonjs", "node10"), ("esnext", "bundler")],
 )
-def test_what_callers_write_has_the_types_of_the_client_however_modules_are_resolved(
-    package: Path, resolved: tuple[str, str]
+def test_what_callers_write_compiles_and_runs_however_modules_are_resolved(
+    package: Path, module: str, resolution: str
 ) -> None:
-    module, resolution = resolved
     home = package.parents[2] / module
     home.mkdir()
     kind = "commonjs" if module == "commonjs" else "module"
     (home / "package.json").write_text(json.dumps({"type": kind}))
     shutil.copy(HOME / "test/consumer.ts", home)
-    readme = Document(HOME / "README.md", (HOME / "README.md").read_text("utf-8"))
-    (block,) = [block.text for block in readme.blocks if block.language == "js"]
+    (block,) = [block.text for block in README.blocks if block.language == "js"]
     (home / "readme.ts").write_text('import { Client } from "@portico/client";\n' + block, "utf-8")
-    options = ["--noEmit", "--strict", "--skipLibCheck", "--module", module]
-    options += ["--moduleResolution", resolution]
-    options += ["--target", "es2022", "--lib", "es2022,dom", "--types", "node"]
-    options += ["--exactOptionalPropertyTypes", "--noUncheckedIndexedAccess"]
-    run(home, HOME / "node_modules/.bin/tsc", *options, "consumer.ts", "readme.ts")
-
-
-def test_types_are_as_typescript_before_5_6_knows_them(package: Path) -> None:
-    for path in (package / "dist").rglob("*.d.ts"):
-        found = re.findall(r"\bAsyncIterable(?:Iterator)?<[^>]*,", path.read_text("utf-8"))
-        assert found == [], path  # there it has one parameter
-
-
-@pytest.mark.parametrize("resolved", [("commonjs", "node10"), ("nodenext", "nodenext")])
-def test_what_is_compiled_to_commonjs_runs(package: Path, resolved: tuple[str, str]) -> None:
-    module, resolution = resolved
-    home = package.parents[2] / f"required-{module}"
-    home.mkdir()
-    (home / "package.json").write_text('{"type": "commonjs"}')
     text = 'import { Client } from "@portico/client"; console.log(typeof Client);'
     (home / "program.ts").write_text(text)
-    options = ["--module", module, "--moduleResolution", resolution, "--target", "es2022"]
-    options += ["--strict", "--skipLibCheck", "--types", "node"]
-    run(home, HOME / "node_modules/.bin/tsc", *options, "program.ts")
-    assert 'require("@portico/client")' in (home / "program.js").read_text()
+    options = ("--module", module, "--moduleResolution", resolution, "--types", "node")
+    strict = ("--exactOptionalPropertyTypes", "--noUncheckedIndexedAccess")
+    files = ("consumer.ts", "readme.ts")
+    run(home, *TSC, "--noEmit", "--lib", "es2022,dom", *options, *strict, *files)
+    run(home, *TSC, *options, "program.ts")
     assert run(home, "node", "program.js") == "function\n"
 
 
@@ -249,8 +213,7 @@ const { password, clientId, token, body, headers, secret } = JSON.parse((await l
 
 
 def test_readme_runs_from_top_to_bottom(package: Path, served: Authority) -> None:
-    readme = Document(HOME / "README.md", (HOME / "README.md").read_text("utf-8"))
-    blocks = [block.text for block in readme.blocks if block.language == "ts"]
+    blocks = [block.text for block in README.blocks if block.language == "ts"]
     text = "\n".join(blocks).replace("https://localhost:8443", served.origin)
     home = package.parents[2]
     with served.browser() as browser:
@@ -286,24 +249,18 @@ def test_readme_runs_from_top_to_bottom(package: Path, served: Authority) -> Non
 
 def conversed(home: Path, served: Authority, browser: Browser, facts: object) -> str:
     """What README's lines print, which have a browser visit what they ask for."""
-    own = {
-        "PORTICO_API_KEY": served.installation.key,
-        "PORTICO_BASE_URL": served.api,
-        "NODE_EXTRA_CA_CERTS": str(served.certificate),
-    }
-    said = ""
-    with subprocess.Popen(
+    process = subprocess.Popen(
         ["node", home / "readme.mjs"],
-        env={**os.environ, **own},
+        env=variables(served),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
         text=True,
-    ) as process:
+    )
+    said = ""
+    with process:
         try:
             assert process.stdin
             assert process.stdout
-            assert process.stderr
             print(json.dumps(facts), file=process.stdin, flush=True)
             for line in process.stdout:
                 said += line
@@ -311,23 +268,13 @@ def conversed(home: Path, served: Authority, browser: Browser, facts: object) ->
                     callback = browser.decide(line.removeprefix("visit ").strip())
                     print(callback, file=process.stdin, flush=True)
                     process.stdin.close()
-            assert process.wait(PATIENCE_SECONDS) == 0, process.stderr.read()
+            assert process.wait(PATIENCE_SECONDS) == 0
         finally:
             process.kill()
     return said
 
 
 # Examples, as they stand in the package
-
-
-def test_every_example_is_tried_and_has_the_types_of_the_client(package: Path) -> None:
-    home, files = package.parents[2], sorted((package / "examples").glob("*.js"))
-    own = Path(__file__).read_text("utf-8")
-    assert len(files) == 5
-    assert all(f'"{path.name}"' in own for path in files)
-    options = ["--noEmit", "--allowJs", "--checkJs", "--strict", "--skipLibCheck"]
-    options += ["--module", "nodenext", "--target", "es2022", "--types", "node"]
-    run(home, HOME / "node_modules/.bin/tsc", *options, *files)
 
 
 def variables(served: Authority) -> dict[str, str]:
@@ -347,13 +294,9 @@ def tried(
     package: Path, served: Authority, example: str, *arguments: str
 ) -> "subprocess.CompletedProcess[str]":
     """An example, to its end."""
+    argv, own = ["node", str(package / "examples" / example), *arguments], variables(served)
     return subprocess.run(
-        ["node", package / "examples" / example, *arguments],
-        env=variables(served),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE_SECONDS * 3,
+        argv, env=own, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS * 3
     )
 
 
@@ -362,12 +305,10 @@ def trying(
     package: Path, served: Authority, said: Path, example: str, *arguments: str
 ) -> Iterator["subprocess.Popen[bytes]"]:
     """An example that goes on, and writes what it prints into a file."""
+    argv = ["node", str(package / "examples" / example), *arguments]
     with said.open("wb") as output:
         process = subprocess.Popen(
-            ["node", package / "examples" / example, *arguments],
-            env=variables(served),
-            stdout=output,
-            stderr=subprocess.STDOUT,
+            argv, env=variables(served), stdout=output, stderr=subprocess.STDOUT
         )
     try:
         yield process

@@ -7,27 +7,25 @@ from urllib.parse import urlencode
 import msgspec
 import pytest
 
-from driving import Api, Caller, InProcess, Pause, json_bytes, refused
+from driving import Api, InProcess, json_bytes, refused
 from operating import eventually
 from owned import grants_of, sessions_of
 from portico.change import TRIES, Change
 from portico.core.audit import OPERATOR, Actor, By
 from portico.core.caller import Principal
-from portico.core.errors import AuthenticationRequired, Invalid, NotFound, Unavailable
+from portico.core.errors import AuthenticationRequired, Unavailable
 from portico.core.oauth import Client, Refused
 from portico.core.scopes import ROLE_SCOPES
 from portico.core.users import User
-from portico.data.database import Contended, acting_for
-from portico.features.access.api_keys import Rotation, create_key, renew_key
+from portico.data.database import Contended
 from portico.features.access.authorization import Exchange, Exchanged, exchange_code
 from portico.features.access.clients import delete_client
-from portico.features.access.rules import NewKey
 from portico.features.access.storage import ApiKeys, Clients
 from portico.features.catalogue.storage import ProductFilter, Products, Uploads
 from portico.features.catalogue.uploads import begin_storing, discard, take_in
 from portico.features.events.audit import Audit
 from portico.features.people.storage import Users
-from portico.features.people.users import change_user, delete_user
+from portico.features.people.users import delete_user
 from portico.features.signin.rules import SignedOut
 from portico.features.signin.service import sign_out_everywhere
 from portico.web.pages.site import csrf_token
@@ -43,7 +41,6 @@ from signing_in import (
 
 DRAFTS = ProductFilter(status="draft")
 EVE = {"name": "Eve", "email": "eve@example.com", "password": "Analytical1"}
-TAKEN = {**EVE, "role": "viewer"}
 PRODUCT = {"name": "Lamp", "category": "light", "price": 12.5}
 
 
@@ -57,18 +54,6 @@ async def test_a_change_without_a_note_stores_nothing(api: Api) -> None:
 
     async with api.unchanged():
         assert (await api.live.change(OPERATOR, work)).name == "Forgotten"
-
-
-async def test_rows_are_locked_in_one_order_alone(api: Api) -> None:
-    user = await api.account()
-    client = (await client_of(api.live)).client
-
-    async def work(change: Change) -> None:
-        await change.lock(api.live[Clients], client.id)
-        await change.lock(api.live[Users], user.id)
-
-    with pytest.raises(RuntimeError, match="USER must be locked before CLIENT"):
-        await api.live.change(OPERATOR, work)
 
 
 async def test_a_contended_change_is_tried_again_and_at_last_given_up(api: Api) -> None:
@@ -93,32 +78,7 @@ async def test_a_contended_change_is_tried_again_and_at_last_given_up(api: Api) 
         await api.live.change(OPERATOR, in_vain)
 
 
-async def test_a_change_is_seen_at_once_by_the_user_it_signs_in(api: Api) -> None:
-    async def work(change: Change) -> None:
-        change.note(SignedOut(1), change.by.named(user_id=7))
-
-    for known, writer in ((None, 7), (5, 5)):
-        acting_for.set(known)
-        await api.live.change(OPERATOR, work)
-        assert acting_for.get() == writer
-
-
-async def trickling(
-    api: Api, caller: Caller, path: str, body: object, pause: Pause, **more: str
-) -> None:
-    """Sees that a POST is refused as one with a token that is none, while whose body comes in
-    something else happens."""
-    content = json_bytes(body)
-    headers = [("authorization", f"Bearer {caller.key}"), ("content-type", "application/json")]
-    headers += [(name.replace("_", "-"), value) for name, value in more.items()]
-    answer = await InProcess(api).exchange(
-        "POST", f"/v1{path}", headers, content[:5], pause, content[5:]
-    )
-    refused(answer, 401)
-    assert answer.headers["www-authenticate"] == 'Bearer error="invalid_token"'
-
-
-@pytest.mark.parametrize(("path", "body"), [("/products", PRODUCT), ("/users", TAKEN)])
+@pytest.mark.parametrize(("path", "body"), [("/products", PRODUCT), ("/users", EVE)])
 async def test_no_answer_is_kept_for_an_account_deleted_mid_body(
     api: Api, path: str, body: dict[str, object]
 ) -> None:
@@ -128,7 +88,14 @@ async def test_no_answer_is_kept_for_an_account_deleted_mid_body(
     async def deleted() -> None:
         await delete_user(api.live, admin.user.id, lambda _user: None, OPERATOR)
 
-    await trickling(api, admin, path, body, deleted, idempotency_key="order-17")
+    headers = [("authorization", f"Bearer {admin.key}"), ("content-type", "application/json")]
+    headers += [("idempotency-key", "order-17")]
+    content = json_bytes(body)
+    answer = await InProcess(api).exchange(
+        "POST", f"/v1{path}", headers, content[:5], deleted, content[5:]
+    )
+    refused(answer, 401)
+    assert answer.headers["www-authenticate"] == 'Bearer error="invalid_token"'
     assert (await api.state())["live idempotency_keys"] == []
 
 
@@ -194,47 +161,6 @@ async def by_session(api: Api, user: User) -> By:
     return By(Actor(user.id), principal)
 
 
-@pytest.mark.parametrize("role", ["admin", "editor"])
-async def test_a_deleted_caller_gets_401_before_any_fault_of_the_request(
-    api: Api, role: str
-) -> None:
-    await api.account("admin")
-    user = await api.account(role)
-    by = await by_session(api, user)
-    assert by.principal is not None
-    await delete_user(api.live, user.id, lambda _: None, OPERATOR)
-
-    with pytest.raises(AuthenticationRequired):
-        await create_key(api.live, user.id, NewKey(name="A key", type="live"), by)
-    with pytest.raises(AuthenticationRequired):
-        await change_user(api.live, by.principal, user.id, {"name": "Ada"}, lambda _: None, by)
-
-
-async def test_a_change_of_a_missing_user_is_not_found(api: Api) -> None:
-    by = await by_session(api, await api.account("admin"))
-    assert by.principal is not None
-
-    with pytest.raises(Invalid, match="cannot be created"):
-        await create_key(api.live, 999, NewKey(name="A key", type="live"), by)
-    with pytest.raises(NotFound):
-        await change_user(api.live, by.principal, 999, {"name": "Ada"}, lambda _: None, by)
-
-
-async def test_an_upload_is_dropped_if_its_session_ends_mid_body(api: Api) -> None:
-    editor = await api.account("editor")
-    by = await by_session(api, editor)
-
-    async def chunks() -> AsyncIterator[bytes]:
-        yield json_bytes(PRODUCT)
-        await sign_out_everywhere(api.live, editor.id, OPERATOR)
-        yield b"\n"
-
-    with pytest.raises(AuthenticationRequired):
-        await take_in(api.live, editor.id, "a.ndjson", chunks(), by, updates=False)
-    assert await api.live[Uploads].all() == []
-    assert list(api.live.uploads_directory.iterdir()) == []
-
-
 @pytest.mark.parametrize("change", [begin_storing, discard])
 async def test_an_ended_session_neither_stores_nor_discards_an_upload(
     api: Api, change: Callable[..., Awaitable[None]]
@@ -242,8 +168,11 @@ async def test_an_ended_session_neither_stores_nor_discards_an_upload(
     editor = await api.account("editor")
     by = await by_session(api, editor)
 
-    async def chunks() -> AsyncIterator[bytes]:
+    async def chunks(*, ends: bool = False) -> AsyncIterator[bytes]:
         yield json_bytes(PRODUCT)
+        if ends:
+            await sign_out_everywhere(api.live, editor.id, OPERATOR)
+        yield b"\n"
 
     async def checked() -> bool:
         (upload,) = await api.live[Uploads].all()
@@ -251,44 +180,12 @@ async def test_an_ended_session_neither_stores_nor_discards_an_upload(
 
     sent = await take_in(api.live, editor.id, "a.ndjson", chunks(), by, updates=False)
     await eventually(checked, "the check")
-    await sign_out_everywhere(api.live, editor.id, OPERATOR)
+    with pytest.raises(AuthenticationRequired):
+        await take_in(api.live, editor.id, "b.ndjson", chunks(ends=True), by, updates=False)
     async with api.unchanged():
         with pytest.raises(AuthenticationRequired):
             await change(api.live, sent.id, editor.id, by)
-
-
-async def test_rotations_do_not_hinder_a_concurrent_deletion_of_their_owner(
-    api: Api,
-) -> None:
-    for _ in range(5):
-        user = await api.account("viewer")
-        callers = [await api.caller(user=user) for _ in range(2)]
-        done = await asyncio.gather(
-            *(renew_key(api.live, caller.record.id, OPERATOR) for caller in callers),
-            delete_user(api.live, user.id, lambda _user: None, OPERATOR),
-            return_exceptions=True,
-        )
-        assert all(one is None or isinstance(one, Rotation | NotFound) for one in done), done
-        assert await api.live[Users].get(user.id) is None
-
-
-async def test_last_uses_are_stored_beside_whatever_holds_their_keys(api: Api) -> None:
-    env, user = api.live, await api.account("viewer")
-    first, second = [(await api.caller(user=user)).record.id for _ in range(2)]
-
-    async def store() -> None:
-        async with env.db.transaction() as tx:
-            await env[ApiKeys].record_use(tx, {first: api.clock(), second: api.clock()})
-
-    async def begun() -> bool:
-        return storing.done() or await waits(env)
-
-    async with env.db.transaction() as tx:
-        await env[ApiKeys].get(second, tx)
-        storing = asyncio.create_task(store())
-        await eventually(begun, "the store")
-        await env[ApiKeys].get(first, tx)
-    await storing
+    assert [upload.id for upload in await api.live[Uploads].all()] == [sent.id]
 
 
 async def test_codes_are_exchanged_beside_the_deletion_of_their_client(api: Api) -> None:

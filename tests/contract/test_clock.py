@@ -7,31 +7,21 @@ import pytest
 from driving import Api
 from portico.app import BEHIND_SECONDS, SystemClock
 from portico.core.errors import Unavailable
-from portico.features.mail.storage import Mails
 from portico.features.operations.commands.maintenance import correct_times
 from portico.features.operations.moments import newest
 from signing_in import PASSWORD, Visitor
 
 DAY = 86_400_000
-MOMENTS = {
-    "users": "created_at",
-    "products": "updated_at",
-    "api_keys": "created_at",
-    "tokens": "created_at",
-    "mails": "next_attempt_at",
-    "events": "at",
-}
 
 
 @pytest.mark.parametrize(
     ("system", "shown"),
     [
-        ([1_000, 2_000, 3_000], [1_000, 2_000, 3_000]),
         ([1_000, 9_000, 10_000], [1_000, 9_000, 10_000]),
         ([9_000, 1_000, 2_000], [9_000, 10_000, 11_000]),
         ([9_000, 1_000, 60_000], [9_000, 10_000, 60_000]),
     ],
-    ids=["right", "set forward", "set back", "set back and right again"],
+    ids=["set forward", "set back", "set back and right again"],
 )
 def test_clock_of_a_process_never_runs_backwards(
     system: list[int], shown: list[int], monkeypatch: pytest.MonkeyPatch
@@ -47,15 +37,11 @@ def test_clock_of_a_process_never_runs_backwards(
 async def stored_ahead(api: Api, days: int) -> None:
     """Stores what a server stores, by a clock that is ahead."""
     api.clock.advance(days=days)
-    account = await api.account("admin", password=PASSWORD)
-    caller = await api.caller(user=account)
+    caller = await api.caller(user=await api.account("admin", password=PASSWORD))
     made = await caller.post("/products", json={"name": "Lamp", "category": "x", "price": 1})
     assert made.status_code == 201
-    assert (await Visitor(api).log_in(account.email)).status_code == 200
-    ahead = api.clock()
+    assert (await Visitor(api).log_in(caller.user.email)).status_code == 200
     api.clock.advance(days=-days)
-    async with api.live.db.transaction() as tx:
-        await api.live[Mails].add(tx, b"encrypted", ahead)
 
 
 async def test_start_is_refused_behind_the_newest_stored_moment(api: Api) -> None:
@@ -76,11 +62,11 @@ async def test_correct_times_makes_data_of_a_clock_ahead_usable(api: Api) -> Non
     await api.portico.ready()
     now = api.clock()
     assert await newest(api.live.db) == now
-    for table, column in MOMENTS.items():
-        row = await api.live.db.one(f"SELECT max({column}), count(*) FROM {table}")  # noqa: S608 - names of this file
+    for table in ("users", "products", "api_keys", "tokens", "events"):
+        column = "at" if table == "events" else "created_at"
+        row = await api.live.db.one(f"SELECT max({column}) FROM {table}")  # noqa: S608 - names of this file
         assert row is not None
         assert row[0] <= now, table
-        assert row[1], f"{table} is empty"
     expiry = await api.live.db.one("SELECT max(refresh_expires_at) FROM tokens")
     assert expiry is not None
     assert now < expiry[0] <= now + 31 * DAY

@@ -8,29 +8,14 @@ import msgspec
 import pytest
 
 from driving import NOON, Api, Caller, settings_for
-from portico.features.catalogue.rules import Product
 from portico.features.catalogue.storage import Products
 from portico.features.operations.commands.moving import LEFT_OUT, skip_ids
 
 BOUND = 100
 """The smallest that is allowed."""
-
-PRODUCT = Product(
-    id=0,
-    name="Oak",
-    description="",
-    category="light",
-    price=10_000,
-    currency="USD",
-    stock_quantity=0,
-    status="active",
-    images="[]",
-    metadata="{}",
-    created_at=NOON,
-    updated_at=NOON,
-)
 FOUND_IN = (("Oak", ""), ("Oaken", ""), ("Lamp", "oak"))
 """Names and descriptions by which a product is found: from the most relevant."""
+FILTERS = ("category=light", "search=oak", "search=oak&category=light")
 
 
 @pytest.fixture
@@ -42,13 +27,11 @@ async def api(environ: dict[str, str], tmp_path: Path) -> AsyncIterator[Api]:
 
 async def add(api: Api, *counts: int) -> None:
     """So many products of each way in which they are found."""
-    products = [
-        msgspec.structs.replace(PRODUCT, name=name, description=description)
-        for count, (name, description) in zip(counts, FOUND_IN, strict=False)
-        for _ in range(count)
-    ]
-    async with api.live.db.transaction() as tx:
-        await api.live[Products].insert_many(tx, products)
+    for count, (name, description) in zip(counts, FOUND_IN, strict=False):
+        product = await api.product(name=name, description=description)
+        async with api.live.db.transaction() as tx:
+            more = [msgspec.structs.replace(product, id=0)] * (count - 1)
+            await api.live[Products].insert_many(tx, more)
 
 
 async def read(caller: Caller, address: str) -> tuple[list[int], dict[str, object], str | None]:
@@ -60,29 +43,18 @@ async def read(caller: Caller, address: str) -> tuple[list[int], dict[str, objec
     return [item["id"] for item in body["data"]], body["pagination"], link and link[1]
 
 
-async def walked(caller: Caller, address: str) -> list[list[int]]:
-    """The ids of every page, by the links."""
-    pages = []
-    following: str | None = address
-    while following:
-        ids, _, following = await read(caller, following)
-        pages.append(ids)
-    return pages
-
-
-FILTERS = ("category=light", "search=oak", "search=oak&category=light")
-
-
 @pytest.mark.parametrize("filters", FILTERS)
-@pytest.mark.parametrize("counts", [(101,), (150,), (40, 70, 25), (99, 2), (1, 1, 120)])
+@pytest.mark.parametrize("counts", [(101,), (40, 70, 25), (99, 2), (1, 1, 120)])
 async def test_a_total_beyond_the_limit_is_the_limit_and_links_reach_all_rows(
     api: Api, counts: tuple[int, ...], filters: str
 ) -> None:
     admin = await api.caller("admin")
     await add(api, *counts)
-
-    pages = await walked(admin, f"/products?limit=30&{filters}")
-
+    pages = []
+    following: str | None = f"/products?limit=30&{filters}"
+    while following:
+        ids, _, following = await read(admin, following)
+        pages.append(ids)
     assert [len(page) for page in pages[:-1]] == [30] * (len(pages) - 1)
     assert len({one for page in pages for one in page}) == sum(counts) == sum(map(len, pages))
     told = {"limit": 30, "total_items": 100, "total_pages": 4, "total_is_exact": False}
@@ -92,7 +64,6 @@ async def test_a_total_beyond_the_limit_is_the_limit_and_links_reach_all_rows(
     for number in (5, 2**40):
         ids, pagination, link = await read(admin, f"/products?limit=30&page={number}&{filters}")
         assert (ids, pagination, link) == ([], told | {"page": number}, None)
-    assert (await read(admin, f"/products?limit=50&page=3&{filters}"))[0] == []
 
 
 async def test_a_page_is_full_across_a_gap_of_ids(api: Api) -> None:
@@ -104,6 +75,8 @@ async def test_a_page_is_full_across_a_gap_of_ids(api: Api) -> None:
     assert len(ids) == 30
     assert ids[5] < ids[4] - LEFT_OUT
     assert link is not None
+    whole = (await read(admin, "/products"))[1]  # a total that is kept, and so has no bound
+    assert whole == {"page": 1, "limit": 25, "total_items": 155, "total_pages": 7}
 
 
 @pytest.mark.parametrize("filters", FILTERS)
@@ -114,20 +87,5 @@ async def test_a_total_within_the_limit_is_exact(api: Api, filters: str) -> None
     ids, pagination, _ = await read(admin, f"{address}&page=2")
     assert len(ids) == 50
     assert pagination == {"page": 2, "limit": 50, "total_items": 100, "total_pages": 2}
-
     await add(api, 1)
     assert (await read(admin, address))[1]["total_is_exact"] is False
-    assert (await admin.delete(f"/products/{ids[0]}")).status_code == 204
-    assert "total_is_exact" not in (await read(admin, address))[1]
-
-
-async def test_a_total_that_is_kept_has_no_bound(api: Api) -> None:
-    admin = await api.caller("admin")
-    await add(api, 101)
-    for path in ("/products", "/products?status=active"):
-        assert (await read(admin, path))[1] == {
-            "page": 1,
-            "limit": 25,
-            "total_items": 101,
-            "total_pages": 5,
-        }

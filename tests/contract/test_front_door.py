@@ -16,31 +16,29 @@ HOSTS = {
     "PORTICO_AUTH_URL": "https://auth.test",
     "PORTICO_DASHBOARD_URL": "https://dash.test",
 }
-OPERATIONS = ("/healthz", "/readyz", "/metrics")
 
 
-@pytest.mark.parametrize("scheme", ["https", "http"])
-async def test_operators_ask_at_any_host_and_without_https(tmp_path: Path, scheme: str) -> None:
+async def test_operators_ask_at_any_host_and_all_else_over_https(tmp_path: Path) -> None:
     async with Api(settings_for(tmp_path, HOSTS)) as api:
         for host in ("api.test", "TRY.test:443", "dash.test", "10.0.0.7:8443", ""):
-            for path in OPERATIONS:
-                answer = await InProcess(api).exchange("GET", path, [("host", host)], scheme=scheme)
-                assert answer.status_code == 200, (host, path)
-                assert "x-ratelimit-limit" not in answer.headers
-                assert answer.headers.get_list("cache-control") == ["no-store"]
+            told = [("host", host)]
+            for path in ("/healthz", "/readyz", "/metrics"):
+                for scheme in ("https", "http"):
+                    answer = await InProcess(api).exchange("GET", path, told, scheme=scheme)
+                    assert answer.status_code == 200, (host, path)
+                    assert "x-ratelimit-limit" not in answer.headers
+                    assert answer.headers.get_list("cache-control") == ["no-store"]
+            for method, path in (("GET", "/v1/docs"), ("POST", "/token"), ("FOO", "/x")):
+                answer = await InProcess(api).exchange(method, path, told, scheme="http")
+                refused(answer, 403, "PERMISSION_DENIED")
 
 
-@pytest.mark.parametrize(
-    ("forwarded", "status"),
-    [(None, 200), ("127.0.0.1", 403), ("", 403), ("unknown", 403), ("198.51.100.9", 403)],
-)
-async def test_metrics_answer_at_the_port_and_not_through_a_proxy(
-    tmp_path: Path, forwarded: str | None, status: int
-) -> None:
+async def test_metrics_answer_at_the_port_and_not_through_a_proxy(tmp_path: Path) -> None:
     async with Api(settings_for(tmp_path, {"PORTICO_TRUSTED_PROXIES": "127.0.0.1"})) as api:
-        told = [] if forwarded is None else [("x-forwarded-for", forwarded)]
-        answer = await InProcess(api).exchange("GET", "/metrics", told)
-        assert answer.status_code == status
+        assert (await InProcess(api).exchange("GET", "/metrics", [])).status_code == 200
+        for forwarded in ("127.0.0.1", "", "unknown", "198.51.100.9"):
+            told = [("x-forwarded-for", forwarded)]
+            assert (await InProcess(api).exchange("GET", "/metrics", told)).status_code == 403
 
 
 async def test_a_file_is_at_its_own_host_alone(tmp_path: Path) -> None:
@@ -52,42 +50,36 @@ async def test_a_file_is_at_its_own_host_alone(tmp_path: Path) -> None:
         assert found == {"api.test": 200, "try.test": 200, "dash.test": 404, "10.0.0.7": 401}
 
 
-@pytest.mark.parametrize(
-    ("host", "path"),
-    [("api.test/v1", "/users/me"), ("api.test/v1/users", "/me"), ("dash.test/sign-in", "")],
-)
-async def test_no_host_holds_a_part_of_the_path(tmp_path: Path, host: str, path: str) -> None:
+async def test_no_host_holds_a_part_of_the_path(tmp_path: Path) -> None:
     async with Api(settings_for(tmp_path, HOSTS)) as api:
         caller = await api.caller("admin")
-        told = [("host", host), ("authorization", f"Bearer {caller.key}")]
-        answer = await InProcess(api).exchange("GET", path, told)
-        refused(answer, 400, "VALIDATION_ERROR")
+        for host, path in (("api.test/v1", "/users/me"), ("dash.test/sign-in", "")):
+            told = [("host", host), ("authorization", f"Bearer {caller.key}")]
+            refused(await InProcess(api).exchange("GET", path, told), 400, "VALIDATION_ERROR")
 
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
 
-async def test_browsers_find_the_dashboard_at_every_host(tmp_path: Path) -> None:
+async def test_browsers_find_the_dashboard_at_every_host_and_programs_the_api(
+    tmp_path: Path,
+) -> None:
     async with Api(settings_for(tmp_path, HOSTS)) as api:
         for host in ("api.test", "TRY.test:443", "auth.test", "10.0.0.7:8443", ""):
-            for method in ("GET", "HEAD"):
-                asked = [("host", host), ("accept", BROWSER)]
-                answer = await InProcess(api).exchange(method, "/", asked)
-                assert answer.status_code == 303, host
-                assert answer.headers["location"] == "https://dash.test"
-                assert answer.headers["vary"] == "Accept"
-                assert "x-ratelimit-limit" not in answer.headers
+            asked = [("host", host), ("accept", BROWSER)]
+            answer = await InProcess(api).exchange("GET", "/", asked)
+            assert answer.status_code == 303, host
+            assert answer.headers["location"] == "https://dash.test"
+            assert answer.headers["vary"] == "Accept"
+            assert "x-ratelimit-limit" not in answer.headers
         asked = [("host", "dash.test"), ("accept", BROWSER)]
         answer = await InProcess(api).exchange("GET", "/", asked)
         assert answer.headers["location"].startswith("/sign-in")
-
-
-@pytest.mark.parametrize("accept", ["*/*", "application/json"])
-async def test_programs_are_told_at_the_root_where_the_api_is(api: Api, accept: str) -> None:
-    asked = await InProcess(api).exchange("GET", "/", [("accept", accept)])
-    refused(asked, 404, "RESOURCE_NOT_FOUND")
-    assert "https://localhost:8443/v1" in asked.text
-    refused(await InProcess(api).exchange("POST", "/", []), 405, "METHOD_NOT_ALLOWED")
+        told = await InProcess(api).exchange("GET", "/", [("accept", "*/*"), ("host", "10.0.0.7")])
+        refused(told, 404, "RESOURCE_NOT_FOUND")
+        assert "https://api.test/v1" in told.text
+        icon = await InProcess(api).exchange("GET", "/favicon.ico", [("host", "auth.test")])
+        assert icon.headers["content-type"] == "image/svg+xml"
 
 
 async def test_password_managers_are_led_to_where_a_password_is_changed(tmp_path: Path) -> None:
@@ -103,30 +95,6 @@ async def test_password_managers_are_led_to_where_a_password_is_changed(tmp_path
             assert answer.headers["location"] == "https://dash.test/password"
             answer = await InProcess(api).exchange("GET", nothing, asked)
             assert answer.status_code == status
-
-
-async def test_every_host_has_an_icon(tmp_path: Path) -> None:
-    async with Api(settings_for(tmp_path, HOSTS)) as api:
-        for host in ("api.test", "dash.test", "auth.test"):
-            answer = await InProcess(api).exchange("GET", "/favicon.ico", [("host", host)])
-            assert answer.status_code == 200
-            assert answer.headers["content-type"] == "image/svg+xml"
-            assert answer.headers["cache-control"] == "public, no-cache"
-            asked = [("host", host), ("if-none-match", answer.headers["etag"])]
-            assert (await InProcess(api).exchange("GET", "/favicon.ico", asked)).status_code == 304
-
-
-async def test_what_leads_nowhere_is_counted_though_operators_are_not(api: Api) -> None:
-    nowhere = await api.stranger().get("https://localhost:8443/healthz/x")
-    assert nowhere.headers["x-ratelimit-remaining"] == "29"
-    refused(nowhere, 401)
-
-
-@pytest.mark.parametrize("method", ["GET", "POST", "FOO"])
-async def test_over_plain_http_everything_else_is_refused_alike(api: Api, method: str) -> None:
-    for path in ("/", "/v1/users/me", "/v1/docs", "/auth/token", "/dashboard/sign-in", "/x"):
-        answer = await InProcess(api).exchange(method, path, [], scheme="http")
-        refused(answer, 403, "PERMISSION_DENIED")
 
 
 async def test_files_and_health_are_measured_and_logged_like_everything_else(

@@ -2,7 +2,6 @@
 
 import asyncio
 import hmac
-import json
 from hashlib import sha256
 from typing import Any
 
@@ -98,24 +97,10 @@ async def test_one_of_twenty_processes_with_one_key_has_an_effect(api: Api, path
     assert len(shown) == (0 if path in ("/users", "/products") else 1)
 
 
-async def test_requests_at_the_same_time_have_one_effect_and_wait_or_conflict(api: Api) -> None:
-    admin = await api.caller("admin")
-    answers = await asyncio.gather(
-        *(admin.post("/users", json=EVE, headers=ONCE) for _ in range(20))
-    )
-    again = await admin.post("/users", json=EVE, headers=ONCE)
-    made = [answer for answer in answers if answer.status_code == 201]
-    assert [replayed(answer) for answer in made].count(False) == 1
-    assert {answer.content for answer in made} == {again.content}
-    for answer in answers:
-        if answer.status_code != 201:
-            refused(answer, 409, "CONFLICT")
-
-
 # What a key belongs to
 
 
-async def test_a_key_belongs_to_its_account_environment_and_route(api: Api) -> None:
+async def test_a_key_belongs_to_its_account_environment_route_and_resource(api: Api) -> None:
     ada, bob = await api.caller("admin"), await api.caller("editor")
     sandbox = await api.caller("admin", "test", user=ada.user)
     for caller in (ada, bob, sandbox):
@@ -123,22 +108,13 @@ async def test_a_key_belongs_to_its_account_environment_and_route(api: Api) -> N
         assert (answer.status_code, replayed(answer)) == (201, False)
     assert (await ada.post("/users", json=EVE, headers=ONCE)).status_code == 201
     assert (await count_products(ada), await count_products(sandbox)) == (2, 1)
-
-
-async def test_a_key_belongs_to_the_resource_of_the_path(api: Api) -> None:
-    admin = await api.caller("admin")
-    for where in [await create(admin, "/webhooks", number) for number in range(2)]:
-        rotated = await admin.post(f"{where}/rotate-secret", headers=ONCE)
+    for where in [await create(ada, "/webhooks", number) for number in range(2)]:
+        rotated = await ada.post(f"{where}/rotate-secret", headers=ONCE)
         assert not replayed(rotated)
         assert where == f"/webhooks/{rotated.json()['data']['id']}"
-
-
-async def test_a_rotation_belongs_to_the_api_key_that_is_rotated(api: Api) -> None:
-    first = await api.caller("viewer")
-    second = await api.caller(user=first.user)
-    for caller in (first, second):
+    for caller in (ada, await api.caller(user=ada.user)):
         rotated = await caller.post(ROTATE, headers=ONCE)
-        assert (rotated.status_code, replayed(rotated)) == (201, False)
+        assert not replayed(rotated)
         assert rotated.json()["data"]["previous_key"]["id"] == caller.record.id
 
 
@@ -169,43 +145,32 @@ async def test_a_narrow_credential_neither_binds_nor_replays_what_it_may_not_do(
 
 
 async def test_a_key_is_forgotten_after_exactly_24_hours(api: Api) -> None:
-    editor = await api.caller("editor")
+    editor = await api.caller("editor", plan="free")
     await editor.post("/products", json=LAMP, headers=ONCE)
     api.clock.advance(days=1, milliseconds=-1)
-    assert replayed(await editor.post("/products", json=LAMP, headers=ONCE))
-    api.clock.advance(milliseconds=1)
-    other = {**LAMP, "price": 13}
-    anew = await editor.post("/products", json=other, headers=ONCE)
-    assert not replayed(anew)
-    again = await editor.post("/products", json=other, headers=ONCE)
+    again = await editor.post("/products", json=LAMP, headers=ONCE)
     assert replayed(again)
-    assert again.content == anew.content
+    assert again.headers["x-ratelimit-remaining"] == "29", "a replay counts"
+    api.clock.advance(milliseconds=1)
+    for expected in (False, True):
+        anew = await editor.post("/products", json={**LAMP, "price": 13}, headers=ONCE)
+        assert replayed(anew) is expected
     assert await count_products(editor) == 2
 
 
-EXPIRED = {**KINDS["/api-keys"].new(0), "expires_at": "2001-01-01T00:00:00Z"}
-
-
-@pytest.mark.parametrize(
-    ("path", "wrong", "status"),
-    [
+async def test_a_refusal_by_validation_is_not_kept_and_one_after_it_is(api: Api) -> None:
+    admin = await api.caller("admin")
+    expired = {**KINDS["/api-keys"].new(0), "expires_at": "2001-01-01T00:00:00Z"}
+    for path, wrong, status in (
         ("/products", {"name": "x"}, 400),
         ("/products", {**LAMP, "price": -1}, 422),
-        ("/api-keys", EXPIRED, 422),
-    ],
-)
-async def test_a_refusal_by_validation_is_not_kept(
-    api: Api, path: str, wrong: dict[str, Any], status: int
-) -> None:
-    admin = await api.caller("admin")
-    async with api.unchanged():
-        refused(await admin.post(path, json=wrong, headers=ONCE), status, "VALIDATION_ERROR")
-    mended = await admin.post(path, json=KINDS[path].new(0), headers=ONCE)
-    assert (mended.status_code, replayed(mended)) == (201, False)
-
-
-async def test_a_refusal_after_validation_is_kept(api: Api) -> None:
-    admin = await api.caller("admin")
+        ("/api-keys", expired, 422),
+    ):
+        async with api.unchanged():
+            refused(await admin.post(path, json=wrong, headers=ONCE), status, "VALIDATION_ERROR")
+    for path in ("/products", "/api-keys"):
+        mended = await admin.post(path, json=KINDS[path].new(0), headers=ONCE)
+        assert (mended.status_code, replayed(mended)) == (201, False)
     taken = {**EVE, "email": admin.user.email}
     first = await admin.post("/users", json=taken, headers=ONCE)
     refused(first, 409, "DUPLICATE_RESOURCE")
@@ -233,22 +198,6 @@ async def test_a_refusal_of_a_key_revoked_meanwhile_is_not_kept(api: Api, path: 
 
 
 @one_engine
-@pytest.mark.parametrize("kept_before", [(), (("cache-control", "no-store"),)])
-async def test_a_replay_has_one_cache_control_whatever_was_kept(
-    api: Api, kept_before: tuple[tuple[str, str], ...]
-) -> None:
-    caller = await api.caller("viewer")
-    await caller.post(ROTATE, headers=ONCE)
-    (row,) = await api.live.db.all("SELECT headers FROM idempotency_keys")
-    headers = json.dumps([*json.loads(row[0]), *kept_before])
-    async with api.live.db.transaction() as tx:
-        await tx.run("UPDATE idempotency_keys SET headers = :headers", {"headers": headers})
-    again = await caller.post(ROTATE, headers=ONCE)
-    assert replayed(again)
-    assert again.headers.get_list("cache-control") == ["no-store"]
-
-
-@one_engine
 async def test_the_kept_digest_of_a_body_needs_the_key_which_is_not_kept(api: Api) -> None:
     admin = await api.caller("admin")
     body = json_bytes(EVE)
@@ -264,21 +213,13 @@ async def test_the_kept_digest_of_a_body_needs_the_key_which_is_not_kept(api: Ap
 
 
 @one_engine
-@pytest.mark.parametrize("keys", [[""], ["with space"], ["x" * 256], ["ä"], ["one", "two"]])
-async def test_a_malformed_or_repeated_header_is_refused(api: Api, keys: list[str]) -> None:
+async def test_a_malformed_or_repeated_header_is_refused(api: Api) -> None:
     editor = await api.caller("editor")
-    headers = [(b"idempotency-key", key.encode("latin-1")) for key in keys]
     async with api.unchanged():
-        answer = await editor.post("/products", json=LAMP, headers=headers)
-        assert "Idempotency-Key" in refused(answer, 400, "VALIDATION_ERROR")
-
-
-@one_engine
-async def test_an_empty_object_is_the_same_as_no_body(api: Api) -> None:
-    caller = await api.caller("viewer")
-    assert (await caller.post(ROTATE, headers=ONCE)).status_code == 201
-    async with api.unchanged():
-        assert replayed(await caller.post(ROTATE, json={}, headers=ONCE))
+        for keys in ([""], ["with space"], ["x" * 256], ["ä"], ["one", "two"]):
+            headers = [(b"idempotency-key", key.encode("latin-1")) for key in keys]
+            answer = await editor.post("/products", json=LAMP, headers=headers)
+            assert "Idempotency-Key" in refused(answer, 400, "VALIDATION_ERROR")
 
 
 @one_engine
@@ -288,11 +229,3 @@ async def test_sign_in_ignores_the_key(api: Api) -> None:
     answers = [await api.stranger().post("/sessions", json=body, headers=ONCE) for _ in range(2)]
     assert [(answer.status_code, replayed(answer)) for answer in answers] == [(201, False)] * 2
     assert len({answer.headers["set-cookie"] for answer in answers}) == 2
-
-
-@one_engine
-async def test_a_replay_counts_against_the_limit(api: Api) -> None:
-    poor = await api.caller("editor", plan="tiny")
-    answers = [await poor.post("/products", json=LAMP, headers=ONCE) for _ in range(3)]
-    assert [answer.headers["x-ratelimit-remaining"] for answer in answers] == ["2", "1", "0"]
-    refused(await poor.post("/products", json=LAMP, headers=ONCE), 429)

@@ -64,17 +64,10 @@ async def test_unrelated_changes_elsewhere_drop_no_kept_list(
     await api.product()
     await shown(reader, "/products")
     await api.account()
-    values = {
-        "name": "Draft",
-        "category": "light",
-        "price": 1,
-        "status": "draft",
-        "currency": "USD",
-        "description": "",
-        "stock_quantity": 0,
-        "images": [],
-        "metadata": {},
-    }
-    await catalogue_service.create_product(elsewhere, values, OPERATOR)
+    values = {"name": "Draft", "category": "light", "price": 1, "status": "draft"}
+    values |= {"currency": "USD", "description": "", "stock_quantity": 0}
+    await catalogue_service.create_product(
+        elsewhere, values | {"images": [], "metadata": {}}, OPERATOR
+    )
     async with counted(api, hits=1):
         await shown(reader, "/products")

@@ -5,12 +5,10 @@ from those that are made anew, but by the metrics.
 import asyncio
 import tracemalloc
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from driving import TINY, Api, refused, settings_for
+from driving import TINY, Api, refused
 from kept_lists import LISTS, counted, counts, shown
 from portico.core.audit import OPERATOR
 from portico.core.requests import Sums
@@ -38,31 +36,11 @@ async def test_a_repeated_list_is_answered_from_memory(api: Api, path: str) -> N
         first = await reader.get(path)
     async with counted(api, hits=3):
         answers = [await reader.get(path), await other.get(path), await other.head(path)]
-    volatile = {"x-request-id", "x-ratelimit-remaining"}
-    for answer in answers:
-        assert answer.status_code == 200
-        names = first.headers.keys() - volatile
-        assert {name: answer.headers[name] for name in names} == {
-            name: first.headers[name] for name in names
-        }
     assert [answer.content for answer in answers] == [first.content, first.content, b""]
-    ids = {answer.headers["x-request-id"] for answer in (first, *answers)}
-    assert len(ids) == 4
-
-
-async def test_a_kept_page_links_to_the_present_next_page(api: Api) -> None:
-    editor = await api.caller("editor")
-    last, _, _ = [await api.product() for _ in range(3)]
-    first = "/products?limit=1"
-    for left in (2, 1):
-        for _ in range(2):
-            answer, ids = await editor.get(first), []
-            while "next" in answer.links:
-                answer = await editor.get(answer.links["next"]["url"])
-                ids.append(answer.json()["data"][0]["id"])
-            assert len(ids) == left
-        if left == 2:
-            assert (await editor.delete(f"/products/{last.id}")).status_code == 204
+    assert len({answer.headers["x-request-id"] for answer in (first, *answers)}) == 4
+    for answer in (first, *answers):
+        del answer.headers["x-request-id"], answer.headers["x-ratelimit-remaining"]
+        assert answer.headers == first.headers
 
 
 async def test_a_kept_answer_is_304_for_the_tag_of_its_coding(api: Api) -> None:
@@ -103,35 +81,6 @@ async def test_a_write_drops_only_kept_lists_that_can_show_its_product(api: Api)
         for path in LISTS:
             items = await shown(editor, path)
             assert [item["price"] for item in items if item["id"] == lamp.id] == [7]
-
-
-async def test_bookkeeping_drops_no_kept_list(api: Api) -> None:
-    reader = await api.caller("viewer")
-    await api.product()
-    await reader.get("/products")
-    for number in range(3):
-        api.clock.advance(seconds=1)
-        async with counted(api, hits=1):
-            await reader.get("/products")
-        await api.account(name=f"Somebody {number}")
-        for flush in api.server._flushes:  # noqa: SLF001 - what its job does
-            await flush.run()
-        await api.caller("viewer")
-
-
-async def test_a_change_is_seen_by_the_very_next_request(api: Api) -> None:
-    editor = await api.caller("editor")
-    made = await editor.post("/products", json={"name": "Lamp", "category": "light", "price": 1})
-    path = f"/products/{made.json()['data']['id']}"
-    for price in range(2, 30):
-        assert (await shown(editor, path))["price"] == price - 1
-        changed = await editor.patch(path, json={"price": price, "status": "active"})
-        assert await shown(editor, path) == changed.json()["data"]
-        (item,) = await shown(editor, "/products")
-        assert item["price"] == price
-    assert (await editor.delete(path)).status_code == 204
-    refused(await editor.get(path), 404)
-    assert await shown(editor, "/products") == []
 
 
 async def test_kept_answers_of_environments_are_apart(api: Api) -> None:
@@ -175,52 +124,17 @@ async def test_a_kept_answer_passes_permission_limits_and_validation_first(api: 
     assert summary.over_time == {api.clock() // HOUR: Sums(5, refused=2)}
 
 
-async def test_each_spelling_of_a_query_is_kept_apart(api: Api) -> None:
-    reader = await api.caller("viewer")
-    for price in range(4):
-        await api.product(price=price)
-    queries = ("limit=2", "limit=2&page=1", "page=2&limit=2", "max_price=0", "status=draft")
-    bodies = {query: (await reader.get(f"/products?{query}")).content for query in queries}
-    assert bodies["limit=2"] == bodies["limit=2&page=1"]
-    assert len(set(bodies.values())) == 4
-    async with counted(api, hits=len(queries)):
-        for query in queries:
-            assert (await reader.get(f"/products?{query}")).content == bodies[query]
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        *(
-            "/products/1",
-            "/products/9",
-            "/products/x",
-            "/products?limit=0",
-            "/products?x=1",
-            "/nowhere",
-        ),
-        *("/users", "/users/me", "/api-keys", "/products?search=%FF"),
-    ],
-)
-async def test_single_resources_errors_and_answers_to_one_caller_are_not_kept(
-    api: Api, path: str
-) -> None:
+async def test_single_resources_errors_and_answers_to_one_caller_are_not_kept(api: Api) -> None:
     caller = await api.caller("admin")
     await api.product()
     async with counted(api):
-        for _ in range(2):
-            await caller.get(path)
+        for path in (
+            *("/products/1", "/products/9", "/products?limit=0", "/nowhere"),
+            *("/users", "/users/me", "/api-keys", "/products?search=%FF"),
+        ):
+            for _ in range(2):
+                await caller.get(path)
     assert (await counts(api)).size == 0
-
-
-async def test_kept_bytes_of_zero_keep_nothing(tmp_path: Path) -> None:
-    async with Api(replace(settings_for(tmp_path, {}), kept_bytes=0)) as api:
-        reader = await api.caller("viewer")
-        await api.product()
-        async with counted(api, misses=3):
-            for _ in range(3):
-                await shown(reader, "/products")
-        assert (await counts(api)).size == 0
 
 
 class Late:

@@ -38,16 +38,15 @@ async def test_a_page_of_events_ends_at_a_mebibyte(api: Api, query: dict[str, st
     viewer = await api.caller("viewer")
     await happen(api, *[THIRD] * 7)
     assert await walked(viewer, 100, **query) == [[THIRD] * 3, [THIRD] * 3, [THIRD]]
-    assert await walked(viewer, 2, **query) == [[THIRD] * 2] * 3 + [[THIRD]]
-
-
-async def test_an_event_above_the_page_bytes_is_a_page_by_itself(api: Api) -> None:
-    viewer = await api.caller("viewer")
+    follower = await api.live[Feed].follow(0, ["product.updated"])
+    assert [len(await follower.take(20.0)) for _ in range(3)] == [3, 3, 1]
+    follower.end()
     await happen(api, 100, TWICE, 200, 300, TWICE)
-    assert await walked(viewer, 100) == [[100], [TWICE], [200, 300], [TWICE]]
+    rest = [[THIRD, 100], [TWICE], [200, 300], [TWICE]]
+    assert (await walked(viewer, 100, **query))[2:] == rest
 
 
-@pytest.mark.parametrize("limit", [1, 9, 10, 11, 20, 100])
+@pytest.mark.parametrize("limit", [1, 9, 10, 11])
 async def test_pages_of_small_events_have_as_many_as_were_asked_for(api: Api, limit: int) -> None:
     viewer = await api.caller("viewer")
     sizes = [*range(100, 121)]
@@ -55,11 +54,3 @@ async def test_pages_of_small_events_have_as_many_as_were_asked_for(api: Api, li
     pages = await walked(viewer, limit)
     assert [size for page in pages for size in page] == sizes
     assert all(len(page) == limit for page, _ in pairwise(pages))
-
-
-async def test_a_follower_that_catches_up_gets_large_events_in_batches(api: Api) -> None:
-    await happen(api, *[THIRD] * 7)
-    follower = await api.live[Feed].follow(0, None)
-    counts = [len(await follower.take(20.0)) for _ in range(3)]
-    assert counts == [3, 3, 1]
-    follower.end()

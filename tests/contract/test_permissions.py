@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from driving import BASE, Api, Caller, json_bytes, refused
+from driving import BASE, Api, json_bytes, refused
 from portico.core.audit import OPERATOR, Actor, By
 from portico.core.events import Published
-from portico.core.resources import SCOPED
 from portico.core.scopes import READ_SCOPES, ROLE_SCOPES
 from portico.core.users import User
 from portico.environment import Environment
@@ -39,9 +38,7 @@ from signing_in import (
 pytestmark = pytest.mark.one_engine
 
 HAVE = {role: set(scopes) for role, scopes in ROLE_SCOPES.items()}  # tests/domain has the table
-CALLERS = [*(("sqlite+memory", role) for role in HAVE), ("postgres+redis", "editor")]
-"""Engines and roles. What a role may do is decided above the storage, so that one, of those who are
-both allowed and refused, stands for all on the other engine."""
+EVERYWHERE = "https://localhost:8443"
 
 Body = Callable[[int, User], dict[str, Any] | None]
 NOTHING: Body = lambda _number, _user: None  # noqa: E731 - a constant
@@ -129,18 +126,10 @@ AUTH_CASES: dict[tuple[str, str], Case] = {
 }
 
 
-def test_every_route_is_in_the_matrix() -> None:
-    assert CASES.keys() == {(route.method, route.path) for route in V1}
-    assert AUTH_CASES.keys() == {(route.method, route.path) for route in AUTH_ROUTES}
-
-
-def test_a_route_without_an_account_declares_its_access() -> None:
-    accesses: dict[str | None, str | Access] = {
-        PUBLIC: Access.ANYONE,
-        LOGINS: Access.ANYONE,
-        CLIENTS: Access.CLIENT,
-    }
+def test_every_route_is_in_the_matrix_and_open_ones_declare_it() -> None:
+    accesses = {PUBLIC: Access.ANYONE, LOGINS: Access.ANYONE, CLIENTS: Access.CLIENT}
     for routes, cases in ((V1, CASES), (AUTH_ROUTES, AUTH_CASES)):
+        assert cases.keys() == {(route.method, route.path) for route in routes}
         for route in routes:
             needs = cases[route.method, route.path].needs
             open_to = {Access.ANYONE, Access.CLIENT} & {route.access}
@@ -184,21 +173,11 @@ class Kind(NamedTuple):
         return needs in self.has(role)
 
 
-def key(key_type: KeyType) -> Callable[[Environment, User], Awaitable[str]]:
+def key(key_type: KeyType, *scopes: str) -> Callable[[Environment, User], Awaitable[str]]:
     async def make(env: Environment, user: User) -> str:
+        given = [scope for scope in scopes if scope in HAVE[user.role]] or None
         made = await give_key(
-            env, user, name="A key", key_type=key_type, expires_at=None, by=OPERATOR
-        )
-        return made[1]
-
-    return make
-
-
-def narrow(*scopes: str) -> Callable[[Environment, User], Awaitable[str]]:
-    async def make(env: Environment, user: User) -> str:
-        given = [scope for scope in scopes if scope in HAVE[user.role]]
-        made = await give_key(
-            env, user, name="N", key_type="live", expires_at=None, scopes=given, by=OPERATOR
+            env, user, name="K", key_type=key_type, expires_at=None, scopes=given, by=OPERATOR
         )
         return made.secret
 
@@ -223,7 +202,7 @@ KINDS = [
     Kind("read key", "live", key("read"), set(READ_SCOPES)),
     Kind("test key", "sandbox", key("test")),
     *(
-        Kind("narrow key", "live", narrow(*scopes), set(scopes))
+        Kind("narrow key", "live", key("live", *scopes), set(scopes))
         for scopes in (["read:products"], ["read:users", "write:products"])
     ),
     *(Kind("session", home, session_of) for home in ("live", "sandbox")),
@@ -245,31 +224,24 @@ CELLS = [
 ]
 
 
-async def _webhook(env: Environment) -> dict[str, int]:
-    """A webhook with a delivery of an event, by the names that paths have for them."""
+async def targets_of(api: Api, env: Environment, owner: User | None = None) -> dict[str, int]:
+    """Somebody else, a product, a webhook with a delivery, and another key of the owner, by the
+    names that paths have."""
     values = {"url": HOOK["url"], "types": ("*",), "description": ""}
-    made = await create_webhook(env, values, OPERATOR)
+    hook = (await create_webhook(env, values, OPERATOR)).webhook.id
     async with env.db.transaction() as tx:
         await env[Events].add(tx, env.clock(), Published("product.created", "{}"))
         last = await env[Events].settled_in(tx)
-        await env[Deliveries].add(tx, env.clock(), [(made.webhook.id, last, "product.created")])
-        delivery = await env[Deliveries].last_of(tx, made.webhook.id)
-    return {"webhooks": made.webhook.id, "delivery": delivery}
-
-
-async def _key(env: Environment, owner: User) -> int:
-    """Another key of the owner, as the environment knows that user."""
-    mirror = await env[Users].by_account(owner.id)
-    new = NewKey(name="Another", type="test" if "live" in env.foreign else "live")
-    return (await create_key(env, mirror.id if mirror else owner.id, new, OPERATOR)).key.id
-
-
-async def targets_of(api: Api, env: Environment, owner: User) -> dict[str, int]:
-    """Somebody else, a product, a webhook, and a key of the owner, by the names that paths have."""
+        await env[Deliveries].add(tx, env.clock(), [(hook, last, "product.created")])
+        delivery = await env[Deliveries].last_of(tx, hook)
     user, product = await api.account(env=env), await api.product(env)
-    targets = {"users": user.id, "products": product.id, **await _webhook(env)}
-    targets["api-keys"] = await _key(env, owner)
-    return targets
+    made = {"users": user.id, "products": product.id, "webhooks": hook, "delivery": delivery}
+    if owner:
+        mirror = await env[Users].by_account(owner.id)
+        new = NewKey(name="Another", type="test" if "live" in env.foreign else "live")
+        named = await create_key(env, mirror.id if mirror else owner.id, new, OPERATOR)
+        made["api-keys"] = named.key.id
+    return made
 
 
 def filled(path: str, targets: dict[str, int]) -> str:
@@ -280,23 +252,27 @@ def filled(path: str, targets: dict[str, int]) -> str:
 
 async def send(
     api: Api,
-    kind: Kind,
-    credential: str,
+    header: tuple[str, str],
     method: str,
     url: str,
     body: dict[str, Any] | bytes | None,
     *others: tuple[str, str],
 ) -> Any:
-    header = ("authorization", f"Bearer {credential}")
-    if kind.name == "session":
-        header = ("cookie", f"{COOKIE}={credential}")
     headers = [header, *(others or [("content-type", "application/json")])]
     content = [] if body is None else [body if isinstance(body, bytes) else json_bytes(body)]
-    target = url.removeprefix("https://localhost:8443")
-    return await somewhere(api).exchange(method, target, headers, *content)
+    return await somewhere(api).exchange(method, url.removeprefix(EVERYWHERE), headers, *content)
 
 
-@pytest.mark.parametrize(("environ", "role"), CALLERS, indirect=["environ"])
+def header_of(kind: Kind, credential: str) -> tuple[str, str]:
+    if kind.name == "session":
+        return "cookie", f"{COOKIE}={credential}"
+    return "authorization", f"Bearer {credential}"
+
+
+WRONG = (("accept", "image/png"), ("content-type", "text/plain"))
+
+
+@pytest.mark.parametrize("role", HAVE)
 @EVERY_KIND
 async def test_a_credential_may_do_exactly_what_kind_scopes_and_role_allow(
     api: Api, kind: Kind, role: str
@@ -305,11 +281,11 @@ async def test_a_credential_may_do_exactly_what_kind_scopes_and_role_allow(
     owner_env = api.live if kind.name == "test key" else env
     await api.account("admin")  # so that nobody is the last
     person = await api.account(env=env, password=PASSWORD)
-    credential = None
+    header = None
     for number, (bases, method, path, case) in enumerate(CELLS):
-        if credential is None:
+        if header is None:
             owner = await api.account(role, env=owner_env)
-            credential = await kind.make(owner_env, owner)
+            header = header_of(kind, await kind.make(owner_env, owner))
             targets = await targets_of(api, env, owner)
             before = await api.state()
         url = bases[kind.home] + filled(path, targets)
@@ -317,132 +293,74 @@ async def test_a_credential_may_do_exactly_what_kind_scopes_and_role_allow(
         body = case.body(number, person)
         if path == "/api-keys" and body is not None and env is api.sandbox:
             body["type"] = "test"
-        answer = await send(api, kind, credential, method, url, body)
+        answer = await send(api, header, method, url, body)
         cell = (kind.name, kind.scopes, role, method, path)
         refusal = 401 if case.needs in (CLIENTS, LOGINS) else 403
         assert answer.status_code == (case.success if allowed else refusal), (cell, answer.text)
+        if not allowed and refusal == 403:  # before any fault of the request
+            junk = await send(api, header, method, f"{url}?nonsense=1", b"{", *WRONG)
+            assert junk.status_code == 403, cell
+            if method != "HEAD":
+                refused(answer, 403, "PERMISSION_DENIED")
         changed = await api.state() != before
         ends_logins_alone = case.needs == LOGINS and kind.name != "jwt"
         assert changed == (allowed and case.changes(method) and not ends_logins_alone), cell
         if changed:
-            credential = None
-        elif not allowed and refusal == 403 and method != "HEAD":
-            refused(answer, 403, "PERMISSION_DENIED")
+            header = None
 
 
+@pytest.mark.parametrize("how", ["suspended", "of the other environment"])
 @EVERY_KIND
-async def test_credentials_of_a_suspended_account_are_401_everywhere(api: Api, kind: Kind) -> None:
-    env = api.live if kind.home == "live" else api.sandbox
-    owner_env = api.live if kind.name == "test key" else env
-    await api.account("admin", env=owner_env)  # so that nobody is the last
-    owner = await api.account("admin", env=owner_env, password=PASSWORD)
-    credential = await kind.make(owner_env, owner)
-    user, product = await api.account(env=env), await api.product(env)
-    targets = {"users": user.id, "products": product.id, **await _webhook(env)}
-    assert (await send(api, kind, credential, "GET", BASE[kind.home], None)).status_code == 404
-    await suspend(owner_env, owner.id, OPERATOR)
-    before = await api.state()
-    for number, (bases, method, path, case) in enumerate(CELLS):
-        if case.needs == PUBLIC and case.body is not SIGN_IN:
-            continue
-        url = bases[kind.home] + filled(path, targets)
-        body = case.body(number, owner)
-        answer = await send(api, kind, credential, method, url, body)
-        ignored = case.needs == LOGINS and kind.name != "session"  # it answers all tokens alike
-        assert answer.status_code == (204 if ignored else 401), (path, answer.text)
-    after = await api.state()
-    for table in before.keys() - {f"{env.name} audit"}:
-        assert after[table] == before[table], table
-
-
-@pytest.mark.parametrize("place", ["bearer", "session", "second step"])
-async def test_a_pending_second_step_is_401_everywhere(api: Api, place: str) -> None:
-    owner = await api.account("admin")
-    user, product = await api.account(), await api.product()
-    hook = await _webhook(api.live)
-    waits = await begin_second_step(api.live, owner, By(Actor()))
-    header = {
-        "bearer": ("authorization", f"Bearer {waits}"),
-        "session": ("cookie", f"{COOKIE}={waits}"),
-        "second step": ("cookie", f"{SECOND_STEP.name}={waits}"),
-    }[place]
-    async with api.unchanged():
-        for number, (bases, method, path, case) in enumerate(CELLS):
-            if case.needs in (PUBLIC, LOGINS):
-                continue
-            targets = {"users": user.id, "products": product.id, **hook}
-            target = (bases["live"] + filled(path, targets)).removeprefix("https://localhost:8443")
-            body = case.body(number, user)
-            content = [] if body is None else [json_bytes(body)]
-            headers = [header, ("content-type", "application/json")]
-            answer = await somewhere(api).exchange(method, target, headers, *content)
-            assert answer.status_code == 401, (path, answer.text)
-
-
-@EVERY_KIND
-async def test_a_credential_of_one_environment_is_unknown_to_the_other(
-    api: Api, kind: Kind
+async def test_a_credential_without_its_account_here_is_401_everywhere(
+    api: Api, kind: Kind, how: str
 ) -> None:
-    away = "sandbox" if kind.home == "live" else "live"
-    home_env, env = (api.live, api.sandbox) if away == "sandbox" else (api.sandbox, api.live)
-    owner_env = api.live if kind.name == "test key" else home_env
-    credential = await kind.make(owner_env, await api.account("admin", env=owner_env))
-    user, product = await api.account(env=env), await api.product(env)
-    hook = await _webhook(env)
-    async with api.unchanged():
+    home = api.live if kind.home == "live" else api.sandbox
+    owner_env = api.live if kind.name == "test key" else home
+    await api.account("admin", env=owner_env)  # so that nobody is the last
+    owner = await api.account("admin", env=owner_env)
+    header = header_of(kind, await kind.make(owner_env, owner))
+    answer = await send(api, header, "GET", BASE[kind.home], None)
+    assert answer.status_code == 404
+    at = kind.home
+    if how == "suspended":
+        await suspend(owner_env, owner.id, OPERATOR)
+    else:
+        at = "sandbox" if kind.home == "live" else "live"
+    await assert_401_everywhere(api, header, at)
+
+
+async def assert_401_everywhere(api: Api, header: tuple[str, str], at: str) -> None:
+    targets = await targets_of(api, api.live if at == "live" else api.sandbox)
+    user = await api.account()
+    async with api.unchanged(but="audit"):
         for number, (bases, method, path, case) in enumerate(CELLS):
             if case.needs in (PUBLIC, LOGINS):
                 continue
-            targets = {"users": user.id, "products": product.id, **hook}
-            url = bases[away] + filled(path, targets)
-            answer = await send(api, kind, credential, method, url, case.body(number, user))
+            url = bases[at] + filled(path, targets)
+            answer = await send(api, header, method, url, case.body(number, user))
             assert answer.status_code == 401, (path, answer.text)
             if case.needs != CLIENTS and method != "HEAD":
                 refused(answer, 401, "AUTHENTICATION_REQUIRED")
 
 
+@pytest.mark.parametrize("place", ["bearer", "session", "second step"])
+async def test_a_pending_second_step_is_401_everywhere(api: Api, place: str) -> None:
+    waits = await begin_second_step(api.live, await api.account("admin"), By(Actor()))
+    header = {
+        "bearer": ("authorization", f"Bearer {waits}"),
+        "session": ("cookie", f"{COOKIE}={waits}"),
+        "second step": ("cookie", f"{SECOND_STEP.name}={waits}"),
+    }[place]
+    await assert_401_everywhere(api, header, "live")
+
+
 async def test_a_read_key_is_refused_all_but_get_and_head_wherever_it_calls(api: Api) -> None:
-    caller = await api.caller("admin", "read")
-    kind = next(kind for kind in KINDS if kind.name == "read key")
+    header = ("authorization", f"Bearer {(await api.caller('admin', 'read')).key}")
     async with api.unchanged():
         for method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS", "FOO"):
             for path in ("/users", "/users/me", "/products/1", "/nowhere", "/"):
-                answer = await send(api, kind, caller.key, method, BASE["live"] + path, {})
+                answer = await send(api, header, method, BASE["live"] + path, {})
                 refused(answer, 403, "PERMISSION_DENIED")
-
-
-@pytest.mark.parametrize("role", ["viewer", "editor"])
-async def test_everyone_changes_themselves_by_their_id_too(api: Api, role: str) -> None:
-    caller = await api.caller(role)
-    answer = await caller.patch(f"/users/{caller.user.id}", json={"name": "Changed"})
-    assert answer.json()["data"]["name"] == "Changed"
-
-
-async def test_a_user_whose_plan_is_no_longer_configured_is_on_free(api: Api) -> None:
-    caller: Caller = await api.caller("viewer", plan="gone")
-    answer = await caller.get("/users/me")
-    assert answer.status_code == 200
-    assert answer.headers["x-ratelimit-limit"] == "30"
-
-
-@pytest.mark.parametrize("role", HAVE)
-@EVERY_KIND
-async def test_a_forbidden_route_is_403_before_any_fault_of_the_request(
-    api: Api, kind: Kind, role: str
-) -> None:
-    env = api.live if kind.home == "live" else api.sandbox
-    owner_env = api.live if kind.name == "test key" else env
-    owner = await api.account(role, env=owner_env)
-    credential = await kind.make(owner_env, owner)
-    targets = await targets_of(api, env, owner)
-    async with api.unchanged():
-        for bases, method, path, case in CELLS:
-            if case.needs in (PUBLIC, CLIENTS, LOGINS) or kind.may(role, method, case.needs):
-                continue
-            url = f"{bases[kind.home]}{filled(path, targets)}?nonsense=1"
-            wrong = [("accept", "image/png"), ("content-type", "text/plain")]
-            answer = await send(api, kind, credential, method, url, b"{", *wrong)
-            assert answer.status_code == 403, (kind.name, kind.scopes, role, method, path)
 
 
 CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -462,23 +380,17 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 """For each kind with a scope for reading, a change and what of it comes back."""
 
 
-def test_a_change_of_every_kind_with_a_scope_for_reading_is_tried() -> None:
-    kinds = {f"/{kind.path}/{{id}}" for kind in SCOPED}
-    assert kinds == CHANGES.keys() == {route.path for route in V1 if route.reads}
-
-
 @pytest.mark.parametrize("path", CHANGES)
 async def test_a_change_without_the_scope_for_reading_answers_only_what_was_sent(
     api: Api, path: str
 ) -> None:
-    noun = path.split("/")[1]
+    assert CHANGES.keys() == {route.path for route in V1 if route.reads}
+    noun, (change, back) = path.split("/")[1], CHANGES[path]
     admin = await api.caller("admin")
-    targets = {"users": (await api.account()).id, "products": (await api.product()).id}
-    path = path.replace("{id}", str(targets[noun]))
+    path = filled(path, await targets_of(api, api.live))
     whole = (await admin.get(path)).json()["data"]
-    secret = await narrow(f"write:{noun}")(api.live, await api.account("admin"))
+    secret = await key("live", f"write:{noun}")(api.live, await api.account("admin"))
     writer = api.stranger(authorization=f"Bearer {secret}")
-    change, back = CHANGES[f"/{noun}/{{id}}"]
     for body, told in (({}, {}), (change, back)):
         answer = await writer.patch(path, json=body)
         assert (answer.status_code, answer.json()) == (200, {"data": {"id": whole["id"], **told}})

@@ -7,13 +7,14 @@ import httpx
 import pytest
 
 from busy_machine import within
-from driving import EVEN, NOON, TINY, Api, Caller, InProcess, refused
+from driving import EVEN, NOON, TINY, Api, InProcess, refused
 from operating import eventually
 from portico.core.audit import OPERATOR
 from portico.features.operations.counters import RateCounters
 from portico.features.people.accounts import set_plan
 from portico.limits.memory import MemoryLimiter
 
+LAMP = {"name": "Lamp", "category": "light", "price": 1}
 MINUTE = 60_000
 NOON_SECONDS = NOON // 1000
 MIDNIGHT_SECONDS = NOON_SECONDS + 43_200
@@ -33,13 +34,13 @@ async def test_every_answer_counts_once_and_has_limit_headers(api: Api) -> None:
     product = await api.product()
     broken = await api.broken_product()
     where = f"/products/{product.id}"
-    lamp = {"name": "Lamp", "category": "light", "price": 1}
+
     tag = (await caller.get(where)).headers["etag"]
     requests: list[tuple[int, str, str, dict[str, Any]]] = [
         (200, "GET", "/users/me", {}),
         (200, "HEAD", "/users/me", {}),
         (200, "PATCH", "/users/me", {"json": {}}),
-        (201, "POST", "/products", {"json": lamp}),
+        (201, "POST", "/products", {"json": LAMP}),
         (204, "DELETE", f"/products/{(await api.product()).id}", {}),
         (304, "GET", where, {"headers": {"if-none-match": tag}}),
         (400, "GET", "/products?limit=0", {}),
@@ -50,14 +51,8 @@ async def test_every_answer_counts_once_and_has_limit_headers(api: Api) -> None:
         (405, "PUT", where, {}),
         (406, "GET", where, {"headers": {"accept": "text/html"}}),
         (412, "DELETE", where, {"headers": {"if-match": '"other"'}}),
-        (
-            413,
-            "POST",
-            "/products",
-            {"content": b" " * 2**21, "headers": {"content-type": "application/json"}},
-        ),
         (415, "POST", "/products", {"content": b"x"}),
-        (422, "POST", "/products", {"json": lamp | {"price": -1}}),
+        (422, "POST", "/products", {"json": LAMP | {"price": -1}}),
         (500, "PATCH", f"/products/{broken.id}", {"json": {"status": "active"}}),
     ]
     for number, (status, method, path, more) in enumerate(requests):
@@ -67,34 +62,22 @@ async def test_every_answer_counts_once_and_has_limit_headers(api: Api) -> None:
 
 
 async def test_a_minute_admits_its_number_and_then_refuses_without_counting(api: Api) -> None:
-    caller = await api.caller("viewer", plan=TINY)
+    caller = await api.caller("editor", plan=TINY)
     for remaining in (2, 1, 0):
         assert window(await caller.get("/users/me")) == (3, remaining, NOON_SECONDS + 60)
-    api.clock.advance(milliseconds=18_500)
-    for _ in range(5):
-        answer = await caller.get("/users/me")
-        refused(answer, 429, "RATE_LIMITED")
-        assert window(answer) == (3, 0, NOON_SECONDS + 60)
-        assert answer.headers["retry-after"] == "42"
-        assert answer.json()["error"]["message"] == "Too many requests; try again in 42 seconds."
-    api.clock.now = NOON + MINUTE - 1
-    answer = await caller.get("/users/me")
-    refused(answer, 429)
-    assert answer.headers["retry-after"] == "1"
-    assert answer.json()["error"]["message"] == "Too many requests; try again in 1 second."
+    async with api.unchanged():
+        for milliseconds, wait in ((18_500, "42"), (41_499, "1")):
+            api.clock.advance(milliseconds=milliseconds)
+            answer = await caller.post("/products", json=LAMP)
+            refused(answer, 429, "RATE_LIMITED")
+            assert window(answer) == (3, 0, NOON_SECONDS + 60)
+            assert answer.headers["retry-after"] == wait
+            seconds = f"{wait} second{'' if wait == '1' else 's'}"
+            message = f"Too many requests; try again in {seconds}."
+            assert answer.json()["error"]["message"] == message
     api.clock.now = NOON + MINUTE
     # Three of the day's five are used; the refusals are not among them.
     assert window(await caller.get("/users/me")) == (5, 1, MIDNIGHT_SECONDS)
-
-
-@pytest.mark.one_engine
-async def test_a_refused_request_changes_nothing(api: Api) -> None:
-    editor = await api.caller("editor", plan=TINY)
-    for _ in range(3):
-        await editor.get("/users/me")
-    async with api.unchanged():
-        body = {"name": "Lamp", "category": "light", "price": 1}
-        refused(await editor.post("/products", json=body), 429, "RATE_LIMITED")
 
 
 async def test_a_day_admits_its_number_and_ends_at_midnight_utc(api: Api) -> None:
@@ -113,23 +96,17 @@ async def test_a_day_admits_its_number_and_ends_at_midnight_utc(api: Api) -> Non
     assert window(await caller.get("/users/me")) == (3, 2, MIDNIGHT_SECONDS + 60)
 
 
-async def test_of_two_equal_windows_the_headers_tell_the_later(api: Api) -> None:
+async def test_of_two_windows_that_end_alike_the_caller_is_told_the_later(api: Api) -> None:
     caller = await api.caller("viewer", plan=EVEN)
     assert window(await caller.get("/users/me")) == (5, 4, MIDNIGHT_SECONDS)
-
-
-async def test_both_exhausted_windows_make_the_caller_wait_for_the_later(api: Api) -> None:
-    caller = await api.caller("viewer", plan=EVEN)
-    for _ in range(5):
+    for _ in range(4):
         await caller.get("/users/me")
-    answer = await caller.get("/users/me")
-    assert answer.headers["retry-after"] == str(43_200)
+    assert (await caller.get("/users/me")).headers["retry-after"] == str(43_200)
 
 
-@pytest.mark.parametrize("plan", ["free", "pro"])
-async def test_one_of_limit_plus_one_concurrent_requests_is_429(api: Api, plan: str) -> None:
-    caller = await api.caller("viewer", plan=plan)
-    limit = api.settings.plans[plan].per_minute
+async def test_one_of_limit_plus_one_concurrent_requests_is_429(api: Api) -> None:
+    caller = await api.caller("viewer", plan="free")
+    limit = api.settings.plans["free"].per_minute
     answers = await asyncio.gather(*(caller.get("/users/me") for _ in range(limit + 1)))
     assert sorted(answer.status_code for answer in answers) == [200] * limit + [429]
     left = sorted(window(answer)[1] for answer in answers if answer.status_code == 200)
@@ -180,38 +157,30 @@ async def test_unauthenticated_requests_count_by_address_on_free(api: Api) -> No
     assert window(await api.stranger("203.0.113.8:1000").get("/users/me"))[1] == 29
 
 
-async def test_an_exhausted_address_lets_credentials_pass(api: Api) -> None:
-    caller = await api.caller("viewer")
-    await exhaust(api.stranger())  # the address that callers have too
-    assert (await caller.get("/users/me")).status_code == 200
-
-
-async def test_an_ipv6_network_of_64_bits_is_one_address(api: Api) -> None:
-    await exhaust(api.stranger("[2001:db8:1:2::1]:1000"))
-    for same in ("[2001:db8:1:2::1]:2", "[2001:db8:1:2:ffff::]:1", "[2001:0db8:1:2::5]:1"):
+async def test_an_ipv6_network_of_64_bits_and_an_ipv4_address_in_both_forms_are_one_address(
+    api: Api,
+) -> None:
+    for first, same, others in (
+        ("[2001:db8:1:2::1]:1", "[2001:db8:1:2:ffff::]:2", ("[2001:db8:1:3::1]:1", "[::1]:1")),
+        ("203.0.113.7:1", "[::ffff:203.0.113.7]:1", ("[::ffff:203.0.113.8]:1",)),
+    ):
+        await exhaust(api.stranger(first))
         refused(await api.stranger(same).get("/users/me"), 429)
-    for other in ("[2001:db8:1:3::1]:1", "[::1]:1"):
-        refused(await api.stranger(other).get("/users/me"), 401)
+        for other in others:
+            refused(await api.stranger(other).get("/users/me"), 401)
 
 
 async def test_an_ipv6_network_of_48_bits_has_ten_times_as_much_together(api: Api) -> None:
     for number in range(10):
-        network = f"[2001:db8:1:{number:x}::1]:1"
-        await exhaust(api.stranger(network))
+        await exhaust(api.stranger(f"[2001:db8:1:{number:x}::1]:1"))
     answer = await api.stranger("[2001:db8:1:ffff::1]:1").get("/users/me")
     refused(answer, 429, "RATE_LIMITED")
     assert window(answer) == (300, 0, NOON_SECONDS + 60)
     refused(await api.stranger("[2001:db8:2::1]:1").get("/users/me"), 401)
     caller = await api.caller("viewer")
-    transport = InProcess(api, "[2001:db8:1::1]:1")
+    transport = InProcess(api, "[2001:db8:1::1]:1")  # whose credentials still pass
     headers = [("authorization", f"Bearer {caller.key}")]
     assert (await transport.exchange("GET", "/v1/users/me", headers)).status_code == 200
-
-
-async def test_an_ipv4_address_is_one_in_ipv6_form_too(api: Api) -> None:
-    await exhaust(api.stranger("203.0.113.7:1"))
-    refused(await api.stranger("[::ffff:203.0.113.7]:1").get("/users/me"), 429)
-    refused(await api.stranger("[::ffff:203.0.113.8]:1").get("/users/me"), 401)
 
 
 async def test_live_and_sandbox_count_apart(api: Api) -> None:
@@ -228,9 +197,10 @@ async def test_live_and_sandbox_count_apart(api: Api) -> None:
 
 
 @pytest.mark.one_engine
-async def test_the_health_of_the_service_is_outside_the_limits(api: Api) -> None:
+async def test_health_and_plain_http_use_nothing_up(api: Api) -> None:
     stranger = api.stranger()
-    for _ in range(40):
+    for _ in range(31):
+        refused(await InProcess(api).exchange("GET", "/v1/users/me", [], scheme="http"), 403)
         for path in ("/healthz", "/readyz", "/metrics"):
             answer = await stranger.get(f"https://localhost:8443{path}")
             assert answer.status_code == 200
@@ -238,68 +208,20 @@ async def test_the_health_of_the_service_is_outside_the_limits(api: Api) -> None
     assert window(await stranger.get("/users/me"))[1] == 29
 
 
-async def status_after(api: Api, caller: Caller, now: int) -> int:
-    api.clock.now = now
-    return (await caller.get("/users/me")).status_code
-
-
-async def test_counters_survive_a_restart(api: Api) -> None:
+@pytest.mark.parametrize("how", ["stop", "crash"])
+async def test_counters_survive_a_stop_and_a_crash_a_second_later(api: Api, how: str) -> None:
     caller = await api.caller("viewer", plan="free")
-    stranger = api.stranger("203.0.113.7:1")
     for _ in range(10):
         await caller.get("/users/me")
-        await stranger.get("/users/me")
-    await api.stop()
+    if how == "stop":
+        await api.stop()
+    else:
+        if isinstance(api.live.limiter, MemoryLimiter):
+            with within(1.0):
+                await eventually(lambda: api.live[RateCounters].since(0), "the flush")
+        await api.crash()
     await api.start()
     assert window(await caller.get("/users/me"))[1] == 19
-    assert window(await stranger.get("/users/me"))[1] == 19
     api.clock.advance(seconds=60 * 7)
-    await api.stop()
-    await api.start()
     await set_plan(api.live, caller.user.email, TINY, OPERATOR)
     refused(await caller.get("/users/me"), 429)  # eleven of the day's five
-
-
-async def test_a_crash_forgets_less_than_a_second_of_counts(api: Api) -> None:
-    caller = await api.caller("viewer", plan="free")
-    for _ in range(10):
-        await caller.get("/users/me")
-    if isinstance(api.live.limiter, MemoryLimiter):
-        with within(1.0):
-            await eventually(lambda: api.live[RateCounters].since(0), "the flush")
-    await api.crash()
-    await api.start()
-    assert window(await caller.get("/users/me"))[1] == 19
-
-
-async def test_a_stop_while_counts_are_being_written_loses_none(api: Api) -> None:
-    caller = await api.caller("viewer", plan="free")
-    for _ in range(10):
-        await caller.get("/users/me")
-    entered, leave = asyncio.Event(), asyncio.Event()
-
-    async def hold() -> None:
-        async with api.live.db.transaction() as tx:
-            await tx.run("DELETE FROM rate_counters")
-            entered.set()
-            await leave.wait()
-
-    holding = asyncio.create_task(hold())
-    await entered.wait()
-    if isinstance(api.live.limiter, MemoryLimiter):
-        await eventually(lambda: api.live.db.pools()["write"].waiting, "the batch")
-    stopping = asyncio.create_task(api.stop())
-    await asyncio.sleep(0)
-    leave.set()
-    await holding
-    await stopping
-    await api.start()
-    assert window(await caller.get("/users/me"))[1] == 19
-
-
-@pytest.mark.one_engine
-async def test_plain_http_uses_nothing_up(api: Api) -> None:
-    transport = InProcess(api)
-    for _ in range(40):
-        refused(await transport.exchange("GET", "/v1/users/me", [], scheme="http"), 403)
-    assert window(await api.stranger().get("/users/me"))[1] == 29

@@ -3,16 +3,14 @@
 import random
 from collections import Counter
 from itertools import count
-from typing import Any
 
 from driving import NOON, TINY, Api, refused
 from portico.core.requests import EVERYBODY, NO_KEY, NOBODY, NOWHERE, Sums
 from portico.core.times import DAY, HOUR
 from portico.environment import Environment
-from portico.features.operations.requests import DAYS, HOURS, RequestFilter, Requests, Span, Summary
+from portico.features.operations.requests import DAYS, HOURS, RequestFilter, Requests, Summary
 from portico.features.operations.storing import StoreRequests
 from portico.features.operations.tidy import Tidy
-from portico.features.people.storage import Users
 from signing_in import Visitor, client_of, login_of, named, oauth_refused, session_of
 
 WRITERS = count(1)
@@ -65,32 +63,6 @@ async def test_requests_are_summed_by_time_route_status_and_key(api: Api) -> Non
     assert told.accounts == []
 
 
-async def test_a_filter_leaves_its_own_field_to_choose_from(api: Api) -> None:
-    user = await api.account("viewer")
-    one, other = await api.caller(user=user), await api.caller(user=user)
-    await one.get("/users/me")
-    await one.get("/users/999999999")
-    await other.get("/users")
-    told = await summary(api, user.id, route=ME)
-    assert told.over_time == {NOON // HOUR: Sums(1)}
-    assert len(told.routes) == 3
-    assert [share.of for share in told.statuses] == [200]
-    assert [share.of.id for share in told.keys] == [one.record.id]
-    told = await summary(api, user.id, status=404, key_id=one.record.id)
-    assert told.over_time == {NOON // HOUR: Sums(1, failed=1)}
-    assert [share.of for share in told.routes] == ["GET /v1/users/{id}"]
-    assert [share.of for share in told.statuses] == [200, 404]
-    assert [share.of.id for share in told.keys] == [one.record.id]
-
-
-async def test_routes_with_as_many_requests_have_one_order_on_both_databases(api: Api) -> None:
-    caller = await api.caller("viewer")
-    for path in ("/users/999999999", "/users/me", "/users"):
-        await caller.get(path)
-    told = await summary(api, caller.user.id)
-    assert [share.of for share in told.routes] == [USERS, ME, "GET /v1/users/{id}"]
-
-
 async def test_429_is_listed_and_counted_apart_from_errors(api: Api) -> None:
     user = await api.account(plan=TINY)
     caller = await api.caller(user=user)
@@ -129,27 +101,6 @@ async def test_sessions_and_tokens_count_for_their_account(api: Api) -> None:
     assert failed.request.code == "invalid_grant"
 
 
-async def test_requests_of_an_ownerless_client_count_for_nobody(api: Api) -> None:
-    shop, visitor = await client_of(api.live), Visitor(api)
-    for _ in range(2):
-        answer = await visitor.form("introspect", {"token": "nothing", **named(shop)})
-        assert answer.status_code == 200
-    told = await summary(api, NOBODY)
-    assert told.over_time == {NOON // HOUR: Sums(2)}
-
-
-async def test_an_address_that_is_refused_before_its_client_is_known_counts_under_nobody(
-    api: Api,
-) -> None:
-    shop, visitor = await client_of(api.live), Visitor(api)
-    for _ in range(30):
-        refused(await visitor.me(), 401)
-    answer = await visitor.form("introspect", {"token": "nothing", **named(shop)})
-    assert answer.status_code == 429
-    told = await summary(api, NOBODY)
-    assert told.over_time == {NOON // HOUR: Sums(31, failed=30, refused=1)}
-
-
 async def test_strangers_count_under_nobody_and_leave_no_failed_request(api: Api) -> None:
     stranger = api.stranger()
     for _ in range(29):
@@ -163,39 +114,27 @@ async def test_strangers_count_under_nobody_and_leave_no_failed_request(api: Api
     assert await api.live[Requests].latest_failed(RequestFilter(EVERYBODY)) == []
 
 
-async def test_requests_of_everybody_are_the_sum_over_accounts(api: Api) -> None:
-    users = [await api.account("viewer") for _ in range(2)]
-    callers = [await api.caller(user=user) for user in users]
-    for caller, requests in zip(callers, (2, 3), strict=True):
-        for _ in range(requests):
-            await caller.get("/users/me")
-    await callers[0].get("/users/999999999")
+async def test_requests_of_everybody_are_the_sum_and_stay_without_the_name_of_a_deleted_account(
+    api: Api,
+) -> None:
+    admin, gone = await api.caller(), await api.caller("viewer")
+    for _ in range(2):
+        await gone.get("/users/999999999")
     await api.stranger().get("/users")
+    assert (await admin.delete(f"/users/{gone.user.id}")).status_code == 204
     told = await summary(api, EVERYBODY)
-    assert told.over_time == {NOON // HOUR: Sums(7, failed=2)}
+    assert told.over_time == {NOON // HOUR: Sums(4, failed=3)}
     assert [(share.of.id, share.of.email, share.sums) for share in told.accounts] == [
-        (users[0].id, users[0].email, Sums(3, failed=1)),
-        (users[1].id, users[1].email, Sums(3)),
+        (gone.user.id, None, Sums(2, failed=2)),
         (NOBODY, None, Sums(1, failed=1)),
+        (admin.user.id, admin.user.email, Sums(1)),
     ]
-    assert [(share.of.id, share.of.user_id, share.sums.requests) for share in told.keys] == [
-        (caller.record.id, caller.user.id, 3) for caller in callers
-    ]
+    assert (gone.record.id, gone.user.id, None, None) in [share.of for share in told.keys]
+    failed = await api.live[Requests].latest_failed(RequestFilter(EVERYBODY))
+    assert [(one.request.user_id, one.email) for one in failed] == [(gone.user.id, None)] * 2
     told = await summary(api, EVERYBODY, route=USERS)
     assert [share.of.id for share in told.accounts] == [NOBODY]
     assert told.keys == []
-
-
-async def test_requests_of_a_deleted_account_stay_without_its_name(api: Api) -> None:
-    admin = await api.caller()
-    gone = await api.caller("viewer")
-    await gone.get("/users/999999999")
-    assert (await admin.delete(f"/users/{gone.user.id}")).status_code == 204
-    told = await summary(api, EVERYBODY)
-    assert (gone.user.id, None, None) in [share.of for share in told.accounts]
-    assert (gone.record.id, gone.user.id, None, None) in [share.of for share in told.keys]
-    (failed,) = await api.live[Requests].latest_failed(RequestFilter(EVERYBODY))
-    assert (failed.request.user_id, failed.email) == (gone.user.id, None)
 
 
 async def test_requests_are_kept_by_hour_for_two_days_and_by_day_for_ninety(api: Api) -> None:
@@ -209,37 +148,10 @@ async def test_requests_are_kept_by_hour_for_two_days_and_by_day_for_ninety(api:
             assert sum(sums.requests for sums in use.values()) == expected, (days, span)
 
 
-async def sums_of_rows(api: Api, span: Span, by: str, chosen: dict[str, object]) -> dict[Any, int]:
-    """Everybody's requests of a span, row by row; with a key where that is asked for."""
-    sums: Counter[Any] = Counter()
-    for row in await api.live.db.all(f"SELECT * FROM {span.table}"):  # noqa: S608 - a known table
-        user_id, unit, route, status, key_id, requests = row
-        values = {"route": route, "status": status, "key_id": key_id, "user_id": user_id}
-        of_one = by in ("user_id", "key_id")
-        if unit < span.first(api.clock()) or of_one == (user_id == EVERYBODY):
-            continue
-        if chosen.items() <= values.items() and (by, key_id) != ("key_id", NO_KEY):
-            sums[values[by]] += requests
-    return dict(sums)
-
-
-async def tell_the_sums_of_rows(api: Api, span: Span, chosen: dict[str, Any]) -> None:
-    told = await api.live[Requests].summary(span, RequestFilter(EVERYBODY, **chosen), api.clock())
-    keys: Counter[int] = Counter()
-    for key in told.keys:
-        keys[key.of.id] += key.sums.requests
-    assert keys == await sums_of_rows(api, span, "key_id", chosen)
-    accounts = {one.of.id: one.sums.requests for one in told.accounts}
-    assert accounts == await sums_of_rows(api, span, "user_id", chosen)
-    routes = {one.of: one.sums.requests for one in told.routes}
-    assert routes == await sums_of_rows(
-        api, span, "route", {name: value for name, value in chosen.items() if name != "route"}
-    )
-
-
 async def test_summaries_equal_the_stored_rows_as_old_ones_go(api: Api) -> None:
     choose = random.Random(11)  # noqa: S311 - repeatable on purpose
     tidy = Tidy(api.live, "somebody")
+    stored: list[tuple[tuple[int, int, str, int, int], int]] = []
     for step in range(6):
         hour = api.clock() // HOUR
         counts = {
@@ -252,41 +164,22 @@ async def test_summaries_equal_the_stored_rows_as_old_ones_go(api: Api) -> None:
             ): choose.randrange(1, 9)
             for _ in range(40)
         }
+        stored += counts.items()
         async with api.live.db.transaction() as tx:
             await api.live[Requests].add(tx, counts, [])
         if step % 2:
             await tidy.run()
-        for span in (HOURS, DAYS):
+        for span, hours in ((HOURS, 1), (DAYS, 24)):
             for chosen in ({}, {"status": 404}, {"route": ME}):
-                await tell_the_sums_of_rows(api, span, chosen)
+                asked = RequestFilter(EVERYBODY, **chosen)
+                told = await api.live[Requests].summary(span, asked, api.clock())
+                accounts: Counter[int] = Counter()
+                for (user_id, at, route, status, _), count_ in stored:
+                    fits = chosen.items() <= {"route": route, "status": status}.items()
+                    if fits and at // hours >= span.first(api.clock()):
+                        accounts[user_id] += count_
+                assert {one.of.id: one.sums.requests for one in told.accounts} == accounts
         api.clock.advance(seconds=choose.choice((3_600, 86_400, 40 * 86_400)))
     api.clock.advance(days=200)
     await tidy.run()
     assert await api.live.db.all("SELECT * FROM request_totals") == []
-
-
-async def test_each_environment_and_process_counts_its_own(api: Api) -> None:
-    live, test = await api.caller(), await api.caller(key_type="test")
-    other = api.beside()
-    await live.get("/users/me")
-    await test.get("/users/me")
-    assert other.application is not api.application
-    own, api.application = api.application, other.application
-    await live.get("/users/me")
-    api.application = own
-    for env, caller, requests in ((api.live, live, 2), (api.sandbox, test, 1)):
-        await store(env)
-        mirror = await api.sandbox[Users].by_account(test.user.id)
-        user_id = caller.user.id if env is api.live or mirror is None else mirror.id
-        (sums,) = (await env[Requests].over_time(HOURS, user_id, NOON)).values()
-        assert sums == Sums(requests)
-
-
-async def test_a_preflight_a_page_and_a_file_count_nowhere(api: Api) -> None:
-    stranger = api.stranger()
-    origin = "https://localhost:8443"
-    for path in ("/healthz", "/dashboard/sign-in", "/dashboard", "/nothing"):
-        await stranger.get(origin + path)
-    await store(api.live)
-    routes = [share.of for share in (await summary(api, EVERYBODY)).routes]
-    assert set(routes) <= {NOWHERE}

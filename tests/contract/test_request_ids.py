@@ -1,7 +1,6 @@
 """The id of a request, on its answer and in the log (decisions §6)."""
 
 import json
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,13 +9,6 @@ import pytest
 from driving import Api, InProcess, settings_for
 
 pytestmark = pytest.mark.one_engine
-
-
-@pytest.fixture
-async def logging_api(tmp_path: Path) -> AsyncIterator[Api]:
-    """As `api`, on SQLite alone, with the request log."""
-    async with Api(replace(settings_for(tmp_path, {}), log_requests=True)) as api:
-        yield api
 
 
 async def test_every_answer_has_an_id_of_its_own(api: Api) -> None:
@@ -41,38 +33,26 @@ async def test_every_answer_has_an_id_of_its_own(api: Api) -> None:
 
 
 async def test_the_log_tells_of_every_request_by_its_id_and_of_no_secret(
-    logging_api: Api, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    api = logging_api
-    await api.stop()
-    await api.start()  # now that standard error is captured
-    caller = await api.caller("viewer")
-    answers = [
-        await caller.get("/users/me"),
-        await caller.get("/products?search=secret-search"),
-        await caller.get(f"/products/{caller.key}"),
-        await caller.post("/products", content="secret-body"),
-        await api.stranger("203.0.113.7:1").get("/users/me"),
-    ]
-    await api.stop()
-    await api.start()
+    async with Api(replace(settings_for(tmp_path, {}), log_requests=True)) as api:
+        caller = await api.caller("viewer")
+        answers = [
+            await caller.get("/users/me"),
+            await caller.get("/products?search=secret-search"),
+            await caller.get(f"/products/{caller.key}"),
+            await caller.post("/products", content="secret-body"),
+            await api.stranger("203.0.113.7:1").get("/users/me"),
+        ]
     written = capfd.readouterr().err
     lines = [json.loads(line) for line in written.splitlines()]
-    assert [line["request_id"] for line in lines] == [
-        answer.headers["x-request-id"] for answer in answers
-    ]
+    ids = [answer.headers["x-request-id"] for answer in answers]
+    assert [line["request_id"] for line in lines] == ids
     assert [line["status"] for line in lines] == [200, 200, 404, 403, 401]
     assert [line.get("user_id") for line in lines] == [caller.user.id] * 4 + [None]
     assert lines[4]["address"] == "203.0.113.7"
-    assert lines[0].keys() >= {
-        "time",
-        "level",
-        "event",
-        "method",
-        "path",
-        "milliseconds",
-        "credential",
-    }
+    named = {"time", "level", "event", "method", "path", "milliseconds", "credential"}
+    assert lines[0].keys() >= named
     assert not [secret for secret in ("secret", caller.key[8:20]) if secret in written]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from client.test_client_webhooks import left_unfinished
+from client.delivering import left_unfinished
 from documents import ROOT, document
 from listening import listening
 from oauth.authority import ROOMY, Authority

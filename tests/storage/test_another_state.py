@@ -76,8 +76,7 @@ Replace = Callable[[PostgresDatabase, PostgresServer], Awaitable[None]]
 
 
 @pytest.mark.parametrize("replace", [restore, fail_over])
-@pytest.mark.parametrize("count_limit", [None, 1_000])
-@pytest.mark.parametrize("words", [[], ["lamp"]])
+@pytest.mark.parametrize(("count_limit", "words"), [(None, []), (1_000, ["lamp"])])
 async def test_a_total_is_not_that_of_another_state_with_as_many_changes(
     database: PostgresDatabase,
     server: PostgresServer,

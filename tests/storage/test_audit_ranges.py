@@ -113,17 +113,6 @@ async def test_what_comes_where_no_range_was_made_stands_in_the_rest(database: D
 
 
 @POSTGRES
-async def test_where_numbers_were_left_out_the_present_range_is_made_too(
-    database: Database,
-) -> None:
-    await note(database)
-    await go_on_after(database, 71 * RANGE - 5)
-    assert await make(database) == [70, 71, 72]
-    await note(database)
-    assert await names(database, _STANDS_IN) == ["audit_1", "audit_70"]
-
-
-@POSTGRES
 async def test_a_range_goes_once_all_of_it_is_released(database: Database) -> None:
     ranges = AuditRanges(database)
     await make(database)
@@ -140,9 +129,3 @@ async def test_a_range_goes_once_all_of_it_is_released(database: Database) -> No
     assert await names(database) == ["audit_2", "audit_3", "audit_rest"]
     assert await ids(database) == [2 * RANGE, 2 * RANGE + 1]
     assert await ranges.released() == []
-
-
-@pytest.mark.parametrize("another", ["sqlite"], indirect=True)
-async def test_sqlite_has_none(database: Database) -> None:
-    assert await AuditRanges(database).missing() == []
-    assert await AuditRanges(database).released() == []

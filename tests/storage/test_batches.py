@@ -2,17 +2,14 @@
 than the question."""
 
 import asyncio
-import gc
-from collections import Counter
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 import asyncpg
 import pytest
 
-from operating import eventually
 from portico.core.errors import Unavailable
-from portico.data.postgres.engine import POINT_CONNECTIONS, POINT_ROWS, PostgresDatabase
+from portico.data.postgres.engine import PostgresDatabase
 from servers import PostgresServer
 from storage.held import (
     LOCK,
@@ -64,41 +61,6 @@ async def test_those_who_ask_at_one_time_are_answered_by_one_statement(
     assert len({row[2] for row in rows if row}) == 1
 
 
-async def test_no_statement_answers_more_than_there_is_memory_for(
-    database: PostgresDatabase,
-) -> None:
-    rows = await asyncio.gather(*(database.row(NUMBERS, number) for number in range(1, 101)))
-    assert [row and row[0] for row in rows] == [*range(1, 101)]
-    answered = Counter(row[2] for row in rows if row)
-    assert max(answered.values()) == POINT_ROWS
-
-
-async def test_a_row_that_was_told_takes_no_memory_while_others_wait_for_theirs(
-    url: str,
-    other: asyncpg.Connection,  # noqa: ARG001 - which makes the table
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("portico.data.postgres.engine.POINT_ROWS", 2)
-    monkeypatch.setattr("portico.data.postgres.engine.CONNECT_SECONDS", 60.0)  # counting takes long
-    few_at_once = PostgresDatabase(url, "public")
-    there: list[int] = []
-
-    def records() -> int:
-        return sum(isinstance(one, asyncpg.Record) for one in gc.get_objects())
-
-    async def ask(number: int) -> None:
-        await few_at_once.row(NUMBERS, number)
-        if number % 10 == 0:
-            there.append(records() - before)
-
-    gc.collect()
-    before = records()  # of other tests
-
-    await asyncio.gather(*map(ask, range(1, 101)))
-    await few_at_once.close()
-    assert max(there) < 50
-
-
 async def test_who_asks_while_others_wait_is_told_what_was_stored_since(
     database: PostgresDatabase, other: asyncpg.Connection
 ) -> None:
@@ -111,23 +73,6 @@ async def test_who_asks_while_others_wait_is_told_what_was_stored_since(
     await other.execute(UNLOCK)
     rows = await asyncio.gather(first, second)
     assert [row[1] for row in rows if row] == ["first", "second"]
-
-
-async def test_where_no_connection_is_free_all_who_wait_are_answered_together(
-    database: PostgresDatabase, other: asyncpg.Connection
-) -> None:
-    await other.execute(LOCK)
-    early = []
-    for number in range(POINT_CONNECTIONS):
-        early.append(asyncio.create_task(database.row(NUMBERS, number)))
-        await waiting(other, number + 1)
-    late = [asyncio.create_task(database.row(NUMBERS, 50))]
-    await eventually(lambda: database.pools()["point"].waiting == 1, "one that waits")
-    late += [asyncio.create_task(database.row(NUMBERS, number)) for number in (51, 52)]
-    await other.execute(UNLOCK)
-    rows = await asyncio.gather(*late)
-    assert len({row[2] for row in rows if row}) == 1
-    await asyncio.gather(*early)
 
 
 async def test_who_goes_away_takes_nobody_along(

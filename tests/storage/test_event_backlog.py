@@ -34,13 +34,3 @@ async def test_a_backlog_is_numbered_in_steps_that_each_end_in_time(
     await store(database, count)
     await Events(database).settle()
     assert await numbered(database) == (count, steps)
-
-
-@POSTGRES
-async def test_all_that_was_stored_before_has_a_number_where_one_must_know_the_newest(
-    database: Database,
-) -> None:
-    await store(database, AT_ONCE + 1)
-    async with database.transaction() as tx:
-        assert await Events(database).settled_in(tx) == AT_ONCE + 1
-    assert await numbered(database) == (AT_ONCE + 1, 1)

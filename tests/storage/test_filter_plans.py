@@ -37,12 +37,3 @@ async def test_a_category_in_a_price_range_is_counted_and_read_in_one_index(
     assert page.total == len(page.rows) == 3
     for number in range(len(asked.asked)):
         assert BY_BOTH.search(plan := await asked.plan(number)), plan
-
-
-@SQLITE
-async def test_a_category_in_stock_is_counted_without_its_products(database: Database) -> None:
-    products = await fill(database)
-    asked = recorded(database)
-    chosen = ProductFilter("active", category="common", in_stock=False)
-    assert (await products.page(chosen, words=[], offset=0, limit=25)).total == 30
-    assert "USING COVERING INDEX products_by_category_and_price" in await asked.plan(0)

@@ -62,20 +62,6 @@ async def test_one_that_gives_no_row_undoes_all_others(database: Database, *, be
     assert await up_to(database, "SELECT up_to FROM audit_removed") is None
 
 
-async def test_ids_are_given_in_order_and_to_nobody_else(database: Database) -> None:
-    products = Products(database)
-    async with database.transaction() as tx:
-        first = await products.insert(tx, replace(LAMP, name="1"))
-        several = [replace(LAMP, name="2"), replace(LAMP, name="3")]
-        many = await products.insert_many(tx, several)
-    async with database.transaction() as tx:
-        last = await products.insert(tx, replace(LAMP, name="4"))
-    ids = [first.id, *many, last.id]
-    assert ids == sorted(set(ids))
-    found = await products.several(ids)
-    assert [found[one].name for one in ids] == ["1", "2", "3", "4"]
-
-
 @pytest.fixture
 async def asked(
     postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch

@@ -1,21 +1,17 @@
 """Migrations: forward, whole or not at all, by one program at a time."""
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Callable
-from importlib.resources import files
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from driving import NOON, FakeClock
-from operating import eventually
-from portico.data.database import Database, Engine
-from portico.data.migrate import Migration, MigrationError, drop, migrate, pending, shipped
+from portico.data.database import Database
+from portico.data.migrate import Migration, MigrationError, migrate, pending, shipped
 from portico.data.postgres.engine import PostgresDatabase
 from portico.data.sqlite.engine import SqliteDatabase
-from servers import PostgresServer
 
 CLOCK = FakeClock()
 FIRST = Migration(1, "first", "CREATE TABLE one (a BIGINT); INSERT INTO one VALUES (1);")
@@ -70,43 +66,27 @@ async def value(database: Database) -> int:
 
 
 async def test_migrations_are_applied_once_in_order_and_recorded(empty: Database) -> None:
-    assert await migrate(empty, CLOCK, [FIRST, SECOND]) == [FIRST, SECOND]
-    assert await value(empty) == 2
-    assert await migrate(empty, CLOCK, [FIRST, SECOND]) == []
-    assert await value(empty) == 2
-    assert await ledger(empty) == [
-        (1, "first", FIRST.checksum, NOON),
-        (2, "second", SECOND.checksum, NOON),
-    ]
+    assert await migrate(empty, CLOCK, [FIRST]) == [FIRST]
+    for expected in ([SECOND], []):
+        assert await migrate(empty, CLOCK, [FIRST, SECOND]) == expected
+        assert await value(empty) == 2
+    before = await ledger(empty)
+    assert before == [(1, "first", FIRST.checksum, NOON), (2, "second", SECOND.checksum, NOON)]
+    with pytest.raises(MigrationError, match=r"migration 2 \(second\).*newer"):
+        await migrate(empty, CLOCK, [FIRST])
+    assert await ledger(empty) == before
 
 
-async def test_a_newer_program_applies_only_what_is_new(empty: Database) -> None:
-    await migrate(empty, CLOCK, [FIRST])
-    assert await migrate(empty, CLOCK, [FIRST, SECOND]) == [SECOND]
-    assert await value(empty) == 2
-
-
-async def test_a_broken_migration_leaves_nothing(empty: Database) -> None:
+async def test_a_broken_migration_leaves_nothing_and_those_before_it_stay(empty: Database) -> None:
     with pytest.raises(Exception, match="nope"):
         await migrate(empty, CLOCK, [FIRST, BROKEN])
     assert await tables(empty) == set()
     await migrate(empty, CLOCK, [FIRST])
-    before = await ledger(empty)
     with pytest.raises(Exception, match="nope"):
-        await migrate(empty, CLOCK, [FIRST, BROKEN])
-    assert await ledger(empty) == before
-    assert await tables(empty) == {"schema_migrations", "one"}
-    assert await value(empty) == 1
-    assert await migrate(empty, CLOCK, [FIRST, SECOND]) == [SECOND]
-
-
-async def test_a_newer_database_is_refused_and_left_alone(empty: Database) -> None:
-    await migrate(empty, CLOCK, [FIRST, SECOND])
-    before = await ledger(empty)
-    with pytest.raises(MigrationError, match=r"migration 2 \(second\).*newer"):
-        await migrate(empty, CLOCK, [FIRST])
-    assert await ledger(empty) == before
+        await migrate(empty, CLOCK, [FIRST, SECOND, tomorrow(3, BROKEN.sql)])
+    assert [row[0] for row in await ledger(empty)] == [1, 2]
     assert await value(empty) == 2
+    assert await tables(empty) == {"schema_migrations", "one", "two"}
 
 
 async def test_a_changed_migration_is_refused_and_left_alone(empty: Database) -> None:
@@ -129,11 +109,14 @@ async def test_programs_that_start_at_once_migrate_once(another: Another) -> Non
         await database.close()
 
 
-async def test_what_this_program_carries_is_numbered_without_gaps() -> None:
+def test_what_this_program_carries_is_numbered_and_says_beside_whom_it_can_run() -> None:
     by_engine = [shipped("sqlite"), shipped("postgres")]
+    assert [one.name for one in by_engine[0]] == [one.name for one in by_engine[1]]
     for carried in by_engine:
         assert [one.number for one in carried] == list(range(1, len(carried) + 1))
-    assert [one.name for one in by_engine[0]] == [one.name for one in by_engine[1]]
+        for one in carried[1:]:
+            assert one.compatible_from is not None, one.name
+            assert one.compatible_from < one.number
 
 
 def tomorrow(number: int, sql: str, compatible_from: int | None = None) -> Migration:
@@ -182,16 +165,6 @@ async def test_a_database_of_a_checkout_before_the_first_release_is_refused_and_
     assert await tables(empty) == {"schema_migrations"}
 
 
-async def test_where_a_later_migration_is_broken_those_before_it_stay(empty: Database) -> None:
-    await migrate(empty, CLOCK, [FIRST])
-    third = tomorrow(3, BROKEN.sql)
-    with pytest.raises(Exception, match="nope"):
-        await migrate(empty, CLOCK, [FIRST, SECOND, third])
-    assert [row[0] for row in await ledger(empty)] == [1, 2]
-    assert await value(empty) == 2
-    assert await tables(empty) == {"schema_migrations", "one", "two"}
-
-
 async def test_batches_go_on_where_they_were_left(empty: Database) -> None:
     before = [FIRST, tomorrow(2, ZEROS)]
     await migrate(empty, CLOCK, before)
@@ -221,42 +194,3 @@ async def test_an_empty_database_gets_batches_and_indexes_with_all_else(empty: D
     carried = [FIRST, tomorrow(2, ZEROS), tomorrow(3, IN_BATCHES), tomorrow(4, index)]
     assert await migrate(empty, CLOCK, carried) == carried
     assert [row[0] for row in await empty.all("SELECT a FROM one ORDER BY a")] == [1, 7, 7, 7, 7]
-
-
-@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
-def test_every_migration_says_beside_whom_it_can_run(engine: Engine) -> None:
-    for one in shipped(engine)[1:]:
-        assert one.compatible_from is not None, one.name
-        assert one.compatible_from < one.number
-
-
-def named() -> set[str]:
-    """All words of the program, less its migrations."""
-    source = Path(str(files("portico")))
-    return {word for file in source.rglob("*.py") for word in re.findall(r"\w+", file.read_text())}
-
-
-async def test_no_table_is_left_that_no_statement_names(empty: Database) -> None:
-    await migrate(empty, CLOCK)
-    own = ("sqlite_", "product_words_")  # SQLite's, and what FTS5 keeps its index in
-    assert {name for name in await tables(empty) if not name.startswith(own)} <= named()
-
-
-async def test_a_schema_whose_making_is_just_being_committed_is_dropped(
-    postgres: PostgresServer,
-) -> None:
-    url = postgres.fresh_database()
-    making, database = PostgresDatabase(url, "first"), PostgresDatabase(url, "first")
-    await making.open()
-    await database.open()
-    schemas = "SELECT nspname FROM pg_namespace WHERE nspname IN ('first', 'second')"
-    waits = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-    async with making.transaction() as tx:
-        await tx.script("CREATE SCHEMA first; CREATE SCHEMA second; CREATE TABLE first.a (b int)")
-        dropped = asyncio.ensure_future(drop(database, ["first", "second"]))
-        await eventually(lambda: making.one(waits))
-    await dropped
-    assert await making.all(schemas) == []
-    await drop(database, ["first", "second"])
-    await making.close()
-    await database.close()

@@ -16,9 +16,6 @@ from portico.data.postgres.engine import (
     WRITE_CONNECTIONS,
     PostgresDatabase,
 )
-from portico.data.postgres.hosts import Hosts
-from portico.data.postgres.pool import FULL_SECONDS, Pool
-from portico.data.postgres.versions import PAUSE_SECONDS
 from portico.features.catalogue.storage import list_part
 from servers import PostgresServer
 
@@ -123,58 +120,6 @@ async def test_the_version_of_a_list_waits_for_nobody_and_nobody_for_it(
     await eventually(lambda: database.version_of(part), "a version again")
 
 
-async def test_after_a_version_that_was_not_told_one_in_a_while_asks_for_all(url: str) -> None:
-    now = 0.0
-    database = PostgresDatabase(url, "public", clock=lambda: now)
-    await database.open()
-    administrator = await asyncpg.connect(url)
-    await administrator.execute(LIST_COUNTS)
-    part = list_part("active", None)
-    async with administrator.transaction():
-        await administrator.execute("LOCK list_counts")
-        assert await database.version_of(part) is None
-        now += PAUSE_SECONDS
-        first = asyncio.create_task(database.version_of(part))
-        await asyncio.sleep(0)
-        assert await database.version_of(part) is None
-        assert not first.done()
-        assert await first is None
-    assert await database.version_of(part) is None
-
-    async def later() -> object:
-        nonlocal now
-        now += PAUSE_SECONDS
-        return await database.version_of(part)
-
-    assert await eventually(later, "a version") == await database.version_of(part)
-    await administrator.close()
-    await database.close()
-
-
-async def test_no_more_connections_are_opened_than_are_needed(database: PostgresDatabase) -> None:
-    async def connections() -> int:
-        row = await database.one(
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
-            " AND backend_type = 'client backend'"  # autovacuum is there at times
-        )
-        assert row
-        return int(row[0])
-
-    await eventually(database.listening, "the connection that listens")
-    assert await connections() == 3  # what asks, the listener, and what looks after it
-    for _ in range(10):
-        await asyncio.gather(*(ask(database, "SELECT 1") for ask, _ in GROUPS.values()))
-    assert await connections() == 5
-
-
-async def test_a_caller_that_goes_away_waits_no_more(url: str, database: PostgresDatabase) -> None:
-    async with stuck(url, database, "slow"):
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.01):
-                await database.slow.one("SELECT 1")
-        assert in_use(database)["slow"] == (SLOW_CONNECTIONS, WAITING)
-
-
 async def test_who_goes_away_takes_no_connection_along(database: PostgresDatabase) -> None:
     callers = [
         asyncio.create_task(database.one("SELECT pg_sleep(60)"))
@@ -189,16 +134,6 @@ async def test_who_goes_away_takes_no_connection_along(database: PostgresDatabas
         rows = await asyncio.gather(*(database.one("SELECT 7") for _ in callers))
     assert [row and row[0] for row in rows] == [7] * len(callers)
     assert in_use(database)["point"] == (0, 0)
-
-
-async def test_connections_are_replaced_once_nobody_uses_them(database: PostgresDatabase) -> None:
-    me = "SELECT pg_backend_pid()"
-    async with database.transaction() as tx:
-        before = await tx.all(me)
-        await database._writes.expire()  # noqa: SLF001 - a failover is dear to make
-        assert await tx.all(me) == before
-    async with database.transaction() as tx:
-        assert await tx.all(me) != before
 
 
 CANCELED = b"SERROR\0C57014\0Mcanceling statement due to user request\0\0"
@@ -284,61 +219,9 @@ async def test_who_finds_no_place_at_the_server_waits_for_a_connection_given_bac
     assert in_use(database)["write"] == (0, 0)
 
 
-async def test_who_finds_none_at_all_waits_until_another_process_leaves_its_own(
+async def test_who_waits_for_a_place_in_vain_is_told_what_is_short(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with crowded(url, 4, 60.0, monkeypatch) as (database, theirs):
-        other = await asyncpg.connect(theirs)
-        writes = [asyncio.create_task(write(database, "SELECT 1")) for _ in range(30)]
-        await eventually(lambda: in_use(database)["write"] == (0, 30), "all of them")
-        await other.close()
-        await asyncio.gather(*writes)
-
-
-@asynccontextmanager
-async def one_connection(url: str, role: str) -> AsyncIterator[tuple[Pool, asyncpg.Connection]]:
-    """A pool of several whose role may have one, for now, and somebody who may change that."""
-    administrator = await asyncpg.connect(url)
-    await administrator.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{role}' CONNECTION LIMIT 1")
-    theirs = url.replace(url.partition("//")[2].rpartition("@")[0], f"{role}:{role}")
-    settings = {"search_path": "public"}
-    pool = Pool(Hosts(theirs, settings, {}), settings, 4, 60.0)
-    yield pool, administrator
-    await pool.close()
-    await administrator.close()
-
-
-async def asked(pool: Pool) -> object:
-    async with pool.connection() as connection:
-        return await connection.fetchval("SELECT 1")
-
-
-async def test_what_was_given_back_while_the_server_refused_another_is_used(url: str) -> None:
-    async with one_connection(url, "one_given_back") as (pool, _), asyncio.timeout(20):
-        async with pool.connection():
-            caller = asyncio.create_task(asked(pool))
-            await asyncio.sleep(0)  # it asks the server
-        assert await caller == 1
-
-
-async def test_who_waits_gets_a_place_that_the_server_has_again(url: str) -> None:
-    async with (
-        one_connection(url, "one_for_now") as (pool, administrator),
-        asyncio.timeout(20),
-        pool.connection(),
-    ):
-        caller = asyncio.create_task(asked(pool))
-        await eventually(lambda: pool._full_until, "a refusal")  # noqa: SLF001 - nobody else tells
-        await administrator.execute("ALTER ROLE one_for_now CONNECTION LIMIT 10")
-        assert await caller == 1
-
-
-@pytest.mark.parametrize("pause", [FULL_SECONDS, 0.0])
-async def test_who_waits_for_a_place_in_vain_is_told_what_is_short(
-    url: str, monkeypatch: pytest.MonkeyPatch, pause: float
-) -> None:
-    """Also where their time ends while the server is asked once more."""
-    monkeypatch.setattr("portico.data.postgres.pool.FULL_SECONDS", pause)
     async with crowded(url, 3, 1.0, monkeypatch) as (database, _):
         writes = (write(database, "SELECT 1") for _ in range(30))
         refused = await asyncio.gather(*writes, return_exceptions=True)
@@ -359,43 +242,3 @@ async def test_a_refused_login_is_told_from_silence(
         await administrator.execute(f"ALTER ROLE {role} LOGIN")
         await write(database, "SELECT 1")
         await administrator.close()
-
-
-async def test_a_connection_that_nobody_uses_leaves_its_place_to_others(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("portico.data.postgres.pool.IDLE_SECONDS", 0.05)
-    async with crowded(url, 4, 60.0, monkeypatch) as (database, theirs):
-        await write(database, "SELECT 1")
-        async with asyncio.timeout(20):
-            while True:
-                try:
-                    other = await asyncpg.connect(theirs)
-                except asyncpg.TooManyConnectionsError:
-                    await asyncio.sleep(0.01)
-                else:
-                    break
-        await other.close()
-
-
-REFUSED_READ = """
-ALTER TABLE notices RENAME TO kept;
-CREATE FUNCTION refused() RETURNS BIGINT LANGUAGE plpgsql AS $$
-BEGIN
-    RAISE EXCEPTION 'canceling statement due to conflict with recovery' USING ERRCODE = '40001';
-END $$;
-CREATE VIEW notices AS SELECT refused() AS number"""
-READ_AGAIN = "DROP VIEW notices; ALTER TABLE kept RENAME TO notices"
-
-
-async def test_a_server_that_refuses_to_tell_the_number_of_notices_is_asked_again(url: str) -> None:
-    database = PostgresDatabase(url, "public")
-    await database.open()
-    await eventually(database.listening, "the connection that listens")
-    administrator = await asyncpg.connect(url)
-    await administrator.execute(REFUSED_READ)
-    await eventually(lambda: not database.listening(), "the refusal")
-    await administrator.execute(READ_AGAIN)
-    await eventually(database.listening, "the connection that listens")
-    await administrator.close()
-    await database.close()

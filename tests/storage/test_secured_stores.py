@@ -171,28 +171,6 @@ async def test_postgresql_is_spoken_to_by_whom_both_trust_and_by_nobody_else(
     assert (tmp_path / "dump").stat().st_size
 
 
-async def test_a_key_that_wants_a_password_opens_postgresql_and_pg_dump(
-    secured: str, authority: Authority, tmp_path: Path
-) -> None:
-    key = serialization.load_pem_private_key(authority.file(f"{CLIENT}.key").read_bytes(), None)
-    locked = tmp_path / "locked.key"
-    locked.touch(mode=0o600)
-    locked.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.BestAvailableEncryption(b"a + b"),
-        )
-    )
-    url = with_options(secured, authority, authority).replace(
-        urlencode({"sslkey": authority.file(f"{CLIENT}.key")}), urlencode({"sslkey": locked})
-    )
-    assert not await opens(f"{url}&sslpassword=another")
-    assert await opens(f"{url}&sslpassword=a+%2B+b")
-    dump(f"{url}&sslpassword=a+%2B+b", ["portico_live"], tmp_path / "dump")
-    assert (tmp_path / "dump").stat().st_size
-
-
 def to_valkey(port: int, trusted: Authority, own: Authority | None) -> str:
     options = {"ssl_ca_certs": trusted.file("ca.pem")}
     if own:

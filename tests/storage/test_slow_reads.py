@@ -28,11 +28,6 @@ async def test_a_read_that_takes_too_long_ends_and_leaves_its_place(reads: SlowR
     for _ in range(3):
         with pytest.raises(Unavailable):
             await reads.all(FOR_EVER)
-    assert await reads.one("SELECT 7") == (7,)
-
-
-async def test_so_does_one_of_a_snapshot(reads: SlowReads) -> None:
-    for _ in range(3):
         async with reads.snapshot() as snapshot:
             assert await snapshot.one("SELECT 7") == (7,)
             with pytest.raises(Unavailable):

@@ -10,10 +10,8 @@ from contextlib import suppress
 
 import pytest
 
-from driving import FakeClock
 from portico.core.errors import OutcomeUnknown, Unavailable
 from portico.data.database import Reader
-from portico.data.migrate import Migration, migrate, shipped
 from portico.data.postgres import engine as engine
 from portico.data.postgres.engine import STATEMENT_SECONDS, STOPPED_SECONDS, PostgresDatabase
 from servers import PgBouncer, PostgresServer, pgbouncer, postgres_binaries
@@ -26,7 +24,7 @@ SELECT 1 FROM pg_stat_activity AS activity JOIN pg_locks USING (pid)
 JOIN pg_class ON pg_class.oid = relation
 WHERE activity.state = 'idle in transaction' AND activity.datname = current_database()
     AND relname = 'numbers'"""
-BRIEF_SECONDS = 8.0
+BRIEF_SECONDS = 4.0
 """How long a statement may take where that is waited for."""
 
 ADD = "UPDATE numbers SET number = number + 1"
@@ -119,19 +117,15 @@ async def test_what_a_stopped_host_has_locked_is_free_for_others(
 
 
 @pytest.mark.parametrize("last", ["statement", "commit"])
-@pytest.mark.parametrize("all_stands_still", [True, False])
 async def test_a_host_that_goes_on_is_refused_and_can_write_again(
-    hosts: list[PostgresDatabase], url: str, last: str, *, all_stands_still: bool
+    hosts: list[PostgresDatabase], url: str, last: str
 ) -> None:
     stopped, other = hosts
 
     async def write() -> None:
         async with stopped.transaction() as tx:
             await tx.run(ADD)
-            if all_stands_still:
-                stand_still(url)
-            else:
-                await asyncio.to_thread(stand_still, url)
+            stand_still(url)
             if last == "statement":
                 await tx.run(ADD)
 
@@ -145,20 +139,6 @@ async def test_a_host_that_goes_on_is_refused_and_can_write_again(
             with suppress(Unavailable):
                 async with stopped.transaction() as tx:
                     await tx.run(ADD)
-
-
-async def test_a_snapshot_of_a_stopped_host_ends_and_is_refused(
-    hosts: list[PostgresDatabase], url: str
-) -> None:
-    stopped, _ = hosts
-
-    async def work(reader: Reader) -> int:
-        before = await number(reader)
-        stand_still(url)
-        return before + await number(reader)
-
-    with pytest.raises(Unavailable):
-        await stopped.snapshot(work)
 
 
 async def write_in(database: PostgresDatabase, silence: Silence) -> None:
@@ -200,13 +180,3 @@ async def test_whoever_waits_for_a_session_that_fell_silent_waits_for_one_statem
     async with database.transaction() as tx:
         await tx.run(ADD)
     assert await number(database) == 1
-
-
-async def test_a_migration_waits_for_its_index_for_longer(url: str) -> None:
-    database = PostgresDatabase(url, "portico_live")
-    await database.open()
-    carried = shipped("postgres")
-    await migrate(database, FakeClock())
-    slow = Migration(carried[-1].number + 1, "slow", "-- concurrently\nSELECT pg_sleep(1.1);")
-    assert await migrate(database, FakeClock(), [*carried, slow]) == [slow]
-    await database.close()

@@ -58,35 +58,11 @@ LAMP = Thing(
 STORED: tuple[object, ...] = (7, "Lamp", 1, "openid write:products", '["a","b"]', "")
 
 
-def test_statements_have_the_columns_of_the_record_and_those_beside_it() -> None:
-    assert THINGS.columns == "id, name, on, scopes, places, note"
-    assert THINGS.of("t") == "t.id, t.name, t.on, t.scopes, t.places, t.note"
-    assert THINGS.insert == (
-        "INSERT INTO things (name, on, scopes, places, note, name_key, digest)"
-        " VALUES (:name, :on, :scopes, :places, :note, :name_key, :digest)"
-        " RETURNING id, name, on, scopes, places, note"
-    )
-    assert THINGS.update == (
-        "UPDATE things SET name = :name, scopes = :scopes, places = :places, note = :note,"
-        " name_key = :name_key WHERE id = :id"
-    )
-
-
-def test_a_record_is_stored_in_the_form_that_its_columns_have() -> None:
+def test_a_record_is_stored_in_the_form_of_its_columns_and_read_from_it() -> None:
     values = THINGS.values(LAMP)
     assert tuple(values[name] for name in THINGS.names) == STORED
     assert values["name_key"] == "lamp"
-
-
-def test_a_row_becomes_the_record_that_it_was_made_of() -> None:
     assert THINGS.read(STORED) == LAMP
-    assert THINGS.read_all([STORED, STORED]) == [LAMP, LAMP]
-
-
-def test_unread_fields_have_their_default() -> None:
-    listed = Table("things", Thing, forms={"scopes": SCOPES}, unread=("note",))
-    assert listed.names == THINGS.names[:-1]
-    assert listed.read(STORED[:-1]).note == ""
 
 
 def test_a_joined_row_is_cut_where_one_table_ends_and_the_next_begins() -> None:

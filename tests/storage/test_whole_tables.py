@@ -1,11 +1,8 @@
 """Whole tables are read a few rows at a time, each time from where the last ended."""
 
-import pytest
-
 from portico.data.database import Database
 from portico.data.table import AT_ONCE
 from portico.features.signin.storage import Sessions
-from storage.recording import recorded
 
 MANY = 2 * AT_ONCE + 1
 LATE = 4_000_000_000_000
@@ -29,23 +26,8 @@ async def fill(database: Database) -> None:
 
 async def test_rows_are_read_a_few_at_a_time_and_each_once(database: Database) -> None:
     await fill(database)
-
     batches = [batch async for batch in Sessions(database).batches(1_000)]
-
     assert [len(batch) for batch in batches] == [AT_ONCE, AT_ONCE]
     ids = [session.id for batch in batches for session in batch]
     assert ids == sorted(ids, reverse=True)
     assert len(set(ids)) == MANY - 1
-
-
-@pytest.mark.parametrize("another", ["sqlite"], indirect=True)
-async def test_each_read_begins_where_the_last_one_ended(database: Database) -> None:
-    await fill(database)
-    asked = recorded(database)
-
-    [_ async for _ in Sessions(database).batches(1_000)]
-
-    assert len(asked.asked) == 3, "two batches, and nothing"
-    for number in range(3):
-        plan = await asked.plan(number)
-        assert plan == "SEARCH sessions USING INTEGER PRIMARY KEY (rowid<?)"
