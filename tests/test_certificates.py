@@ -187,21 +187,6 @@ def test_no_server_certificate_outlives_its_authority(tmp_path: Path) -> None:
     assert files.ca_certificate.read_bytes() == authority
 
 
-def test_the_end_of_an_authority_is_told_once_a_day_in_its_last_90(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    files = ensure(tmp_path, (), NOW)
-    ensure(tmp_path, (), NOW + 3559 * DAY)
-    assert not caplog.records
-    for late in (3560 * DAY + 1000, 3560 * DAY + 2000, 3649 * DAY):
-        ensure(tmp_path, (), NOW + late)
-    assert [record.getMessage() for record in caplog.records] == [
-        f"The local authority expires in {days} days and is then replaced: clients must trust the"
-        f" new {files.ca_certificate}. Remove the present one to get the new one sooner."
-        for days in (89, 1)
-    ]
-
-
 def test_an_authority_is_replaced_once_it_has_expired_and_that_is_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

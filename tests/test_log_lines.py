@@ -3,13 +3,11 @@
 import json
 import logging
 import os
-import resource
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from select import PIPE_BUF
 from typing import BinaryIO
 
@@ -126,38 +124,3 @@ def test_no_secret_stands_in_what_an_error_says_that_is_logged() -> None:
     line = json.loads(JsonLines().format(record))
     said = "ValueError: postgres://(redacted)@db/portico refused (redacted)"
     assert line["exception"].endswith(said)
-
-
-@contextmanager
-def room_for(size: int) -> Iterator[None]:
-    """Lets no file grow beyond so many bytes: a write ends half-way, as on a full disk."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
-def test_a_line_that_found_no_room_takes_none_with_it_that_does(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    file, writer = tmp_path / "log", Writer()
-
-    def write(line: bytes) -> None:
-        writer.write(line)
-        writer.flush(LONG_SECONDS)
-
-    with file.open("w") as stream:
-        monkeypatch.setattr(sys, "stderr", stream)
-        write(b"first\n")
-        with room_for(9):
-            write(b"second\n")
-            write(b"third\n")
-        with room_for(20):
-            write(b"fourth\n")
-        write(b"fifth\n")
-        write(b"sixth\n")
-    lines = file.read_bytes().splitlines()
-    assert [lines[0], lines[1], *lines[4:]] == [b"first", b"sec", b"fifth", b"sixth"]
-    assert json.loads(lines[3])["event"] == "lines of the log were lost: 3"

@@ -1,11 +1,9 @@
 """What people do with their own account: profile, password, devices, applications."""
 
-from urllib.parse import parse_qs, urlsplit
-
 import pytest
 from playwright.async_api import expect
 
-from browser.looking import PHONE, Desk, Person, cut_off, faults, overflow
+from browser.looking import Desk, Person, cut_off, faults
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -13,21 +11,6 @@ pytestmark = pytest.mark.xdist_group("browser")
 def me(desk: Desk, secret: str) -> int:
     with desk.client(cookies={"__Host-session": secret}) as client:
         return client.get("/v1/users/me").status_code
-
-
-@pytest.mark.parametrize("script", [True, False])
-async def test_what_was_done_has_the_focus_before_what_comes_next(
-    desk: Desk, *, script: bool
-) -> None:
-    async with desk.looking(desk.person(), script=script) as page:
-        await page.goto("profile")
-        await page.get_by_label("Name").fill("Hedy Lamarr")
-        await page.get_by_role("button", name="Save").click()
-        told = page.get_by_role("status")
-        await expect(told).to_have_text("Your profile was saved.")
-        await expect(told).to_be_focused()
-        await page.keyboard.press("Tab")
-        await expect(page.get_by_label("Name")).to_be_focused()
 
 
 async def test_a_profile_is_saved_and_the_theme_holds_at_once(desk: Desk) -> None:
@@ -81,11 +64,10 @@ async def test_a_new_password_ends_other_sessions_and_spares_this_one(desk: Desk
         assert me(desk, desk.cookie(person)) == 200
 
 
-@pytest.mark.parametrize("script", [True, False])
-async def test_one_device_is_signed_out_then_all_but_this(desk: Desk, *, script: bool) -> None:
+async def test_one_device_is_signed_out_then_all_but_this(desk: Desk) -> None:
     person = desk.person(name="Ida Rhodes")
     first, second = (desk.cookie(person, anew=True) for _ in range(2))
-    async with desk.looking(person, script=script) as page:
+    async with desk.looking(person) as page:
         await page.goto("devices")
         rows = page.get_by_role("row").filter(has=page.get_by_role("rowheader"))
         await expect(rows).to_have_count(3)
@@ -147,47 +129,6 @@ async def test_consent_names_the_client_and_leads_back_to_it(
         assert "kept=1" in url
 
 
-async def test_who_may_allow_nothing_of_what_is_asked_can_only_go_back(
-    desk: Desk, client: dict[str, str], newcomer: Person
-) -> None:
-    wanted = authorize(desk, client, "https://ledger.test/back?kept=1")
-    async with desk.looking(newcomer) as page:
-        await page.goto(wanted.replace("openid%20read:users", "write:products"))
-        await expect(page.get_by_role("heading")).to_have_text("Ledger for Teams gets no access")
-        await expect(page.get_by_role("listitem")).to_have_count(0)
-        assert await faults(page) == []
-        assert await cut_off(page) == []
-        async with page.expect_request("https://ledger.test/**") as asked:
-            await page.get_by_role("button", name="Go back to ledger.test").click()
-        assert "error=access_denied" in (await asked.value).url
-
-
-async def test_consent_lets_somebody_else_sign_in(
-    desk: Desk, client: dict[str, str], newcomer: Person
-) -> None:
-    other = desk.person(name="Mary Keller")
-    async with desk.looking() as page:
-        await page.goto(authorize(desk, client, "https://ledger.test/back?kept=1"))
-        for person in (newcomer, other):
-            await page.get_by_label("E-mail").fill(person.email)
-            await page.get_by_label("Password").fill(person.password)
-            await page.get_by_role("button", name="Sign in").click()
-            await expect(page.get_by_role("main")).to_contain_text(person.email)
-            if person is newcomer:
-                await page.get_by_role("button", name="Not you?").click()
-
-
-async def test_a_wrong_redirect_gets_a_page_and_no_redirect(
-    desk: Desk, client: dict[str, str], newcomer: Person
-) -> None:
-    async with desk.looking(newcomer, expected=("status of 400",)) as page:
-        await page.goto(authorize(desk, client, "https://evil.test/back"))
-        await expect(page.get_by_role("heading")).to_have_text("Authorization failed")
-        assert page.url.startswith(f"{desk.origin}/auth/")
-        assert await faults(page) == []
-        assert await page.get_by_role("link").count() == 0
-
-
 async def test_an_applications_access_is_revoked(desk: Desk, client: dict[str, str]) -> None:
     person = desk.person(name="Joan Clarke")
     async with desk.looking(person) as page:
@@ -218,22 +159,3 @@ async def test_an_applications_access_is_revoked(desk: Desk, client: dict[str, s
             await expect(page.get_by_role("status")).to_contain_text("access has ended")
             await expect(page.get_by_text("No applications yet")).to_be_visible()
             assert api.get("/v1/users/me", headers=bearer).status_code == 401
-
-
-async def test_the_key_of_an_app_on_the_same_phone_need_not_be_typed(desk: Desk) -> None:
-    person = desk.person(name="Radia Perlman")
-    async with desk.looking(person, size=PHONE) as page:
-        await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-        await page.goto("security/app")
-        link = page.get_by_role("link", name="Open in your app")
-        address = urlsplit(str(await link.get_attribute("href")))
-        assert (address.scheme, address.netloc) == ("otpauth", "totp")
-        await page.get_by_role("button", name="Copy").click()
-        await expect(page.get_by_role("button", name="Copied")).to_be_visible()
-        copied = await page.evaluate("navigator.clipboard.readText()")
-        assert parse_qs(address.query) == {"secret": [copied], "issuer": ["Portico"]}
-        # Six digits are typed with the keys of a telephone.
-        code = page.get_by_role("textbox", name="Code")
-        await expect(code).to_have_attribute("inputmode", "numeric")
-        assert await overflow(page) <= 0
-        assert await faults(page) == []

@@ -12,8 +12,8 @@ from browser.looking import Desk, Person
 
 pytestmark = pytest.mark.xdist_group("browser")
 
-ROWS = 1_200
-FAULTY = (7, 1_100)
+ROWS = 300
+FAULTY = (7, 250)
 """Rows whose price is none."""
 
 TOLD = """() => {
@@ -44,16 +44,15 @@ def under_way(desk: Desk, editor: Person, state: str) -> tuple[apsw.Connection, 
     return database, upload
 
 
-@pytest.mark.parametrize("script", [True, False])
 async def test_a_file_is_checked_its_faulty_rows_told_and_the_rest_stored(
-    desk: Desk, tmp_path: Path, *, script: bool
+    desk: Desk, tmp_path: Path
 ) -> None:
     editor = desk.person("editor")
     mark = f"kettle{secrets.token_hex(4)}"
     lines = [f"{mark} {n},kitchen,{'dear' if n in FAULTY else n + 0.5}" for n in range(ROWS)]
     file = tmp_path / f"{mark}.csv"
     file.write_text("\n".join(["name,category,price", *lines]))
-    async with desk.looking(editor, script=script) as page:
+    async with desk.looking(editor) as page:
         await page.goto("products")
         await page.get_by_role("link", name="Import").first.click()
         await page.get_by_label("File").set_input_files(file)
@@ -77,13 +76,10 @@ async def test_a_file_is_checked_its_faulty_rows_told_and_the_rest_stored(
         await expect(page.locator("#count")).to_contain_text(f"{ROWS - 2:,} products")
 
 
-@pytest.mark.parametrize("script", [True, False])
-async def test_progress_is_shown_as_it_goes_on_and_what_came_of_it(
-    desk: Desk, *, script: bool
-) -> None:
+async def test_progress_is_shown_as_it_goes_on_and_what_came_of_it(desk: Desk) -> None:
     editor = desk.person("editor")
     database, upload = under_way(desk, editor, "storing")
-    async with desk.looking(editor, script=script) as page:
+    async with desk.looking(editor) as page:
         await page.goto(f"products/import/{upload}")
         done = page.get_by_role("progressbar", name="Import progress")
         await expect(page.get_by_role("status")).to_have_text("Storing the products")
@@ -92,29 +88,11 @@ async def test_progress_is_shown_as_it_goes_on_and_what_came_of_it(
             database.execute("UPDATE uploads SET line = 240, done = 600 WHERE id = ?", (upload,))
         await expect(done).to_have_js_property("position", 600 / 900)
         await expect(page.get_by_text("Processed up to line 240.")).to_be_visible()
-        if script:
-            await page.evaluate(TOLD)
+        await page.evaluate(TOLD)
         with database:
             database.execute(
                 "UPDATE uploads SET state = 'stored', inserted = 360 WHERE id = ?", (upload,)
             )
         await expect(page.get_by_role("status")).to_have_text("360 products stored")
-        if script:
-            assert await page.evaluate("told") == ["360 products stored"]
-    database.close()
-
-
-async def test_who_is_about_to_discard_a_file_stays_there_while_it_is_checked(
-    desk: Desk,
-) -> None:
-    editor = desk.person("editor")
-    database, upload = under_way(desk, editor, "checking")
-    async with desk.looking(editor) as page:
-        await page.goto(f"products/import/{upload}")
-        button = page.get_by_role("button", name="Discard file")
-        await button.focus()
-        with database:
-            database.execute("UPDATE uploads SET state = 'checked' WHERE id = ?", (upload,))
-        await expect(page.get_by_text("Nothing is stored yet.")).to_be_visible()
-        await expect(button).to_be_focused()
+        assert await page.evaluate("told") == ["360 products stored"]
     database.close()

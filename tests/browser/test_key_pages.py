@@ -29,20 +29,6 @@ def owner(desk: Desk) -> Person:
     return desk.person(name="Key Owner")
 
 
-async def test_a_newcomer_copies_the_line_of_the_first_request(desk: Desk) -> None:
-    async with desk.looking(desk.person()) as page:
-        await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-        await page.goto(".")
-        await page.get_by_role("button", name="Copy command").click()
-        await expect(page.get_by_role("button", name="Copied")).to_be_visible()
-        line = await page.evaluate("navigator.clipboard.readText()")
-        assert line.startswith("curl ")
-        assert line.endswith('/v1/users/me -H "Authorization: Bearer YOUR_API_KEY"')
-        await page.set_viewport_size({"width": 360, "height": 800})
-        shown = page.locator("pre")
-        assert await shown.evaluate("one => one.scrollWidth - one.clientWidth") == 0, "seen whole"
-
-
 async def test_a_key_is_shown_once_copied_and_works(desk: Desk, owner: Person) -> None:
     async with desk.looking(owner) as page:
         await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -72,50 +58,6 @@ async def test_a_key_is_shown_once_copied_and_works(desk: Desk, owner: Person) -
         # The browser keeps no copy of the page.
         await expect(page.locator("body")).not_to_contain_text(key)
         await page.context.set_offline(False)
-
-
-async def test_a_key_is_created_with_the_keyboard_alone(desk: Desk, owner: Person) -> None:
-    async with desk.looking(owner) as page:
-        await page.goto("keys")
-        await page.get_by_label("Name").focus()
-        await page.keyboard.type("By hand")
-        await page.keyboard.press("Tab")
-        await page.keyboard.press("ArrowDown")
-        await page.keyboard.press("Tab")
-        await page.keyboard.press("Space")
-        for _ in range(3):  # past the second scope and the networks
-            await page.keyboard.press("Tab")
-        await page.keyboard.type("Never")
-        await page.keyboard.press("Tab")
-        await page.keyboard.press("Enter")
-        await expect(page.get_by_role("heading", name="Your new key")).to_be_visible()
-        key = await page.locator("#secret").inner_text()
-        assert key.startswith("sk_read_")
-        assert status_of(desk, key) == 200
-        assert status_of(desk, key, "/v1/users") == 200
-        assert status_of(desk, key, "/v1/products") == 403
-        assert status_of(desk, key, method="PATCH") == 403
-
-
-async def test_a_refused_form_says_why_beside_the_field_and_keeps_the_rest(
-    desk: Desk, owner: Person
-) -> None:
-    async with desk.looking(owner, expected=("status of 422",)) as page:
-        await page.goto("keys")
-        await page.get_by_label("Name").fill("x" * 101)
-        await page.get_by_label("Read only").check()
-        await page.get_by_label("Expires").select_option("In 30 days")
-        await page.get_by_role("button", name="Create key").click()
-        field = page.get_by_label("Name")
-        await expect(field).to_be_focused()
-        await expect(field).to_have_attribute("aria-invalid", "true")
-        await expect(field).to_have_value("x" * 101)
-        await expect(field).to_have_accessible_description(
-            "What the key is for, so that you recognise it later. Must be 1 to 100 characters long."
-        )
-        await expect(page.get_by_label("Read only")).to_be_checked()
-        await expect(page.get_by_label("Expires")).to_have_value("30d")
-        await expect(page.get_by_role("alert")).to_be_visible()
 
 
 @pytest.mark.parametrize("script", [True, False])
@@ -170,39 +112,3 @@ async def test_of_two_questions_the_one_asked_last_stays_open(desk: Desk) -> Non
         await page.get_by_role("button", name="Revoke key").click()
         await expect(page.get_by_role("row", name="Left over")).to_contain_text("Revoked")
         await expect(page.get_by_role("row", name="In use")).to_contain_text("Active")
-
-
-async def test_a_rotated_key_and_its_successor_both_work(desk: Desk, owner: Person) -> None:
-    async with desk.looking(owner, expected=("status of 409",)) as page:
-        await page.goto("keys")
-        key = await create(page, "Backups")
-        await page.goto("keys")
-        link = page.get_by_role("row", name="Backups").get_by_role("link", name="Rotate")
-        asks = await link.get_attribute("href")
-        await link.click()
-        await page.get_by_role("button", name="Rotate key").click()
-        await expect(page.get_by_role("heading", name="The key was rotated")).to_be_visible()
-        successor = await page.locator("#secret").inner_text()
-        assert (status_of(desk, key), status_of(desk, successor)) == (200, 200)
-        await page.goto(f"{desk.origin}{asks}")
-        await page.get_by_role("button", name="Rotate key").click()
-        await expect(page.get_by_role("alert")).to_contain_text("already rotated")
-
-
-async def test_the_sandbox_makes_test_keys_for_a_mirror_of_the_account(desk: Desk) -> None:
-    person = desk.person("editor", name="Sandy Boxer")
-    async with desk.looking(person) as page:
-        await page.goto("keys")
-        await page.get_by_role("link", name="Sandbox").click()
-        await expect(page).to_have_url(f"{desk.dashboard}/sandbox/keys")
-        await expect(page.get_by_text("No keys yet")).to_be_visible()
-        key = await create(page, "Trial")
-        assert key.startswith("sk_test_")
-        assert status_of(desk, key, "/sandbox/v1/users/me") == 200
-        assert status_of(desk, key) == 401
-        await page.get_by_role("link", name="Overview").click()
-        used = page.locator("section", has=page.get_by_role("heading", name="Today"))
-        await expect(used.locator(".figure")).to_have_text("1 of 1,000 requests")
-        await page.get_by_role("link", name="Live").click()
-        await page.get_by_role("link", name="API keys").click()
-        await expect(page.get_by_text("No keys yet")).to_be_visible()

@@ -14,111 +14,44 @@ from hashlib import sha256
 
 import apsw
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page
 
-from browser.looking import PHONE, WIDE, Desk, Person, cut_off, faults
+from browser.looking import WIDE, Desk, Person, cut_off, faults
 from portico.mounts import ACCOUNT, LIVE, SHOWING
 
 pytestmark = pytest.mark.xdist_group("browser")
 
 STRANGERS = (
-    "sign-in",
-    "sign-in/passkey",
-    "forgot",
-    "forgot/sent",
-    "reset?token={reset}",
-    "verify?token={verify}",
-    "new-email?token={new-email}",
-    "new-email/taken",
-    "invitation?token={invitation}",
-    "sign-up",
-    "sign-up/sent",
-    "verified",
-    "/auth/sign-in?next=%2Fauth%2Fauthorize%3Fclient_id%3D{client_id}",
-    "/sandbox/auth/sign-in",
-)
+    "sign-in", "sign-in/passkey", "forgot", "forgot/sent", "reset?token={reset}",
+    "verify?token={verify}", "new-email?token={new-email}", "new-email/taken",
+    "invitation?token={invitation}", "sign-up", "sign-up/sent", "verified",
+    "/auth/sign-in?next=%2Fauth%2Fauthorize%3Fclient_id%3D{client_id}", "/sandbox/auth/sign-in",
+)  # fmt: skip
 EVERYBODYS = (
-    "",
-    "products",
-    "products?search=nobody+has+this&min_price=cheap",
-    "keys",
-    "applications",
-    "requests",
-    "requests?span=days",
-    "requests?span=days&status=429&key=0&route=none",
-    "events",
-    "events?type=user.deleted",
-    "events?type=nothing.of.ours",
-    "devices",
-    "devices/end-others",
-    "security",
-    "security/app",
-    "security/passkey",
-    "profile",
-    "password",
-    "email",
-    "sandbox",
-    "sandbox/products",
-    "sandbox/keys",
-    "sandbox/requests",
-    "sandbox/events",
-    "sandbox/profile",
-)
+    "", "products", "products?search=nobody+has+this&min_price=cheap", "keys", "applications",
+    "requests", "requests?span=days&status=429&key=0&route=none", "events",
+    "events?type=nothing.of.ours", "devices", "devices/end-others", "security", "security/app",
+    "security/passkey", "profile", "password", "email", "sandbox", "sandbox/products",
+    "sandbox/keys", "sandbox/profile",
+)  # fmt: skip
 ADMINS = (
-    "products/new",
-    "products/import",
-    "products/import/{checked}",
-    "products/import/{stored}",
-    "products/import/{failed}",
-    "products/import/{lost}",
-    "products/{product}",
-    "products/{product}/edit",
-    "products/delete?id={product}",
-    "products/several?do=delete&id={product}",
-    "keys/all",
-    "keys/all?search=nobody+has+this",
-    "keys/all/revoke?id={key}",
-    "clients",
-    "clients/new",
-    "clients/{client}",
-    "clients/secret?id={client}",
-    "clients/delete?id={client}",
-    "webhooks",
-    "webhooks/new",
-    "webhooks/{webhook}",
-    "webhooks/{webhook}?before={delivery}",
-    "webhooks/{webhook}/edit",
-    "webhooks/disable?id={webhook}",
-    "webhooks/secret?id={webhook}",
-    "webhooks/delete?id={webhook}",
-    "webhooks/{dead}",
-    "webhooks/enable?id={dead}",
-    "audit",
-    "audit?user=nobody@example.com&action=nothing&target=17&from=2026-02-30",
-    "users",
-    "requests?account=nobody@example.com",
-    "users?search=nobody+has+this&state=suspended",
-    "users/new",
-    "users/invitations",
-    "users/invitations/revoke?id={invited}",
-    "users/reset-second-factor?id={user}",
-    "users/end?id={user}&kind=session&row=1",
-    "devices/end?id={session}&kind=session",
-    "users/reset-password?id={user}",
-    "users/suspend?id={user}",
-    "users/resume?id={user}",
-    "users/{user}",
-    "users/delete?id={user}",
-    "users/sign-out?id={user}",
-    "keys/rotate?id={key}",
-    "keys/revoke?id={key}",
-    "applications/revoke?id={grant}",
-    "sandbox/clients",
-    "sandbox/webhooks",
-    "sandbox/audit",
-    "sandbox/users",
+    "products/new", "products/import", "products/import/{checked}", "products/import/{stored}",
+    "products/import/{failed}", "products/import/{lost}", "products/{product}",
+    "products/{product}/edit", "products/delete?id={product}",
+    "products/several?do=delete&id={product}", "keys/all", "keys/all/revoke?id={key}", "clients",
+    "clients/new", "clients/{client}", "clients/secret?id={client}", "clients/delete?id={client}",
+    "webhooks", "webhooks/new", "webhooks/{webhook}", "webhooks/{webhook}?before={delivery}",
+    "webhooks/{webhook}/edit", "webhooks/disable?id={webhook}", "webhooks/secret?id={webhook}",
+    "webhooks/delete?id={webhook}", "webhooks/{dead}", "webhooks/enable?id={dead}", "audit",
+    "audit?user=nobody@example.com&action=nothing&target=17&from=2026-02-30", "users",
+    "users?search=nobody+has+this&state=suspended", "users/new", "users/invitations",
+    "users/invitations/revoke?id={invited}", "users/reset-second-factor?id={user}",
+    "users/end?id={user}&kind=session&row=1", "devices/end?id={session}&kind=session",
+    "users/reset-password?id={user}", "users/suspend?id={user}", "users/resume?id={user}",
+    "users/{user}", "users/delete?id={user}", "users/sign-out?id={user}", "keys/rotate?id={key}",
+    "keys/revoke?id={key}", "applications/revoke?id={grant}", "sandbox/webhooks", "sandbox/audit",
     "sandbox/users/{mirror}",
-)
+)  # fmt: skip
 EMPTY = ("", "products", "keys", "applications", "requests", "events", "security", "sandbox/events")
 """What differs where nothing is there yet."""
 
@@ -417,233 +350,6 @@ async def test_what_an_administrator_with_something_of_everything_sees_is_sound(
 ) -> None:
     async with desk.looking(desk.admin) as page:
         assert await troubles(page, [path.format(**lived) for path in paths]) == []
-
-
-async def test_a_long_address_takes_three_lines_of_a_list(
-    desk: Desk, lived: dict[str, int | str]
-) -> None:
-    async with desk.looking(desk.admin, size=PHONE) as page:
-        await page.goto("webhooks")
-        address = page.locator(f"[href$='/webhooks/{lived['webhook']}'] span")
-        assert await address.evaluate("one => one.offsetHeight / one.offsetWidth") < 0.25
-        assert len(await address.get_attribute("title") or "") > 200
-
-
-async def test_a_page_with_one_form_begins_in_its_first_field(desk: Desk) -> None:
-    """Typing needs no Tab, unless something above the field is to be read first."""
-    strangers = {"sign-in": "email", "forgot": "email", "sign-up": "email"}
-    async with desk.looking() as page:
-        for path, field in strangers.items():
-            await page.goto(path)
-            await expect(page.locator(f"#{field}"), path).to_be_focused()
-        await page.goto("sign-in?done=signed-out")
-        await expect(page.get_by_role("status")).to_be_focused()
-    admins = {
-        "products/new": "name",
-        "users/new": "name",
-        "users/invitations": "email",
-        "clients/new": "name",
-        "webhooks/new": "url",
-        "password": "current_password",
-        "email": "email",
-    }
-    async with desk.looking(desk.admin) as page:
-        for path, field in admins.items():
-            await page.goto(path)
-            await expect(page.locator(f"#{field}"), path).to_be_focused()
-
-
-@pytest.mark.parametrize("height", [540, 900])
-async def test_signing_out_needs_no_scrolling(desk: Desk, height: int) -> None:
-    async with desk.looking(desk.admin, size=(1280, height)) as page:
-        await page.goto(".")
-        box = await page.get_by_role("button", name="Sign out").bounding_box()
-        assert box is not None
-        assert box["y"] + box["height"] <= height
-        last = page.get_by_role("link", name="API reference")
-        await last.focus()
-        reached = await last.bounding_box()
-        who = await page.locator(".who").bounding_box()
-        assert reached is not None
-        assert who is not None
-        assert reached["y"] + reached["height"] < who["y"] + 1
-
-
-BEGINNINGS = """(names) => names.map(name => {
-    const range = document.createRange();
-    range.selectNodeContents(name);
-    return Math.round(range.getBoundingClientRect().left);
-})"""
-"""Where the words of names begin."""
-
-
-async def test_latest_events_stand_in_line_whichever_way_their_names_run(desk: Desk) -> None:
-    for name in ("Grace Hopper", "\u05e9\u05e8\u05d4 \u05db\u05d4\u05df"):
-        desk.person(name=name)
-    async with desk.looking(desk.admin) as page:
-        await page.goto(".")
-        names = page.locator(".lines span")
-        assert await names.count() > 1
-        assert len(set(await names.evaluate_all(BEGINNINGS))) == 1
-
-
-@pytest.mark.usefixtures("lived")
-@pytest.mark.parametrize("part", [".chart path.%s", ".legend .%s"])
-async def test_a_chart_tells_what_failed_and_what_was_refused_without_colours(
-    desk: Desk, part: str
-) -> None:
-    of_kind = """one => [
-        getComputedStyle(one).strokeDasharray, getComputedStyle(one, "::before").backgroundImage
-    ].join().replace(/(rgba?|color)\\([^)]*\\)/g, "")"""
-    async with desk.looking(desk.admin) as page:
-        await page.goto(f"requests?span=days&account={desk.admin.id}")
-        shown = [
-            await page.locator(part % kind).first.evaluate(of_kind)
-            for kind in ("answered", "failed", "refused")
-        ]
-        assert len(set(shown)) == 3, shown
-
-
-EDGE_CONTRAST = """one => {
-    const light = (colour) => {
-        const canvas = new OffscreenCanvas(1, 1).getContext("2d");
-        canvas.fillStyle = colour;
-        canvas.fillRect(0, 0, 1, 1);
-        const [red, green, blue] = [...canvas.getImageData(0, 0, 1, 1).data].map(part => {
-            const share = part / 255;
-            return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
-        });
-        return 0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05;
-    };
-    const edge = light(getComputedStyle(one).boxShadow.match(/^[a-z]+\\([^)]*\\)/)[0]);
-    const ground = light(getComputedStyle(one.parentElement).backgroundColor);
-    return Math.max(edge, ground) / Math.min(edge, ground);
-}"""
-"""How well the edge of something stands out from what is around it, as WCAG 2.2 counts it."""
-
-
-@pytest.mark.parametrize("path", ["products", "sandbox/products", "/v1/docs"])
-async def test_which_environment_is_shown_can_be_told_without_shades(desk: Desk, path: str) -> None:
-    for dark in (False, True):
-        async with desk.looking(desk.admin, dark=dark) as page:
-            await page.goto(path)
-            chosen = page.locator(".switch [aria-current]")
-            assert await chosen.evaluate(EDGE_CONTRAST) >= 3
-
-
-BROKEN = """(cells) => cells.map(cell => {
-    const range = document.createRange(), isBroken = (text) => {
-        range.selectNode(text);
-        return range.getClientRects().length > 1;
-    };
-    return [...cell.childNodes].filter(isBroken).map(text => text.data).join();
-}).filter(broken => broken)"""
-"""The parts of e-mails that are on more than one line."""
-
-
-@pytest.mark.parametrize("width", [768, 1030, 1280])
-async def test_a_list_breaks_an_email_nowhere_but_before_its_at(desk: Desk, width: int) -> None:
-    desk.person()
-    async with desk.looking(desk.admin, size=(width, 900)) as page:
-        for path, cells in (("users", "td.address"), ("keys/all", "td.address small")):
-            await page.goto(path)
-            assert await page.locator(cells).count() > 0
-            assert await page.locator(cells).evaluate_all(BROKEN) == [], path
-
-
-LINES = "times => times.map(time => time.getClientRects().length)"
-
-
-@pytest.mark.parametrize("width", [768, 1030, 1200])
-async def test_a_time_to_the_second_takes_two_lines_at_most(
-    desk: Desk, lived: dict[str, int | str], width: int
-) -> None:
-    desk.person()
-    async with desk.looking(desk.admin, size=(width, 900)) as page:
-        for path in ("audit", "events", f"webhooks/{lived['webhook']}"):
-            await page.goto(path)
-            lines = await page.locator("td time").evaluate_all(LINES)
-            assert 1 <= max(lines) <= 2, path
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "audit",
-        "audit?action=user.created",
-        "events?type=user.created",
-        "keys/all?unused=ever",
-        "requests",
-        "requests?status=429",
-        "users?role=admin",
-    ],
-)
-async def test_no_button_of_filters_stands_on_a_line_of_its_own(desk: Desk, path: str) -> None:
-    async with desk.looking(desk.admin) as page:
-        await page.goto(path)
-        for width in (1280, 1120, 1030, 960, 840, 768, 720, 360):
-            await page.set_viewport_size({"width": width, "height": 900})
-            field = await page.locator(".filters .field input, .filters select").last.bounding_box()
-            button = await page.locator(".filters :is(button, .button):visible").last.bounding_box()
-            assert field is not None
-            assert button is not None
-            assert abs(field["y"] + field["height"] - button["y"] - button["height"]) < 2, width
-
-
-LINES_OF_ROWS = """rows => rows.map(row => {
-    const lines = (one) => new Set([...one.getClientRects()].map(({top}) => Math.round(top))).size;
-    const buttons = [...row.querySelectorAll("td.actions > *")].map(({offsetTop}) => offsetTop);
-    const times = [...row.querySelectorAll("td:not(.at) > time")].map(lines);
-    return Math.max(new Set(buttons).size, ...times, 1);
-})"""
-"""How many lines the buttons and the dates of rows take."""
-
-
-@pytest.mark.parametrize("width", [820, 1180])
-async def test_dates_and_buttons_of_a_row_take_one_line(
-    desk: Desk, lived: dict[str, int | str], width: int
-) -> None:
-    async with desk.looking(desk.admin, size=(width, 900)) as page:
-        for path in ("keys", "keys/all", "users", "devices", f"webhooks/{lived['webhook']}"):
-            await page.goto(path)
-            rows = page.locator("tbody tr")
-            assert await rows.count() > 0
-            assert set(await rows.evaluate_all(LINES_OF_ROWS)) == {1}, path
-
-
-LONG_AGO = """() => {
-    for (const one of document.querySelectorAll("td time"))
-        if (/ago|now/.test(one.textContent)) one.textContent = "59 minutes ago";
-    const {scrollWidth, clientWidth} = document.querySelector(".sheet");
-    return scrollWidth - clientWidth;
-}"""
-"""Has each last use be as long ago as takes the most room; by how much the table is too wide."""
-
-
-@pytest.mark.usefixtures("lived")
-@pytest.mark.parametrize("width", [800, 1030])
-async def test_a_table_of_keys_has_room_for_whenever_they_were_used(desk: Desk, width: int) -> None:
-    async with desk.looking(desk.admin, size=(width, 900)) as page:
-        for path in ("keys", "keys/all"):
-            await page.goto(path)
-            assert await page.evaluate(LONG_AGO) <= 0, path
-
-
-LINES_OF_STATUS = """cells => cells.map(cell => {
-    const range = document.createRange();
-    range.selectNodeContents(cell);
-    return new Set([...range.getClientRects()].map(({bottom}) => Math.round(bottom / 8))).size;
-})"""
-
-
-@pytest.mark.parametrize("width", [820, 1180])
-async def test_how_a_delivery_went_takes_a_badge_and_two_lines_at_most(
-    desk: Desk, lived: dict[str, int | str], width: int
-) -> None:
-    async with desk.looking(desk.admin, size=(width, 900)) as page:
-        await page.goto(f"webhooks/{lived['webhook']}")
-        lines = await page.locator(".state small").evaluate_all(LINES_OF_STATUS)
-        assert 1 <= max(lines) <= 2
 
 
 async def test_what_somebody_with_a_second_factor_sees_is_sound(

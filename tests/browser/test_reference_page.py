@@ -3,7 +3,7 @@
 import pytest
 from playwright.async_api import Locator, Page, Request, expect
 
-from browser.looking import PHONE, WIDE, Desk, cut_off, faults, overflow
+from browser.looking import PHONE, Desk, cut_off, faults, overflow
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -19,97 +19,6 @@ async def test_the_reference_is_sound_at_every_width(desk: Desk, name: str) -> N
         assert await cut_off(page) == []
         await page.evaluate("document.documentElement.dataset.theme = 'dark'")
         assert await faults(page, rules=("color-contrast",)) == []
-
-
-async def test_whoever_is_lost_in_the_reference_finds_what_they_looked_for(desk: Desk) -> None:
-    async with desk.looking(expected=("status of 404",)) as page:
-        await page.goto(f"{desk.origin}/sandbox/v1/docs/make_product/now")
-        await expect(page.get_by_role("heading", name="Page not found")).to_be_visible()
-        assert await faults(page) == []
-        await page.keyboard.press("Control+k")
-        await page.keyboard.type("post products")
-        await expect(page.get_by_role("option")).to_have_text("Create a productPOST /products")
-        await page.keyboard.press("Enter")
-        await expect(page).to_have_url(f"{desk.origin}/sandbox/v1/docs/create_product#main")
-        await page.go_back()
-        assert await cut_off(page) == []
-
-
-async def test_one_goes_from_the_dashboard_to_the_reference_and_back_in_one_s_theme(
-    desk: Desk,
-) -> None:
-    reader = desk.person()
-    async with desk.looking(reader) as page:
-        for theme in ("dark", "system"):
-            await page.goto("profile")
-            await page.get_by_label("Theme").select_option(theme)
-            await page.get_by_role("button", name="Save").first.click()
-            await expect(page.get_by_role("status")).to_be_visible()
-            await page.goto("sandbox/products")
-            await page.get_by_role("link", name="API reference").click()
-            await expect(page).to_have_url(f"{desk.origin}/sandbox/v1/docs")
-            await expect(page.locator("html")).to_have_attribute("data-theme", theme)
-            await page.get_by_role("link", name="Live", exact=True).click()
-            await expect(page).to_have_url(f"{desk.origin}/v1/docs")
-            await expect(page.locator("html")).to_have_attribute("data-theme", theme)
-        await page.get_by_role("link", name="Sandbox", exact=True).click()
-        await page.get_by_role("link", name="Dashboard").click()
-        await expect(page).to_have_url(f"{desk.dashboard}/sandbox")
-
-
-COVERED = """() => [...document.querySelectorAll(".copied")].filter((box) => {
-    const button = box.querySelector("button").getBoundingClientRect(), words = new Range();
-    words.selectNodeContents(box.querySelector("code"));
-    return [...words.getClientRects()].some(({left, right, top, bottom}) =>
-        left < button.right && right > button.left && top < button.bottom && bottom > button.top);
-}).map(one => one.textContent)"""
-"""Code that the button to copy it lies on."""
-
-
-BETWEEN = """document.querySelector(".shown h2").getBoundingClientRect().top
-    - document.querySelector(".operation > .told").getBoundingClientRect().bottom"""
-"""How far the examples are below what is told."""
-
-
-async def test_examples_below_what_is_told_stand_apart_from_it(desk: Desk) -> None:
-    async with desk.looking(size=PHONE) as page:
-        await page.goto(f"{desk.origin}/v1/docs/create_product")
-        assert await page.evaluate(BETWEEN) > 20
-
-
-FAINT = """() => [...document.querySelectorAll("pre, pre *")].filter((one) => {
-    const [red, green, blue] = getComputedStyle(one).color.match(/[0-9.]+/g).map(Number);
-    return (299 * red + 587 * green + 114 * blue) / 1000 > 128;
-}).map(one => one.outerHTML)"""
-"""Code that is lighter than half of white."""
-
-
-async def test_no_code_in_a_sentence_breaks_at_its_hyphens(desk: Desk) -> None:
-    async with desk.looking() as page:
-        await page.goto("/v1/docs")
-        pieces = "one => one.getClientRects().length"
-        codes = await page.locator(".guide p code").all()
-        assert {await code.evaluate(pieces) for code in codes} == {1}
-
-
-async def test_code_is_dark_on_paper_which_has_no_ground(desk: Desk) -> None:
-    async with desk.looking(dark=True) as page:
-        await page.goto(f"{desk.origin}/v1/docs/create_product")
-        await expect(page.locator(".copy").first).to_be_visible()
-        await page.evaluate("document.documentElement.dataset.theme = 'dark'")
-        assert await page.evaluate(FAINT) != []
-        await page.emulate_media(media="print")
-        assert await page.evaluate(FAINT) == []
-        for kind in (".copy", ".try", ".side"):
-            await expect(page.locator(kind).first).to_be_hidden()
-
-
-@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
-async def test_no_button_covers_the_code_that_it_copies(desk: Desk, size: tuple[int, int]) -> None:
-    async with desk.looking(size=size) as page:
-        await page.goto(f"{desk.origin}/v1/docs")
-        await expect(page.locator(".copy").first).to_be_visible()
-        assert await page.evaluate(COVERED) == []
 
 
 async def test_what_is_searched_is_found_and_copied_by_keyboard_alone(desk: Desk) -> None:
@@ -161,31 +70,6 @@ async def test_what_is_searched_is_found_and_copied_by_keyboard_alone(desk: Desk
         await page.keyboard.type("rate limits")
         await page.keyboard.press("Enter")
         await expect(page.get_by_role("heading", name="Rate limits")).to_be_in_viewport()
-
-
-async def test_what_one_has_chosen_is_unknown_to_whoever_looks_next(desk: Desk) -> None:
-    for _ in range(2):
-        async with desk.looking() as page:
-            await page.goto(f"{desk.origin}/v1/docs/create_product")
-            await expect(page.locator(".curl pre")).to_be_visible()
-            await page.get_by_role("tab", name="Python").click()
-            await expect(page.locator(".curl pre")).to_be_hidden()
-
-
-async def test_an_address_from_when_all_was_on_one_page_leads_on(desk: Desk) -> None:
-    async with desk.looking() as page:
-        await page.goto(f"{desk.origin}/v1/docs#create_product")
-        await expect(page).to_have_url(f"{desk.origin}/v1/docs/create_product")
-        await page.goto(f"{desk.origin}/v1/docs#products")
-        await expect(page.get_by_role("heading", name="Products")).to_be_in_viewport()
-        await page.evaluate("location.hash = 'deliveries'")
-        await expect(page).to_have_url(f"{desk.origin}/v1/docs/deliveries")
-    async with desk.looking(script=False) as page:
-        await page.goto(f"{desk.origin}/v1/docs#create_product")
-        line = page.get_by_role("link", name="Create a product").last
-        await expect(line).to_be_in_viewport()
-        await line.click()
-        await expect(page).to_have_url(f"{desk.origin}/v1/docs/create_product")
 
 
 async def test_every_language_can_be_read_without_javascript(desk: Desk) -> None:
@@ -252,18 +136,6 @@ async def test_try_sends_a_pasted_key_to_the_sandbox_and_nowhere_else(desk: Desk
         assert caller.get("/v1/products?search=Lamp&category=a").json()["data"] == []
 
 
-async def test_try_fills_parameters_into_the_request(desk: Desk) -> None:
-    async with desk.looking() as page:
-        form = await opened(page, desk, "list_products", "sandbox/v1")
-        await form.get_by_label("Test key").fill(key_of(desk))
-        await form.get_by_label("limit", exact=True).fill("1")
-        await form.get_by_label("search").fill("a&b=c #")
-        await form.get_by_label("status").select_option("draft")
-        await outcome(form, "200 OK")
-        path = "/sandbox/v1/products?limit=1&status=draft&search=a%26b%3Dc+%23"
-        await expect(form.locator(".came .path")).to_have_text(f"{desk.origin}{path}")
-
-
 async def test_try_keeps_no_key_once_its_page_is_left(desk: Desk) -> None:
     async with desk.looking() as page:
         form = await opened(page, desk, "read_me")
@@ -279,26 +151,6 @@ async def test_try_keeps_no_key_once_its_page_is_left(desk: Desk) -> None:
         assert "sk_" not in kept
 
 
-async def test_try_sends_the_session_of_the_sandbox_where_no_key_is_typed(desk: Desk) -> None:
-    with desk.client() as client:
-        person = {"email": "ada@sandbox.test", "password": "Analytical1"}
-        key = {"authorization": f"Bearer {key_of(desk)}"}
-        fields = {**person, "name": "Ada", "role": "editor"}
-        added = client.post("/sandbox/v1/users", json=fields, headers=key)
-        assert added.status_code == 201, added.text
-        assert client.post("/sandbox/v1/sessions", json=person).status_code == 201
-        secret = client.cookies["__Host-session"]
-    async with desk.looking(expected=("status of 403",)) as page:
-        await page.context.add_cookies(
-            [{"name": "__Host-session", "value": secret, "url": desk.origin, "secure": True}]
-        )
-        form = await opened(page, desk, "create_product")
-        await outcome(form, "201 Created")
-        form = await opened(page, desk, "delete_user")
-        await outcome(form, "403 Forbidden")
-        await expect(form.locator(".came pre")).to_contain_text("write:users")
-
-
 async def test_try_reaches_nothing_of_live_with_the_session_of_the_dashboard(desk: Desk) -> None:
     expected = ("status of 401",)
     async with desk.looking(desk.person("admin"), expected=expected) as page:
@@ -312,14 +164,3 @@ async def test_try_reaches_nothing_of_live_with_the_session_of_the_dashboard(des
         await form.get_by_role("button", name="Send to the sandbox").press("Enter")
         await expect(form.get_by_role("alert")).to_contain_text("must not be")
         assert sent == []
-
-
-async def test_reference_without_javascript_has_the_line_for_curl_in_place_of_a_form(
-    desk: Desk,
-) -> None:
-    async with desk.looking(script=False, size=PHONE) as page:
-        await page.goto(f"{desk.origin}/sandbox/v1/docs/create_product")
-        await expect(page.get_by_text("Try it in the sandbox")).to_be_hidden()
-        await expect(page.locator(".curl pre")).to_contain_text(
-            f"{desk.origin}/sandbox/v1/products"
-        )

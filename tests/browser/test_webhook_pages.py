@@ -1,11 +1,9 @@
 """Webhooks in the dashboard: made, tried against a receiver, changed, disabled, deleted."""
 
-import re
-
 import pytest
 from playwright.async_api import Page, expect
 
-from browser.looking import PHONE, Desk, Person, faults, overflow
+from browser.looking import Desk, Person
 from receiving import Receiver, receiving
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -35,14 +33,11 @@ async def newest(page: Page, words: str) -> None:
     await expect(row).to_contain_text(words)
 
 
-@pytest.mark.parametrize("script", [True, False])
-async def test_a_webhook_is_made_tried_and_deleted(
-    desk: Desk, boss: Person, *, script: bool
-) -> None:
+async def test_a_webhook_is_made_tried_and_deleted(desk: Desk, boss: Person) -> None:
     expected = ("status of 422",)
     async with (
         receiving(Receiver(ACCEPTED)) as receiver,
-        desk.looking(boss, script=script, expected=expected) as page,
+        desk.looking(boss, expected=expected) as page,
     ):
         await page.goto("sandbox")
         await page.get_by_role("link", name="Webhooks").click()
@@ -62,8 +57,6 @@ async def test_a_webhook_is_made_tried_and_deleted(
         assert secret not in await page.content()
         await page.get_by_role("button", name="Send test event").click()
         await expect(page.get_by_role("status")).to_contain_text("A test event was sent.")
-        if script:
-            await expect(page.locator("tbody tr").first).to_contain_text("Delivered")
         await newest(page, "Delivered")
         row = page.locator("tbody tr").first
         await row.locator("summary").click()
@@ -89,75 +82,3 @@ async def test_a_webhook_is_made_tried_and_deleted(
         await confirm(page, "Delete webhook", "Delete webhook")
         await expect(page.get_by_role("status")).to_contain_text("The webhook was deleted.")
         await expect(page.get_by_text("No webhooks yet")).to_be_visible()
-
-
-async def test_deliveries_that_are_looked_up_again_leave_what_one_reads_and_where_one_is(
-    desk: Desk, boss: Person
-) -> None:
-    async with receiving(Receiver(ACCEPTED)) as receiver, desk.looking(boss) as page:
-        await page.goto("sandbox/webhooks/new")
-        await page.get_by_label("URL").fill(f"http://127.0.0.1:{receiver.port}/in")
-        await page.get_by_label("All (product.*)").check()
-        await page.get_by_role("button", name="Create webhook").click()
-        await page.get_by_role("link", name="I have saved it").click()
-        await page.get_by_role("button", name="Send test event").click()
-        await expect(page.get_by_role("status")).to_contain_text("A test event was sent.")
-        await page.reload()
-        await expect(page.get_by_role("status")).to_have_count(0)
-        await newest(page, "Delivered")
-        address = page.url.partition("?")[0]
-        row = page.locator("tbody tr").first
-        stops = [
-            row.locator("summary"),
-            row.locator("pre"),
-            row.get_by_role("button", name="Send again"),
-            page.get_by_role("link", name="Refresh"),
-            page.get_by_role("region", name="Deliveries"),
-        ]
-        for stop in stops:
-            await page.goto(f"{address}?done=webhook-tested")
-            await row.locator("summary").click()
-            await stop.focus()
-            await expect(page.locator("#deliveries[hx-get]")).to_have_count(0)
-            await expect(row.locator("pre")).to_be_visible()
-            await expect(stop).to_be_focused()
-        await confirm(page, "Delete webhook", "Delete webhook")
-
-
-async def test_a_webhook_is_made_with_the_keyboard_alone(desk: Desk, boss: Person) -> None:
-    async with desk.looking(boss) as page:
-        await page.goto("webhooks/new")
-        await page.get_by_label("URL").focus()
-        await page.keyboard.type("https://keyboard.example.com/")
-        await page.keyboard.press("Tab")
-        await page.keyboard.press("Space")
-        await page.keyboard.press("Enter")
-        await expect(page.locator("#secret")).to_contain_text("whsec_")
-        await page.goto("webhooks")
-        row = page.get_by_role("row", name="keyboard.example.com")
-        await expect(row).to_contain_text(re.compile("All.*Enabled", re.DOTALL))
-        await row.get_by_role("link").click()
-        await confirm(page, "Delete webhook", "Delete webhook")
-
-
-async def test_a_refused_form_and_a_new_secret_are_sound_on_a_phone(
-    desk: Desk, boss: Person
-) -> None:
-    expected = ("status of 422",)
-    async with desk.looking(boss, size=PHONE, dark=True, expected=expected) as page:
-        await page.goto("sandbox/webhooks/new")
-        await page.get_by_label("URL").fill("ftp://example.com/" + "a" * 300)
-        await page.get_by_label("Description").fill("b" * 300)
-        await page.get_by_role("button", name="Create webhook").click()
-        await expect(page.get_by_role("alert")).to_be_visible()
-        assert await faults(page) == []
-        assert await overflow(page) <= 0
-        await page.get_by_label("URL").fill("https://example.com/" + "a" * 300)
-        await page.get_by_label("Description").fill("b" * 200)
-        await page.get_by_label("All events").check()
-        await page.get_by_role("button", name="Create webhook").click()
-        await expect(page.locator("#secret")).to_be_visible()
-        assert await faults(page) == []
-        assert await overflow(page) <= 0
-        await page.get_by_role("link", name="I have saved it").click()
-        await confirm(page, "Delete webhook", "Delete webhook")

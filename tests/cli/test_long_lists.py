@@ -1,7 +1,6 @@
 """Lists that are longer than what is read at a time: complete, in order, and all or nothing."""
 
 import json
-import tempfile
 from argparse import Namespace
 from collections.abc import AsyncIterator, Callable
 from functools import partial
@@ -10,15 +9,13 @@ from typing import Any
 import pytest
 
 from operating import Installation, in_database
-from portico.cli.listing import IN_MEMORY, Form, print_list
+from portico.cli.listing import Form, print_list
 from portico.core.errors import Unavailable
 from portico.data.database import NOTHING, Params, Row
 from portico.data.sqlite.reads import SlowReads
 from portico.data.table import AT_ONCE
 from portico.environment import Environment
 from portico.features.access.commands import keys
-from portico.features.events.audit import EXPORT_BATCH
-from portico.features.events.storage import PAGE_BYTES
 from portico.features.people.commands import users
 from portico.features.signin import commands as signin_commands
 from portico.settings import Settings, load
@@ -46,14 +43,6 @@ INSERT INTO oauth_clients (client_id, user_id, name, redirect_uris, scopes, crea
 NUMBERS SELECT 'client-' || i, CASE WHEN i > 1 THEN 100 + i END, 'Till', '[]', '', 1 FROM n"""
 
 MOVED = "UPDATE TABLE SET user_id = 101 WHERE user_id > 100"
-
-ENTRIES = """
-INSERT INTO audit (at, action, credential, target, target_id, details)
-NUMBERS SELECT i, 'made.up', 'operator', 'user', CAST(i AS TEXT), '{}' FROM n"""
-
-EVENTS = """
-INSERT INTO events (type, at, data)
-NUMBERS SELECT 'product.created', 1, json_object('id', i, 'name', hex(zeroblob(? / 2))) FROM n"""
 
 
 @pytest.fixture
@@ -113,47 +102,6 @@ def test_what_an_account_has_is_read_in_batches_too(
     assert max(counts) <= AT_ONCE
 
 
-def test_the_audit_log_is_read_to_the_limit_and_no_further(
-    installation: Installation,
-) -> None:
-    more = EXPORT_BATCH + 2
-    entries = ENTRIES.replace("NUMBERS", NUMBERS)
-    in_database(installation.data / "live.db", entries, more)
-
-    for limit in (EXPORT_BATCH, EXPORT_BATCH + 1):
-        words = ("audit", "--action", "made.up", "--limit", str(limit))
-        listed = installation.told(*words)
-        assert [entry["target_id"] for entry in listed] == [
-            str(number) for number in range(more, more - limit, -1)
-        ]
-        rest = installation.told(*words, "--before", str(listed[-1]["id"]))
-        assert [entry["target_id"] for entry in rest] == [
-            str(number) for number in range(more - limit, 0, -1)
-        ]
-
-
-def test_events_of_several_pages_are_listed_to_the_limit(installation: Installation) -> None:
-    entries = EVENTS.replace("NUMBERS", NUMBERS)
-    in_database(installation.data / "live.db", entries, MANY, PAGE_BYTES // AT_ONCE)
-    words = ("events", "list", "--type", "product.created", "--limit")
-
-    for limit in (MANY - 1, MANY):
-        listed = installation.told(*words, str(limit))
-        numbers = [event["data"]["id"] for event in listed]
-        assert numbers == [*range(1, limit + 1)]
-        said = installation.run(*words, str(limit))
-        assert len(said.stdout.splitlines()) == 1 + limit
-        more = "" if limit == MANY else f"There are more: --after {listed[-1]['id']}\n"
-        assert said.stderr == more
-
-
-def test_the_columns_of_a_long_list_are_aligned_to_its_end(full: Installation) -> None:
-    lines = full.run("sessions", "list").stdout.splitlines()
-
-    assert len(lines) == 1 + 2 * MANY
-    assert {line.index("Tester/") for line in lines[1:]} == {lines[0].index("WITH")}
-
-
 def test_a_list_that_cannot_be_read_to_its_end_is_not_begun(
     installation: Installation, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
@@ -174,33 +122,3 @@ def test_a_list_that_cannot_be_read_to_its_end_is_not_begun(
         print_list(settings, chosen, form, partial(found, []))
         out = capsysbinary.readouterr().out
         assert out == (b'[{"id":1},{"id":2},{"id":3}]\n' if as_json else b"ID\n1\n2\n3\n")
-
-
-@pytest.mark.parametrize("as_json", [True, False])
-def test_a_short_list_needs_no_room_on_the_disk(
-    installation: Installation,
-    monkeypatch: pytest.MonkeyPatch,
-    capsysbinary: pytest.CaptureFixture[bytes],
-    *,
-    as_json: bool,
-) -> None:
-    """On a full disk Python finds no directory for temporary files."""
-    monkeypatch.setattr(tempfile, "tempdir", str(installation.directory / "nowhere"))
-    settings = load({"data": str(installation.data)}, {}, installation.directory)
-    chosen = Namespace(json=as_json, sandbox=False)
-
-    async def found(count: int, _: Environment) -> AsyncIterator[list[int]]:
-        yield [*range(count)]
-
-    form = Form[int](str, ("ID",), lambda one: (str(one),), "None.")
-    print_list(settings, chosen, form, partial(found, 2))
-
-    assert capsysbinary.readouterr().out == (b'["0","1"]\n' if as_json else b"ID\n0\n1\n")
-    with pytest.raises(FileNotFoundError):
-        print_list(settings, chosen, form, partial(found, IN_MEMORY // 4))
-    assert capsysbinary.readouterr().out == b""
-
-
-def test_a_list_of_nothing_is_said_to_be_empty(installation: Installation) -> None:
-    assert json.loads(installation.run("clients", "list", "--json").stdout) == []
-    assert installation.run("clients", "list").stdout == "There are no OAuth clients.\n"

@@ -1,6 +1,5 @@
 """A secret that cannot be written: the command says what is there, and how to have another."""
 
-import os
 import tempfile
 from pathlib import Path
 
@@ -71,14 +70,6 @@ def test_a_command_says_what_is_there_and_how_to_have_another_secret(
     assert said_on_a_full_disk(installation, [*words, *form]) == told
 
 
-def test_a_lost_test_key_is_ended_in_the_sandbox(installation: Installation) -> None:
-    told = said_on_a_full_disk(installation, [*KEY, "test"])
-
-    assert "revoke it with portico keys revoke 2 --sandbox, and" in told
-    ended = installation.told("keys", "revoke", "2", "--sandbox")
-    assert ended["name"] == "Lost"
-
-
 def test_the_client_of_a_lost_secret_gets_another(installation: Installation) -> None:
     told = said_on_a_full_disk(installation, CLIENT)
 
@@ -88,18 +79,3 @@ def test_the_client_of_a_lost_secret_gets_another(installation: Installation) ->
     again = said_on_a_full_disk(installation, renew.split())
     assert again == "The old secret no longer works: renew it again."
     assert installation.told(*renew.split())["client_secret"]
-
-
-def test_a_reader_that_has_gone_loses_a_secret_too(installation: Installation) -> None:
-    nobody, pipe = os.pipe()
-    os.close(nobody)
-    place, variables = installation.directory, installation.environment
-    with os.fdopen(pipe, "wb") as unread, tempfile.TemporaryFile() as errors:
-        forked = forking.Forked([*KEY, "live"], place, variables, unread, errors)
-        assert forked.wait(PATIENCE_SECONDS) == 1
-        errors.seek(0)
-        said = errors.read().decode()
-    assert said == (
-        "portico: the secret could not be written: Broken pipe. Key 2 was created: revoke"
-        " it with portico keys revoke 2, and create another.\n"
-    )

@@ -28,34 +28,3 @@ def test_a_backup_and_a_restore_on_postgres_show_their_progress(
     code, said, seen = seen_on_a_terminal(second, "restore", "a.tar")
     assert (code, "Restored" in said) == (0, True)
     assert "Restoring: 100%" in seen
-
-
-def test_a_list_counts_until_it_is_printed(installation: Installation) -> None:
-    code, said, seen = seen_on_a_terminal(installation, "users", "list")
-
-    assert (code, "admin@example.com" in said) == (0, True)
-    assert "Reading: " in seen
-    assert seen.rsplit("\r", 2)[1].isspace(), "the line is cleared"
-
-
-def test_migrating_and_reencrypting_show_that_they_go_on(installation: Installation) -> None:
-    code, said, seen = seen_on_a_terminal(installation, "migrate", "--data", "new")
-    assert (code, "Applied:" in said) == (0, True)
-    assert "Migrating: " in seen
-
-    code, said, seen = seen_on_a_terminal(installation, "secret", "reencrypt")
-    assert (code, "Re-encrypting" in said) == (0, False)
-    assert "Re-encrypting: " in seen
-    assert seen.rsplit("\r", 2)[1].isspace(), "the line is cleared"
-
-
-def test_without_a_terminal_nothing_shows_progress(installation: Installation) -> None:
-    for words in (
-        ["backup", "a.tar.gz"],
-        ["restore", "a.tar.gz", "--data", "new"],
-        ["users", "list"],
-        ["migrate"],
-        ["secret", "reencrypt"],
-    ):
-        done = installation.run(*words)
-        assert (done.returncode, done.stderr) == (0, "")

@@ -55,8 +55,3 @@ def test_what_a_setting_says_is_told_whatever_the_flags_of_the_server(flagged: S
     assert link(installation, port="9001", host="127.0.0.3").startswith("https://127.0.0.3:9001/")
     home = "https://home.example.com/dashboard"
     assert link(installation, dashboard_url=home).startswith(f"{home}/")
-
-
-def test_where_no_server_runs_the_defaults_are_told(flagged: Service) -> None:
-    flagged.stop()
-    assert link(flagged.installation).startswith("https://localhost:8443/dashboard/")

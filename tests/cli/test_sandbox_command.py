@@ -1,15 +1,9 @@
 """`portico sandbox reset`."""
 
-import io
-from importlib.resources import files
 from typing import Any
 
 from beside import Running
 from operating import Installation, in_database
-from portico.features.catalogue.files import read_products
-from portico.features.people.sandbox import SampleUser, read
-from portico.features.people.schemas import ChangeUser
-from portico.web.reading import Faults, read_object
 
 CATALOG = [
     {"name": f"Zyzzyva {number}", "category": "junk", "price": 1, "status": "active"}
@@ -64,22 +58,6 @@ def test_a_reset_replaces_all_but_mirrors_and_their_keys(on_each: Running) -> No
     assert products(on_each, sandbox=False) == live_products
 
 
-def test_every_reset_gives_the_same_but_for_ids_and_times(running: Running) -> None:
-    def shown() -> list[dict[str, Any]]:
-        return [
-            {name: value for name, value in product.items() if name not in (*times, "id")}
-            for product in products(running, sandbox=True)
-        ]
-
-    times = ("created_at", "updated_at")
-    running.installation.told("sandbox", "reset")
-    first, ids = shown(), {product["id"] for product in products(running, sandbox=True)}
-    running.installation.told("sandbox", "reset")
-
-    assert shown() == first
-    assert ids.isdisjoint(product["id"] for product in products(running, sandbox=True))
-
-
 def test_nobody_can_sign_in_as_a_sample_user(installation: Installation) -> None:
     done = installation.run("sandbox", "reset")
 
@@ -90,36 +68,3 @@ def test_nobody_can_sign_in_as_a_sample_user(installation: Installation) -> None
     file = installation.data / "sandbox.db"
     assert in_database(file, "SELECT count(*) FROM users WHERE password_hash IS NOT NULL") == 0
     assert in_database(file, "SELECT count(*) FROM users") == 13
-
-
-def test_a_sample_user_gives_way_to_a_mirror_with_the_same_email(
-    installation: Installation,
-) -> None:
-    email = read(SampleUser, "users")[0].email
-    installation.told("users", "create", "--email", email, "--name", "The Real One")
-    installation.told("keys", "create", "--owner", email, "--type", "test", "--name", "T")
-
-    assert installation.told("sandbox", "reset") == {"users": 11, "products": 60, "mirrors": 2}
-
-    names = "SELECT name FROM users WHERE email = ?"
-    assert in_database(installation.data / "sandbox.db", names, email) == "The Real One"
-
-
-def test_the_samples_keep_the_rules_and_show_what_there_is() -> None:
-    file = files("portico.features.people") / "samples" / "products.ndjson"
-    rows = list(read_products(io.BytesIO(file.read_bytes()), "ndjson"))
-    people = read(SampleUser, "users")
-
-    assert [row.faults for row in rows] == [[]] * 60
-    assert {row.values["status"] for row in rows} == {"active", "archived", "draft"}
-    assert len({row.values["category"] for row in rows}) >= 8
-    assert len({row.values["currency"] for row in rows}) >= 4
-    assert {bool(row.values["stock_quantity"]) for row in rows} == {True, False}
-    assert {person.role for person in people} == {"admin", "editor", "viewer"}
-    for person in people:
-        values = {"name": person.name, "email": person.email, "role": person.role}
-        preferences = {"theme": person.theme, "language": person.language}
-        picture = {"avatar_url": person.avatar_url, "preferences": preferences}
-        faults = Faults()
-        read_object(ChangeUser, {**values, **picture}, "", faults)
-        faults.check()

@@ -67,12 +67,6 @@ def test_a_list_tells_who_is_signed_in(on_each: Running) -> None:
     assert first.cookie.partition("=")[2] not in text
 
 
-def test_what_is_not_there_is_called_what_it_was_called(on_each: Running) -> None:
-    for name in ("login", "session"):
-        code, line = on_each.installation.refused("sessions", "revoke", f"{name}-987654")
-        assert (code, line) == (1, f"There is no {name} 987654.")
-
-
 def test_an_ended_session_or_login_fails_on_the_very_next_request(on_each: Running) -> None:
     person = Person(on_each)
     assert person.statuses() == (200, 200)
@@ -105,34 +99,17 @@ def test_an_account_is_signed_out_everywhere_and_nobody_else(on_each: Running) -
     assert (entry["credential"], entry["details"]) == ("command", {"sessions": 1, "grants": 1})
 
 
-def test_nobody_signed_in_is_said(installation: Installation) -> None:
-    assert installation.run("sessions", "list").stdout == "Nobody is signed in.\n"
-    assert installation.told("sessions", "list") == []
-    ghost = ["--owner", "ghost@example.com"]
-    assert installation.refused("sessions", "list", *ghost)[0] == 1
-    assert installation.refused("sessions", "revoke", "--all", *ghost)[0] == 1
-    assert installation.refused("sessions", "revoke", "session-77") == (
-        1,
-        "There is no session 77.",
-    )
-
-
 @pytest.mark.parametrize(
     "words",
     [
-        [],
-        ["--all"],
-        ["--owner", "admin@example.com"],
-        ["session-1", "--all", "--owner", "admin@example.com"],
-        ["session-1", "--owner", "admin@example.com"],
-        ["session-0"],
-        ["login-first"],
-        ["1"],
-        ["key-1"],
+        "",
+        "--all",
+        "--owner admin@example.com",
+        "session-1 --all --owner admin@example.com",
+        "key-1",
     ],
 )
-def test_what_to_end_must_be_clear(installation: Installation, words: list[str]) -> None:
-    done = installation.run("sessions", "revoke", *words)
+def test_what_to_end_must_be_clear(installation: Installation, words: str) -> None:
+    done = installation.run("sessions", "revoke", *words.split())
     assert (done.returncode, done.stdout) == (2, "")
-    assert "portico" in done.stderr
     assert installation.told("audit", "--action", "sign_out.everywhere") == []

@@ -60,14 +60,6 @@ def test_a_database_elsewhere_that_anybody_could_pose_as_is_noticed(
     }
 
 
-@pytest.mark.parametrize("other", [READ, LISTEN])
-def test_each_url_of_the_database_is_looked_at(tmp_path: Path, other: str) -> None:
-    (told,) = noticed(
-        tmp_path, **{DATABASE: VERIFIED, other: "postgresql://u:p@h3/portico"}
-    ).values()
-    assert told.startswith(f"h3: {other} ")
-
-
 @pytest.mark.parametrize("hosts", ["h1:5432,127.0.0.1,h2", "h1,h2"])
 def test_the_hosts_may_be_in_the_query_or_in_the_drivers_own_variable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hosts: str
@@ -78,15 +70,6 @@ def test_the_hosts_may_be_in_the_query_or_in_the_drivers_own_variable(
     monkeypatch.setenv("PGHOST", hosts)
     assert noticed(tmp_path, **{DATABASE: plain}) == {"TLS to PostgreSQL": told}
     assert noticed(tmp_path, **{VALKEY: "redis://"}) == {}
-
-
-def test_the_mode_may_be_in_the_drivers_own_variable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PGSSLMODE", "verify-full")
-    plain = "postgresql://u:p@h1/portico"
-    assert noticed(tmp_path, **{DATABASE: plain}) == {}
-    assert noticed(tmp_path, **{DATABASE: f"{plain}?sslmode=require"})
 
 
 @pytest.mark.parametrize(

@@ -1,22 +1,14 @@
 """How a machine comes to trust the local authority."""
 
-import json
-import os
-import re
 import shlex
 import shutil
 import subprocess
-from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
-from driving import settings_for
-from operating import COMMAND, Installation
-from portico.cli.output import CommandError
+from operating import Installation
 from portico.features.operations.certificates import ensure
-from portico.features.operations.commands.trust import Store, install, run, stores
+from portico.features.operations.commands.trust import install, stores
 
 NOON = 1_773_576_000_000
 
@@ -47,101 +39,6 @@ def test_browsers_trust_the_authority_once_it_is_installed(tmp_path: Path) -> No
         listed = subprocess.run(listing, check=True, capture_output=True, text=True).stdout
         assert listed.count("Portico local authority") == 1
         assert "C,," in listed
-
-
-def test_browsers_trust_an_authority_that_took_anothers_place(tmp_path: Path) -> None:
-    store = tmp_path / ".pki" / "nssdb"
-    trusted = []
-    for hosts in (["localhost"], ["portico.example.com"]):
-        authority = ensure(tmp_path / "tls", hosts, NOON).ca_certificate
-        for known in stores(authority, tmp_path, nss_alone):
-            if known.name == "Chrome and Chromium on Linux":
-                install(known)
-        trusted.append(authority.read_text().strip())
-    listing = ["certutil", "-L", "-d", f"sql:{store}"]
-    listed = subprocess.run(listing, check=True, capture_output=True, text=True).stdout
-    names = re.findall(r"^(Portico local authority \w+) +C,,", listed, re.MULTILINE)
-    found = [
-        subprocess.run([*listing, "-a", "-n", name], check=True, capture_output=True, text=True)
-        for name in names
-    ]
-    assert sorted(one.stdout.replace("\r", "").strip() for one in found) == sorted(trusted)
-
-
-def test_a_command_that_fails_is_named() -> None:
-    with pytest.raises(CommandError, match="Somewhere: `false` failed"):
-        install(Store("Somewhere", (("false",),), here=True))
-
-
-def test_who_has_no_home_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ensure(tmp_path / "tls", ["localhost"], NOON)
-    monkeypatch.delenv("HOME")
-    monkeypatch.setattr(os, "getuid", lambda: 2**31 - 2)  # of whom the system has no entry
-    with pytest.raises(CommandError, match="set HOME"):
-        run(settings_for(tmp_path, {}), Namespace(install=False, json=False))
-
-
-def test_what_was_installed_is_one_json_value_whatever_its_commands_print(tmp_path: Path) -> None:
-    installation = replace(Installation(tmp_path), path=tmp_path / "bin")
-    installation.data.mkdir()
-    authority = ensure(installation.data / "tls", ["localhost"], NOON).ca_certificate
-    (tmp_path / "bin").mkdir()
-    for program in ("sudo", "install", "update-ca-certificates"):
-        file = tmp_path / "bin" / program
-        file.write_text(f"#!/bin/sh\necho {program} runs\n")
-        file.chmod(0o755)
-
-    done = subprocess.run(
-        [*COMMAND, "trust", "--install", "--json"],
-        env=installation.environment | {"HOME": str(tmp_path)},
-        input="y\n",
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-
-    told = json.loads(done.stdout)
-    assert told["ca_certificate"] == str(authority)
-    assert [(one["here"], len(one["commands"])) for one in told["stores"]] == [(True, 2)]
-    assert "update-ca-certificates" in told["stores"][0]["commands"][1]
-    assert " runs\n" in done.stderr
-
-
-def test_an_answer_that_is_no_text_is_no_yes(tmp_path: Path) -> None:
-    installation = Installation(tmp_path)
-    installation.data.mkdir()
-    ensure(installation.data / "tls", ["localhost"], NOON)
-    done = subprocess.run(
-        [*COMMAND, "trust", "--install"],
-        env=installation.environment | {"PYTHONIOENCODING": "utf-8:strict"},
-        input=b"\xff\n",
-        capture_output=True,
-        check=False,
-    )
-    assert done.returncode == 1
-    assert b"Traceback" not in done.stderr
-
-
-def test_a_closed_standard_input_is_an_empty_one(tmp_path: Path) -> None:
-    installation = Installation(tmp_path)
-    installation.data.mkdir()
-    ensure(installation.data / "tls", ["localhost"], NOON)
-    closed = ["sh", "-c", 'exec "$@" <&-', "sh", *COMMAND]
-    for words, told in (
-        (["trust", "--install"], "Nothing was changed."),
-        (["products", "import", "-"], "There is no Portico in"),
-    ):
-        done = subprocess.run(
-            [*closed, *words],
-            env=installation.environment,
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 1
-        assert told in done.stderr
-        assert "Traceback" not in done.stderr
 
 
 def test_every_system_is_told_and_nothing_is_done_unasked(tmp_path: Path) -> None:

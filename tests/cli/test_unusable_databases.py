@@ -43,14 +43,6 @@ def test_commands_tell_of_a_file_that_is_damaged_in_the_middle(
     assert not (installation.directory / "backup.tar").exists()
 
 
-def test_commands_tell_of_a_table_that_is_missing(installation: Installation) -> None:
-    file = installation.data / "live.db"
-    in_database(file, "DROP TABLE signing_keys")
-    told = f"{file} is incomplete: no such table: signing_keys."
-    assert installation.refused("users", "list") == (1, told)
-    assert problems(installation) == {"live database": told.rstrip(".")}
-
-
 def test_a_server_goes_on_beside_what_is_damaged_and_names_the_file_in_its_log(
     installation: Installation,
 ) -> None:
@@ -128,19 +120,6 @@ async def test_a_database_whose_encoding_lacks_letters_is_refused_as_a_setting(
     made = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'portico%'"
     assert await owner.fetchval(made) == 0
     await owner.close()
-
-
-async def test_a_database_without_encoding_keeps_any_text(
-    postgres: PostgresServer, tmp_path: Path
-) -> None:
-    url = await encoded(postgres, "SQL_ASCII")
-    installation = Installation(tmp_path).having(database_url=url)
-    key = (await asyncio.to_thread(installation.told, "init"))["keys"]["live"]
-    with installation.serving() as service:
-        lamp = {"name": "Łampka ハハ", "category": "light", "price": 1, "currency": "USD"}
-        made = service.ask("/v1/products", method="POST", key=key, body=lamp).json["data"]
-        kept = service.ask(f"/v1/products/{made['id']}", key=key).json["data"]
-        assert kept["name"] == lamp["name"]
 
 
 def tells(installation: Installation, denied: str, examined: list[str]) -> None:

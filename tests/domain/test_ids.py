@@ -36,13 +36,6 @@ def test_any_text_is_an_id_or_names_nothing(text: str) -> None:
         )
 
 
-@given(st.integers(0, MAX_ID), st.integers(1, len(str(MAX_ID))))
-@example(17, len(str(MAX_ID)))
-@example(MAX_ID, 1)
-def test_zeros_before_a_number_do_not_change_it(number: int, width: int) -> None:
-    assert whole_number(f"{number:0{width}}") == number
-
-
 @pytest.mark.parametrize(
     "text",
     ["", "-1", "+1", "1.0", "1e3", "0x1", "1_000", " 1", "1\n", "1\N{FULLWIDTH DIGIT ONE}", "²",

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from domain.characters import CHARACTERS
 from portico.core.errors import BrokenRule
-from portico.core.text import case_key, measured, trimmed, web_url
+from portico.core.text import case_key, trimmed, web_url
 
 any_text = st.text(st.characters(exclude_categories=()))  # lone surrogates too
 
@@ -21,12 +20,6 @@ def test_trimmed_text_is_measured_without_the_space_around_it(text: str, space: 
         trimmed(space + text + space, len(inner) + 1, len(inner) + 9)
 
 
-def test_measured_text_keeps_its_outer_space() -> None:
-    assert measured(" a ", 3, 3) == " a "
-    with pytest.raises(BrokenRule, match="at most 2 characters"):
-        measured(" a ", 0, 2)
-
-
 @given(any_text)
 @example("\u1fb3\u0345")  # the iota subscript is a mark that folds to a letter
 @example("\u0345\u0301")
@@ -35,11 +28,6 @@ def test_a_case_key_is_its_own_key_and_composed(text: str) -> None:
     key = case_key(text)
     assert case_key(key) == key
     assert unicodedata.is_normalized("NFC", key)
-
-
-def test_the_key_of_every_single_character_is_its_own_key() -> None:
-    keys = set(map(case_key, CHARACTERS))
-    assert [key for key in keys if case_key(key) != key] == []
 
 
 @given(st.text())

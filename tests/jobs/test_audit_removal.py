@@ -114,24 +114,6 @@ async def test_whoever_is_killed_amid_the_removal_is_followed_without_another_fi
     assert await kept(api) == before[OLD + 3 :]
 
 
-async def test_whoever_is_killed_amid_the_export_has_removed_nothing(
-    api: Api, archive: Path
-) -> None:
-    before = await kept(api)
-
-    def killed(_entries: Iterable[Entry]) -> bytes:
-        raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        await RemoveAudit(api.live, "this", killed, at_once).run()
-    assert archived(archive) == {}
-    assert await kept(api) == before
-    await RemoveAudit(api.live, "another", LINES, at_once).run()
-    lines = [line for file in archived(archive).values() for line in file]
-    assert lines == exported(before[: OLD + 3])
-    assert await kept(api) == before[OLD + 3 :]
-
-
 async def test_what_was_exported_and_not_released_is_exported_again_as_it_was(
     api: Api, archive: Path
 ) -> None:
@@ -176,15 +158,6 @@ async def test_an_export_is_alone_however_long_it_takes(
         exported(before[:OLD]),
         exported(before[OLD : OLD + 3]),
     ]
-
-
-async def test_what_is_left_of_exports_goes_with_the_next(api: Api, archive: Path) -> None:
-    left = [archive / f"audit-{name}.part" for name in ("live-1", "live-2", "sandbox-1")]
-    await asyncio.to_thread(archive.mkdir)
-    for part in left:
-        await asyncio.to_thread(part.touch)
-    await RemoveAudit(api.live, "this", LINES, at_once).run()
-    assert [part.exists() for part in left] == [False, False, True]
 
 
 async def test_a_full_disk_gets_no_part_of_a_file(

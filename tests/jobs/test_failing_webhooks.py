@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from driving import NOON, Api, settings_for
-from jobs.test_deliveries import FAULT, LAMP, all_tried, became, deliveries_after, hook
+from jobs.conftest import FAULT, LAMP, all_tried, became, hook
 from operating import eventually
 from portico.core.times import DAY, HOUR
-from portico.features.events.storage import Deliveries, Webhooks
-from receiving import OK, Receiver, receiving
+from receiving import Receiver, receiving
 
 
 @pytest.fixture
@@ -56,47 +55,6 @@ async def test_a_new_url_has_five_days_of_its_own(api: Api, broken: Receiver) ->
     assert await failing_since(api) == NOON
     await admin.patch(path, json={"url": f"{made['url']}/new"})
     assert await failing_since(api) is None
-
-
-async def test_a_webhook_that_is_enabled_again_has_five_days_anew(
-    api: Api, broken: Receiver
-) -> None:
-    admin = await api.caller("admin")
-    made = await hook(admin, broken, "product.*")
-    async with api.live.db.transaction() as tx:
-        await api.live[Webhooks].fails(tx, made["id"], NOON)
-    api.clock.advance(days=6)
-    path = f"/webhooks/{made['id']}"
-    await admin.patch(path, json={"status": "disabled"})
-    await admin.patch(path, json={"status": "enabled"})
-    assert await failing_since(api) is None
-    await admin.post("/products", json=LAMP)
-    await deliveries_after(admin, made, 1)
-    await fails_since(api, NOON + 6 * DAY)
-    api.clock.advance(seconds=6)
-    api.live.db.bell.ring()
-    await deliveries_after(admin, made, 2)
-    await fails_since(api, NOON + 6 * DAY)
-
-
-async def test_a_test_that_fails_begins_no_five_days(api: Api, broken: Receiver) -> None:
-    admin = await api.caller("admin")
-    made = await hook(admin, broken, "product.*")
-    await admin.post(f"/webhooks/{made['id']}/test")
-    await deliveries_after(admin, made, 1)
-    assert await failing_since(api) is None
-
-
-async def test_a_test_that_arrives_ends_the_days_without_a_success(api: Api) -> None:
-    admin = await api.caller("admin")
-    async with receiving(Receiver(OK)) as receiver:
-        made = await hook(admin, receiver, "product.*")
-        async with api.live.db.transaction() as tx:
-            await api.live[Webhooks].fails(tx, made["id"], NOON)
-        await admin.post(f"/webhooks/{made['id']}/test")
-        (delivery,) = await deliveries_after(admin, made, 1)
-        assert delivery["status"] == "delivered"
-        assert await failing_since(api) is None
 
 
 async def test_the_first_attempt_of_a_delivery_disables_nothing(api: Api, broken: Receiver) -> None:
@@ -158,26 +116,3 @@ async def test_a_queue_that_is_days_behind_disables_nevertheless(
     api.live.db.bell.ring()
     disabled = await became(await api.caller("admin"), made, "disabled")
     assert disabled["disabled_reason"] == "failing"
-
-
-async def test_a_server_that_starts_beside_one_that_tries_leaves_the_five_days(
-    api: Api, broken: Receiver
-) -> None:
-    made = await two_failed(api, broken)
-    now = NOON + 6 * DAY
-    await were_tried(api, (3, now - 25 * HOUR), (4, now + 2 * HOUR))
-    await api.stop()
-    api.clock.advance(days=6)
-    await api.start()
-    assert (await became(await api.caller("admin"), made, "disabled"))["disabled_reason"]
-
-
-async def test_a_day_without_a_server_does_not_count_where_the_next_attempt_was_far_off(
-    api: Api, broken: Receiver
-) -> None:
-    await two_failed(api, broken)
-    await were_tried(api, (1, NOON + 4 * DAY), (9, NOON + 5 * DAY))
-    await api.stop()
-    api.clock.advance(days=5, seconds=12 * 3600)
-    await api.start()
-    await fails_since(api, NOON + 5 * DAY + 12 * HOUR)

@@ -12,20 +12,18 @@ from driving import Api, at_rest, settings_for
 from portico.core.audit import OPERATOR, Actor, By
 from portico.core.events import Published
 from portico.core.times import SECOND
-from portico.core.webhooks import BY_HAND, Webhook
+from portico.core.webhooks import Webhook
 from portico.data.queue import Queue
-from portico.data.table import BATCH
 from portico.features.catalogue.rules import SILENT, Upload
 from portico.features.catalogue.storage import Uploads
 from portico.features.catalogue.uploads import ProcessUploads
 from portico.features.events import deliveries
 from portico.features.events.deliveries import Deliver
 from portico.features.events.payloads import delivered
-from portico.features.events.storage import Deliveries, Events, Webhooks
-from portico.features.events.webhooks import create_webhook, disable_webhook
+from portico.features.events.storage import Webhooks
+from portico.features.events.webhooks import create_webhook
 from portico.features.mail import sending
 from portico.features.mail.sending import SendMails
-from portico.features.mail.storage import Mails
 from portico.features.people.recovery import ask_verification
 
 Lane = dict[str, object]
@@ -183,18 +181,6 @@ async def test_a_claimed_row_is_due_again_when_the_claim_ends(api: Api, case: Cl
 
 
 @each_queue
-async def test_a_row_is_due_when_it_was_moved_to(api: Api, case: Claimable) -> None:
-    lane = await case.add(api, 1)
-    (row,) = await case.claim(api, lane)
-    soon = api.clock() + 5_000 - case.after
-    async with api.live.db.transaction() as tx:
-        await case.queue(api).move(tx, [row.id], soon)
-    assert await case.queue(api).next_due([(lane, 0)]) == {0: soon}
-    api.clock.advance(seconds=5)
-    assert len(await case.claim(api, lane)) == 1
-
-
-@each_queue
 @pytest.mark.parametrize("stage", ["claiming", "working"])
 async def test_what_is_claimed_at_a_stop_is_due_at_once(
     api: Api, monkeypatch: pytest.MonkeyPatch, case: Claimable, stage: str
@@ -238,18 +224,3 @@ async def test_each_lane_has_room_of_its_own(api: Api) -> None:
         ids = [delivery.webhook_id for delivery in claimed]
         claims.append((ids.count(one.id), ids.count(other.id)))
     assert claims == [(4, 3), (2, 2)]
-
-
-async def test_no_more_deliveries_are_given_up_at_once_than_in_a_batch(api: Api) -> None:
-    webhook = await hooked(api, "one")
-    await add_to(api, webhook, 1)
-    await counted(api, "deliveries")
-    await add_to(api, webhook, BATCH)
-    assert await disable_webhook(api.live, webhook, BY_HAND, OPERATOR)
-    disabled = await api.live[Webhooks].get(webhook.id)
-    assert disabled is not None
-    for more, left in ((True, 1), (False, 0)):
-        async with api.live.db.transaction() as tx:
-            assert await api.live[Deliveries].drop(tx, disabled) is more
-        row = await api.live.db.one("SELECT count(*) FROM deliveries WHERE status = 'pending'")
-        assert row == (left,)

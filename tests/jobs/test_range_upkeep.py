@@ -164,41 +164,10 @@ async def test_what_keeps_a_range_from_its_end_keeps_no_entry(
     assert caplog.text == ""
 
 
-async def test_whoever_waits_to_drop_a_range_keeps_the_lease(
-    full: Environment, clock: FakeClock
-) -> None:
-    taken = []
-
-    async def wait(seconds: float) -> None:
-        if seconds == DROP_PAUSE_SECONDS:
-            clock.advance(seconds=40)  # of the minute that the lease lasts
-            async with Lease(full, "audit", "other").held() as mine:
-                taken.append(mine)
-
-    async def beside(reader: Reader) -> None:
-        await reader.all("SELECT 1 FROM audit LIMIT 1")
-        await RemoveAudit(full, "this", LINES, wait).run()
-
-    await full.db.snapshot(beside)
-    assert set(taken) == {False}
-    assert [entry.at for entry in await kept(full)] == [BOUND]
-
-
 async def test_ranges_are_made_by_whoever_has_the_lease(env: Environment) -> None:
     assert await env[AuditRanges].missing() == [2]
     async with Lease(env, "audit_ranges", "elsewhere").held():
         await MakeAuditRanges(env, "this").run()
     assert await env[AuditRanges].missing() == [2]
     await asyncio.gather(*(MakeAuditRanges(env, f"host {n}").run() for n in range(4)))
-    assert await env[AuditRanges].missing() == []
-
-
-async def test_ranges_are_made_the_next_time_where_somebody_reads(env: Environment) -> None:
-    async def beside(reader: Reader) -> None:
-        await reader.all("SELECT 1 FROM audit LIMIT 1")
-        await MakeAuditRanges(env, "this").run()
-
-    await env.db.snapshot(beside)
-    assert await env[AuditRanges].missing() == [2]
-    await MakeAuditRanges(env, "this").run()
     assert await env[AuditRanges].missing() == []

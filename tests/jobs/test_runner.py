@@ -64,50 +64,6 @@ async def test_a_failure_is_told_once_and_the_job_goes_on(
     await runner.stop()
 
 
-async def test_of_reasons_that_take_turns_each_is_told_once(
-    waiting: Waiting, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO)
-    work = Work()
-    runner = Runner(FakeClock(), waiting)
-    work.failure = Unavailable("The database is away.")
-    runner.start([Job("live", "work", 1.0, work.run)])
-    for failure in ("It takes no more connections.", "The database is away.", "It is away again."):
-        seconds, go_on = await waiting.next()
-        work.failure = Unavailable(failure)
-        go_on.set_result(None)
-        assert seconds == 1.0
-    _, go_on = await waiting.next()
-    work.failure = None
-    go_on.set_result(None)
-    await waiting.next()
-    said = [record.getMessage().removeprefix("the job live work ") for record in caplog.records]
-    assert said == [
-        "fails and is tried again: The database is away.",
-        "fails and is tried again: It takes no more connections.",
-        "fails and is tried again: It is away again.",
-        "works again",
-    ]
-    await runner.stop()
-
-
-async def test_what_nobody_foresaw_is_told_with_where_it_happened(
-    waiting: Waiting, caplog: pytest.LogCaptureFixture
-) -> None:
-    work = Work()
-    runner = Runner(FakeClock(), waiting)
-    work.failure = KeyError("one")
-    runner.start([Job("", "work", 1.0, work.run)])
-    assert await waiting.pass_by() == 1.0
-    work.failure = Unavailable("Something else.")
-    await waiting.next()
-    first, second = caplog.records
-    assert first.exc_info is not None
-    assert "the job work fails and is tried again: KeyError" in first.getMessage()
-    assert "Something else." in second.getMessage()
-    await runner.stop()
-
-
 async def test_a_job_that_takes_for_ever_holds_up_no_other(waiting: Waiting) -> None:
     work = Work()
     runner = Runner(FakeClock(), waiting)
@@ -132,19 +88,3 @@ async def test_stopping_runs_those_once_more_that_keep_something(waiting: Waitin
         await waiting.next()
     await runner.stop()
     assert (keeps.done, other.done) == (2, 1)
-
-
-async def test_a_last_run_that_fails_is_told_and_stops_nobody(
-    waiting: Waiting, caplog: pytest.LogCaptureFixture
-) -> None:
-    fails, keeps = Work(), Work()
-    fails.failure = Unavailable("The database is away.")
-    runner = Runner(FakeClock(), waiting)
-    runner.start(
-        [Job("", "fails", 1.0, fails.run, last=True), Job("", "keeps", 1.0, keeps.run, last=True)]
-    )
-    for _ in range(2):
-        await waiting.next()
-    await runner.stop()
-    assert keeps.done == 2
-    assert "the last run of the job fails failed; its data is lost" in caplog.text

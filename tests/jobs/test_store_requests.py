@@ -30,7 +30,6 @@ from portico.environment import Environment
 from portico.features.operations.counters import Flushes
 from portico.features.operations.requests import DAYS, HOURS, RequestFilter, Requests
 from portico.features.operations.storing import BATCH, StoreRequests
-from portico.jobs.runner import Lease
 from portico.limits.memory import MemoryLimiter
 
 HOUR_NOW = NOON // HOUR
@@ -163,15 +162,6 @@ async def test_what_is_stored_in_several_batches_is_added_once_wherever_it_is_ca
     assert await stored(env, 1000) == await stored(env, 1000 + BATCH) == 60
 
 
-async def test_what_was_counted_while_the_server_stops_is_stored_once(api: Api) -> None:
-    caller = await api.caller()
-    for stops in range(1, 4):
-        await asyncio.gather(*(caller.get("/users/me") for _ in range(10)))
-        await api.stop()
-        await api.start()
-        assert await stored(api.live, caller.user.id) == 10 * stops
-
-
 async def test_a_flood_of_failures_leaves_the_latest_of_each_account(api: Api) -> None:
     env = environment(api, api.live.db)
     process = StoreRequests(env, "another process")
@@ -187,17 +177,6 @@ async def test_a_flood_of_failures_leaves_the_latest_of_each_account(api: Api) -
     assert await stored(env, 71) == 6 * MOST_FAILED
 
 
-async def test_failures_are_stored_however_few_kinds_of_requests_they_are_of(api: Api) -> None:
-    env = environment(api, api.live.db)
-    for user_id in (81, 82):
-        for _ in range(MOST_FAILED):
-            make(env, user_id, 429)
-    await StoreRequests(env, "another process").run()
-    for user_id in (81, 82):
-        failed = await env[Requests].latest_failed(RequestFilter(user_id))
-        assert len(failed) == MOST_FAILED
-
-
 def test_failures_that_nobody_stores_stay_within_bounds() -> None:
     counts = RequestCounts()
     for user_id in range(MOST_ACCOUNTS + 10):
@@ -206,15 +185,3 @@ def test_failures_that_nobody_stores_stay_within_bounds() -> None:
     _, failed = counts.take()
     assert len(failed) == 2 * MOST_ACCOUNTS
     assert counts.take() == ({}, [])
-
-
-async def test_a_lease_that_is_stored_and_not_heard_of_is_given_back(
-    faulty: tuple[Faulty, Sequence[Environment]],
-) -> None:
-    database, (one, other) = faulty
-    database.fault = "stored, and cancelled"
-    with pytest.raises(asyncio.CancelledError):
-        async with Lease(one, "mirrors", "one").held():
-            pytest.fail("it never came so far")
-    async with Lease(other, "mirrors", "another").held() as mine:
-        assert mine

@@ -210,60 +210,6 @@ async def test_deliveries_and_events_go_in_batches_too(api: Api, waiting: Waitin
     assert await left() == [3, 3]
 
 
-@pytest.fixture
-def begun_after(api: Api, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[int]]:
-    """After which age or id each batch began, by the store that removed it."""
-    seen: dict[str, list[int]] = {}
-
-    def watch(name: str, kind: type[Any]) -> None:
-        store = api.live[kind]
-        forget = store.forget
-
-        async def watched(*given: Any, after: int, **named: Any) -> int | None:
-            seen.setdefault(name, []).append(after)
-            following: int | None = await forget(*given, after=after, **named)
-            return following
-
-        monkeypatch.setattr(store, "forget", watched)
-
-    for name, kind in {"expiry": Expiry, "deliveries": Deliveries, "events": Events}.items():
-        watch(name, kind)
-    return seen
-
-
-@pytest.mark.parametrize("kind", [Aging.IDEMPOTENCY_KEYS, Aging.REQUEST_DAYS])
-async def test_each_batch_begins_where_the_last_one_ended(
-    api: Api, kind: Aging, begun_after: dict[str, list[int]]
-) -> None:
-    oldest = ROWS[kind][1] - OLD
-    await fill(api, kind, await owners(api), [oldest + n for n in range(OLD)])
-
-    await Tidy(api.live, "this", at_once).run()
-
-    assert begun_after == {"expiry": [0, oldest + BATCH - 1, oldest + 2 * BATCH - 1]}
-    assert await ages(api, kind) == []
-
-
-async def test_so_does_each_batch_of_deliveries_and_events(
-    api: Api, begun_after: dict[str, list[int]]
-) -> None:
-    async with api.live.db.transaction() as tx:
-        for _ in range(OLD):
-            await api.live[Events].add(tx, 1, Published("product.created", "{}"))
-            await api.live[Deliveries].add(tx, 1, [(1, 1, "product.created")])
-    await api.live[Events].settle()
-    ids = [
-        [row[0] for row in await api.live.db.slow.all(f"SELECT id FROM {table} ORDER BY id")]  # noqa: S608 - of this file
-        for table in ("deliveries", "events")
-    ]
-
-    await Tidy(api.live, "this", at_once).run()
-
-    for name, of_table in zip(("deliveries", "events"), ids, strict=True):
-        last = (of_table[BATCH - 1], of_table[2 * BATCH - 1], of_table[-1])
-        assert begun_after[name] == [0, *last]
-
-
 @pytest.mark.parametrize("kind", Aging)
 async def test_what_is_old_is_found_by_the_index_of_its_age(api: Api, kind: Aging) -> None:
     explain = {"sqlite": "EXPLAIN QUERY PLAN ", "postgres": "EXPLAIN "}[api.live.db.engine]
@@ -279,22 +225,6 @@ async def test_what_is_old_is_found_by_the_index_of_its_age(api: Api, kind: Agin
     assert "SCAN" not in plan, plan
 
 
-async def test_blocks_without_products_go_once_there_are_enough(
-    api: Api, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    editor = await api.caller("editor")
-    blocks = "SELECT count(*) FROM list_blocks WHERE block >= 0"
-    product = {"name": "Lamp", "category": "light", "price": 1}
-    path = (await editor.post("/products", json=product)).headers["location"]
-    await editor.delete(f"/products/{path.rpartition('/')[2]}")
-    there = await api.live.db.all(blocks)
-    await Tidy(api.live, "this", at_once).run()
-    assert await api.live.db.all(blocks) == there
-    monkeypatch.setattr("portico.data.filtered_totals.MIN_BLOCKS", 1)
-    await Tidy(api.live, "this", at_once).run()
-    assert (await api.live.db.all(blocks))[0][0] == 0
-
-
 async def test_what_another_process_tidies_is_left_to_it_until_it_is_gone(api: Api) -> None:
     kind = Aging.SESSIONS
     await fill(api, kind, await owners(api), [NOON - 1] * 3)
@@ -306,14 +236,6 @@ async def test_what_another_process_tidies_is_left_to_it_until_it_is_gone(api: A
     api.clock.advance(milliseconds=MINUTE)
     await Tidy(api.live, "this", at_once).run()
     assert await ages(api, kind) == []
-
-
-async def test_a_lease_of_a_host_whose_clock_is_a_little_ahead_holds(api: Api) -> None:
-    async with api.live.db.transaction() as tx:
-        assert await Lease(api.live, "tidy", "another").renewed(tx)
-    api.clock.advance(seconds=-8 * 60)
-    async with Lease(api.live, "tidy", "this").held() as mine:
-        assert not mine
 
 
 async def test_whoever_lost_the_lease_forgets_nothing_more(api: Api, waiting: Waiting) -> None:
@@ -329,28 +251,3 @@ async def test_whoever_lost_the_lease_forgets_nothing_more(api: Api, waiting: Wa
     assert len(await ages(api, kind)) == OLD - BATCH
     async with Lease(api.live, "tidy", "a third").held() as mine:
         assert not mine, "the other still has it"
-
-
-async def test_a_tidy_that_is_cut_off_leaves_whole_batches_and_the_lease_free(
-    api: Api, waiting: Waiting
-) -> None:
-    kind = Aging.IDEMPOTENCY_KEYS
-    await fill(api, kind, await owners(api), [NOON - DAY - HOUR] * OLD)
-    tidying = asyncio.create_task(Tidy(api.live, "this", waiting).run())
-    await waiting.next()
-    tidying.cancel()
-    await asyncio.gather(tidying, return_exceptions=True)
-    assert len(await ages(api, kind)) == OLD - BATCH
-    await Tidy(api.live, "another", at_once).run()
-    assert await ages(api, kind) == []
-
-
-async def test_where_nothing_is_old_nobody_asks_for_the_lease(api: Api) -> None:
-    await fill(api, Aging.SESSIONS, await owners(api), [NOON + MINUTE])
-    async with api.live.db.transaction() as tx:  # which holds the writer of SQLite
-        await tx.run("INSERT INTO leases VALUES ('tidy', 'another', 0)")
-        async with asyncio.timeout(20):
-            await Tidy(api.live, "this", at_once).run()
-    assert [tuple(row) for row in await api.live.db.all("SELECT holder FROM leases")] == [
-        ("another",)
-    ]

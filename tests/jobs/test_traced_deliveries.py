@@ -61,14 +61,3 @@ async def test_a_delivery_carries_on_the_trace_of_its_change(
         "server.port": receiver.port,
     }
     assert not any(b"s3cr3t" in post.body for post in collector.posts)
-
-
-async def test_a_delivery_of_an_untraced_change_has_no_trace(api: Api) -> None:
-    admin = await api.caller("admin")
-    async with receiving(Receiver()) as receiver:
-        url = f"http://127.0.0.1:{receiver.port}/in"
-        await admin.post("/webhooks", json={"url": url, "types": ["product.*"]})
-        carried = {"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01"}
-        await admin.post("/products", json=LAMP, headers=carried)
-        (request,) = await receiver.got(1)
-    assert "traceparent" not in request.headers

@@ -2,19 +2,16 @@
 
 import re
 from html import unescape
-from typing import get_args
 
 import httpx
 import pytest
 
 from driving import NOON, Api
 from pages.visiting import signed_in
-from portico.core.audit import OPERATOR, Credential
+from portico.core.audit import OPERATOR
 from portico.core.times import DAY
-from portico.features.access.storage import Clients
-from portico.features.events.audit import Audit
 from portico.features.signin.rules import SignInRefused
-from portico.web.pages.filters import code_words, credential_words
+from portico.web.pages.filters import code_words
 
 
 @pytest.fixture
@@ -145,8 +142,3 @@ async def test_audit_ids_lead_to_pages_of_existing_resources_alone(api: Api) -> 
     assert f"product {gone.id}" not in where
     for link in where.values():
         assert (await admin.get(link)).status_code == 200, link
-
-
-def test_every_kind_of_credential_has_words() -> None:
-    for kind in (kind for kinds in get_args(Credential) for kind in get_args(kinds)):
-        assert credential_words(kind) != kind

@@ -6,10 +6,9 @@ import httpx
 import pytest
 
 from driving import Api
-from pages.visiting import ORIGIN, PASSWORD, said, signed_in, visitor
+from pages.visiting import ORIGIN, PASSWORD, said, signed_in
 from portico.core.audit import OPERATOR
 from portico.features.signin.service import sign_out_everywhere
-from signing_in import AUTH, CALLBACK, CHALLENGE, client_of
 
 pytestmark = pytest.mark.one_engine
 
@@ -34,22 +33,6 @@ async def test_form_of_an_ended_session_is_not_carried_out_and_sign_in_says_so(a
     assert led_to(answer) == "/dashboard/products/new?page=2"
     page = await editor.client.get(ORIGIN + answer.headers["location"])
     assert "You were signed out, so nothing was sent." in said(page, "status")
-
-
-async def test_decision_of_an_ended_session_is_not_carried_out_and_sign_in_says_so(
-    api: Api,
-) -> None:
-    shop = await client_of(api.live)
-    query = {"client_id": shop.client.client_id, "redirect_uri": CALLBACK, "state": "x"}
-    query |= {"response_type": "code", "scope": "read:products", "code_challenge_method": "S256"}
-    address = f"{AUTH['live']}/authorize?{httpx.QueryParams(query | {'code_challenge': CHALLENGE})}"
-    stranger = await visitor(api)
-    async with api.unchanged():
-        answer = await stranger.client.post(
-            address, data={"decision": "allow", "csrf": "x"}, headers={"origin": ORIGIN}
-        )
-    page = await stranger.client.get(ORIGIN + answer.headers["location"])
-    assert "access was neither allowed nor denied" in said(page, "status")
 
 
 async def test_form_of_an_earlier_session_is_shown_again_to_its_sender_alone(api: Api) -> None:

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from driving import Api
-from pages.visiting import ORIGIN, PASSWORD, rows, signed_in, visitor
+from pages.visiting import ORIGIN, PASSWORD, signed_in, visitor
 from portico.core.audit import OPERATOR
 from portico.core.users import User
 from portico.features.people.accounts import give_key
@@ -59,41 +59,11 @@ async def test_only_the_switch_leads_out_of_the_sandbox(api: Api) -> None:
     assert told == {f"/dashboard/users/{user.id}"}
 
 
-async def test_account_form_in_the_sandbox_changes_the_account_and_stays_there(
-    api: Api,
-) -> None:
-    user, somebody = await signed_in(api)
-    fields = {"name": "Ada King", "language": "en", "theme": "dark"}
-    answer = await somebody.saved("/sandbox/profile", **fields)
-    assert answer.headers["location"] == f"{SANDBOX}/profile?done=profile-saved"
-    changed = await api.live[Users].get(user.id)
-    assert changed is not None
-    assert (changed.name, changed.theme) == ("Ada King", "dark")
-
-
 async def mirror_id(api: Api, account: User) -> int:
     """The id of an account's mirror user."""
     mirror = await api.sandbox[Users].by_account(account.id)
     assert mirror is not None
     return mirror.id
-
-
-async def test_sandbox_users_are_listed_in_the_sandbox_alone(api: Api) -> None:
-    account, admin = await signed_in(api, "admin", name="Ada")
-    assert "No users yet" in (await admin.get("/sandbox/users")).text
-    await give_key(api.live, account, name="K", key_type="test", expires_at=None, by=OPERATOR)
-    await api.account(name="Grace", env=api.sandbox)
-    await api.account("editor", name="Karen", env=api.sandbox)
-    for query, found in (
-        ("", {"Ada Mirror", "Grace", "Karen"}),
-        ("?search=gra", {"Grace"}),
-        ("?role=editor", {"Karen"}),
-        ("?state=suspended", set()),
-    ):
-        page = await admin.get(f"/sandbox/users{query}")
-        assert {row.partition(" person")[0] for row in rows(page)} == found, query
-    assert "Mirror" not in (await admin.get("/users")).text
-    assert "invit" not in (await admin.get("/sandbox/users")).text.lower()
 
 
 async def test_sandbox_user_page_changes_no_account(api: Api) -> None:
@@ -149,36 +119,12 @@ async def test_pages_of_accounts_are_not_found_in_the_sandbox(api: Api) -> None:
         assert (await admin.get(f"/sandbox/users/{verb}")).status_code == 404
 
 
-async def test_deleting_a_sandbox_user_of_the_own_id_keeps_the_session(
-    api: Api,
-) -> None:
-    account, admin = await signed_in(api, "admin")
-    sample = await api.account(env=api.sandbox)
-    assert sample.id == account.id
-    assert "your own" not in (await admin.get(f"/sandbox/users/delete?id={sample.id}")).text
-    done = await admin.post("/sandbox/users/delete", id=sample.id)
-    assert done.headers["location"] == f"{SANDBOX}/users?done=user-deleted"
-    assert (await admin.get("/keys")).status_code == 200
-    assert await api.live[Users].get(account.id)
-
-
 async def test_sign_in_leads_back_to_the_sandbox(api: Api) -> None:
     user, stranger = await api.account(password=PASSWORD), await visitor(api)
     asked = await stranger.get("/sandbox/profile")
     assert asked.headers["location"].endswith("next=%2Fdashboard%2Fsandbox%2Fprofile")
     fields = {"email": user.email, "password": PASSWORD, "next": SANDBOX}
     assert (await stranger.send("/sign-in", fields)).headers["location"] == SANDBOX
-
-
-async def test_step_up_by_sign_in_leads_back_to_the_sandbox(
-    api: Api,
-) -> None:
-    user, admin = await signed_in(api, "admin")
-    api.clock.advance(seconds=16 * 60)
-    async with api.live.db.transaction() as tx:
-        await tx.run("UPDATE users SET password_hash = NULL WHERE id = :id", {"id": user.id})
-    asked = await admin.post("/sandbox/users/new", name="Bob")
-    assert f"/dashboard/sign-in?again=yes&next={SANDBOX}" in hrefs(asked.text)
 
 
 @pytest.mark.parametrize(
@@ -193,22 +139,3 @@ async def test_switch_leads_to_the_same_list_of_the_other_environment_or_to_its_
     for base in ("", "/sandbox"):
         page = (await admin.get(f"{base}{path}?page=1")).text
         assert hrefs(switch(page)) == [f"/dashboard{other}", SANDBOX + other]
-
-
-@pytest.mark.parametrize(
-    ("path", "title"),
-    [
-        ("/keys", "API keys"),
-        ("/sandbox/keys", "API keys (Sandbox)"),
-        ("/profile", "Profile"),
-        ("/sandbox/profile", "Profile (Live)"),
-        ("/products?search=a%26b&status=active", "Products: a&amp;b, active"),
-        ("/sandbox/products?min_price=1&stock=no", "Products (Sandbox): from 1, out of stock"),
-        ("/events?type=product.created&before=9", "Events: product.created, older"),
-        ("/requests?span=days&status=429", "Requests: 90 days, 429"),
-    ],
-)
-async def test_title_names_environment_and_filters(api: Api, path: str, title: str) -> None:
-    _, admin = await signed_in(api, "admin")
-    page = await admin.get(path)
-    assert f"<title>{title} \N{EN DASH} Portico</title>" in page.text

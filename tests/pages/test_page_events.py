@@ -102,20 +102,6 @@ async def test_events_are_listed_in_their_environment_alone(api: Api) -> None:
 
 
 @pytest.mark.one_engine
-async def test_event_of_bulk_work_is_named_by_its_counts(api: Api) -> None:
-    _, admin = await signed_in(api, "admin")
-    async with api.live.db.transaction() as tx:
-        for kind, data in (
-            ("products.imported", '{"inserted":1200,"updated":3,"first_id":1,"last_id":1200}'),
-            ("sandbox.reset", '{"users":10,"products":50}'),
-        ):
-            await api.live[Events].add(tx, api.clock(), Published(kind, data))
-    page = await admin.get("")
-    assert "<span>1,200 inserted, 3 updated</span>" in page.text
-    assert "<span>10 users, 50 products</span>" in page.text
-
-
-@pytest.mark.one_engine
 async def test_large_event_is_cut(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     long = "x" * 500_000

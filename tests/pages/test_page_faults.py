@@ -1,17 +1,14 @@
 """What a page says where something is not as people expect."""
 
-import re
 from html import unescape
 
 import pytest
 
 from driving import Api
-from mail.conftest import Post
-from pages.visiting import DASHBOARD, ORIGIN, PASSWORD, faults, said, signed_in, visitor
+from pages.visiting import ORIGIN, PASSWORD, faults, signed_in, visitor
 from portico.core.audit import OPERATOR
 from portico.core.oauth import MAX_URIS
 from portico.features.access.clients import Registration, register_client
-from portico.features.people.recovery import give_reset
 
 
 async def test_faults_of_a_field_with_too_many_values_are_bounded(api: Api) -> None:
@@ -41,47 +38,6 @@ async def test_reset_is_promised_to_known_and_unknown_e_mails_alike(api: Api) ->
     for address in ("nobody@example.com", f" {user.email.upper()} "):
         asked = await guest.send("/forgot", {"email": address})
         assert asked.headers["location"] == "/dashboard/forgot/sent"
-
-
-async def test_invalid_link_offers_another_instead_of_its_form(api: Api) -> None:
-    user = await api.account()
-    guest = await visitor(api)
-    for path, again in (
-        ("/reset", "/forgot"), ("/verify", "/profile"), ("/new-email", "/email"),
-    ):  # fmt: skip
-        asked = await guest.get(f"{path}?token=none")
-        sent = await guest.send(path, {"token": "none", "password": "Analytical-1844"})
-        assert (asked.status_code, sent.status_code) == (410, 422)
-        for answer in (asked, sent):
-            assert said(answer).startswith("This link has expired, was used before")
-            assert "<form" not in answer.text
-            assert re.search(r'<p class="notice \w+" role="alert"[^>]* autofocus', answer.text)
-            assert f'href="/dashboard{again}">Request another link' in answer.text
-    given = await give_reset(api.live, user.id, OPERATOR)
-    link = given.link.removeprefix(DASHBOARD)
-    assert (await guest.get(link)).text.count("<form") == 1
-    token = link.partition("token=")[2]
-    weak = await guest.send("/reset", {"token": token, "password": "weak"})
-    assert faults(weak).keys() == {"password"}
-    assert "<form" in weak.text
-
-
-async def test_replaced_link_refers_to_the_newer_one(api: Api) -> None:
-    post = Post(api)
-    user, somebody = await signed_in(api)
-    await post.new()
-    await somebody.get("/email")
-    new_email = {"email": "new@example.com", "current_password": PASSWORD}
-    for path, fields in (
-        ("/forgot", {"email": user.email}), ("/profile/verification", {}), ("/email", new_email),
-    ):  # fmt: skip
-        links = []
-        for _ in range(2):
-            assert (await somebody.post(path, **fields)).status_code == 303
-            links.append((await post.link()).removeprefix(DASHBOARD))
-        older, latest = [await somebody.get(link) for link in links]
-        assert (older.status_code, latest.status_code) == (410, 200)
-        assert "was replaced by a newer one: open the latest one" in said(older)
 
 
 @pytest.mark.parametrize(

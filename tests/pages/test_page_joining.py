@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from driving import Api
-from owned import sessions_of
 from pages.visiting import DASHBOARD, ORIGIN, PASSWORD, faults, said, signed_in, visitor
 from portico.core.audit import OPERATOR
 from portico.core.errors import Conflict, NotFound
@@ -43,39 +42,6 @@ async def test_invitation_makes_an_account_once(api: Api) -> None:
     assert "was used" in said(again)
     assert (await guest.get(f"/invitation?token={token}")).status_code == 410
     assert "No one is invited yet" in (await admin.get("/users/invitations")).text
-
-
-async def test_link_used_while_another_account_is_signed_in_keeps_that_session(api: Api) -> None:
-    other, browser = await signed_in(api, "admin", name="Charles")
-    token = token_in((await browser.made("/users/invitations", **FORM)).text)
-    fields = {"token": token, "name": "Grace Hopper", "password": "Hell0-World"}
-    done = await browser.send("/invitation", fields)
-    shown = await browser.client.get(ORIGIN + done.headers["location"])
-    assert "Your account is ready." in said(shown, "status")
-    assert f"You are signed in as {other.email}." in shown.text
-    assert '<a href="/dashboard">Continue as Charles</a>' in shown.text
-    sign_in = {"email": FORM["email"], "password": "Hell0-World"}
-    assert (await browser.send("/sign-in", sign_in)).status_code == 303
-    assert FORM["email"] in (await browser.get("/profile")).text
-    assert await sessions_of(api.live, other.id, api.clock()) == []
-
-
-async def test_link_for_a_taken_e_mail_refers_to_sign_in(api: Api) -> None:
-    _, admin = await signed_in(api, "admin")
-    page = await admin.made("/users/invitations", **FORM)
-    _, somebody = await signed_in(api)
-    await somebody.get("/email")
-    await somebody.post("/email", email=FORM["email"], current_password=PASSWORD)
-    await api.mailed()
-    (mail,) = (api.settings.data / "log").glob("*.eml")
-    await api.account(email=FORM["email"])
-    guest = await visitor(api)
-    for path, text in (("/invitation", page.text), ("/new-email", mail.read_text())):
-        fields = {"token": token_in(text, path), "name": "Grace", "password": "Hell0-World"}
-        async with api.unchanged():
-            refused = await guest.send(path, fields)
-        assert refused.status_code == 409
-        assert said(refused).startswith("There already is an account with this e-mail: sign in")
 
 
 async def test_renewed_or_revoked_invitation_invalidates_its_link(api: Api) -> None:

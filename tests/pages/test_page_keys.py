@@ -9,7 +9,7 @@ import pytest
 
 from driving import NOON, Api
 from owned import keys_of
-from pages.visiting import PASSWORD, Visitor, rows, signed_in
+from pages.visiting import rows, signed_in
 from portico.core.audit import OPERATOR
 from portico.core.times import DAY
 from portico.features.access.api_keys import revoke_key
@@ -113,18 +113,6 @@ async def test_admin_finds_and_revokes_keys_of_all_users(api: Api) -> None:
     assert row.startswith("Export Ada Straße Suspended ")
     assert "Revoked" in row
     assert (await admin.post("/keys/all/revoke", id=999)).status_code == 404
-
-
-@pytest.mark.one_engine
-async def test_curl_examples_trust_the_local_authority(api: Api) -> None:
-    user, somebody = await signed_in(api)
-    line = f"curl --cacert {api.settings.data}/tls/ca.pem https://localhost:8443/v1/users/me -H "
-    assert line in (await somebody.get("")).text
-    far = Visitor(api.stranger("203.0.113.9:50000"))
-    await far.send("/sign-in", {"email": user.email, "password": PASSWORD})
-    page = await far.get("")
-    assert "curl --cacert ca.pem https://localhost:8443/v1/users/me" in page.text
-    assert str(api.settings.data) not in page.text
 
 
 async def test_ended_keys_are_listed_last(api: Api) -> None:

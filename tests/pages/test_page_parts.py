@@ -6,15 +6,11 @@ from driving import NOON, Api
 from owned import sessions_of
 from pages.visiting import signed_in
 from portico.core.requests import Sums
-from portico.core.times import DAY, HOUR, MINUTE, SECOND
-from portico.features.events.audit import Audit
 from portico.features.operations.chart import HEIGHT, chart
 from portico.features.operations.requests import HOURS
 from portico.features.people.storage import Users
 from portico.features.signin.pages.devices import agent_words
-from portico.web.pages.filters import ago, duration, email, named, number, scope_words, when
-from portico.web.pages.responder import TITLES
-from portico.web.problems import STATUS
+from portico.web.pages.filters import named
 
 MOZILLA = "Mozilla/5.0"
 CHROME = "AppleWebKit/537.36 (KHTML, like Gecko) Chrome/150.0.0.0 Safari/537.36"
@@ -59,26 +55,6 @@ def test_chart_has_a_bar_for_each_unit_and_loses_no_request() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "words"),
-    [
-        (-5 * SECOND, "Just now"),
-        (59 * SECOND, "Just now"),
-        (MINUTE, "1 minute ago"),
-        (59 * MINUTE, "59 minutes ago"),
-        (HOUR, "1 hour ago"),
-        (23 * HOUR, "23 hours ago"),
-        (DAY, "1 day ago"),
-        (30 * DAY, "30 days ago"),
-        (31 * DAY, "12 Feb 2026"),
-    ],
-)
-def test_time_is_shown_by_its_age(before: int, words: str) -> None:
-    assert f">{words}</time>" in ago(NOON - before, NOON)
-    within = words.replace("Just", "just")
-    assert f">{within}</time>" in ago(NOON - before, NOON, within=True)
-
-
-@pytest.mark.parametrize(
     ("name", "shown"),
     [
         ("مفتاح", "مفتاح"),
@@ -89,32 +65,6 @@ def test_time_is_shown_by_its_age(before: int, words: str) -> None:
 )
 def test_name_filter_drops_controls_and_invisible_names(name: str, shown: str) -> None:
     assert named(name, 7) == shown
-
-
-def test_every_error_status_has_a_title() -> None:
-    never = {401, 406, 412, 422}  # pages send people to sign in, and show forms again
-    assert set(STATUS.values()) - never <= TITLES.keys()
-
-
-@pytest.mark.parametrize(
-    ("shown", "expected"),
-    [
-        (email("<ada>@example.com"), "&lt;ada&gt;<wbr>@example.com"),
-        (number(1_234_567), "1,234,567"),
-        (duration(1), "1 second"),
-        (duration(61), "2 minutes"),
-        (scope_words("read:users"), "See all users"),
-        (
-            when(NOON),
-            (
-                '<time datetime="2026-03-15T12:00:00Z" title="2026-03-15 12:00:00 UTC">'
-                "15 Mar 2026, 12:00 UTC</time>"
-            ),
-        ),
-    ],
-)
-def test_filter_writes_a_value_for_people(shown: str, expected: str) -> None:
-    assert str(shown) == expected
 
 
 async def test_changes_in_both_environments_are_audited_with_their_session(api: Api) -> None:

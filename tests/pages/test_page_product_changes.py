@@ -2,16 +2,13 @@
 
 import re
 from html import unescape
-from urllib.parse import parse_qsl, quote
+from urllib.parse import parse_qsl
 
 import pytest
 
 from driving import Api
-from pages.visiting import ORIGIN, said, signed_in
-from portico.features.catalogue.pages import verbs_for
-from portico.features.catalogue.rules import STATUSES, next_statuses
-from portico.features.catalogue.storage import Products
-from portico.features.events.audit import Audit, AuditFilter
+from pages.visiting import said, signed_in
+from portico.features.events.audit import AuditFilter
 from portico.mounts import SHOWING
 
 pytestmark = pytest.mark.one_engine
@@ -25,11 +22,6 @@ def environ(each_database: dict[str, str]) -> dict[str, str]:
 async def statuses(api: Api, *ids: int) -> list[str | None]:
     found = [await api.live[Products].get(product_id) for product_id in ids]
     return [product.status if product else None for product in found]
-
-
-def test_product_buttons_are_the_permitted_changes_of_status() -> None:
-    for status in STATUSES:
-        assert {verb.status for verb in verbs_for(status)} == set(next_statuses(status))
 
 
 async def test_product_button_changes_the_status_and_can_be_repeated(api: Api) -> None:
@@ -119,25 +111,6 @@ async def test_bulk_change_does_the_possible_and_names_the_rest(api: Api) -> Non
     assert await statuses(api, draft.id, archived.id) == [None, None]
 
 
-@pytest.mark.parametrize(
-    ("fields", "status"),
-    [
-        ({"do": "delete"}, 400),
-        ({"do": "delete", "ids": "1,x"}, 404),
-        ({"do": "delete", "ids": ",".join(map(str, range(1, 27)))}, 400),
-        ({"do": "burn", "ids": "1"}, 400),
-    ],
-    ids=str,
-)
-async def test_bulk_change_of_an_invalid_choice_is_refused(
-    api: Api, fields: dict[str, str], status: int
-) -> None:
-    _, editor = await signed_in(api, "editor")
-    await api.product()
-    async with api.unchanged():
-        assert (await editor.post("/products/several", **fields)).status_code == status
-
-
 async def test_list_parameter_leads_to_no_other_page(api: Api) -> None:
     _, editor = await signed_in(api, "editor")
     product = await api.product()
@@ -167,30 +140,3 @@ async def test_viewer_has_no_product_buttons_and_is_refused_every_change(api: Ap
                 else:
                     answer = await viewer.post(path, **fields)
                 assert answer.status_code == 403, (route.method, path)
-
-
-async def test_product_pages_lead_back_to_the_filtered_list(api: Api) -> None:
-    product = await api.product(name="Lamp", category="light", status="active")
-    _, editor = await signed_in(api, "editor")
-    query = "status=active&category=light"
-    kept = f"?list={quote(query, safe='')}"
-    back = f'/dashboard/products?{query}">← Products'
-    for path in ("", "/edit"):
-        page = await editor.get(f"/products/{product.id}{path}{kept}")
-        assert (back if not path else f'name="list" value="{query}"') in unescape(page.text)
-    changed = await editor.post(f"/products/{product.id}", do="archive", list=query)
-    assert back in unescape((await editor.client.get(ORIGIN + changed.headers["location"])).text)
-    gone = await editor.post("/products/delete", id=str(product.id), list=query)
-    where = f"/dashboard/products?{query}&done=product-deleted"
-    assert gone.headers["location"] == where
-
-
-async def test_bulk_confirmation_names_the_first_products_and_those_to_be_skipped(
-    api: Api,
-) -> None:
-    _, editor = await signed_in(api, "editor")
-    ids = [(await api.product(name=f"Lamp <{n}>", status="draft")).id for n in range(6)]
-    many = "&".join(f"id={one}" for one in (*ids, 999))
-    page = await editor.get(f"/products/several?do=activate&{many}")
-    assert "Lamp &lt;4&gt;, and 2 more</p>" in page.text
-    assert "6 are draft and will be skipped: use Publish or Archive instead." in page.text

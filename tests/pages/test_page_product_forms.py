@@ -1,13 +1,12 @@
 """Creating and changing products on pages: what is typed, and what happens meanwhile."""
 
-import re
 from typing import Any
 
 import msgspec
 import pytest
 
 from driving import Api
-from pages.visiting import Visitor, faults, held, said, signed_in
+from pages.visiting import Visitor, held, said, signed_in
 from portico.features.catalogue.rules import MAX_IMAGES, MAX_METADATA_KEYS, Product
 from portico.features.catalogue.storage import Products
 from portico.features.events.audit import Audit, AuditFilter
@@ -77,23 +76,6 @@ async def test_product_form_stores_values_as_people_write_them(api: Api) -> None
     assert product.status == "active"
     (entry, *_) = await api.live[Audit].page(AuditFilter(users=frozenset({user.id})), limit=1)
     assert (entry.action, entry.credential) == ("product.created", "session")
-
-
-async def test_product_form_adds_rows_without_saving(api: Api) -> None:
-    _, editor = await signed_in(api, "editor")
-    form = await new_form(editor)
-    async with api.unchanged():
-        answer = await editor.post("/products/new", **form, add="image")
-    assert answer.status_code == 200
-    assert faults(answer) == {}
-    assert held(answer, "image_3_url") == ""
-    assert 'name="image_4_url"' not in answer.text
-    assert 'name="metadata_4_name"' not in answer.text
-    assert held(answer, "image_1_url") == form["image_1_url"]
-    assert held(answer, "once") == form["once"]
-    assert len(re.findall("autofocus", answer.text)) == 1
-    answer = await editor.post("/products/new", **form, add="metadata")
-    assert held(answer, "metadata_4_name") == ""
 
 
 async def test_product_of_the_largest_size_is_changed_on_a_page(api: Api) -> None:

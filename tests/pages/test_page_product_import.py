@@ -25,12 +25,7 @@ from portico.core.times import SECOND
 from portico.core.users import User
 from portico.data.database import Transaction
 from portico.features.catalogue.files import read_products
-from portico.features.catalogue.imports import (
-    SMALL,
-    BatchLimits,
-    check_in_batches,
-    store_in_batches,
-)
+from portico.features.catalogue.imports import SMALL, check_in_batches, store_in_batches
 from portico.features.catalogue.rules import (
     KEPT,
     LOST,
@@ -186,24 +181,6 @@ async def test_repeated_row_of_a_product_is_faulty_and_changes_nothing(
     assert await api.live[Products].get(lamp.id) == lamp
 
 
-async def test_repeated_row_of_a_product_made_by_the_same_file_is_faulty(
-    api: Api,
-) -> None:
-    """The first row is a batch by itself, and the others were read before it was stored."""
-    text = lines({**GOOD, "description": "x" * 1_000}, {"id": 1, "price": 2}, {"id": 1, "price": 3})
-    rows = read_products(io.BytesIO(text), "ndjson", update=True)
-    outcomes = [
-        one async for one in store_in_batches(api.live, rows, OPERATOR, BatchLimits(9, 1_000))
-    ]
-    assert [(one.inserted, one.updated) for one in outcomes] == [(1, 0), (0, 1)]
-    (refused,) = outcomes[1].refused
-    assert refused.line == 3
-    assert refused.faults[0].message.startswith("is also in an earlier row")
-    product = await api.live[Products].get(1)
-    assert product is not None
-    assert product.price == 20_000
-
-
 async def test_import_is_its_senders_alone_and_of_no_viewer(api: Api, editor: Visitor) -> None:
     path, _ = await checked(editor, lines(GOOD))
     _, viewer = await signed_in(api)
@@ -263,15 +240,6 @@ async def test_failed_batch_of_an_import_is_not_counted(
     assert [row.line for row in await api.live[Uploads].rejected(upload.id)] == [SMALL.rows]
     stored = [each async for batch in api.live[Products].batches() for each in batch]
     assert len(stored) == SMALL.rows - 1
-
-
-async def test_sandbox_import_is_its_live_senders(editor: Visitor) -> None:
-    await editor.get("/sandbox/products/import")
-    sent = await send(editor, lines(GOOD), to="/sandbox/products/import")
-    path = sent.headers["location"].removeprefix("/dashboard")
-    await settled(editor, path)
-    await editor.post(path, do="store")
-    assert heading(await settled(editor, path)) == "1 product stored"
 
 
 async def begin(api: Api, user: User, path: str) -> None:
@@ -433,20 +401,6 @@ async def test_file_of_import_faults_is_bounded(editor: Visitor) -> None:
     assert len(told) == MAX_TOLD
     first = {"line": "1", "field": "'=cmd", "message": "unknown field", "value": "1"}
     assert told[0] == first
-
-
-async def test_product_deleted_after_the_check_is_named_and_the_rest_is_stored(
-    api: Api, editor: Visitor
-) -> None:
-    kept, gone = await api.product(name="Lamp"), await api.product(name="Chair")
-    rows = lines(*({"id": one.id, "price": 7} for one in (kept, gone)))
-    path, _ = await checked(editor, rows, update="yes")
-    async with api.live.db.transaction() as tx:
-        await api.live[Products].delete(tx, gone)
-    await editor.post(path, do="store")
-    page = await settled(editor, path)
-    assert heading(page) == "1 product stored"
-    assert f"there is no product {gone.id}" in page
 
 
 async def test_refused_upload_is_not_stored(

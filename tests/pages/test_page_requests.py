@@ -3,8 +3,8 @@
 import re
 from html import unescape
 
-from driving import TINY, Api
-from pages.visiting import PASSWORD, Visitor, signed_in, visitor
+from driving import Api
+from pages.visiting import Visitor, signed_in
 from portico.core.users import User
 from portico.features.operations.storing import StoreRequests
 
@@ -102,40 +102,6 @@ async def test_admin_sees_requests_of_all_accounts_and_of_one(api: Api) -> None:
     nobody = await link(admin, page, "No account")
     assert table(nobody, "by-route") == {"GET /v1/users": ("1", "1", "0")}
     assert failures(nobody) == []
-
-
-async def test_request_table_row_toggles_its_filter(api: Api) -> None:
-    user, somebody = await signed_in(api)
-    ids = await asked(api, user, "/users/me", "/users/999999999", "/products/999999999")
-    page = (await somebody.get("/requests?span=days")).text
-    narrow = await link(somebody, page, "GET /v1/users/{id}")
-    assert failures(narrow) == [ids[1]]
-    assert table(narrow, "by-status") == {"404 Not Found": ("1", "1", "0")}
-    assert len(table(narrow, "by-route")) == 3
-    assert '<option value="days" selected>' in narrow
-    assert '<option value="GET /v1/users/{id}" selected>' in narrow
-    wide = await link(somebody, narrow, "GET /v1/users/{id}")
-    assert failures(wide) == ids[:0:-1]
-    assert failures((await somebody.get("/requests?route=none")).text) == []
-    assert failures((await somebody.get("/requests?status=404")).text) == ids[:0:-1]
-    assert failures((await somebody.get("/requests?key=0")).text) == []
-
-
-async def test_refused_requests_are_listed_and_charted(api: Api) -> None:
-    user = await api.account(plan=TINY, password=PASSWORD)
-    somebody = await visitor(api, user)
-    ids = await asked(api, user, *["/users/me"] * 5)
-    page = (await somebody.get("/requests")).text
-    assert table(page, "by-status") == {
-        "200 OK": ("3", "0", "0"),
-        "429 Too Many Requests": ("2", "0", "2"),
-    }
-    assert failures(page) == [ids[4], ids[3]]
-    overview = (await somebody.get("")).text
-    for part in ("<strong>3</strong> answered", "<strong>2</strong> refused by a rate limit"):
-        assert overview.count(part) == 2, "by the hour, and by the day"
-    assert overview.count('<path class="refused"') == 2
-    assert 'href="/dashboard/requests?span=days"' in overview
 
 
 async def test_requests_are_listed_in_their_environment_alone(api: Api) -> None:

@@ -10,15 +10,11 @@ import pytest
 from driving import Api
 from pages.visiting import PASSWORD, Visitor, once_of, signed_in, visitor
 from portico.core.audit import OPERATOR
-from portico.core.secrets import digest
 from portico.core.times import SECOND
 from portico.data.vault import Vault
-from portico.features.signin.rules import read_code
 from portico.features.signin.service import sign_out_everywhere
 from portico.features.signin.step_up import FRESH
-from portico.features.signin.storage import FactorStore
 from portico.web.pages.shown_once import AGAIN, WAITS
-from second_factor import code_of
 
 SECRET = re.compile(r'<code id="secret">(\S+?)</code>')
 KEY = {"name": "One", "type": "live", "expiry": "never"}
@@ -78,34 +74,6 @@ async def test_form_repeated_after_step_up_leads_to_one_secret(
     await one_secret(somebody, answers)
     stolen = await somebody.post("/keys", **sent | {"once": ""})
     assert stolen.status_code == 409
-
-
-@pytest.mark.one_engine
-async def test_repeated_enrolment_shows_the_stored_recovery_codes(
-    api: Api,
-) -> None:
-    user, somebody = await signed_in(api)
-    page = await somebody.get("/security/app")
-    sealed = re.search(r'name="secret" value="([^"]+)"', page.text)
-    key = re.search(r"\?secret=([A-Z2-7]+)", page.text)
-    assert sealed, page.text
-    assert key, page.text
-    code = code_of(api, key=key[1])
-    sent = {"name": "Phone", "secret": sealed[1], "otp": code}
-    renewal = "/security/recovery-codes"
-    for path, values in (("/security/app", sent), (renewal, {})):
-        form = {**values, "once": once_of(await somebody.get(path), path)}
-        answers = [await somebody.post(path, **form) for _ in range(2)]
-        (where,) = {answer.headers.get("location", answer.text) for answer in answers}
-        shown = (await somebody.get(where.removeprefix("/dashboard"))).text
-        codes = re.findall(r"\b[0-9a-z]{4}(?:-[0-9a-z]{4}){5}\b", shown)
-        assert len(codes) == 10
-        assert await api.live[FactorStore].has_recovery_code(user.id, digest(read_code(codes[0])))
-    back = await somebody.get("/security/app")
-    assert back.status_code == 303, "there is an app already"
-    assert back.headers["location"] == "/dashboard/security"
-    refused = await somebody.post("/security/app", **sent)
-    assert (refused.status_code, "location" in refused.headers) == (409, False), "another form"
 
 
 async def test_secret_page_is_shown_to_one_of_many_concurrent_sessions(api: Api) -> None:

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from driving import Api
-from pages.visiting import ORIGIN, Visitor, signed_in, visitor
+from pages.visiting import Visitor, signed_in, visitor
 
 NAME = "Söhne & <Acme>"
 
@@ -39,12 +39,6 @@ async def test_site_name_is_in_every_title_and_brand(api: Api) -> None:
         assert "<Acme>" not in page
 
 
-async def test_site_name_is_on_the_page_of_applications(api: Api) -> None:
-    _, somebody = await signed_in(api)
-    page = unescape((await somebody.get("/applications")).text)
-    assert f"access to your {NAME} account" in page
-
-
 async def test_site_name_is_issuer_of_authenticators_and_passkeys(api: Api) -> None:
     _, somebody = await signed_in(api)
     page = unescape((await somebody.get("/security/app")).text)
@@ -55,12 +49,3 @@ async def test_site_name_is_issuer_of_authenticators_and_passkeys(api: Api) -> N
     options = re.search(r'data-options="(.*?)"', page)
     assert options
     assert json.loads(unescape(options[1]))["rp"] == {"id": "localhost", "name": NAME}
-
-
-async def test_site_name_is_in_the_reference_and_openapi_documents(api: Api) -> None:
-    somebody = api.stranger()
-    page = (await somebody.get(f"{ORIGIN}/v1/docs")).text
-    assert titles(page) == (f"{NAME} API", f"{NAME} API")
-    for path, title in [("/v1", f"{NAME} API"), ("/auth", f"{NAME} authorization server")]:
-        described = (await somebody.get(f"{ORIGIN}{path}/openapi.json")).json()
-        assert described["info"]["title"] == title

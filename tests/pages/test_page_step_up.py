@@ -9,11 +9,9 @@ import httpx
 import pytest
 
 from driving import Api
-from pages.visiting import PASSWORD, Visitor, faults, said, signed_in, version_in
+from pages.visiting import PASSWORD, Visitor, faults, said, signed_in
 from passkey_device import Authenticator, options_in
-from portico.core.users import MAILS
 from portico.features.people.passwords import Passwords
-from portico.features.people.storage import Users
 from portico.features.signin.step_up import FRESH, WAITS
 from portico.features.signin.storage import FactorStore
 from portico.mounts import ACCOUNT, LIVE, SHOWING
@@ -82,28 +80,6 @@ async def test_form_is_kept_during_step_up_and_carried_out_after(api: Api, path:
     assert done.status_code == 303, done.text
     again = await somebody.post("/keys", name="Next", type="live", expiry="90d")
     assert again.status_code == 303, "fresh from now on"
-
-
-async def test_profile_needs_step_up_only_to_switch_mails_off(api: Api) -> None:
-    user, somebody = await signed_in(api)
-    api.clock.advance(milliseconds=FRESH)
-    form = {"name": user.name, "language": "en", "theme": "dark", "avatar_url": ""}
-    saved = await somebody.saved("/profile", **form, mails=list(MAILS))
-    assert saved.status_code == 303, "another change"
-    fewer = {**form, "version": version_in(await somebody.get("/profile")), "mails": ["keys"]}
-    async with api.unchanged(but="challenges"):
-        waiting = await asked(somebody, "/profile", **fewer)
-        cancelled = await somebody.send("/profile", {**waiting, "step_up_cancel": "yes"})
-        assert cancelled.status_code == 409
-        assert cancelled.text.count(" checked") == 1, "what was chosen is kept"
-    done = await somebody.send("/profile", {**waiting, "current_password": PASSWORD})
-    assert done.status_code == 303, done.text
-    changed = await api.live[Users].get(user.id)
-    assert changed is not None
-    assert changed.mails == ["keys"]
-    api.clock.advance(milliseconds=FRESH)
-    saved = await somebody.saved("/profile", **form, mails=list(MAILS))
-    assert saved.status_code == 303, "switched on"
 
 
 async def test_new_passkey_is_kept_during_step_up(api: Api) -> None:
@@ -230,17 +206,6 @@ async def test_every_form_that_decides_on_access_needs_step_up(api: Api) -> None
             page = await somebody.post(path, id="1")
             assert "Confirm that it is you" in page.text, path
             assert f'action="/dashboard{path}"' in page.text
-
-
-async def test_cancelled_step_up_leads_back_to_the_filled_form(api: Api) -> None:
-    somebody = await stale(api)
-    for path, shown in (("/keys", 'value="Till"'), ("/clients/new", "https://b.test/")):
-        waiting = await asked(somebody, path, **FORMS[path])
-        async with api.unchanged():
-            back = await somebody.send(path, {**waiting, "step_up_cancel": "yes"})
-        assert said(back) == "You cancelled, so nothing was changed."
-        assert shown in back.text.partition("<main")[2]
-        assert "Confirm that it is you" not in back.text
 
 
 async def test_step_up_guesses_keep_the_form_and_are_rate_limited(api: Api) -> None:

@@ -4,7 +4,6 @@ import re
 from html import unescape
 from typing import Any
 
-import httpx
 import pytest
 
 from driving import NOON, Api
@@ -62,11 +61,6 @@ async def attempted(api: Api, path: str, **values: Any) -> int:
     return delivery_id
 
 
-def picked(answer: httpx.Response) -> list[str]:
-    """The types that a form shows as chosen."""
-    return re.findall(r'name="types" value="(\S+)" checked', answer.text)
-
-
 @pytest.mark.one_engine
 async def test_webhook_secret_is_shown_once(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
@@ -96,22 +90,6 @@ async def test_webhooks_beyond_the_limit_are_refused(api: Api) -> None:
     assert 'value="One more"' in answer.text
 
 
-@pytest.mark.one_engine
-async def test_webhook_edit_keeps_types_that_no_form_offers(api: Api) -> None:
-    _, admin = await signed_in(api, "admin")
-    caller = await api.caller("admin")
-    body = {"url": URL, "types": ["user.created", "sandbox.*"]}
-    path = f"/webhooks/{(await caller.post('/webhooks', json=body)).json()['data']['id']}"
-    shown = picked(await admin.get(f"{path}/edit"))
-    assert shown == body["types"]
-    other = "https://other.example.com/"
-    answer = await admin.saved(f"{path}/edit", url=other, types=shown, description="Moved")
-    assert answer.headers["location"] == f"/dashboard{path}?done=webhook-changed"
-    webhook = await stored(api.live, path)
-    assert (webhook.url, webhook.description) == (other, "Moved")
-    assert list(webhook.types) == shown
-
-
 async def test_deliveries_are_listed_from_the_newest_to_the_oldest(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     path, other = await made(admin), await made(admin)
@@ -137,24 +115,6 @@ async def test_delivery_answer_is_escaped(api: Api) -> None:
     page = await admin.get(path)
     assert HOSTILE not in page.text + (await admin.get("/webhooks")).text
     assert f"</code></pre>{HOSTILE}" in rows(page)[0]
-
-
-async def test_webhook_list_finds_the_last_delivery_among_hundreds(api: Api) -> None:
-    _, admin = await signed_in(api, "admin")
-    path = await made(admin)
-    webhook = await stored(api.live, path)
-    async with api.live.db.transaction() as tx:
-        await api.live[Deliveries].add(tx, api.clock(), [(webhook.id, 7, "user.created")] * 300)
-        last = await api.live[Deliveries].last_of(tx, webhook.id)
-        failed = [
-            Attempt(number, "failed", None, 503, "it answered 503", 31, "")
-            for number in range(last - 299, last + 1)
-        ]
-        await api.live[Deliveries].done(tx, failed)
-    await attempted(api, path)
-    api.clock.advance(seconds=300)
-    (listed,) = rows(await admin.get("/webhooks"))
-    assert listed.endswith("5 minutes ago")
 
 
 async def settled(api: Api, path: str, number: int) -> list[Delivery]:
@@ -216,24 +176,6 @@ async def test_impossible_redelivery_is_refused_on_its_page(api: Api) -> None:
 
 
 @pytest.mark.one_engine
-async def test_rotated_webhook_secret_overlaps_for_a_day(api: Api) -> None:
-    _, admin = await signed_in(api, "admin")
-    path = await made(admin)
-    before = await stored(api.live, path)
-    row = {"id": before.id}
-    assert "for 24 hours" in (await admin.get(f"/webhooks/secret?id={before.id}")).text
-    answer = await admin.made("/webhooks/secret", **row)
-    assert re.search(r'<code id="secret">whsec_\S+</code>', answer.text)
-    assert "16 Mar 2026, 12:00 UTC" in answer.text
-    after = await stored(api.live, path)
-    assert (after.former_secret, after.former_until) == (before.secret, NOON + DAY)
-    assert "signed with both the new and the old secret" in (await admin.get(path)).text
-    async with api.live.db.transaction() as tx:
-        await tx.run("UPDATE webhooks SET former_until = :now", {"now": api.clock()})
-    assert "signed with both the new and the old secret" not in (await admin.get(path)).text
-
-
-@pytest.mark.one_engine
 async def test_deleted_webhook_is_not_found(api: Api) -> None:
     _, admin = await signed_in(api, "admin")
     path = await made(admin)
@@ -247,17 +189,6 @@ async def test_deleted_webhook_is_not_found(api: Api) -> None:
             assert (await admin.get(f"{place}?id={number}")).status_code == 404, place
             sent = await admin.post(place, url=URL, types="*", id=number)
             assert sent.status_code == 404, place
-
-
-@pytest.mark.one_engine
-async def test_sandbox_webhook_is_not_in_live(api: Api) -> None:
-    user, admin = await signed_in(api, "admin")
-    path = await made(admin, base="/sandbox", description="Trial")
-    assert path.startswith("/sandbox/webhooks/")
-    assert "No webhooks yet" in (await admin.get("/webhooks")).text
-    assert await api.live[Webhooks].all() == []
-    (entry,) = await api.sandbox[Audit].page(limit=1)
-    assert (entry.action, entry.email) == ("webhook.created", user.email)
 
 
 async def test_disabled_webhook_drops_pending_deliveries_until_it_is_enabled(api: Api) -> None:
