@@ -82,6 +82,7 @@ def test_the_data_directory_may_stand_before_the_verb_or_after_it(
         ("users xyz", "there is no command 'xyz': portico users --help lists the commands"),
         ("keys list --sandbx", "error: unrecognized arguments: --sandbx: did you mean --sandbox?"),
         ("keys list --sand", "error: unrecognized arguments: --sand"),
+        ("users list --role admn", "There is no role admn: did you mean admin?"),
         ("keys revoke", "usage: portico keys revoke"),
         ("products import x.csv --format xml", "usage: portico products import"),
         ("users show not-utf-8-\udcff", ": must not contain lone surrogates"),

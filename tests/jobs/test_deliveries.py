@@ -26,7 +26,9 @@ from portico.core.events import Published
 from portico.core.times import HOUR
 from portico.core.webhooks import Delivery
 from portico.data.queue import DELIVERIES as RETRIES
+from portico.features.events.audit import Audit
 from portico.features.events.deliveries import AT_ONCE, BUSY_REQUESTS, CLAIM_SECONDS
+from portico.features.events.storage import Deliveries, Events, Webhooks
 from portico.jobs.queue import DATABASE_RETRY_SECONDS
 from receiving import OK, Answer, Received, Receiver, receiving
 

@@ -11,6 +11,7 @@ from driving import NOON, Api, settings_for
 from jobs.conftest import FAULT, LAMP, all_tried, became, hook
 from operating import eventually
 from portico.core.times import DAY, HOUR
+from portico.features.events.storage import Deliveries, Webhooks
 from receiving import Receiver, receiving
 
 

@@ -8,7 +8,7 @@ import pytest
 from driving import Api, at_rest, settings_for
 from portico.core.audit import OPERATOR
 from portico.core.webhooks import BY_HAND, DROPPED, Webhook
-from portico.features.events.storage import Attempt
+from portico.features.events.storage import Attempt, Deliveries, Webhooks
 from portico.features.events.webhooks import create_webhook, disable_webhook
 
 

@@ -20,10 +20,11 @@ from portico.features.catalogue.uploads import ProcessUploads
 from portico.features.events import deliveries
 from portico.features.events.deliveries import Deliver
 from portico.features.events.payloads import delivered
-from portico.features.events.storage import Webhooks
+from portico.features.events.storage import Deliveries, Events, Webhooks
 from portico.features.events.webhooks import create_webhook
 from portico.features.mail import sending
 from portico.features.mail.sending import SendMails
+from portico.features.mail.storage import Mails
 from portico.features.people.recovery import ask_verification
 
 Lane = dict[str, object]

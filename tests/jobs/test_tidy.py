@@ -10,7 +10,7 @@ from jobs.conftest import Waiting
 from operating import eventually
 from portico.core.events import Published
 from portico.core.times import DAY, HOUR, MINUTE
-from portico.data.table import BATCH, Aging, Expiry
+from portico.data.table import BATCH, Aging
 from portico.features.events.storage import Deliveries, Events
 from portico.features.operations.tidy import PAUSE_SECONDS, Tidy, bounds
 from portico.jobs.runner import Lease

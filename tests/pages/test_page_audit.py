@@ -10,6 +10,8 @@ from driving import NOON, Api
 from pages.visiting import signed_in
 from portico.core.audit import OPERATOR
 from portico.core.times import DAY
+from portico.features.access.storage import Clients
+from portico.features.events.audit import Audit
 from portico.features.signin.rules import SignInRefused
 from portico.web.pages.filters import code_words
 

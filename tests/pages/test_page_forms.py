@@ -11,6 +11,7 @@ from driving import Api
 from pages.visiting import PASSWORD, Visitor, faults, once_of, said, signed_in, version_in
 from portico.core.audit import OPERATOR
 from portico.environment import Environment
+from portico.features.events.audit import Audit
 from portico.features.people.invitations import invite
 from portico.features.people.recovery import give_reset
 from signing_in import client_of

@@ -8,7 +8,8 @@ import pytest
 
 from driving import Api
 from pages.visiting import said, signed_in
-from portico.features.events.audit import AuditFilter
+from portico.features.catalogue.storage import Products
+from portico.features.events.audit import Audit, AuditFilter
 from portico.mounts import SHOWING
 
 pytestmark = pytest.mark.one_engine
