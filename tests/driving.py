@@ -151,6 +151,9 @@ class Headers:
         first = next((value for key, value in self._pairs if key == name), default)
         return first if first is None or first.isascii() else default
 
+    def items(self) -> list[tuple[str, str]]:
+        return [(name, value) for name, value in self._pairs if value.isascii()]
+
     def get_all(self, name: str) -> list[str]:
         return [value for key, value in self._pairs if key == name and value.isascii()]
 

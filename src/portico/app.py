@@ -17,7 +17,7 @@ from portico.core.providers import Provider
 from portico.core.requests import RequestCounts
 from portico.core.scopes import PERMISSIONS
 from portico.core.secrets import Random
-from portico.core.services import declare
+from portico.core.services import check_scopes, declare
 from portico.core.times import Clock
 from portico.data.database import Database
 from portico.data.filtered_totals import EmptyBlocks
@@ -54,6 +54,7 @@ from portico.features.signin.storage import (
 )
 from portico.lost import require_both
 from portico.outbound.fetching import Fetcher
+from portico.outbound.forwarding import Forwarder
 from portico.outbound.sender import Sender
 from portico.secret_file import Secrets, found_secrets, installation_secrets
 from portico.settings import SettingError, Settings
@@ -131,6 +132,10 @@ class Portico:
             raise SettingError(str(rule)) from None
         if self._kinds is not None:
             self._kinds.grant()
+        try:
+            check_scopes(PERMISSIONS, settings.declared)
+        except BrokenRule as rule:
+            raise SettingError(str(rule)) from None
         self.settings = settings
         self._create = create
         self.clock = clock
@@ -139,6 +144,7 @@ class Portico:
         self.vault = Vault(secrets or partial(installation_secrets, settings, random), random)
         self.sender = sender or Sender(Destinations(settings.webhooks_allow), clock)
         self.fetcher = fetcher or Fetcher()
+        self.forwarder = Forwarder()
         self.relying_party = RelyingParty(self.fetcher, clock)
         addresses = partial(
             Addresses, cookie_domain=settings.cookie_domain, authority=settings.local_authority
@@ -278,4 +284,5 @@ class Portico:
             await environment.db.close()
         await self.sender.close()
         await self.fetcher.close()
+        await self.forwarder.close()
         await self.passwords.close()

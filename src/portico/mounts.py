@@ -26,10 +26,16 @@ from portico.features.events.pages import audit, events, webhooks
 from portico.features.operations import pages as operations_pages
 from portico.features.people import endpoints as people_endpoints
 from portico.features.people.pages import invitations, profile, recovery, users
+from portico.features.services import check
+from portico.features.services import endpoints as services
+from portico.features.services.check import CheckResponder
+from portico.features.services.forward import ForwardResponder
+from portico.features.services.service import Decisions
 from portico.features.signin import endpoints as signin_endpoints
 from portico.features.signin.pages import devices, security, sign_in
 from portico.features.signin.pages.providers import LINKING, provider_pages
 from portico.openapi.pages import docs_mounts
+from portico.outbound.forwarding import Forwarder
 from portico.settings import Settings
 from portico.web.api_responder import ApiResponder
 from portico.web.authenticate import Authenticators
@@ -40,6 +46,7 @@ from portico.web.pages.entrance import entrance_routes
 from portico.web.pages.files import PAGE_ASSETS, asset_routes
 from portico.web.pages.responder import PageResponder
 from portico.web.pages.site import Accounts, Dashboard, PageRoute, Site, routes
+from portico.web.peers import Peers
 from portico.web.representations import Representations
 from portico.web.routing import Access, AnyRoute, Mount, Responder
 
@@ -111,7 +118,7 @@ def _mount(site: Site, env: Environment, pages: Sequence[PageRoute]) -> Mount:
     return Mount(host, site.base, env, routes(site, pages), "dashboard", responder)
 
 
-V1: tuple[AnyRoute, ...] = (
+_V1: tuple[AnyRoute, ...] = (
     *people_endpoints.ROUTES,
     *catalogue_endpoints.ROUTES,
     *key_endpoints.ROUTES,
@@ -121,15 +128,20 @@ V1: tuple[AnyRoute, ...] = (
 )
 
 
-def v1(kinds: Sequence[Any] = ()) -> tuple[AnyRoute, ...]:
-    """The routes of the API, with those of the installation's own kinds (`resource.compiled`)."""
+def v1(
+    kinds: Sequence[Any] = (), decisions: Mapping[str, Decisions] | None = None
+) -> tuple[AnyRoute, ...]:
+    """The routes of the API, with those of the installation's own kinds (`resource.compiled`);
+    `decisions` about services are by the environment's name."""
+    ours = (*_V1, *services.routes(decisions or {}))
     if not kinds:
-        return V1
+        return ours
     from portico.resource.routes import routes
 
-    return (*V1, *(route for kind in kinds for route in routes(kind)))
+    return (*ours, *(route for kind in kinds for route in routes(kind)))
 
 
+V1 = v1()
 AUTH: tuple[AnyRoute, ...] = (*signin_endpoints.SIGN_IN_ROUTES, *oauth_endpoints.ROUTES)
 
 
@@ -139,11 +151,12 @@ def mounts(
     credentials: Mapping[str, Credentials],
     kept: Representations,
     files: Responder,
+    forwarder: Forwarder,
 ) -> Iterator[Mount]:
     """Every mount except that of the operators' routes.
 
     `environments` are live and sandbox, in this order; `credentials` are by the environment's name.
-    `files` serves files.
+    `files` serves files, `forwarder` sends requests on to services.
     """
     home = settings.dashboard_url
     origins = Origins(settings.addresses, home)
@@ -153,10 +166,25 @@ def mounts(
     oauth_responder = OAuthResponder()
     live, sandbox = (Accounts(env, credentials[env.name], cookie, origins) for env in environments)
     cors = {env.name: sharings(settings.cors_origins, PageOrigins(env)) for env in environments}
-    bases = [_base(env, api, cors[env.name]) for env in environments]
+    decisions = _decisions(environments, credentials)
+    bases = [_base(env, decisions, api, cors[env.name]) for env in environments]
     yield from bases
     for env in environments:
         yield from _auth(env, api, oauth_responder, cors[env.name])
+    checks = CheckResponder(Peers(settings.trusted_proxies))
+    for env in environments if settings.declared.services else ():
+        decide = decisions[env.name]
+        asked = check.routes(settings.declared.services, decide, authenticators)
+        auth = urlsplit(env.addresses.auth)
+        yield Mount(auth.netloc, auth.path, env, asked, "auth", checks)
+        for service in settings.declared.services.values():
+            upstream = service.sandbox_upstream if env.name == SANDBOX else service.upstream
+            if service.path is not None and upstream is not None:
+                base = urlsplit(env.addresses.base + service.path)
+                forward = ForwardResponder(
+                    service, upstream, base.path, decide, authenticators, forwarder, cookie.name
+                )
+                yield Mount(base.netloc, base.path, env, (), "v1", forward, cors=cors[env.name])
     pages = [
         *dashboard_mounts(live, home),
         authorize_mount(live, home, home),
@@ -178,10 +206,27 @@ def _files(
     yield Mount("", "", None, entrance, "", responder)
 
 
-def _base(environment: Environment, responder: Responder, cors: Sharings) -> Mount:
+def _decisions(
+    environments: Sequence[Environment], credentials: Mapping[str, Credentials]
+) -> dict[str, Decisions]:
+    """Who decides about services, by the environment's name."""
+    live, sandbox = environments
+    pairs = ((live, sandbox), (sandbox, live))
+    return {
+        env.name: Decisions(env, credentials[env.name], credentials[other.name])
+        for env, other in pairs
+    }
+
+
+def _base(
+    environment: Environment,
+    decisions: Mapping[str, Decisions],
+    responder: Responder,
+    cors: Sharings,
+) -> Mount:
     """The API of an environment, at its base address."""
     base = urlsplit(environment.addresses.base)
-    routes = v1([records.kind for records in environment.records])
+    routes = v1([records.kind for records in environment.records], decisions)
     return Mount(base.netloc, base.path, environment, routes, "v1", responder, cors=cors)
 
 

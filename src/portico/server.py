@@ -88,7 +88,9 @@ class Server:
         )
         open_responder = OpenResponder(settings.metrics_allow)
         operations = Mount("", "", None, self._operations.routes(), "", open_responder)
-        served = mounts(settings, environments, credentials, kept, open_responder)
+        served = mounts(
+            settings, environments, credentials, kept, open_responder, portico.forwarder
+        )
         refusal = Mount("", "", None, (), "", PlainHttpResponder(settings.base_url))
         pipeline = partial(
             Pipeline,

@@ -9,7 +9,7 @@ from declared_services import DECLARED
 from portico.core.errors import BrokenRule, PermissionDenied, Unreadable
 from portico.core.plans import UNLIMITED, Plan
 from portico.core.scopes import PERMISSIONS, READ_SCOPES, ROLE_SCOPES, ROLES, SCOPE_WORDS, SCOPES
-from portico.core.services import Rule, Service, Services, checked_target, declare
+from portico.core.services import Rule, Service, Services, check_scopes, checked_target, declare
 from portico.settings import SettingError, Settings, load
 
 
@@ -37,6 +37,7 @@ def test_services_scopes_roles_limits_and_months_are_read(tmp_path: Path) -> Non
     assert declared.limits == {"heavy": Plan("heavy", 2, UNLIMITED)}
     assert settings.plans["monthly"].per_month == 20
     declare(PERMISSIONS, declared)
+    check_scopes(PERMISSIONS, declared)
     assert SCOPES[-5:] == ["read:invoices", "write:invoices", "send:mail", "verify", "admin"]
     assert SCOPE_WORDS["read:invoices"] == "See invoices"
     assert "read:invoices" in READ_SCOPES
@@ -115,6 +116,8 @@ def test_a_fault_is_refused_in_one_line(tmp_path: Path, text: str, fault: str) -
     [
         ('[services.a.scopes]\n"read:users" = {}', "read:users exists already"),
         ('[services.a.scopes]\n"read:x" = {}\n[services.b.scopes]\n"read:x" = {}', "exists alr"),
+        (SERVICE.replace('"/a"', '"/users"'), "services.a.path: /users is Portico's own"),
+        (SERVICE.replace('"/a"', '"/docs/a"'), "services.a.path: /docs/a is Portico's own"),
         ("[roles.boss]\nscopes = ['read:moon']", "there is no scope read:moon"),
         (RULE + 'path = "/"\nscope = "read:moon"', "there is no scope read:moon"),
     ],
@@ -122,8 +125,14 @@ def test_a_fault_is_refused_in_one_line(tmp_path: Path, text: str, fault: str) -
 def test_a_scope_is_declared_once_and_before_it_is_named(
     tmp_path: Path, text: str, fault: str
 ) -> None:
+    declared = read(tmp_path, text).declared
+
+    def start() -> None:
+        declare(PERMISSIONS, declared)
+        check_scopes(PERMISSIONS, declared)
+
     with pytest.raises(BrokenRule, match=fault):
-        declare(PERMISSIONS, read(tmp_path, text).declared)
+        start()
 
 
 @pytest.mark.parametrize(

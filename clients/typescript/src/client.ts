@@ -4,7 +4,7 @@ import { type Calling, Calls, type Changing } from "./calls.js";
 import type { Credential } from "./credentials.js";
 import { addresses, variable } from "./environment.js";
 import { Events } from "./events.js";
-import type { User, UserChanges } from "./models.js";
+import type { Check, User, UserChanges, Verified } from "./models.js";
 import { tagged } from "./reading.js";
 import { Products, read, Users } from "./resources.js";
 import { Requests } from "./retries.js";
@@ -51,6 +51,12 @@ export class Client {
     this.apiKeys = new ApiKeys(this.#calls, (key) => this.#access.switch(key));
     this.events = new Events(this.#calls, this.#access);
     this.webhooks = new Webhooks(this.#calls);
+  }
+
+  /** Asks whether a credential that a service was sent is valid, and counts the request against its account. Needs the scope
+   * `verify`. */
+  verify(check: Check, { signal }: Calling = {}): Promise<Verified> {
+    return this.#calls.data("POST", "/verify", { fields: check, signal });
   }
 
   /** The calling user. */

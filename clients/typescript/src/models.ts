@@ -107,6 +107,12 @@ export type EventFilters = Query<"list_events">;
 /** Which events to receive, as in `EventFilters`. */
 export type StreamFilters = Omit<EventFilters, "limit">;
 
+/** What the caller of a service would have got: `code` is `VALID`, or the error code. */
+export type Verified = Schemas["Verified"];
+
+/** What to ask about one request to a service of your own. */
+export type Check = NonNullable<Schemas["Verify"]["checks"]>[number];
+
 /** A webhook, which sends events to a receiver.
  *
  * `types` are event types, `product.*` for all of a noun, or `*` for all. `disabled_reason` is `by hand`, or `gone` if the

@@ -38,6 +38,8 @@ class Principal(msgspec.Struct, frozen=True, gc=False):
     """Whether the credential was limited to chosen scopes when it was created."""
     admits: Admits | None = None
     """Whether the credential may be used from an address; None: from any."""
+    credential_name: str | None = None
+    """The name of an API key."""
     account_id: int | None = None
     """The live account of a mirror user in the sandbox; None for other users."""
 

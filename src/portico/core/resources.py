@@ -70,6 +70,11 @@ RESOURCES = [
         title="Webhooks",
         about="Where events are sent as they happen.",
     ),
+    Resource(
+        path="verify",
+        title="Services",
+        about="What services of your own ask: whose credential they were sent, and what it may do.",
+    ),
 ]
 
 SCOPED = [kind for kind in RESOURCES if kind.plural]

@@ -11,12 +11,18 @@ import msgspec
 
 from portico.core.errors import BrokenRule, PermissionDenied, Unreadable
 from portico.core.plans import Plan
+from portico.core.resources import RESOURCES
 from portico.core.scopes import Permissions
 
 ANYBODY = "any"
 """The scope of a rule that admits every valid credential."""
 PUBLIC = "public"
 """The scope of a rule that asks for no credential."""
+
+RESERVED = frozenset(
+    {"docs", "openapi.json", "mcp", "plans", "invitations", "clients", "audit", "usage", "kinds"}
+)
+"""First segments of paths that Portico has or will have, beside those of resources."""
 
 MOST_COST = 1000
 MIB = 1 << 20
@@ -130,16 +136,23 @@ NOTHING = Services()
 
 
 class Needed(msgspec.Struct, frozen=True):
-    """What a caller needs for one request, and what it takes from them."""
+    """What a caller needs for one request, and what it takes from them. Without `scopes` every
+    valid credential will do; with `refused`, the reason, none will."""
 
-    scope: str = ANYBODY
+    scopes: tuple[str, ...] = ()
     limit: str | None = None
     cost: int = 1
+    refused: str = ""
+
+
+def needed_by(rule: Rule) -> Needed:
+    """What a rule needs; not for one that asks nobody."""
+    return Needed(() if rule.scope == ANYBODY else (rule.scope,), rule.limit, rule.cost)
 
 
 def declare(permissions: Permissions, declared: Services) -> None:
-    """Adds the scopes and roles of services to those of this process. Raises `BrokenRule` for a
-    scope that exists already, and for one that is named and does not exist."""
+    """Adds the scopes and roles of services to those of this process; then call `check_scopes`.
+    Raises `BrokenRule` for a scope that exists already."""
     for role in declared.roles:
         permissions.add_role(role, ())
     for service in declared.services.values():
@@ -147,11 +160,19 @@ def declare(permissions: Permissions, declared: Services) -> None:
             if scope in permissions.words:
                 raise BrokenRule(f"services.{service.name}.scopes: {scope} exists already")
             permissions.add(scope, one.about, one.roles, reads=scope.startswith("read:"))
+
+
+def check_scopes(permissions: Permissions, declared: Services) -> None:
+    """Gives the team's roles their scopes, once every scope is declared. Raises `BrokenRule` for
+    one that is named and does not exist."""
     for role, scopes in declared.roles.items():
         for scope in sorted(scopes - permissions.words.keys()):
             raise BrokenRule(f"roles.{role}.scopes: there is no scope {scope}")
         permissions.of_role[role] |= scopes
+    taken = {resource.path for resource in RESOURCES} | RESERVED
     for service in declared.services.values():
+        if service.path is not None and service.path.split("/")[1] in taken:
+            raise BrokenRule(f"services.{service.name}.path: {service.path} is Portico's own")
         for rule in service.rules:
             if rule.scope not in permissions.words and rule.scope not in (ANYBODY, PUBLIC):
                 raise BrokenRule(

@@ -1,0 +1,1 @@
+"""What Portico does for its users, each in one package: rules, use cases and endpoints."""

@@ -6,7 +6,7 @@ import os
 import re
 import socket
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextvars import ContextVar
 from functools import partial
@@ -204,6 +204,40 @@ class PlainClient:
             # The library's messages quote the answer, which may contain tokens.
             raise Unsent(_reason(error)) from None
         return response.status, body
+
+    async def close(self) -> None:
+        """Ends all connections."""
+        await self._session.close()
+
+
+class ForwardClient:
+    """The client of services behind Portico, to any address that the operator has set."""
+
+    def __init__(self, tls: ssl.SSLContext) -> None:
+        """`tls` has the trusted authorities."""
+        self._session = _session(TCPConnector(ssl=tls, limit=0, keepalive_timeout=KEPT_SECONDS))
+
+    async def send(
+        self,
+        method: str,
+        url: str,
+        headers: Sequence[tuple[str, str]],
+        body: AsyncGenerator[bytes, None] | None,
+    ) -> ClientResponse:
+        """The answer, once its head has arrived. Raises `Unsent`."""
+        try:
+            return await self._session.request(
+                method,
+                URL(url, encoded=True),
+                headers=headers,
+                data=body,
+                allow_redirects=False,
+                skip_auto_headers=("user-agent", "accept", "content-type"),
+            )
+        except (ClientError, OSError) as error:
+            if isinstance(error, TimeoutError):
+                raise
+            raise Unsent(_reason(error)) from error
 
     async def close(self) -> None:
         """Ends all connections."""

@@ -137,10 +137,14 @@ class ApiResponder:
             raise
         request.caller = caller
         acting_for.set(caller.account_id or caller.user_id)  # as on the pages of a mirror user
-        never_refused = (
-            endpoint is not None and endpoint.never_refused and caller.credential == "session"
-        )
-        await throttle.account(request, caller.user_id, caller.plan, never_refused=never_refused)
+        never_refused = uncounted = False
+        if endpoint is not None:
+            never_refused = endpoint.never_refused and caller.credential == "session"
+            uncounted = endpoint.uncounted and endpoint.scope in caller.scopes
+        if not uncounted:
+            await throttle.account(
+                request, caller.user_id, caller.plan, never_refused=never_refused
+            )
         if caller.admits is not None:
             _check_network(caller.admits, request.origin)
 

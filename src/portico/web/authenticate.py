@@ -4,8 +4,9 @@ from collections.abc import Awaitable, Mapping
 from typing import Any
 
 from portico.core.caller import READING_METHODS, Principal
-from portico.core.errors import AuthenticationRequired
+from portico.core.errors import AuthenticationRequired, PermissionDenied
 from portico.features.access.credentials import Credentials
+from portico.web import throttle
 from portico.web.cookies import Origins, SecretCookie, are_unreadable
 from portico.web.messages import Request
 
@@ -45,11 +46,25 @@ class Authenticators:
         page."""
         token = bearer(request.headers)
         if token is None:
-            return self._by_cookie(request)
+            return self._by_cookie(request, request.method)
         credentials = self._credentials[request.environment.name]
         return credentials.known(token, request.now) or _looked_up(credentials, token, request.now)
 
-    async def _by_cookie(self, request: Request) -> Principal:
+    async def of_request(self, request: Request, method: str) -> Principal:
+        """The caller of a request to a service, which was made with this method. An invalid
+        credential counts against the client's address. Raises as `caller`, and `RateLimited`."""
+        try:
+            token = bearer(request.headers)
+            if token is None:
+                return await self._by_cookie(request, method)
+            credentials = self._credentials[request.environment.name]
+            known = credentials.known(token, request.now)
+            return known or await _looked_up(credentials, token, request.now)
+        except (AuthenticationRequired, PermissionDenied):
+            await throttle.address(request)
+            raise
+
+    async def _by_cookie(self, request: Request, method: str) -> Principal:
         cookie = self._cookie.read(request.headers)
         if cookie is None:
             if are_unreadable(request.headers):
@@ -60,7 +75,7 @@ class Authenticators:
                 "Authenticate with the header 'Authorization: Bearer TOKEN', where TOKEN is an API"
                 " key or an access token, or with a session cookie."
             )
-        if request.method not in READING_METHODS:
+        if method not in READING_METHODS:
             self._origins.check(request.headers)
         return await self._by_session(request, cookie)
 

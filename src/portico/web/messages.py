@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
@@ -208,10 +208,26 @@ class TypedRequest(Generic[Q_co, B_co]):
         return By(actor, caller)
 
     @property
+    def peer(self) -> str:
+        """The address that the connection comes from: the client's or a proxy's."""
+        return self._scope.client.rpartition(":")[0]
+
+    @property
+    def host(self) -> str:
+        """The host that the client asked for."""
+        return self._scope.authority or self.header("host") or ""
+
+    @property
+    def all_headers(self) -> Iterable[tuple[str, str]]:
+        """All headers, in the order in which they were sent."""
+        pairs: Iterable[tuple[str, str]] = self.headers.items()
+        return pairs
+
+    @property
     def is_local(self) -> bool:
         """Whether the client is on this machine, and calls it by a loopback name. An address alone
         may be that of a proxy that nobody trusts, and a name alone may be made up."""
-        host = _PORT.sub("", self._scope.authority or self.header("host") or "")
+        host = _PORT.sub("", self.host)
         origin = self.origin
         is_here = origin.known and is_loopback(origin.address)
         return is_here and is_loopback(host.strip("[]").lower())

@@ -32,12 +32,13 @@ class Peers:
         browsers told to insist on HTTPS: the local authority's may be gone tomorrow."""
         self._trusted_proxies = trusted_proxies
         self._direct = (_NOSNIFF, _HSTS if own_certificate else _HSTS_OFF)
-        self._trusts = lru_cache(maxsize=4096)(self._is_trusted)
+        self.trusts = lru_cache(maxsize=4096)(self._is_trusted)
+        """Whether a peer is a trusted proxy."""
 
     def origin(self, client: str, scope: Scope) -> Origin:
         """The origin of a request. `client` is the peer's address and port (RSGI)."""
         peer = client.rpartition(":")[0]
-        if not self._trusted_proxies or not self._trusts(peer):
+        if not self._trusted_proxies or not self.trusts(peer):
             secure = scope.scheme == "https"
             headers = self._direct if secure else UNSECURED
             return Origin(peer, known=True, secure=secure, headers=headers)
@@ -60,18 +61,19 @@ class Peers:
             if not entry:
                 continue
             # Longer entries may be any client's invention and are not cached.
-            address = _address(entry) if len(entry) <= LONGEST_ENTRY else None
+            address = address_of(entry) if len(entry) <= LONGEST_ENTRY else None
             if address is None:
                 return peer, False
-            if not self._trusts(address):
+            if not self.trusts(address):
                 return address, True
             peer = address
         return peer, False
 
 
 @lru_cache(maxsize=4096)
-def _address(entry: str) -> str | None:
-    """The address of an entry in its normal form, without the port that some proxies add."""
+def address_of(entry: str) -> str | None:
+    """The address of an entry of `X-Forwarded-For` in its normal form, without the port that
+    some proxies add."""
     bracketed, found, port = entry.removeprefix("[").partition("]")
     if entry.startswith("[") and found:
         host, port = bracketed, port.removeprefix(":")

@@ -109,6 +109,9 @@ class AnyRoute(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the request is still answered, uncounted, when the limit is reached, because it ends
     the credential that it is called with. An API key is not ended, so it is refused as usual. A
     route open to `Access.ANYONE` must itself refuse requests that end no credential."""
+    uncounted: bool = False
+    """Whether a caller with the route's scope may make any number of requests to it, since each
+    counts against whomever it is about."""
     sharing: Sharing = Sharing.LISTED
     """Which origins may read its answers (CORS)."""
     on_address: bool = False
@@ -248,6 +251,7 @@ class Endpoint:
         "route",
         "scope",
         "shows",
+        "uncounted",
         "whole",
     )
 
@@ -270,6 +274,7 @@ class Endpoint:
         self.cache_control = route.cache_control
         self.media = route.media
         self.never_refused = route.never_refused
+        self.uncounted = route.uncounted
         self.query = route.query
         self.body = route.body
         self.shows = route.shows

@@ -23,6 +23,7 @@ from portico_client.calls import (
     rotate_key,
     rotate_secret,
     test_webhook,
+    verify,
 )
 from portico_client.connection import addresses, chosen
 from portico_client.credentials import Credential
@@ -31,6 +32,7 @@ from portico_client.events import Event
 from portico_client.following import Following
 from portico_client.inputs import (
     ApiKeyFilters,
+    Check,
     DeliveryFilters,
     EventFilters,
     NewApiKey,
@@ -54,6 +56,7 @@ from portico_client.models import (
     RotatedKey,
     User,
     UserItem,
+    Verified,
     Webhook,
     WebhookWithSecret,
 )
@@ -122,6 +125,11 @@ class AsyncClient(AsyncClosing):
         """Changes the calling user's name, avatar, preferences, or password (which requires
         `current_password`). `if_match` works as in `Products.update`."""
         return await self._make(USERS.update(ME, changes, if_match))
+
+    async def verify(self, **check: Unpack[Check]) -> Verified:
+        """Asks whether a credential that a service was sent is valid, and counts the request
+        against its account. Needs the scope `verify`."""
+        return await self._make(verify(check))
 
     async def _make(self, call: Call[T]) -> T:
         return await self._driver.run(self._access.make(call))

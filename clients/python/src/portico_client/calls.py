@@ -25,6 +25,7 @@ from portico_client.models import (
     RotatedKey,
     User,
     UserItem,
+    Verified,
     Webhook,
     WebhookWithSecret,
 )
@@ -300,6 +301,16 @@ def redeliver(webhook_id: int, delivery_id: int) -> Call[None]:
     """Sends the event of a delivery again."""
     path = f"{WEBHOOKS.at(webhook_id)}/deliveries/{operator.index(delivery_id)}/redeliver"
     return Call("POST", path, nothing, key_header(None))
+
+
+def verify(check: Mapping[str, Any]) -> Call[Verified]:
+    """Asks whether a credential is valid, and counts the request against its account."""
+
+    def read(response: Response) -> Verified:
+        verified: Verified = data_of(response, Verified)
+        return verified
+
+    return Call("POST", "/verify", read, JSON, body(check))
 
 
 def is_replayed(response: Response) -> bool:

@@ -24,6 +24,7 @@ from portico_client.calls import (
     rotate_key,
     rotate_secret,
     test_webhook,
+    verify,
 )
 from portico_client.connection import addresses, chosen
 from portico_client.credentials import Credential
@@ -32,6 +33,7 @@ from portico_client.events import Event
 from portico_client.following import Following
 from portico_client.inputs import (
     ApiKeyFilters,
+    Check,
     DeliveryFilters,
     EventFilters,
     NewApiKey,
@@ -55,6 +57,7 @@ from portico_client.models import (
     RotatedKey,
     User,
     UserItem,
+    Verified,
     Webhook,
     WebhookWithSecret,
 )
@@ -121,6 +124,11 @@ class Client(Closing):
         """Changes the calling user's name, avatar, preferences, or password (which requires
         `current_password`). `if_match` works as in `Products.update`."""
         return self._make(USERS.update(ME, changes, if_match))
+
+    def verify(self, **check: Unpack[Check]) -> Verified:
+        """Asks whether a credential that a service was sent is valid, and counts the request
+        against its account. Needs the scope `verify`."""
+        return self._make(verify(check))
 
     def _make(self, call: Call[T]) -> T:
         return self._driver.run(self._access.make(call))

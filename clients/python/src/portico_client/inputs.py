@@ -151,6 +151,19 @@ class WebhookChanges(TypedDict, total=False):
     status: WebhookStatus
 
 
+class Check(TypedDict):
+    """What to ask about one request to a service of your own."""
+
+    service: NotRequired[str]
+    scope: NotRequired[str]
+    cost: NotRequired[int]
+    limit: NotRequired[str]
+    address: NotRequired[str]
+    method: NotRequired[str]
+    path: NotRequired[str]
+    credential: str
+
+
 class DeliveryFilters(TypedDict, total=False):
     """`limit` is the page size, 1 to 100."""
 

@@ -279,6 +279,49 @@ class Ping:
 
 
 @dataclass(frozen=True, slots=True)
+class VerifiedUser:
+    """Whose credential it is."""
+
+    id: int
+    name: str
+    role: str
+    plan: str
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedCredential:
+    """A verified credential. `scopes` are those that its user's role has too."""
+
+    kind: Literal["api_key", "jwt", "oauth", "session"]
+    id: int
+    name: str | None
+    scopes: tuple[str, ...]
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedLimit:
+    """The window with the least left. `reset` is in Unix seconds."""
+
+    limit: int
+    remaining: int
+    reset: int
+    retry_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What the caller would have got: `code` is `VALID`, or the error code."""
+
+    valid: bool
+    code: str
+    message: str
+    user: VerifiedUser | None
+    credential: VerifiedCredential | None
+    limit: VerifiedLimit | None
+
+
+@dataclass(frozen=True, slots=True)
 class EventPagination:
     """The position of a page of events. `last_id` is the `after` of the next page."""
 

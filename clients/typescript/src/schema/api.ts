@@ -396,6 +396,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/verify": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Verify a credential
+         * @description For services of your own: whether a credential that they were sent is valid, has a scope, and has not reached a limit. What is asked about counts against its own account, by `cost`; the asking counts against nobody. With `service` and `path`, the service's rules decide. Needs the scope `verify`.
+         */
+        post: operations["verify"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export interface webhooks {
     "user.created": {
@@ -991,7 +1011,7 @@ export interface components {
              * @example product.updated
              * @enum {string}
              */
-            type: "api_key.created" | "api_key.revoked" | "api_key.rotated" | "product.created" | "product.deleted" | "product.updated" | "products.imported" | "sandbox.reset" | "user.created" | "user.deleted" | "user.updated";
+            type: "user.created" | "user.updated" | "user.deleted" | "product.created" | "product.updated" | "product.deleted" | "products.imported" | "api_key.created" | "api_key.rotated" | "api_key.revoked" | "sandbox.reset";
             /**
              * Format: date-time
              * @description ISO 8601, UTC, to the millisecond.
@@ -1434,6 +1454,151 @@ export interface components {
              * @example 2026-01-31T08:15:30.123Z
              */
             updated_at: string;
+        };
+        /** @description What the caller would have got. */
+        Verified: {
+            /** @example true */
+            valid: boolean;
+            /**
+             * @description `VALID`, or the error code that the caller gets.
+             * @example VALID
+             */
+            code: string;
+            /**
+             * @description For people.
+             * @example The credential is valid for this.
+             */
+            message: string;
+            user: components["schemas"]["VerifiedUser"] | null;
+            credential: components["schemas"]["VerifiedCredential"] | null;
+            limit: components["schemas"]["VerifiedLimit"] | null;
+        };
+        /** @description The credential. `scopes` are those that its user's role has too; `name` is that of a key. */
+        VerifiedCredential: {
+            /** @enum {string} */
+            kind: "api_key" | "jwt" | "oauth" | "session";
+            /**
+             * @description Assigned by the service, never reused.
+             * @example 17
+             */
+            id: number;
+            /** @example Laptop */
+            name: string | null;
+            /**
+             * @example [
+             *       "read:products"
+             *     ]
+             */
+            scopes: string[];
+            expires_at: string | null;
+        };
+        /** @description The window with the least left, as the headers of a request tell it. */
+        VerifiedLimit: {
+            /** @example 100 */
+            limit: number;
+            /** @example 99 */
+            remaining: number;
+            /**
+             * @description Unix seconds.
+             * @example 1773576060
+             */
+            reset: number;
+            /**
+             * @description Seconds; 0 unless the limit is reached.
+             * @example 0
+             */
+            retry_after: number;
+        };
+        /** @description Whose credential it is. */
+        VerifiedUser: {
+            /**
+             * @description Assigned by the service, never reused.
+             * @example 17
+             */
+            id: number;
+            /** @example Ada Lovelace */
+            name: string;
+            /** @example editor */
+            role: string;
+            /** @example pro */
+            plan: string;
+        };
+        /** @description The body of POST /verify: one check, or up to 100 as `checks`. */
+        Verify: {
+            /**
+             * @description A declared service.
+             * @example invoices
+             */
+            service?: string;
+            /**
+             * @description A scope that it needs.
+             * @example read:products
+             */
+            scope?: string;
+            /** @description What it takes. By default 1. */
+            cost?: number;
+            /**
+             * @description A named limit.
+             * @example heavy
+             */
+            limit?: string;
+            /**
+             * @description The caller's address.
+             * @example 192.0.2.7
+             */
+            address?: string;
+            /**
+             * @description Its method.
+             * @example GET
+             */
+            method?: string;
+            /**
+             * @description Its path at the service.
+             * @example /7
+             */
+            path?: string;
+            /** @description An API key, an access token, or the value of a session cookie. */
+            credential?: string;
+            checks?: {
+                /**
+                 * @description A declared service.
+                 * @example invoices
+                 */
+                service?: string;
+                /**
+                 * @description A scope that it needs.
+                 * @example read:products
+                 */
+                scope?: string;
+                /** @description What it takes. By default 1. */
+                cost?: number;
+                /**
+                 * @description A named limit.
+                 * @example heavy
+                 */
+                limit?: string;
+                /**
+                 * @description The caller's address.
+                 * @example 192.0.2.7
+                 */
+                address?: string;
+                /**
+                 * @description Its method.
+                 * @example GET
+                 */
+                method?: string;
+                /**
+                 * @description Its path at the service.
+                 * @example /7
+                 */
+                path?: string;
+                /** @description An API key, an access token, or the value of a session cookie. */
+                credential: string;
+            }[];
+        };
+        /** @description One verdict, or for `checks` one for each of them, in their order. */
+        VerifyAnswer: {
+            data: components["schemas"]["Verified"][] | components["schemas"]["Verified"];
         };
         /** @description A webhook. */
         WebhookItem: {
@@ -4401,6 +4566,88 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             409: components["responses"]["ReplayableConflict"];
             410: components["responses"]["ReplayableGone"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    verify: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "credential": "sk_live_…",
+                 *       "scope": "read:products"
+                 *     }
+                 */
+                "application/json": components["schemas"]["Verify"];
+            };
+        };
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    /**
+                     * @description Caches must not keep the response.
+                     * @example no-store
+                     */
+                    "Cache-Control": "no-store";
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "valid": true,
+                     *           "code": "VALID",
+                     *           "message": "The credential is valid for this.",
+                     *           "user": {
+                     *             "id": 17,
+                     *             "name": "Ada Lovelace",
+                     *             "role": "editor",
+                     *             "plan": "pro"
+                     *           },
+                     *           "credential": {
+                     *             "kind": "api_key",
+                     *             "id": 17,
+                     *             "name": "Laptop",
+                     *             "scopes": [
+                     *               "read:products"
+                     *             ],
+                     *             "expires_at": "2026-01-31T08:15:30.123Z"
+                     *           },
+                     *           "limit": {
+                     *             "limit": 100,
+                     *             "remaining": 99,
+                     *             "reset": 1773576060,
+                     *             "retry_after": 0
+                     *           }
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["VerifyAnswer"];
+                };
+            };
+            400: components["responses"]["Unreadable"];
+            401: components["responses"]["AuthenticationRequired"];
+            403: components["responses"]["PermissionDenied"];
+            406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];

@@ -158,6 +158,27 @@ class Credentials:
         self._see(session, now)
         return principal
 
+    @property
+    def base(self) -> str:
+        """The address of the API at which these are valid."""
+        return self._env.addresses.base
+
+    async def holds(self, credential: str, now: int, *, session: bool) -> bool:
+        """Whether this is a valid credential here. It does not count as a use of it."""
+        try:
+            if session:
+                owned = await self._env[Sessions].by_hash(digest(credential))
+                if owned is None:
+                    return False
+                stored = owned.session
+                return now < min(stored.expires_at, idle_end(stored.last_seen_at))
+            if credential.startswith(ACCESS_TOKEN):
+                await self._access_token(credential, now, "oauth")
+                return True
+        except AuthenticationRequired:
+            pass
+        return False  # keys and JWTs say themselves where they are valid
+
     def take_uses(self) -> Uses:
         """The uses since the last call."""
         uses, self._uses = self._uses, Uses()
@@ -217,6 +238,7 @@ class Credentials:
             credential_id=owned.key.id,
             expires_at=owned.key.expires_at,
             narrow=owned.key.scopes is not None,
+            credential_name=owned.key.name,
             admits=None if owned.key.networks is None else admitting(owned.key.networks),
         )
 

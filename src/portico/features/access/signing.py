@@ -117,16 +117,16 @@ class Signer:
 
         return await self._change(by, work)
 
-    def sign(self, claims: dict[str, Any], now: int) -> str:
+    def sign(self, claims: dict[str, Any], now: int, typ: str = "JWT") -> str:
         """A token with these claims and those of every token: `iss`, `iat`, and `exp` an hour
-        later. Call `ready` first."""
+        later unless they have one. Our own API takes only the `typ` JWT. Call `ready` first."""
         row = self._signing()
         key = self._unsealed(row) if row else None
         if row is None or key is None:
             raise RuntimeError("there is no key to sign with")
         issued = now // SECOND
         own = {"iss": self._addresses.auth, "iat": issued, "exp": issued + ACCESS_SECONDS}
-        header = {"alg": ALGORITHM, "typ": "JWT", "kid": row.kid}
+        header = {"alg": ALGORITHM, "typ": typ, "kid": row.kid}
         return jwt.encode(header, {**own, **claims}, key, algorithms=[ALGORITHM])
 
     async def verify(self, token: str, *, audience: str, now: int) -> bool:

@@ -1,0 +1,98 @@
+"""`GET /check/{service}`: a proxy asks before it lets a request pass."""
+
+from collections.abc import Mapping, Sequence
+
+from portico.core.errors import PermissionDenied, PorticoError, Unreadable
+from portico.core.networks import is_loopback
+from portico.core.services import Service, checked_target
+from portico.features.services.headers import of_caller
+from portico.features.services.service import Decisions, needed_at
+from portico.web import throttle
+from portico.web.api_responder import no_endpoint
+from portico.web.authenticate import Authenticators
+from portico.web.messages import Reply, Request
+from portico.web.peers import Peers
+from portico.web.problems import problem
+from portico.web.routing import Access, AnyRoute, Endpoint, PathMatch, Route
+
+_METHODS = ("x-forwarded-method", "x-original-method")
+_TARGETS = ("x-forwarded-uri", "x-original-uri")
+_NO_STORE = ("cache-control", "no-store")
+
+
+class CheckResponder:
+    """Answers the proxies in front of services."""
+
+    def __init__(self, peers: Peers) -> None:
+        self._peers = peers
+
+    def serves(self, access: str | Access) -> bool:
+        """Any caller, whom the handler authenticates."""
+        return access is Access.ANY_CALLER
+
+    def problem(self, _request: Request, error: PorticoError) -> Reply:
+        """The error body of specification §7, which the proxy passes on."""
+        return problem(error)
+
+    async def answer(
+        self, request: Request, match: PathMatch, endpoint: Endpoint | None, _ids: Sequence[str]
+    ) -> Reply:
+        """Answers proxies on this machine and trusted ones. Raises `PorticoError`."""
+        peer = request.peer
+        if not (is_loopback(peer) or self._peers.trusts(peer)):
+            raise PermissionDenied(
+                "Only a proxy on this machine, or one in trusted_proxies, may ask this."
+            )
+        if endpoint is None:
+            raise no_endpoint(request, match)
+        return await endpoint.handler(request)
+
+
+def routes(
+    services: Mapping[str, Service], decisions: Decisions, authenticators: Authenticators
+) -> tuple[AnyRoute, ...]:
+    """A route for each service."""
+    return tuple(_route(service, decisions, authenticators) for service in services.values())
+
+
+def _route(service: Service, decisions: Decisions, authenticators: Authenticators) -> AnyRoute:
+    async def check(request: Request) -> Reply:
+        method = _told(request, _METHODS)
+        needed = needed_at(service, method, checked_target(_told(request, _TARGETS)))
+        if needed is None:
+            await throttle.address(request)
+            request.account_id = None
+            return Reply(200, b"", [_NO_STORE])
+        caller = await authenticators.of_request(request, method)
+        decision = await decisions.decide(
+            caller,
+            needed,
+            method=method,
+            address=request.origin.address,
+            now=request.now,
+            label=f"check {service.name}",
+        )
+        request.caller, request.verdict = caller, decision.verdict
+        if decision.error is not None:
+            raise decision.error
+        identity = await decisions.identity(caller, service, request.now)
+        pairs = of_caller(caller, decisions.env.name, identity)
+        return Reply(200, b"", [_NO_STORE, *pairs])
+
+    return Route(
+        method="GET",
+        path=f"/check/{service.name}",
+        handler=check,
+        access=Access.ANY_CALLER,
+        summary=f"Check a request to {service.name}",
+        no_store=True,
+    )
+
+
+def _told(request: Request, names: tuple[str, str]) -> str:
+    """What the proxy says of the original request. A client may have sent the name that this proxy
+    does not set, so two that differ are refused. Raises `Unreadable`."""
+    sent = [value for name in names for value in request.headers.get_all(name)]
+    if len(set(sent)) != 1 or len(sent) > len(names):
+        raise Unreadable(f"The proxy must send {names[0]} or {names[1]} once.")
+    return str(sent[0])

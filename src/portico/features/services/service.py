@@ -1,0 +1,176 @@
+"""The decision about one request to a service: whose credential it is, whether it has the scope,
+and what it takes from the account's limits. Proxies, programs and forwarding all ask here."""
+
+from collections import OrderedDict
+from typing import NamedTuple
+
+from portico.core.caller import Principal, require
+from portico.core.errors import AuthenticationRequired, PermissionDenied, PorticoError
+from portico.core.plans import Verdict, over_limit
+from portico.core.requests import NO_KEY, RequestCounts
+from portico.core.secrets import ACCESS_TOKEN
+from portico.core.services import PUBLIC, Needed, Service, needed_by
+from portico.core.times import HOUR, SECOND
+from portico.environment import Environment
+from portico.features.access.credentials import Credentials
+from portico.features.access.signing import Signer
+from portico.limits.protocol import ACCOUNT, LIMITED, Claims
+from portico.web.problems import status_of
+
+IDENTITY_TYPE = "portico-identity+jwt"
+IDENTITY_SECONDS = 60
+IDENTITIES = 10_000
+"""The most identity tokens to keep."""
+
+
+class Decision(NamedTuple):
+    """What was decided. `caller` is None where the credential is none or was not looked at; `error`
+    is None if the request may pass; `verdict` is None where nothing was counted."""
+
+    caller: Principal | None
+    error: PorticoError | None
+    verdict: Verdict | None
+
+
+class _Identity(NamedTuple):
+    """A token that may be sent again until then."""
+
+    caller: Principal
+    token: str
+    until: int
+
+
+class Decisions:
+    """Decides for one environment."""
+
+    def __init__(self, env: Environment, credentials: Credentials, others: Credentials) -> None:
+        """`others` are the credentials of the other environment."""
+        self.env = env
+        self._credentials = credentials
+        self._others = others
+        self._identities: OrderedDict[tuple[str, int, str], _Identity] = OrderedDict()
+
+    def service(self, name: str) -> Service | None:
+        """The service with this name."""
+        return self.env.settings.declared.services.get(name)
+
+    async def caller_of(self, credential: str, now: int) -> Principal:
+        """Whose credential this is: a bearer credential, or the value of a session cookie. Raises
+        `AuthenticationRequired`, which says where else it is valid."""
+        ours = self._credentials
+        if _is_bearer(credential):
+            if known := ours.known(credential, now):
+                return known
+            look_up = ours.look_up(credential, now)
+        else:
+            if known := ours.known_session(credential, now):
+                return known
+            look_up = ours.look_up_session(credential, now)
+        try:
+            return await look_up
+        except AuthenticationRequired:
+            if not await self._others.holds(credential, now, session=not _is_bearer(credential)):
+                raise
+            where = self._others.base
+            raise AuthenticationRequired(f"This credential is only valid at {where}.") from None
+
+    async def decide(
+        self,
+        caller: Principal,
+        needed: Needed,
+        *,
+        method: str | None,
+        address: str | None,
+        now: int,
+        label: str,
+    ) -> Decision:
+        """Counts the request against its account, then checks the credential's networks (if
+        `address` is given), the method (likewise) and the scope."""
+        verdict = await self.count(caller, needed, now)
+        error: PorticoError | None = None
+        if not verdict.admitted:
+            error = over_limit(verdict)
+        else:
+            try:
+                _check(caller, needed, method, address)
+            except PermissionDenied as refusal:
+                error = refusal
+        self._record(caller, label, needed.cost, error, now)
+        return Decision(caller, error, verdict)
+
+    async def count(self, caller: Principal, needed: Needed, now: int) -> Verdict:
+        """Takes what the request costs from the plan's windows, and one from its named limit."""
+        limiter, user_id = self.env.limiter, caller.user_id
+        plan = self.env.plan(caller.plan)
+        if needed.limit is None:
+            if needed.cost == 1:
+                return await limiter.take((ACCOUNT, user_id), plan, now)
+            return await limiter.take_all([((ACCOUNT, user_id), plan)], now, [needed.cost])
+        claims: Claims = [
+            ((ACCOUNT, user_id), plan),
+            (
+                (LIMITED, f"{user_id}:{needed.limit}"),
+                self.env.settings.declared.limits[needed.limit],
+            ),
+        ]
+        return await limiter.take_all(claims, now, [needed.cost, 1])
+
+    async def identity(self, caller: Principal, service: Service, now: int) -> str:
+        """A token that tells the service who asks, for a minute. It is sent again for half of
+        that, unless the caller has changed."""
+        key = (caller.credential, caller.credential_id, service.name)
+        known = self._identities.get(key)
+        if known is not None and known.caller == caller and now < known.until:
+            return known.token
+        env, issued = self.env, now // SECOND
+        claims = {
+            "aud": service.audience,
+            "sub": str(caller.user_id),
+            "role": caller.role,
+            "scope": " ".join(sorted(caller.scopes)),
+            "plan": caller.plan,
+            "credential": f"{caller.credential}:{caller.credential_id}",
+            "iat": issued,
+            "exp": issued + IDENTITY_SECONDS,
+        }
+        await env[Signer].ready()
+        token = env[Signer].sign(claims, now, IDENTITY_TYPE)
+        self._identities[key] = _Identity(caller, token, now + IDENTITY_SECONDS * SECOND // 2)
+        if len(self._identities) > IDENTITIES:
+            self._identities.popitem(last=False)
+        return token
+
+    def _record(
+        self, caller: Principal, label: str, cost: int, error: PorticoError | None, now: int
+    ) -> None:
+        key_id = caller.credential_id if caller.credential == "api_key" else NO_KEY
+        status = 200 if error is None else status_of(type(error))
+        route = label if cost == 1 else f"{label} x{cost}"
+        self.env[RequestCounts].count((caller.user_id, now // HOUR, route, status, key_id))
+
+
+def needed_at(service: Service, method: str, path: str) -> Needed | None:
+    """What a request needs at a service, None if nobody is asked. `path` is the rest behind the
+    service's own. Raises `Unreadable`."""
+    try:
+        rule = service.rule(method, path)
+    except PermissionDenied as refusal:
+        return Needed(refused=refusal.message)
+    return None if rule.scope == PUBLIC else needed_by(rule)
+
+
+def _is_bearer(credential: str) -> bool:
+    """Whether this is sent as `Authorization: Bearer`; a session's secret has no prefix or dots."""
+    return credential.startswith(("sk_", ACCESS_TOKEN)) or credential.count(".") == 2
+
+
+def _check(caller: Principal, needed: Needed, method: str | None, address: str | None) -> None:
+    """Raises `PermissionDenied`."""
+    if address is not None and caller.admits is not None and not caller.admits(address):
+        raise PermissionDenied(
+            f"This API key may not be used from {address}; use it from one of its networks."
+        )
+    if needed.refused:
+        raise PermissionDenied(needed.refused)
+    for scope in needed.scopes or (None,):
+        require(caller, scope, method or "GET")
