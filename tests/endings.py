@@ -146,15 +146,15 @@ async def end_login(held: Credentials) -> None:
     await end_grant(held.api.live, login.id, OPERATOR)
 
 
-def log_out(*tokens: str) -> Ending:
-    """Ends the login by these of its tokens, after a refresh: the older access token ends too."""
+def log_out(token: str) -> Ending:
+    """Ends the login by one of its tokens, after a refresh: the older access token ends too."""
 
     async def work(held: Credentials) -> None:
         visitor, first = Visitor(held.api), held.login
         held.login = pair((await visitor.refresh(first.refresh_token)).json())
         assert (await visitor.me(held.login.access_token)).status_code == 200
-        body = {"refresh_token": held.login.refresh_token} if "refresh" in tokens else None
-        bearer = held.login.access_token if "access" in tokens else None
+        body = {"refresh_token": held.login.refresh_token} if token == "refresh" else None
+        bearer = held.login.access_token if token == "access" else None
         answer = await visitor.send("POST", f"{AUTH['live']}/logout", body, bearer=bearer)
         assert (answer.status_code, answer.content) == (204, b"")
         refused(await visitor.me(first.access_token), 401)
@@ -181,21 +181,16 @@ async def reuse_login_refresh_token(held: Credentials) -> None:
     refused(await visitor.me(first.access_token), 401)
 
 
-def reuse_refresh_token(**parameters: str) -> Ending:
-    """Refreshes twice by the first of three tokens, the second time with these parameters."""
-
-    async def work(held: Credentials) -> None:
-        visitor, first = Visitor(held.api), held.grant
-        second = pair((await visitor.renew(held.shop, first.refresh_token)).json())
-        held.grant = pair((await visitor.renew(held.shop, second.refresh_token)).json())
-        for tokens in (first, second, held.grant):
-            assert (await visitor.me(tokens.access_token)).status_code == 200
-        answer = await visitor.renew(held.shop, first.refresh_token, **parameters)
-        oauth_refused(answer, 400, "invalid_grant")
-        for tokens in (first, second):
-            refused(await visitor.me(tokens.access_token), 401)
-
-    return work
+async def reuse_refresh_token(held: Credentials) -> None:
+    visitor, first = Visitor(held.api), held.grant
+    second = pair((await visitor.renew(held.shop, first.refresh_token)).json())
+    held.grant = pair((await visitor.renew(held.shop, second.refresh_token)).json())
+    for tokens in (first, second, held.grant):
+        assert (await visitor.me(tokens.access_token)).status_code == 200
+    answer = await visitor.renew(held.shop, first.refresh_token)
+    oauth_refused(answer, 400, "invalid_grant")
+    for tokens in (first, second):
+        refused(await visitor.me(tokens.access_token), 401)
 
 
 def reuse_code(seconds: int) -> Ending:
@@ -238,14 +233,16 @@ async def end_everything(held: Credentials) -> None:
 
 
 async def change_password_by_session(held: Credentials) -> None:
-    body = {"password": NEW, "current_password": PASSWORD}
-    answer = await Visitor(held.api).send("PATCH", ME, body, cookie=held.session)
-    assert answer.status_code == 200
+    await change_password(held, cookie=held.session)
 
 
 async def change_password_by_jwt(held: Credentials) -> None:
+    await change_password(held, bearer=held.login.access_token)
+
+
+async def change_password(held: Credentials, **credential: str) -> None:
     body = {"password": NEW, "current_password": PASSWORD}
-    answer = await Visitor(held.api).send("PATCH", ME, body, bearer=held.login.access_token)
+    answer = await Visitor(held.api).send("PATCH", ME, body, **credential)
     assert answer.status_code == 200
 
 
@@ -293,17 +290,12 @@ ENDINGS: dict[str, tuple[Ending, set[str]]] = {
     "end of the login": (end_login, LOGIN),
     "logout by access token": (log_out("access"), LOGIN),
     "logout by refresh token": (log_out("refresh"), LOGIN),
-    "logout by both tokens": (log_out("access", "refresh"), LOGIN),
     "reuse of the login's refresh token": (reuse_login_refresh_token, LOGIN),
     "end of the consent": (end_consent, GRANT),
-    "reuse of a refresh token": (reuse_refresh_token(), GRANT),
-    "reuse of a refresh token for more": (reuse_refresh_token(scope="write:users"), GRANT),
+    "reuse of a refresh token": (reuse_refresh_token, GRANT),
     "reuse of a code": (reuse_code(0), {*GRANT, "code"}),
-    "reuse of an expired code": (reuse_code(61), {*GRANT, "code"}),
     "reuse of a code after an hour": (reuse_code(3_599), {*GRANT, "code"}),
     "revocation of the access token": (revoke("access"), {"oauth"}),
-    "revocation of the access token as another": (revoke("access", "refresh_token"), {"oauth"}),
-    "revocation of the access token as nonsense": (revoke("access", "nonsense"), {"oauth"}),
     "revocation of the refresh token": (revoke("refresh"), GRANT),
     "revocation of the refresh token as another": (revoke("refresh", "access_token"), GRANT),
     "revocation of a used refresh token": (revoke("used"), GRANT),

@@ -14,7 +14,6 @@ from passkey_device import Authenticator, owner, register, sign_in_by
 from portico.core.audit import OPERATOR, Actor, By
 from portico.features.access.api_keys import revoke_key
 from portico.features.access.rules import KEY_TYPES
-from portico.features.access.signing import Signer
 from portico.features.catalogue.imports import Spool, store_at_once, store_in_batches
 from portico.features.catalogue.rules import FileRow
 from portico.features.events.audit import Audit
@@ -22,9 +21,10 @@ from portico.features.people.accounts import give_key, set_plan
 from portico.features.people.sandbox import reset
 from portico.features.people.storage import Users
 from portico.features.signin.passkeys import remove_passkey, rename_passkey
-from portico.features.signin.second_factor import rename_authenticator
 from portico.features.signin.storage import FactorStore
 from second_factor import CODES, Way, code_of, factored, session_in
+
+pytestmark = pytest.mark.one_engine
 
 PERSON = {
     "name": "Grace Hopper",
@@ -59,16 +59,6 @@ def changes(values: dict[str, Any]) -> Step:
     return step
 
 
-async def create_user(_api: Api, admin: Caller) -> Any:
-    return (await admin.post("/users", json=PERSON)).json()["data"]["id"]
-
-
-async def delete_user(api: Api, admin: Caller) -> Any:
-    user = await api.account("viewer", email="ada@example.com")
-    await admin.delete(f"/users/{user.id}")
-    return user.id
-
-
 async def move_to_a_plan(api: Api, _admin: Caller) -> Any:
     user = await api.account("viewer", plan="pro")
     await set_plan(api.live, user.email, "free", OPERATOR)
@@ -78,39 +68,11 @@ async def move_to_a_plan(api: Api, _admin: Caller) -> Any:
     return user.id
 
 
-async def create_key(api: Api, admin: Caller) -> Any:
-    key, _ = await give_key(
-        api.live, admin.user, name="Shop", key_type="read", expires_at=None, by=OPERATOR
-    )
-    return key.id
-
-
-async def revoke_a_key_twice(api: Api, admin: Caller) -> Any:
-    await revoke_key(api.live, admin.record.id, OPERATOR)
-    await revoke_key(api.live, admin.record.id, OPERATOR)
-    return admin.record.id
-
-
-async def rotate_key(_api: Api, admin: Caller) -> Any:
-    await admin.post("/api-keys/rotate")
-    return admin.record.id
-
-
-async def create_product(_api: Api, admin: Caller) -> Any:
-    return (await admin.post("/products", json=LAMP)).json()["data"]["id"]
-
-
 async def change_product(api: Api, admin: Caller) -> Any:
     product = await api.product(name="Lamp", stock_quantity=3)
     body = {"name": "Lamp", "stock_quantity": 4, "metadata": {"colour": "red"}}
     await admin.patch(f"/products/{product.id}", json=body)
     await admin.patch(f"/products/{product.id}", json=body)
-    return product.id
-
-
-async def delete_product(api: Api, admin: Caller) -> Any:
-    product = await api.product(name="Lamp")
-    await admin.delete(f"/products/{product.id}")
     return product.id
 
 
@@ -137,62 +99,44 @@ async def import_nothing(api: Api, _admin: Caller) -> Any:
         await store_at_once(api.live, spool, OPERATOR, nobody)
 
 
-def rotate_signing_key(*, at_once: bool) -> Step:
-    """A new key pair for tokens."""
-
-    async def step(api: Api, _admin: Caller) -> Any:
-        # The shared database keeps signing keys: two tests must not make one of the same id.
-        api.live.random(64 if at_once else 32)
-        return (await api.live[Signer].rotate(OPERATOR, at_once=at_once)).kid
-
-    return step
-
-
-MADE = {"email": "grace@example.com", "role": "editor", "plan": "free"}
-PROMOTED = {"fields": ["role"], "role": {"from": "viewer", "to": "editor"}}
-MOVED = {"fields": ["plan"], "plan": {"from": "pro", "to": "free"}}
-SEVERAL = {"name": "Ada", "email": "a@example.com", "preferences": {"theme": "dark"}}
-NEW_MAIL = {"from": "ada@example.com", "to": "a@example.com"}
-CHANGED = {"fields": ["name", "email", "theme"], "email": NEW_MAIL}
-WITH_PASSWORD = {"name": "Ada", "password": "Analytical2"}
-
+PROMOTED = {"from": "viewer", "to": "editor"}
 LEAVES: dict[str, tuple[Step, list[tuple[str, str, dict[str, Any]]]]] = {
-    "a new user": (create_user, [("user.created", "user", MADE)]),
-    "a new name": (changes({"name": "Ada"}), [("user.changed", "user", {"fields": ["name"]})]),
-    "several values": (changes(SEVERAL), [("user.changed", "user", CHANGED)]),
-    "a new role": (changes({"role": "editor"}), [("user.changed", "user", PROMOTED)]),
-    "a new plan": (move_to_a_plan, [("user.changed", "user", MOVED)]),
-    "a new password": (
-        changes({"password": "Analytical2"}),
-        [("password.changed", "user", {})],
+    "several values": (
+        changes({"name": "Ada", "email": "a@example.com", "preferences": {"theme": "dark"}}),
+        [
+            (
+                "user.changed",
+                "user",
+                {
+                    "fields": ["name", "email", "theme"],
+                    "email": {"from": "ada@example.com", "to": "a@example.com"},
+                },
+            )
+        ],
+    ),
+    "a new role": (
+        changes({"role": "editor"}),
+        [
+            (
+                "user.changed",
+                "user",
+                {"fields": ["role"], "role": {"from": "viewer", "to": "editor"}},
+            )
+        ],
+    ),
+    "a new plan": (
+        move_to_a_plan,
+        [("user.changed", "user", {"fields": ["plan"], "plan": {"from": "pro", "to": "free"}})],
     ),
     "a new name and password": (
-        changes(WITH_PASSWORD),
+        changes({"name": "Ada", "password": "Analytical2"}),
         [("user.changed", "user", {"fields": ["name"]}), ("password.changed", "user", {})],
     ),
     "the same name": (changes({"name": "Ada Lovelace"}), []),
-    "a deleted user": (
-        delete_user,
-        [("user.deleted", "user", {"email": "ada@example.com", "role": "viewer"})],
-    ),
-    "a new key": (
-        create_key,
-        [("key.created", "api_key", {"name": "Shop", "type": "read", "user_id": "CALLER"})],
-    ),
-    "a revoked key": (
-        revoke_a_key_twice,
-        [("key.revoked", "api_key", {"name": "A key", "user_id": "CALLER"})],
-    ),
-    "a rotated key": (
-        rotate_key,
-        [("key.rotated", "api_key", {"name": "A key", "successor": "NEXT"})],
-    ),
-    "a new product": (create_product, [("product.created", "product", {"name": "Lamp"})]),
     "a changed product": (
         change_product,
         [("product.changed", "product", {"fields": ["stock_quantity", "metadata"]})],
     ),
-    "a deleted product": (delete_product, [("product.deleted", "product", {"name": "Lamp"})]),
     "an import": (
         import_products,
         [("products.imported", "product", {"inserted": 2_001, "updated": 0})],
@@ -202,14 +146,6 @@ LEAVES: dict[str, tuple[Step, list[tuple[str, str, dict[str, Any]]]]] = {
         [("products.imported", "product", {"inserted": 3, "updated": 0})],
     ),
     "an empty import": (import_nothing, []),
-    "a rotated signing key": (
-        rotate_signing_key(at_once=False),
-        [("signing_key.created", "signing_key", {"at_once": False})],
-    ),
-    "a signing key that signs at once": (
-        rotate_signing_key(at_once=True),
-        [("signing_key.created", "signing_key", {"at_once": True})],
-    ),
 }
 
 
@@ -220,20 +156,9 @@ async def test_an_operation_leaves_its_entries_and_no_others(
     admin = await api.caller("admin")
     await noted()
     step, expected = LEAVES[case]
-
     target_id = await step(api, admin)
-
-    known = {"CALLER": admin.user.id, "NEXT": admin.record.id + 1}
-    wanted = [
-        (
-            action,
-            target,
-            target_id and str(target_id),
-            {k: known.get(str(v), v) for k, v in d.items()},
-        )
-        for action, target, d in expected
-    ]
-    assert await noted() == wanted
+    at = target_id and str(target_id)
+    assert await noted() == [(action, target, at, details) for action, target, details in expected]
     assert await noted(api.sandbox) == []
 
 
@@ -250,19 +175,6 @@ async def test_a_recovery_code_that_signs_in_is_noted_with_the_sign_in(
     assert (await Way(api, "/auth/login").send(user, code_of(api))).is_success
     how = {"second_factor": "authenticator"}
     assert (await noted())[-1] == ("sign_in", "user", str(user.id), how)
-
-
-async def test_a_factor_that_keeps_its_name_leaves_no_entry(api: Api, noted: Noted) -> None:
-    user, *_ = await owner(api, Authenticator("ES256"))
-    other = await factored(api)
-    (passkey,) = (await api.live[FactorStore].of_user(user.id)).passkeys
-    app = (await api.live[FactorStore].of_user(other.id)).authenticator
-    assert app is not None
-    await noted()
-    async with api.unchanged():
-        await rename_passkey(api.live, user.id, passkey.id, passkey.name, OPERATOR)
-        await rename_authenticator(api.live, other.id, app.id, app.name, OPERATOR)
-    assert await noted() == []
 
 
 async def test_the_log_tells_passkeys_of_one_name_apart(api: Api, noted: Noted) -> None:
@@ -290,18 +202,6 @@ async def test_the_log_tells_passkeys_of_one_name_apart(api: Api, noted: Noted) 
         ),
         ("factor.removed", *target, {"kind": "passkey", "name": "Key", "id": two}),
     ]
-
-
-async def test_a_renamed_app_is_noted_with_both_names(api: Api, noted: Noted) -> None:
-    user = await factored(api)
-    app = (await api.live[FactorStore].of_user(user.id)).authenticator
-    assert app
-    await noted()
-    await rename_authenticator(api.live, user.id, app.id, "Pixel", OPERATOR)
-    ((action, *_, details),) = await noted()
-    assert action == "factor.renamed"
-    wanted = {"kind": "authenticator", "name": {"from": "Phone", "to": "Pixel"}, "id": app.id}
-    assert details == wanted
 
 
 async def test_a_reset_of_the_sandbox_is_noted_there(api: Api, noted: Noted) -> None:
@@ -360,36 +260,26 @@ NOBODY = 9_007_199_254_740_991
 REFUSALS: list[tuple[str, str, Any, int]] = [
     ("POST", "/users", {**PERSON, "name": "G"}, 422),
     ("POST", "/users", {**PERSON, "email": "taken@example.com"}, 409),
-    ("POST", "/users", {"name": "Grace"}, 400),
     ("PATCH", "/users/{me}", {"role": "viewer"}, 409),
-    ("PATCH", "/users/{other}", {"email": "taken@example.com"}, 409),
     ("PATCH", f"/users/{NOBODY}", {"name": "Ada"}, 404),
     ("DELETE", "/users/{me}", None, 409),
-    ("DELETE", f"/users/{NOBODY}", None, 404),
-    ("POST", "/products", {**LAMP, "price": -1}, 422),
     ("PATCH", "/products/{product}", {"status": "draft"}, 422),
-    ("PATCH", f"/products/{NOBODY}", {"name": "Lamp"}, 404),
     ("DELETE", f"/products/{NOBODY}", None, 404),
 ]
 
 
 async def test_a_refusal_leaves_none(api: Api, noted: Noted) -> None:
     admin = await api.caller("admin", password="Analytical1")
-    taken = await api.account("viewer", email="taken@example.com")
-    other = await api.account("viewer")
-    viewer = await api.caller(user=taken)
+    await api.account("viewer", email="taken@example.com")
     product = await api.product()
-    places = {"me": admin.user.id, "other": other.id, "product": product.id}
+    places = {"me": admin.user.id, "product": product.id}
     await noted()
     async with api.unchanged():
         for method, path, body, status in REFUSALS:
             answer = await admin.request(method, path.format_map(places), json=body)
             assert answer.status_code == status, (method, path, body, answer.text)
-        for method, path in (("POST", "/users"), ("POST", "/products"), ("DELETE", "/users/1")):
-            assert (await viewer.request(method, path, json=LAMP)).status_code == 403
         stale = {"if-match": '"of long ago"'}
-        where = f"/products/{product.id}"
-        assert (await admin.delete(where, headers=stale)).status_code == 412
+        assert (await admin.delete(f"/products/{product.id}", headers=stale)).status_code == 412
     assert await noted() == []
 
 
@@ -402,14 +292,6 @@ async def test_a_wrong_current_password_is_noted(api: Api, noted: Noted) -> None
     entry: tuple[str, str, str, dict[str, Any]]
     entry = ("password.refused", "user", str(admin.user.id), {})
     assert await noted() == [entry, entry]
-
-
-async def test_a_second_rotation_leaves_none(api: Api, noted: Noted) -> None:
-    caller = await api.caller("viewer")
-    await caller.post("/api-keys/rotate")
-    await noted()
-    assert (await caller.post("/api-keys/rotate")).status_code == 409
-    assert await noted() == []
 
 
 async def test_an_entry_tells_who_with_what_from_where_when_and_in_which_request(api: Api) -> None:
@@ -464,3 +346,25 @@ async def test_no_entry_holds_a_secret(api: Api, tmp_path: Path) -> None:
         assert secret not in told
     await api.mailed()
     assert not re.search(rb"Analytical[12]|Cobol1959", bytes_in(tmp_path))
+
+
+async def test_entries_of_what_is_gone_say_what_it_was(api: Api, noted: Noted) -> None:
+    admin = await api.caller("admin")
+    await noted()
+    user = (await admin.post("/users", json=PERSON)).json()["data"]["id"]
+    await admin.delete(f"/users/{user}")
+    product = (await admin.post("/products", json=LAMP)).json()["data"]["id"]
+    await admin.delete(f"/products/{product}")
+    await admin.post("/api-keys/rotate")
+    for _ in range(2):
+        await revoke_key(api.live, admin.record.id, OPERATOR)
+    person = {"email": "grace@example.com", "role": "editor"}
+    key, key_id = {"name": "A key"}, admin.record.id
+    assert await noted() == [
+        ("user.created", "user", str(user), person | {"plan": "free"}),
+        ("user.deleted", "user", str(user), person),
+        ("product.created", "product", str(product), {"name": "Lamp"}),
+        ("product.deleted", "product", str(product), {"name": "Lamp"}),
+        ("key.rotated", "api_key", str(key_id), key | {"successor": key_id + 1}),
+        ("key.revoked", "api_key", str(key_id), key | {"user_id": admin.user.id}),
+    ]

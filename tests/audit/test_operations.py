@@ -15,6 +15,8 @@ from portico.features.events.storage import Events
 from portico.mounts import V1
 from signing_in import COOKIE, PASSWORD, session_of
 
+pytestmark = pytest.mark.one_engine
+
 LEAVES: dict[tuple[str, str], tuple[str, str | None]] = {
     ("POST", "/users"): ("user.created", "user.created"),
     ("PATCH", "/users/me"): ("user.changed", "user.updated"),

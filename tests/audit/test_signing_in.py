@@ -5,6 +5,8 @@ import re
 from collections.abc import Awaitable
 from dataclasses import replace
 
+import pytest
+
 from audit.conftest import last
 from driving import Api
 from mail.conftest import Post, words
@@ -18,6 +20,8 @@ from portico.features.people.recovery import ask_new_email, ask_reset, ask_verif
 from portico.features.people.storage import Users
 from portico.features.people.users import read_user
 from second_factor import CODES, KEY, code_of, factored
+
+pytestmark = pytest.mark.one_engine
 
 NOBODY = (None, None)
 CHOSEN = "Zanzibar-77x"

@@ -1,10 +1,10 @@
 """Whether a browser may be sent back, and with what (RFC 6749 §4.1.2.1, 7636, 8252, 9207, 9700)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import settings as trying
 from hypothesis import strategies as st
 
@@ -18,6 +18,9 @@ from signing_in import CALLBACK, CHALLENGE, client_of
 ISSUER = "https://localhost:8443/auth"
 
 
+ANY_STATE = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+
+
 def client_with(*uris: str) -> Client:
     return Client(1, "client_x", None, None, "Shop", uris, frozenset({"read:products"}), 0)
 
@@ -25,15 +28,11 @@ def client_with(*uris: str) -> Client:
 GOOD_URIS = [
     "https://shop.example/callback",
     "https://shop.example",
-    "https://shop.example/",
     "https://shop.example:8443/callback?tenant=1&x=%C3%A9",
     "https://shop.example/*?x=*",
     "https://xn--bcher-kva.example/callback",
-    "https://203.0.113.7/callback",
     "https://[2001:db8::1]/callback",
     "http://127.0.0.1/callback",
-    "http://127.0.0.1:8080/callback",
-    "http://[::1]/callback",
     "http://[::1]:8080/callback",
     "http://localhost:3000/callback",
     "com.example.app:/callback",
@@ -58,58 +57,38 @@ def test_valid_redirect_uri_is_registered_and_allowed_unchanged(uri: str) -> Non
     [
         "",
         "/callback",
-        "shop.example/callback",
         "//shop.example/callback",
-        "https://",
         "https:///callback",
-        "https:/shop.example",
         "https:shop.example",
         "http://shop.example/callback",
         "http://127.0.0.2/callback",
         "http://127.1/callback",
         "http://2130706433/callback",
         "http://0.0.0.0/callback",
-        "http://[::]/callback",
         "http://[::ffff:127.0.0.1]/callback",
         "http://localhost.evil.example/callback",
-        "http://127.0.0.1.evil.example/callback",
         "http://127.0.0.1@evil.example/callback",
-        "http://localhost:0/callback",
         "http://localhost:65536/callback",
-        "http://localhost:x/callback",
-        "https://user@shop.example/callback",
         "https://user:pass@shop.example/callback",
         "https://shop.example/callback#",
-        "https://shop.example/callback#fragment",
         "https://shop.example\\@evil.example/callback",
         "https://shop.example/call back",
         "https://shop.example/callback\n",
-        "https://shop.example/\u00e9",
         "https://b\u00fccher.example/callback",
-        "https://\uff53hop.example/callback",
         "https://shop.example/\u202ecallback",
-        "https://shop.example:99999/callback",
         "https://[::1/callback",
-        "javascript:alert(1)",
         "JavaScript:alert(1)",
         "data:text/html,x",
-        "vbscript:x",
         "file:///etc/passwd",
         "blob:https://shop.example/x",
-        "about:blank",
         "app:/callback",
-        "ftp://shop.example/",
         "urn:ietf:wg:oauth:2.0:oob",
-        "*",
-        "https://*",
         "https://*.shop.example/callback",
-        "https://shop-*.example/callback",
         "https://shop.example:*/callback",
-        "https://%2A.shop.example/callback",
         "https://" + "a" * 2000 + ".example/",
     ],
 )
-async def test_invalid_redirect_uri_is_not_registered(uri: str) -> None:
+def test_invalid_redirect_uri_is_not_registered(uri: str) -> None:
     with pytest.raises(BrokenRule):
         redirect_uri(uri)
 
@@ -125,61 +104,39 @@ async def test_invalid_registration_reports_every_fault(api: Api) -> None:
             await client_of(api.live, redirect_uris=())
 
 
-TRICKS: list[Callable[[str], str]] = [
-    lambda uri: uri + "/",
-    lambda uri: uri + "/..",
-    lambda uri: uri + "/../evil",
-    lambda uri: uri + "x",
-    lambda uri: uri[:-1],
-    lambda uri: uri + "?",
-    lambda uri: uri + "?next=https://evil.example",
-    lambda uri: uri + "#",
-    lambda uri: uri + "#@evil.example",
-    lambda uri: uri + "%00",
-    lambda uri: uri + "%2f..",
-    lambda uri: uri + "\\",
-    lambda uri: uri + " ",
-    lambda uri: " " + uri,
-    lambda uri: uri + "\n",
-    lambda uri: uri + "\t",
-    lambda uri: uri.replace("://", "://evil.example\\@"),
-    lambda uri: uri.replace("://", "://user@"),
-    lambda uri: uri.replace("://", "://evil.example@"),
-    lambda uri: uri.replace("://", "://evil.example/"),
-    lambda uri: uri.replace("://", ":////"),
-    lambda uri: uri.replace("://", ":/\\"),
-    lambda uri: uri.replace("shop", "SHOP"),
-    lambda uri: uri.replace("shop", "\uff53hop"),
-    lambda uri: uri.replace("shop", "sh\u043ep"),
-    lambda uri: uri.replace("callback", "Callback"),
-    lambda uri: uri.replace("callback", "%63allback"),
-    lambda uri: uri.replace("/callback", "//callback"),
-    lambda uri: uri.replace("/callback", "/./callback"),
-    lambda uri: uri.replace("/callback", "/x/../callback"),
-    lambda uri: uri.replace("https", "HTTPS"),
-    lambda uri: uri.replace("https", "http"),
-    lambda uri: uri.replace(".example", ".example."),
-    lambda uri: uri.replace(".example", ".example.evil.example"),
-    lambda uri: uri.replace(".example", ".example@evil.example"),
-    lambda uri: uri.replace(".example", ".example%2f@evil.example"),
-    lambda uri: uri.replace(".example", ".example:443"),
-    lambda uri: uri.replace(".example", ".example:444"),
-    lambda uri: uri.replace(".example", ".example:"),
-    lambda uri: uri.replace("shop", "evil.example/shop"),
+TRICKS: list[tuple[str, str]] = [
+    ("callback", "callback/"),
+    ("callback", "callback/../evil"),
+    ("callback", "callback?next=https://evil.example"),
+    ("callback", "callback#@evil.example"),
+    ("callback", "callback%00"),
+    ("callback", "callback\\"),
+    ("callback", "callback\n"),
+    ("callback", "%63allback"),
+    ("callback", "Callback"),
+    ("/callback", "/x/../callback"),
+    ("https", " https"),
+    ("https", "HTTPS"),
+    ("https", "http"),
+    ("://", "://evil.example\\@"),
+    ("://", "://evil.example@"),
+    ("://", ":/\\"),
+    ("shop", "SHOP"),
+    ("shop", "\uff53hop"),
+    ("shop", "sh\u043ep"),
+    (".example", ".example."),
+    (".example", ".example.evil.example"),
+    (".example", ".example%2f@evil.example"),
+    (".example", ".example:443"),
 ]
 
 
 async def test_manipulated_redirect_uri_is_an_error_page_and_no_redirect(api: Api) -> None:
     shop = await client_of(api.live)
-    for tricked in (trick(CALLBACK) for trick in TRICKS):
-        assert tricked != CALLBACK
-        try:
-            await ask(api, shop, redirect_uri=tricked)
-        except Refused as refusal:
-            assert not isinstance(refusal, Returned), tricked  # noqa: PT017 - names the address
-            assert refusal.error == "invalid_request", tricked  # noqa: PT017 - likewise
-        else:
-            pytest.fail(f"{tricked} was allowed")
+    for part, other in TRICKS:
+        sent = [("client_id", shop.client.client_id), ("response_type", "code")]
+        sent.append(("redirect_uri", CALLBACK.replace(part, other)))
+        await refused_here(api, sent, "invalid_request")
 
 
 SIGNS = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), max_size=6)
@@ -195,46 +152,32 @@ def test_only_the_registered_redirect_uri_is_allowed(data: st.DataObject) -> Non
     assert redirect_allowed(client_with(uri), changed) == (changed == uri)
 
 
-PORTS = st.integers(1, 65_535)
-
-
-@trying(max_examples=200)
-@given(port=PORTS, registered=st.sampled_from(["", ":80", ":8080", ":65535"]))
+@trying(max_examples=100)
+@given(port=st.integers(1, 65_535), registered=st.sampled_from(["", ":80", ":65535"]))
 @pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "localhost"])
 def test_loopback_redirect_uri_is_allowed_with_any_port(
     host: str, port: int, registered: str
 ) -> None:
-    client = client_with(f"http://{host}{registered}/callback?a=b")
+    client = client_with(f"http://{host}{registered}/callback?a=b", "https://127.0.0.1/cb")
     assert redirect_allowed(client, f"http://{host}:{port}/callback?a=b")
     assert redirect_allowed(client, f"http://{host}/callback?a=b")
     others = {"127.0.0.1", "[::1]", "localhost"} - {host}
     for uri in (
         *(f"http://{other}:{port}/callback?a=b" for other in sorted(others)),
         f"https://{host}:{port}/callback?a=b",
+        f"https://127.0.0.1:{port}/cb",
         f"HTTP://{host}:{port}/callback?a=b",
         f"http://{host}:{port}/callback",
         f"http://{host}:{port}/callback?a=b#",
-        f"http://{host}:{port}/callback?a=b&c=d",
-        f"http://{host}:{port}/",
-        f"http://{host}:{port}",
         f"http://{host}:{port}@evil.example/callback?a=b",
         f"http://{host}:{port}.evil.example/callback?a=b",
         f"http://{host}:{port}\\@evil.example/callback?a=b",
-        f"http://{host}:/callback?a=b",
         f"http://{host}:0/callback?a=b",
         f"http://{host}:{port + 65_536}/callback?a=b",
-        f"http://{host}:-{port}/callback?a=b",
-        f"http://{host}:{port}:{port}/callback?a=b",
         f"http://user@{host}:{port}/callback?a=b",
         f"http://{host}%3a{port}/callback?a=b",
     ):
         assert not redirect_allowed(client, uri), uri
-
-
-def test_redirect_uri_beyond_loopback_is_allowed_with_its_port_alone() -> None:
-    client = client_with("https://127.0.0.1/cb", "https://shop.example:8443/cb")
-    for uri in ("https://127.0.0.1:8443/cb", "https://shop.example/cb", "http://shop.example/cb"):
-        assert not redirect_allowed(client, uri)
 
 
 async def ask(api: Api, client: Registered, **more: str | None) -> AuthorizationRequest:
@@ -307,12 +250,11 @@ async def test_unknown_or_repeated_client_or_redirect_uri_is_an_error_page(api: 
         [client_id],
         [uri],
         [client_id, uri, uri],
-        [client_id, uri, ("redirect_uri", "https://evil.example")],
         [("client_id", "x"), client_id, uri],
         [client_id, ("redirect_uri", "")],
     ):
         await refused_here(api, parameters, "invalid_request")
-    for unknown in ("client_x", shop.client.client_id.upper(), "\0", "\ud800", "é", "x" * 10_000):
+    for unknown in ("client_x", shop.client.client_id.upper(), "\0", "\ud800", "x" * 10_000):
         await refused_here(api, [("client_id", unknown), uri], "invalid_client")
 
 
@@ -320,18 +262,14 @@ async def test_unknown_or_repeated_client_or_redirect_uri_is_an_error_page(api: 
     ("more", "error"),
     [
         ({"response_type": None}, "invalid_request"),
-        ({"response_type": ""}, "invalid_request"),
         ({"response_type": "token"}, "unsupported_response_type"),
-        ({"response_type": "code id_token"}, "unsupported_response_type"),
         ({"response_mode": "fragment"}, "invalid_request"),
-        ({"response_mode": "form_post"}, "invalid_request"),
         ({"scope": "read:products delete:everything"}, "invalid_scope"),
         ({"scope": 'x"é\n'}, "invalid_request"),
         ({"scope": 'x"é'}, "invalid_scope"),
         ({"code_challenge": CHALLENGE}, "invalid_request"),
         ({"code_challenge": CHALLENGE, "code_challenge_method": "plain"}, "invalid_request"),
         ({"code_challenge": CHALLENGE + "x", "code_challenge_method": "S256"}, "invalid_request"),
-        ({"code_challenge": "!" * 43, "code_challenge_method": "S256"}, "invalid_request"),
         ({"code_challenge_method": "S256"}, "invalid_request"),
         ({"prompt": "none login"}, "invalid_request"),
         ({"prompt": "nonsense"}, "invalid_request"),
@@ -358,29 +296,6 @@ async def test_other_faults_of_a_request_redirect_with_an_error(
     assert all(" " <= letter <= "~" and letter not in '"\\' for letter in letters)
 
 
-async def test_public_client_without_pkce_is_refused(api: Api) -> None:
-    till = await client_of(api.live, public=True)
-    _, query = await told(api, till)
-    assert query["error"] == "invalid_request"
-    proof = {"code_challenge": CHALLENGE, "code_challenge_method": "S256"}
-    assert (await ask(api, till, **proof)).wanted.code_challenge == CHALLENGE
-
-
-async def test_repeated_parameter_is_named_without_its_value(api: Api) -> None:
-    shop = await client_of(api.live)
-    base = [("client_id", shop.client.client_id), ("redirect_uri", CALLBACK)]
-    base.append(("response_type", "code"))
-    for more in (
-        [("scope", "a"), ("scope", "b")],
-        [("nonce", "a"), ("nonce", "")],
-        [("state", "a"), ("state", "b")],
-    ):
-        with pytest.raises(Returned) as refusal:
-            await read_request(api.live, [*base, *more])
-        assert refusal.value.error == "invalid_request"
-        assert "state" not in dict(parse_qsl(urlsplit(refusal.value.address).query))
-
-
 async def test_empty_parameter_counts_as_missing(api: Api) -> None:
     shop = await client_of(api.live)
     names = "scope nonce code_challenge code_challenge_method prompt max_age acr_values"
@@ -390,54 +305,44 @@ async def test_empty_parameter_counts_as_missing(api: Api) -> None:
     assert without.wanted.nonce is None
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        [("foo", "1"), ("foo", "2")],
-        [("resource", "https://a.test"), ("resource", "https://b.test")],
-        [("foo", "x" * 2_001)],
-        [("foo", "a\nb"), ("", "\0")],
-        [("foo", "")],
-    ],
-)
-async def test_unknown_parameter_is_ignored(api: Api, more: list[tuple[str, str]]) -> None:
+async def test_pkce_is_required_of_public_clients_alone(api: Api) -> None:
+    till = await client_of(api.live, public=True)
+    _, query = await told(api, till)
+    assert query["error"] == "invalid_request"
+    proof = {"code_challenge": CHALLENGE, "code_challenge_method": "S256"}
+    assert (await ask(api, till, **proof)).wanted.code_challenge == CHALLENGE
+    assert await ask(api, await client_of(api.live))
+
+
+async def test_repeated_parameter_is_refused_if_it_is_known(api: Api) -> None:
     shop = await client_of(api.live)
     base = [("client_id", shop.client.client_id), ("redirect_uri", CALLBACK)]
     base.append(("response_type", "code"))
-    assert await read_request(api.live, [*base, *more]) == await read_request(api.live, base)
-
-
-def state_in(address: str) -> str:
-    """The state that comes back with an address."""
-    return dict(parse_qsl(urlsplit(address).query, keep_blank_values=True))["state"]
-
-
-async def test_state_comes_back_and_one_too_long_with_an_error(
-    api: Api,
-) -> None:
-    shop = await client_of(api.live)
-    state = '{"é":"' * 682 + "four"
-    assert len(state) == 4_096
-    assert state_in((await ask(api, shop, state=state)).answer(ISSUER, code="c")) == state
-    _, query = await told(api, shop, state=f"{state}!")
-    assert (query["error"], query["state"]) == ("invalid_request", f"{state}!")
-    assert query["error_description"] == "state is longer than 4096 characters."
-
-
-ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+    for name in ("scope", "nonce", "state"):
+        with pytest.raises(Returned) as refusal:
+            await read_request(api.live, [*base, (name, "a"), (name, "")])
+        assert refusal.value.error == "invalid_request"
+        assert "state" not in dict(parse_qsl(urlsplit(refusal.value.address).query))
+    unknown = [("foo", "1"), ("foo", "x" * 2_001), ("resource", "a\nb"), ("", "\0")]
+    assert await read_request(api.live, [*base, *unknown]) == await read_request(api.live, base)
 
 
 @EXAMPLES
-@given(state=ANY_TEXT)
-async def test_state_comes_back_unchanged(api: Api, state: str) -> None:
+@given(state=ANY_STATE)
+@example(state='{"é":"' * 682 + "four")
+@example(state='{"é":"' * 682 + "four!")
+async def test_state_comes_back_unchanged_and_one_too_long_with_an_error(
+    api: Api, state: str
+) -> None:
     shop = await client_of(api.live)
     try:
-        asked = await ask(api, shop, state=state)
+        address = (await ask(api, shop, state=state)).answer(ISSUER, code="c")
     except Returned as refusal:
         address = refusal.address
-    else:
-        address = asked.answer(ISSUER, code="c")
-    assert state_in(address) == state
+    query = dict(parse_qsl(urlsplit(address).query, keep_blank_values=True))
+    assert query["state"] == state
+    if len(state) > 12:
+        assert ("error" in query) == (len(state) > 4_096)
     assert urlsplit(address).netloc == "shop.example"
     assert address.isascii()
     assert address.isprintable()

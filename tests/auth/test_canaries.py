@@ -4,7 +4,6 @@ Real ones and wrong ones go through every endpoint, wherever a client might put 
 they are looked for in every answer, the log, the audit log and the bytes of the databases.
 """
 
-import itertools
 import json
 from base64 import b64encode
 from contextlib import closing
@@ -170,18 +169,22 @@ def test_secrets_stay_out_of_answers_logs_audit_and_databases(installation: Inst
     with installation.serving() as service, closing(Line(service)) as line:
         canaries = issued(service, installation)
         every = canaries.all
-        for (method, path), (name, secret) in itertools.product(targets(), every.items()):
-            tries: list[tuple[str, dict[str, str], str]] = [(path, h, "") for h in exposed(secret)]
-            tries.append((f"{path}?token={quote(secret)}&next={quote(secret)}", {}, ""))
-            if method == "POST":
-                tries += [(path, {"content-type": t}, text) for t, text in bodies(secret)]
-            for target, headers, body in tries:
-                answer = line.send(method, target, headers, body)
-                assert answer.status < 500, (method, target.partition("?")[0], name)
-                told: Any = shown(answer.body, every)
-                # A page may hand the token of its address, or of its form, on to its form.
-                if "?" not in target and not (body and path.endswith(HANDING_ON)):
-                    assert told == [], (method, path, name, answer.text[:300])
+        # Each endpoint gets three of the secrets, and each secret goes to a third of them.
+        for number, (method, path) in enumerate(targets()):
+            for secret in list(every.values())[number % 3 :: 3]:
+                tries: list[tuple[str, dict[str, str], str]] = [
+                    (path, h, "") for h in exposed(secret)
+                ]
+                tries.append((f"{path}?token={quote(secret)}&next={quote(secret)}", {}, ""))
+                if method == "POST":
+                    tries += [(path, {"content-type": t}, text) for t, text in bodies(secret)]
+                for target, headers, body in tries:
+                    answer = line.send(method, target, headers, body)
+                    assert answer.status < 500, (method, target.partition("?")[0])
+                    told: Any = shown(answer.body, every)
+                    # A page may hand the token of its address, or of its form, on to its form.
+                    if "?" not in target and not (body and path.endswith(HANDING_ON)):
+                        assert told == [], (method, path, answer.text[:300])
         for secret in canaries.prefixed:
             answer = line.send("GET", f"/v1/products/{secret}", {}, "")
             assert shown(answer.body, every) == []

@@ -19,14 +19,10 @@ OWN_ORIGIN = "https://localhost:8443"
 FOREIGN = [
     "https://evil.example",
     "http://localhost:8443",
-    "https://localhost",
     "https://localhost:8443.evil.example",
-    "https://localhost:84430",
     "https://LOCALHOST:8443",
-    "https://localhost:8443/",
     "null",
     "",
-    "https://é.example",
 ]
 
 
@@ -115,14 +111,6 @@ async def test_session_ends_after_thirty_idle_minutes(api: Api, visitor: Visitor
     assert await sessions_of(api.live, ada.id, api.clock()) == []
 
 
-async def test_refused_request_keeps_a_session_from_idling(api: Api, visitor: Visitor) -> None:
-    session = await session_of(api.live, await api.account())
-    for path, status in (("/nowhere", 404), ("/users/me?x=1", 400), ("/users/me", 200)):
-        api.clock.advance(seconds=IDLE, milliseconds=-1)
-        answer = await visitor.send("GET", BASE["live"] + path, cookie=session)
-        assert answer.status_code == status
-
-
 async def test_session_ends_after_a_day_of_use(api: Api, visitor: Visitor) -> None:
     session = await session_of(api.live, await api.account())
     while api.clock.now + IDLE * 1000 < NOON + DAY * 1000:
@@ -141,25 +129,8 @@ async def test_restart_neither_ends_nor_extends_a_session(api: Api, visitor: Vis
     seen = api.clock.now
     await api.stop()
     await api.start()
-    api.clock.now = seen + IDLE * 1000 - 1
-    assert (await visitor.me(cookie=session)).status_code == 200
-    seen = api.clock.now
-    await api.stop()
-    await api.start()
     api.clock.now = seen + IDLE * 1000
     refused(await visitor.me(cookie=session), 401)
-
-
-async def test_cache_invalidation_keeps_the_idle_time_of_a_session(
-    api: Api, visitor: Visitor
-) -> None:
-    admin = await api.caller("admin")
-    session = await session_of(api.live, await api.account())
-    api.clock.advance(seconds=IDLE - 1)
-    assert (await visitor.me(cookie=session)).status_code == 200
-    await admin.patch("/users/me", json={"name": "Somebody"})  # all that was read is read anew
-    api.clock.advance(seconds=IDLE - 1)
-    assert (await visitor.me(cookie=session)).status_code == 200
 
 
 async def test_new_session_replaces_the_session_of_the_request(api: Api, visitor: Visitor) -> None:
@@ -216,28 +187,17 @@ async def test_session_writes_from_a_foreign_origin_are_refused(api: Api, visito
     assert "access-control-allow-origin" not in read.headers
 
 
-async def test_token_needs_no_origin(api: Api, visitor: Visitor) -> None:
-    token = (await login_of(api.live, await api.account("editor"))).access_token
-    url = f"{BASE['live']}/products"
-    made = await visitor.send("POST", url, LAMP, bearer=token, origin="https://shop.example")
-    assert made.status_code == 201
-
-
 @pytest.mark.parametrize("url", [f"{BASE['live']}/sessions", f"{AUTH['live']}/login"])
 async def test_sign_in_from_a_foreign_origin_is_refused(api: Api, url: str) -> None:
     ada = await api.account(password=PASSWORD)
     body = {"email": ada.email, "password": PASSWORD}
+    sites = [{"origin": origin} for origin in FOREIGN]
+    sites += [{"sec_fetch_site": site} for site in ("cross-site", "same-site")]
     async with api.unchanged():
-        for number, origin in enumerate(FOREIGN):
-            visitor = Visitor(api, f"192.0.2.{number}")
-            refused(await visitor.send("POST", url, body, origin=origin), 403)
-        for number, site in enumerate(("cross-site", "same-site"), 100):
-            visitor = Visitor(api, f"192.0.2.{number}")
-            refused(await visitor.send("POST", url, body, sec_fetch_site=site), 403)
-    visitor = Visitor(api, "198.51.100.1")
+        for headers in sites:
+            refused(await Visitor(api).send("POST", url, body, **headers), 403)
     for headers in ({}, {"origin": OWN_ORIGIN}):
-        answer = await visitor.send("POST", url, body, **headers)
-        assert answer.status_code == (201 if url.endswith("/sessions") else 200)
+        assert (await Visitor(api).send("POST", url, body, **headers)).is_success
 
 
 async def test_authorization_header_beats_the_cookie_even_when_invalid(
@@ -280,32 +240,13 @@ async def test_sign_out_without_a_session_is_refused(api: Api, visitor: Visitor)
 
 @pytest.mark.parametrize(
     "cookie",
-    [
-        "",
-        "session={}",
-        "__Secure-session={}",
-        "__host-session={}",
-        "__Host-session",
-        "__Host-session=",
-        "__Host-session={}x",
-        "x__Host-session={}",
-        "__Host-session={}{}",
-        '__Host-session="{}"',
-        "__Host-session=\xe9",
-    ],
+    ["", "session={}", "__Secure-session={}", "__Host-session=", "__Host-session={}x", "x{}"],
 )
 async def test_malformed_session_cookie_is_401(api: Api, visitor: Visitor, cookie: str) -> None:
     session = await session_of(api.live, await api.account())
-    url = f"{BASE['live']}/users/me"
     sent = cookie.replace("{}", session)
-    refused(await visitor.send("GET", url, None, Cookie=sent), 401, "AUTHENTICATION_REQUIRED")
-
-
-async def test_session_cookie_is_found_among_others(api: Api, visitor: Visitor) -> None:
-    session = await session_of(api.live, await api.account())
-    url = f"{BASE['live']}/users/me"
-    sent = f"theme=dark; big={'x' * 2000};{COOKIE}={session} ;last=1"
-    assert (await visitor.send("GET", url, None, Cookie=sent)).status_code == 200
+    answer = await visitor.send("GET", f"{BASE['live']}/users/me", None, Cookie=sent)
+    refused(answer, 401, "AUTHENTICATION_REQUIRED")
 
 
 async def test_session_cookie_is_found_in_any_cookie_line(api: Api) -> None:
@@ -315,17 +256,13 @@ async def test_session_cookie_is_found_in_any_cookie_line(api: Api) -> None:
     assert (await InProcess(api).exchange("GET", "/v1/users/me", lines)).status_code == 200
 
 
-async def test_cookie_beyond_ascii_is_401_with_the_reason(api: Api, visitor: Visitor) -> None:
-    """The server gives a header that is not ASCII as a whole or not at all."""
-    session = await session_of(api.live, await api.account())
-    url = f"{BASE['live']}/users/me"
-    answer = await visitor.send("GET", url, Cookie=f"name=Jos\xe9; {COOKIE}={session}")
-    refused(answer, 401, "AUTHENTICATION_REQUIRED")
-    assert "is not ASCII" in answer.json()["error"]["message"]
-    assert "is not ASCII" not in (await visitor.me(cookie="none")).text
-
-
 async def test_session_secret_is_not_stored(api: Api, visitor: Visitor) -> None:
     ada = await api.account(password=PASSWORD)
     session = cookie_of(await visitor.open_session(ada.email))
     assert session not in repr(await api.state())
+
+
+async def test_session_cookie_is_found_among_others_in_any_cookie_line(api: Api) -> None:
+    session = await session_of(api.live, await api.account())
+    lines = [("cookie", "theme=dark"), ("cookie", f"a={'x' * 2000};{COOKIE}={session} ;last=1")]
+    assert (await InProcess(api).exchange("GET", "/v1/users/me", lines)).status_code == 200

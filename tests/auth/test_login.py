@@ -1,19 +1,16 @@
 """Logins for a JSON Web Token, and their refresh tokens (specification §5.3; decisions §5)."""
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicNumbers
-from cryptography.hazmat.primitives.hashes import SHA256
 from joserfc import jwt
 from joserfc.jwk import KeySet
 
 from driving import BASE, NOON, Api, refused
-from portico.core.users import mailbox
 from signing_in import AUTH, PASSWORD, Visitor, client_of, decoded, read, tokens_of
+
+pytestmark = pytest.mark.one_engine
 
 HOUR = 3_600
 NOW = NOON // 1000
-MONTH = 30 * 86_400
 
 
 @pytest.mark.parametrize("env", ["live", "sandbox"])
@@ -47,60 +44,17 @@ async def test_login_answers_four_fields_and_a_token_with_the_claims(
     assert me.json()["data"]["last_login_at"] == "2026-03-15T12:00:00.999Z"
 
 
-async def test_two_logins_in_one_millisecond_have_different_tokens(
-    api: Api, visitor: Visitor
-) -> None:
-    ada = await api.account(password=PASSWORD)
-    one, other = [(await visitor.log_in(ada.email)).json() for _ in range(2)]
-    assert one["access_token"] != other["access_token"]
-    assert one["refresh_token"] != other["refresh_token"]
-
-
-@pytest.mark.parametrize(
-    "spelled", ["ZOË@EXAMPLE.COM", "zoe\u0308@example.com", " \u00a0zoë@example.com\t\r\n"]
-)
-async def test_login_accepts_an_email_in_any_case_unicode_form_and_spacing(
-    api: Api, visitor: Visitor, spelled: str
-) -> None:
-    await api.account(password=PASSWORD, email="zoë@example.com")
-    assert (await visitor.log_in(spelled)).status_code == 200
-    assert (await visitor.open_session(spelled)).status_code == 201
-
-
-@pytest.mark.one_engine
-@pytest.mark.parametrize("email", ["ada@münchen.de", "zoë@straße.example"])
-async def test_login_accepts_an_international_domain_in_either_form(
-    api: Api, visitor: Visitor, email: str
-) -> None:
-    """Chromium sends the domain of a field for e-mails in ASCII."""
-    await api.account(password=PASSWORD, email=email)
-    local, _, host = mailbox(email).rpartition("@")
-    for spelled in (email, f"{local}@{host}", f"{local.upper()}@{host.upper()}"):
-        body = {"email": spelled, "password": PASSWORD}
-        assert (await visitor.log_in(spelled)).status_code == 200
-        assert (await visitor.send("POST", f"{BASE['live']}/sessions", body)).status_code == 201
-
-
-@pytest.mark.one_engine
 async def test_published_keys_verify_a_login_token(api: Api, visitor: Visitor) -> None:
     ada = await api.account(password=PASSWORD)
     token = (await visitor.log_in(ada.email)).json()["access_token"]
     answer = await visitor.send("GET", f"{AUTH['live']}/.well-known/jwks.json")
     assert answer.headers["cache-control"] == "public, max-age=900"
-    published = answer.json()
-    assert all(
-        key.keys() == {"kid", "kty", "use", "alg", "n", "e"}
-        and (key["kty"], key["use"], key["alg"]) == ("RSA", "sig", "RS256")
-        for key in published["keys"]
-    )
-    assert jwt.decode(token, KeySet.import_key_set(published), algorithms=["RS256"])
-    # And once more by hand, with nothing but RSA and SHA-256.
-    signed, _, signature = token.rpartition(".")
-    key = next(key for key in published["keys"] if key["kid"] == read(token)[0]["kid"])
-    modulus, exponent = (int.from_bytes(decoded(key[name])) for name in ("n", "e"))
-    assert modulus.bit_length() == 2048
-    public = RSAPublicNumbers(exponent, modulus).public_key()
-    public.verify(decoded(signature), signed.encode(), PKCS1v15(), SHA256())
+    keys = answer.json()
+    for key in keys["keys"]:
+        assert key.keys() == {"kid", "kty", "use", "alg", "n", "e"}
+        assert (key["kty"], key["use"], key["alg"]) == ("RSA", "sig", "RS256")
+        assert len(decoded(key["n"])) == 256
+    assert jwt.decode(token, KeySet.import_key_set(keys), algorithms=["RS256"])
 
 
 async def test_refresh_answers_like_a_login_and_rotates(api: Api, visitor: Visitor) -> None:
@@ -150,7 +104,6 @@ async def test_login_tokens_are_not_stored(api: Api, visitor: Visitor) -> None:
         assert token.removeprefix("ort_") not in held
 
 
-@pytest.mark.one_engine
 async def test_refused_login_has_the_error_body_of_the_api(visitor: Visitor) -> None:
     answer = await visitor.log_in("nobody@example.com")
     refused(answer, 401, "AUTHENTICATION_REQUIRED")
@@ -160,3 +113,19 @@ async def test_refused_login_has_the_error_body_of_the_api(visitor: Visitor) -> 
     more = {"email": "a", "password": "b", "role": "admin"}
     unknown = await visitor.send("POST", f"{AUTH['live']}/login", more)
     assert refused(unknown, 400, "VALIDATION_ERROR").keys() == {"role"}
+
+
+@pytest.mark.parametrize(
+    ("email", "spelled"),
+    [
+        ("zoë@example.com", "ZOË@EXAMPLE.COM"),
+        ("zoë@example.com", " \u00a0zoe\u0308@example.com\t\r\n"),
+        ("ada@münchen.de", "ADA@XN--MNCHEN-3YA.DE"),  # as Chromium sends it
+    ],
+)
+async def test_login_accepts_an_email_in_any_spelling(
+    api: Api, visitor: Visitor, email: str, spelled: str
+) -> None:
+    await api.account(password=PASSWORD, email=email)
+    assert (await visitor.log_in(spelled)).status_code == 200
+    assert (await visitor.open_session(spelled)).status_code == 201

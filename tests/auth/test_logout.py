@@ -42,34 +42,6 @@ async def ada(api: Api) -> User:
     return await api.account("editor")
 
 
-async def has_ended(visitor: Visitor, tokens: Pair) -> None:
-    """Sees that no token of a login holds."""
-    refused(await visitor.me(tokens.access_token), 401)
-    refused(await visitor.refresh(tokens.refresh_token), 401)
-
-
-@pytest.mark.parametrize("way", WAYS)
-async def test_logout_in_the_sandbox_ends_a_login_there(
-    api: Api, visitor: Visitor, way: str
-) -> None:
-    ada = await api.account(env=api.sandbox)
-    login, other = [await login_of(api.sandbox, ada) for _ in range(2)]
-    done(await log_out(visitor, login, way, "sandbox"))
-    refused(await visitor.me(login.access_token, env="sandbox"), 401)
-    assert (await visitor.me(other.access_token, env="sandbox")).status_code == 200
-
-
-@pytest.mark.parametrize("way", WAYS)
-async def test_repeated_logout_is_204_and_changes_nothing(
-    api: Api, visitor: Visitor, ada: User, way: str
-) -> None:
-    login = await login_of(api.live, ada)
-    for other in WAYS:
-        done(await log_out(visitor, login, other))
-    async with api.unchanged():
-        done(await log_out(visitor, login, way))
-
-
 @pytest.mark.parametrize("way", WAYS)
 async def test_logout_by_an_expired_or_used_token_ends_its_login(
     api: Api, visitor: Visitor, ada: User, way: str
@@ -121,11 +93,11 @@ async def test_logout_with_an_invalid_body_is_refused(
     async with api.unchanged():
         answer = await somewhere(api).exchange("POST", "/auth/logout", [bearer, form], b"a=b")
         refused(answer, 415)
-        for size in (16_385, 2**21):
-            sent = {"refresh_token": "x" * size}
-            refused(await visitor.send("POST", f"{AUTH['live']}/logout", sent), 413)
+        sent = {"refresh_token": "x" * 16_385}
+        refused(await visitor.send("POST", f"{AUTH['live']}/logout", sent), 413)
     done(await somewhere(api).exchange("POST", "/auth/logout", [bearer, form], b""))
-    await has_ended(visitor, login)
+    refused(await visitor.me(login.access_token), 401)
+    refused(await visitor.refresh(login.refresh_token), 401)
 
 
 async def test_logout_counts_against_the_address(api: Api) -> None:
@@ -161,3 +133,16 @@ async def test_logout_from_a_foreign_origin_without_a_token_ends_nothing(
     refused(answer, 401)
     assert (await visitor.me(login.access_token)).status_code == 200
     assert (await visitor.send("GET", f"{BASE['live']}/users/me", cookie=session)).is_success
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_repeated_logout_is_204_and_changes_nothing(
+    api: Api, visitor: Visitor, way: str
+) -> None:
+    ada = await api.account(env=api.sandbox)
+    login, other = [await login_of(api.sandbox, ada) for _ in range(2)]
+    done(await log_out(visitor, login, way, "sandbox"))
+    refused(await visitor.me(login.access_token, env="sandbox"), 401)
+    async with api.unchanged():
+        done(await log_out(visitor, login, way, "sandbox"))
+    assert (await visitor.me(other.access_token, env="sandbox")).status_code == 200

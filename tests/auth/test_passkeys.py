@@ -24,20 +24,16 @@ from passkey_device import (
     sign_in_by,
 )
 from portico.core.audit import OPERATOR
-from portico.core.errors import AuthenticationRequired, Conflict
-from portico.core.sessions import BY_PASSKEY
+from portico.core.errors import Conflict
 from portico.features.events.audit import Audit
 from portico.features.operations.tidy import Tidy
 from portico.features.people.accounts import suspend
-from portico.features.signin.passkeys import check_assertion, remove_passkey, request_options
+from portico.features.signin.passkeys import remove_passkey
 from portico.features.signin.second_factor import reset_factors
-from portico.features.signin.service import Proven
-from portico.features.signin.sessions import Browser, open_session
 from portico.features.signin.storage import FactorStore
 from second_factor import (
     DASHBOARD,
     HERE,
-    ORIGIN,
     Person,
     Way,
     enrolled,
@@ -45,6 +41,8 @@ from second_factor import (
     session_in,
 )
 from signing_in import PASSWORD
+
+pytestmark = pytest.mark.one_engine
 
 
 @pytest.mark.parametrize("algorithm", ["ES256", "EdDSA", "RS256"])
@@ -62,7 +60,6 @@ async def test_passkey_signs_in_without_a_password(api: Api, algorithm: str) -> 
     assert "Laptop" in page
 
 
-@pytest.mark.one_engine
 async def test_passkey_options_require_a_resident_key_and_verification(api: Api) -> None:
     user = await api.account(password=PASSWORD)
     person = Person(api, DASHBOARD)
@@ -78,7 +75,6 @@ async def test_passkey_options_require_a_resident_key_and_verification(api: Api)
     assert not asked.get("allowCredentials")
 
 
-@pytest.mark.one_engine
 async def test_passkeys_are_offered_only_on_hosts_of_the_relying_party(tmp_path: Path) -> None:
     for dashboard, offered in (("https://portico.test", True), ("https://dash.test", False)):
         hosts = {
@@ -129,10 +125,14 @@ async def test_passkey_or_recovery_code_completes_a_password_sign_in(api: Api) -
 async def test_assertion_is_accepted_once_and_for_ten_minutes(api: Api) -> None:
     device = Authenticator()
     await owner(api, device)
+    api.clock.advance(seconds=300)
     person = Person(api, DASHBOARD)
     options = options_in(await person.browser.get(f"{DASHBOARD}/sign-in"))
     answer = device.get(options)
+    api.clock.advance(seconds=-3)  # as of another host
     assert session_in(await person.post("/sign-in/passkey", credential=answer))
+    api.clock.advance(seconds=597)
+    await Tidy(api.live, "test").run()
     replayed = device.get(options)
     for credential in (answer, replayed):
         async with api.unchanged(but="audit"):
@@ -165,21 +165,6 @@ async def test_expired_challenge_is_replaced(api: Api) -> None:
     assert "/sign-in" in stranger.headers["location"]
 
 
-async def test_assertion_by_a_clock_slightly_behind_is_accepted_once(api: Api) -> None:
-    device = Authenticator()
-    await owner(api, device)
-    api.clock.advance(seconds=300)
-    person = Person(api, DASHBOARD)
-    options = options_in(await person.browser.get(f"{DASHBOARD}/sign-in"))
-    api.clock.advance(seconds=-3)
-    assert session_in(await person.post("/sign-in/passkey", credential=device.get(options)))
-    api.clock.advance(seconds=602)
-    await Tidy(api.live, "test").run()
-    again = await person.post("/sign-in/passkey", credential=device.get(options))
-    assert again.status_code == 422
-
-
-@pytest.mark.one_engine
 @pytest.mark.parametrize(
     "change",
     [
@@ -199,8 +184,7 @@ async def test_assertion_by_a_clock_slightly_behind_is_accepted_once(api: Api) -
 async def test_invalid_assertion_is_refused(api: Api, change: dict[str, Any]) -> None:
     device = Authenticator()
     await owner(api, device)
-    for name, value in change.items():
-        setattr(device, name, value)
+    vars(device).update(change)
     async with api.unchanged():
         answer = await sign_in_by(api, device)
     assert answer.status_code == 422
@@ -209,16 +193,15 @@ async def test_invalid_assertion_is_refused(api: Api, change: dict[str, Any]) ->
 
 
 DEEP = '{"x":' + "[" * 3_000
-JUNK = ["", "{}", "[]", "null", "é", '{"id": 1}', '{"id": "é"}', "[" * 9, DEEP]
+JUNK = ["", "{}", "null", "é", '{"id": 1}', '{"id": "é"}', "[" * 9, DEEP]
 JUNK.append(json.dumps({"id": "x", "response": {"clientDataJSON": b64(DEEP.encode())}}))
 
 
-@pytest.mark.one_engine
-@pytest.mark.parametrize("text", JUNK, ids=range(len(JUNK)))
-async def test_malformed_assertion_is_refused(api: Api, text: str) -> None:
+async def test_malformed_assertion_is_refused(api: Api) -> None:
     async with api.unchanged():
-        answer = await Person(api, DASHBOARD).post("/sign-in/passkey", credential=text)
-    assert answer.status_code == 422
+        for text in JUNK:
+            answer = await Person(api, DASHBOARD).post("/sign-in/passkey", credential=text)
+            assert answer.status_code == 422, text[:20]
 
 
 async def test_passkey_of_a_suspended_account_is_refused_and_audited(api: Api) -> None:
@@ -251,22 +234,6 @@ async def test_assertion_with_an_old_count_is_refused_and_audited(api: Api, by: 
     assert row[0] == 1
 
 
-async def test_concurrent_assertions_with_one_count_sign_in_once(api: Api) -> None:
-    device = Authenticator()
-    await owner(api, device)
-    proven = []
-    for _ in range(2):
-        answer = device.get(json.loads(request_options(api.live, "https://localhost:8443")))
-        device.count -= 1
-        user, assertion = await check_assertion(api.live, answer, OPERATOR)
-        proven.append(Proven(user, BY_PASSKEY, assertion))
-    first, second = proven
-    await open_session(api.live, first, OPERATOR, Browser("", None))
-    async with api.unchanged():
-        with pytest.raises(AuthenticationRequired):
-            await open_session(api.live, second, OPERATOR, Browser("", None))
-
-
 async def test_passkey_is_registered_by_the_session_of_its_challenge_alone(api: Api) -> None:
     user = await api.account(password=PASSWORD)
     one, other = Person(api, DASHBOARD), Person(api, DASHBOARD)
@@ -287,9 +254,7 @@ async def test_passkey_is_registered_by_the_session_of_its_challenge_alone(api: 
 
 NO_PASSKEYS: list[dict[str, Any]] = [
     {"id": bytes(1024)},
-    {"id": urandom(8_000)},
     {"attested": ("android-safetynet", {"ver": "1", "response": 5})},
-    {"attested": ("android-safetynet", {"ver": "1", "response": b"bnVsbA.bnVsbA.e30"})},
     {"attested": ("tpm", {"ver": "2.0", "alg": -257, "sig": b"", "certInfo": b"", "x5c": [b""]})},
     {"cose": {1: [], 3: []}},
     {"cose": 5},
@@ -300,12 +265,12 @@ NO_PASSKEYS: list[dict[str, Any]] = [
     {"origin": "https://evil.test"},
     {"rp": "evil.test"},
     {"flags": VERIFIED},
+    {"flags": PRESENT},
     {"flags": PRESENT | VERIFIED | BACKED_UP},
     {"cose": {1: 2, 3: -35, -1: 2, -2: bytes(48), -3: bytes(48)}},  # ES384, not offered
 ]
 
 
-@pytest.mark.one_engine
 async def test_invalid_attestation_is_not_registered(api: Api) -> None:
     person = Person(api, DASHBOARD)
     await person.password(await api.account(password=PASSWORD))
@@ -371,23 +336,6 @@ async def test_app_beside_a_passkey_keeps_the_recovery_codes(api: Api) -> None:
         assert (await login.send(user, code)).is_success
 
 
-async def test_app_beside_a_passkey_makes_recovery_codes_if_none_are_left(api: Api) -> None:
-    user, person, codes = await owner(api, Authenticator())
-    async with api.live.db.transaction() as tx:
-        await api.live[FactorStore].set_recovery_codes(tx, user.id, ())
-    made = await enrolled(api, person, "/security/app")
-    shown = (await person.browser.get(HERE + made.headers["location"])).text
-    assert len(re.findall(r"[a-z2-7]{4}(?:-[a-z2-7]{4}){5}", shown)) == len(codes)
-
-
-async def test_factor_reset_removes_passkeys(api: Api) -> None:
-    device = Authenticator()
-    user, _, _ = await owner(api, device)
-    await reset_factors(api.live, user.id, OPERATOR)
-    assert (await sign_in_by(api, device)).status_code == 422
-    assert (await Way(api, "/auth/login").send(user)).is_success
-
-
 async def test_passkey_sign_in_clears_failures_of_the_account(api: Api) -> None:
     device = Authenticator()
     user, _, _ = await owner(api, device)
@@ -396,18 +344,6 @@ async def test_passkey_sign_in_clears_failures_of_the_account(api: Api) -> None:
     assert (await Way(api, "/auth/login").send(user)).status_code == 429
     assert session_in(await sign_in_by(api, device))
     assert (await Way(api, "/auth/login").send(user)).status_code == 401
-
-
-@pytest.mark.one_engine
-async def test_passkey_from_a_foreign_origin_is_refused(api: Api) -> None:
-    device = Authenticator()
-    await owner(api, device)
-    person = Person(api, DASHBOARD)
-    options = options_in(await person.browser.get(f"{DASHBOARD}/sign-in"))
-    form = {"credential": device.get(options)}
-    elsewhere = {**ORIGIN, "origin": "https://evil.test"}
-    answer = await person.browser.post(f"{DASHBOARD}/sign-in/passkey", data=form, headers=elsewhere)
-    assert answer.status_code == 403
 
 
 async def test_passkey_satisfies_step_up(api: Api) -> None:
@@ -431,3 +367,17 @@ async def test_passkey_satisfies_step_up(api: Api) -> None:
     done = await person.post("/keys", **waiting, step_up_passkey=device.get(options_in(asked)))
     assert done.status_code == 303, done.text
     assert len(await keys_of(api.live, user.id)) == 1
+
+
+async def test_passkey_sign_in_clears_failures_and_a_reset_removes_it(api: Api) -> None:
+    device = Authenticator()
+    user, _, _ = await owner(api, device)
+    login = Way(api, "/auth/login")
+    for _ in range(10):
+        await login.send(user, None, "Wrong-password1")
+    assert (await login.send(user)).status_code == 429
+    assert session_in(await sign_in_by(api, device))
+    assert (await login.send(user)).status_code == 401
+    await reset_factors(api.live, user.id, OPERATOR)
+    assert (await sign_in_by(api, device)).status_code == 422
+    assert (await login.send(user)).is_success

@@ -8,7 +8,6 @@ from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import msgspec
@@ -16,10 +15,8 @@ import pytest
 from joserfc import jwk
 
 from driving import Api, settings_for
-from mail.conftest import Post
 from openid_provider import (
     CLIENT,
-    FIRST_KEY,
     KEYS,
     OTHER_KEY,
     SECRET,
@@ -35,20 +32,17 @@ from portico.core.providers import Person as Told
 from portico.core.users import User
 from portico.features.events.audit import Audit
 from portico.features.people.accounts import suspend
-from portico.features.people.invitations import ask_sign_up, find, invite
+from portico.features.people.invitations import find, invite
 from portico.features.people.storage import Users
 from portico.features.signin import openid
 from portico.features.signin.openid import SKEW, Trip
 from portico.features.signin.providers import link, unlink
-from portico.features.signin.rules import Passkey, step_of
-from portico.features.signin.second_factor import Enrolment, enrol
-from portico.features.signin.storage import FactorStore, ProviderStore
+from portico.features.signin.storage import ProviderStore
 from second_factor import (
-    CODES,
     HERE,
-    KEY,
     ORIGIN,
     code_of,
+    enrolled,
     factored,
     session_in,
 )
@@ -161,8 +155,26 @@ def said(answer: httpx.Response) -> str:
     return unescape(found[1])
 
 
-ON_ONE = pytest.mark.parametrize("environ", [{}], ids=["sqlite"])
-"""For what is decided apart from any row."""
+async def is_asked(somebody: Traveller) -> bool:
+    """Whether they are asked who they are before something important."""
+    path, csrf = "/security/link", await somebody.csrf()
+    return "Confirm that it is you" in (await somebody.post(path, provider="corp", csrf=csrf)).text
+
+
+async def accounts_own(api: Api) -> User:
+    """Ada's account, which has been made for her at the provider."""
+    user = await api.live[Users].by_email(ADA["email"])
+    assert user is not None
+    return user
+
+
+async def arrives(api: Api, provider: OpenIdProvider, **claims: Any) -> httpx.Response:
+    """What somebody with these claims is answered on the way back."""
+    provider.claims = ADA | claims
+    return await Traveller(api, provider).arrive()
+
+
+ONE = pytest.mark.one_engine
 
 SITES = {"dashboard": DASHBOARD, "auth": AUTH["live"]}
 
@@ -189,17 +201,13 @@ async def test_linked_account_signs_in_and_continues(
     assert "already finished" in said(again)
 
 
-@pytest.mark.parametrize("site", SITES)
 async def test_unknown_subject_is_linked_after_sign_in_and_agreement(
-    api: Api, provider: OpenIdProvider, site: str
+    api: Api, provider: OpenIdProvider
 ) -> None:
     user = await api.account(email="Ada@Example.com", password=PASSWORD)
-    other = await api.account(password=PASSWORD)
-    ada = Traveller(api, provider, SITES[site])
-    target = f"{ada.at.removeprefix(HERE)}/keys?x=1"
+    ada, target = Traveller(api, provider), "/dashboard/keys?x=1"
     async with api.unchanged(but="provider_visits"):
         back = await ada.arrive()
-        assert back.status_code == 303
         assert not session_in(back)
     page = await ada.browser.get(HERE + back.headers["location"])
     assert "No account is linked to ada@example.com at Corp yet" in page.text
@@ -207,22 +215,15 @@ async def test_unknown_subject_is_linked_after_sign_in_and_agreement(
     assert session_in(signed_in)
     question = await ada.browser.get(HERE + signed_in.headers["location"])
     assert "Link the Corp account ada@example.com?" in question.text
-    assert f'name="next" value="{target}"' in question.text
     assert not await api.live[ProviderStore].links_of(user.id), "unasked"
     assert (await ada.decide("link", next=target)).headers["location"] == target
     (made,) = await api.live[ProviderStore].links_of(user.id)
     assert made.subject == "ada-1"
     assert ("provider.linked", user.id, {"issuer": provider.issuer}) in await noted(api)
     assert session_in(await Traveller(api, provider).arrive())
-    provider.claims["sub"] = "ada-2"
-    another = Traveller(api, provider)
-    assert not session_in(await another.arrive())
-    assert (await another.sign_in(other)).headers["location"] == "/dashboard", "another e-mail"
-    sent = await another.post("/sign-in/link", decision="link", csrf=await another.csrf())
-    assert sent.status_code == 404
-    assert not await api.live[ProviderStore].links_of(other.id)
 
 
+@ONE
 async def test_declined_link_is_not_made_and_not_asked_about_again(
     api: Api, provider: OpenIdProvider
 ) -> None:
@@ -232,238 +233,93 @@ async def test_declined_link_is_not_made_and_not_asked_about_again(
     assert "/sign-in/link" in (await ada.sign_in(user)).headers["location"]
     assert (await ada.decide("not-now")).headers["location"] == "/dashboard"
     assert (await ada.sign_in(user)).headers["location"] == "/dashboard"
-    csrf = await ada.csrf()
-    assert (await ada.post("/sign-in/link", decision="link", csrf=csrf)).status_code == 404
     assert not await api.live[ProviderStore].links_of(user.id)
 
 
+@ONE
 async def test_second_factor_comes_before_the_question_whether_to_link(
     api: Api, provider: OpenIdProvider
 ) -> None:
     user = await factored(api, email=ADA["email"])
-    api.live.settings = replace(api.live.settings, require_second_factor="all")
-    enrolling = await api.account(email="eve@example.com", password=PASSWORD)
     ada = Traveller(api, provider)
     await ada.arrive()
     assert "/sign-in/code" in (await ada.sign_in(user)).headers["location"]
     done = await ada.post("/sign-in/code", otp=code_of(api))
     assert "/sign-in/link" in done.headers["location"]
-    provider.claims = ADA | {"sub": "eve", "email": enrolling.email}
-    eve = Traveller(api, provider)
-    await eve.arrive()
-    page = await eve.browser.get(HERE + (await eve.sign_in(enrolling)).headers["location"])
-    secret = re.search(r'name="secret" value="(.*?)"', page.text)
-    key = re.search(r"secret=(\w+)", page.text)
-    assert secret
-    assert key, page.text
-    code = code_of(api, key=key[1])
-    done = await eve.post("/sign-in/code", secret=secret[1], otp=code, name="Phone")
-    codes = await eve.browser.get(HERE + done.headers["location"])
-    assert 'href="/dashboard/sign-in/link?next=' in codes.text
 
 
-@ON_ONE
+@ONE
 async def test_link_is_possible_for_ten_minutes_and_after_a_new_sign_in_only(
     api: Api, provider: OpenIdProvider
 ) -> None:
     user = await api.account(email=ADA["email"], password=PASSWORD)
-    late, slow, old = (Traveller(api, provider) for _ in range(3))
+    slow, old = Traveller(api, provider), Traveller(api, provider)
     await old.sign_in(user)
-    await late.arrive()
-    api.clock.advance(seconds=300)
-    await slow.arrive()
-    assert "/sign-in/link" in (await slow.sign_in(user)).headers["location"]
-    csrf = await slow.csrf("/sign-in/link")
-    api.clock.advance(seconds=300)
-    assert (await late.sign_in(user)).headers["location"] == "/dashboard"
+    api.clock.advance(seconds=600)
+    provider.claims["exp"] = api.clock() // 1000 + 60
     await old.arrive()
     question = await old.browser.get(f"{DASHBOARD}/sign-in/link")
     assert question.headers["location"] == "/dashboard", "signed in before"
-    api.clock.advance(seconds=300)
+    await slow.arrive()
+    await slow.sign_in(user)
+    csrf = await slow.csrf("/sign-in/link")
+    api.clock.advance(seconds=600)
     gone = await slow.post("/sign-in/link", decision="link", csrf=csrf)
     assert gone.status_code == 404
     assert "Nothing was linked" in gone.text
     assert not await api.live[ProviderStore].links_of(user.id)
 
 
-@ON_ONE
-async def test_link_that_another_account_got_meanwhile_is_refused_on_the_questions_page(
-    api: Api, provider: OpenIdProvider
-) -> None:
-    user = await api.account(email=ADA["email"], password=PASSWORD)
-    ada = Traveller(api, provider)
-    await ada.arrive()
-    await ada.sign_in(user)
-    await join(api, await api.account())
-    refused = await ada.decide("link")
-    assert refused.status_code == 409
-    assert "is linked to another account here" in refused.text
-    assert "Not now" in refused.text
-    assert not await api.live[ProviderStore].links_of(user.id)
-
-
-async def test_matching_email_alone_creates_and_links_no_account(
-    api: Api, provider: OpenIdProvider
-) -> None:
-    user = await api.account(email=ADA["email"], password=PASSWORD)
-    for claims in ({}, {"sub": "eve", "email": "eve@example.com"}):
-        provider.claims = ADA | claims
-        async with api.unchanged(but="provider_visits"):
-            answer = await Traveller(api, provider).arrive()
-            assert answer.status_code == 303
-            assert "/sign-in?next=" in answer.headers["location"]
-            assert not session_in(answer)
-    for told, lacking in (
-        ({"email": None}, "did not give an e-mail"),
-        ({"email_verified": False}, "did not say that its e-mail is verified"),
-        ({"email_verified": None}, "did not say that its e-mail is verified"),
-        ({"email_verified": 1}, "did not say that its e-mail is verified"),
-        ({"email_verified": "1"}, "did not say that its e-mail is verified"),
-        ({"email_verified": "false"}, "did not say that its e-mail is verified"),
-        ({"email_verified": ["true"]}, "did not say that its e-mail is verified"),
-    ):
-        provider.claims = ADA | told
-        ada = Traveller(api, provider)
-        assert lacking in said(await ada.arrive())
-        assert (await ada.sign_in(user)).headers["location"] == "/dashboard"
-        question = await ada.browser.get(f"{DASHBOARD}/sign-in/link")
-        assert question.headers["location"] == "/dashboard"
-
-
-@pytest.mark.parametrize("table", ['create_users = true\nrole = "editor"'])
-async def test_account_is_created_for_a_verified_email_alone(
-    api: Api, provider: OpenIdProvider
-) -> None:
-    assert session_in(await Traveller(api, provider).arrive())
-    user = await api.live[Users].by_email(ADA["email"])
-    assert user is not None
-    assert (user.name, user.role, user.plan, user.password_hash) == ("Ada", "editor", "free", None)
-    assert user.email_verified_at == api.clock()
-    assert session_in(await Traveller(api, provider).arrive()), "and comes back"
-    told: list[dict[str, Any]] = [
-        {"email": "a@example.com", "email_verified": False},
-        {"email": "a@example.com", "email_verified": "false"},
-        {"email": "a@example.com", "email_verified": None},
-        {"email": "no e-mail"},
-    ]
-    for number, claims in enumerate(told):
-        provider.claims = ADA | claims | {"sub": f"other-{number}"}
-        async with api.unchanged(but="provider_visits"):
-            assert not session_in(await Traveller(api, provider).arrive())
-    await api.account(email="bob@example.com", password=PASSWORD)
-    provider.claims = {"sub": "bob", "email": "BOB@example.com", "email_verified": True}
-    async with api.unchanged(but="provider_visits"):
-        assert not session_in(await Traveller(api, provider).arrive()), "an account has it"
-    provider.claims = {"sub": "eve", "email": "eve@example.com", "email_verified": "true"}
-    assert session_in(await Traveller(api, provider).arrive()), "as JumpCloud and Cognito say it"
-
-
-@pytest.mark.parametrize("table", ["create_users = true"])
+@ONE
+@pytest.mark.parametrize("table", ['create_users = true\nrole = "viewer"'])
 async def test_invited_email_gets_the_invitations_role_and_plan(
     api: Api, provider: OpenIdProvider
 ) -> None:
-    facts: dict[str, Any] = {"plan": "pro", "handed_over": True, "by": OPERATOR}
-    made = await invite(api.live, email="ada@example.com", role="editor", **facts)
-    provider.claims = dict(ADA, email="Ada@Example.com")
-    assert session_in(await Traveller(api, provider).arrive())
-    user = await api.live[Users].by_email(ADA["email"])
-    assert user is not None
-    assert (user.name, user.role, user.plan) == ("Ada", "editor", "pro")
+    facts: dict[str, Any] = {"role": "editor", "plan": "pro", "handed_over": True, "by": OPERATOR}
+    api.clock.advance(days=-7)
+    await invite(api.live, email="old@example.com", **facts)
+    api.clock.advance(days=7)
+    made = await invite(api.live, email="ada@example.com", **facts)
+    for email, role, plan in (
+        ("Ada@Example.com", "editor", "pro"),
+        ("old@example.com", "viewer", "free"),
+    ):
+        assert session_in(await arrives(api, provider, sub=email, email=email))
+        user = await api.live[Users].by_email(email)
+        assert user is not None
+        assert (user.role, user.plan) == (role, plan)
     told = {"email": "ada@example.com", "role": "editor", "plan": "pro"}
-    assert ("invitation.accepted", user.id, told) in await noted(api)
+    assert [one for one in await noted(api) if one[0] == "invitation.accepted"] == [
+        ("invitation.accepted", (await accounts_own(api)).id, told)
+    ]
     with pytest.raises(Invalid):
         await find(api.live, made.link.partition("?token=")[2])
 
 
-@pytest.mark.parametrize("table", ["create_users = true"])
-async def test_created_account_is_audited_as_its_own_actor(
-    api: Api, provider: OpenIdProvider
-) -> None:
-    ada = Traveller(api, provider)
-    assert session_in(await ada.sign_in(await api.account("admin", password=PASSWORD)))
-    assert session_in(await ada.arrive())
-    user = await api.live[Users].by_email(ADA["email"])
-    assert user is not None
-    entries = await api.live[Audit].page(limit=4)
-    whose = {(one.user_id, one.email, one.credential, one.credential_id) for one in entries[1:]}
-    assert [entry.action for entry in reversed(entries)] == [
-        *("user.created", "provider.linked", "session.revoked", "sign_in"),
-    ]
-    assert whose == {(user.id, user.email, "provider", None)}
-
-
-async def test_wrong_code_after_a_provider_is_audited_with_it(
-    api: Api, provider: OpenIdProvider
-) -> None:
-    await join(api, await factored(api, email=ADA["email"]))
-    ada = Traveller(api, provider)
-    await ada.arrive()
-    await ada.post("/sign-in/code", otp="000000")
-    refused, asked = await api.live[Audit].page(limit=2)
-    assert (refused.action, asked.action) == ("second_factor.refused", "second_factor.asked")
-    assert (refused.credential, asked.credential) == ("provider", "provider")
-
-
-@pytest.mark.parametrize("table", ['create_users = true\nrole = "editor"'])
-async def test_invitation_expired_or_of_another_email_is_ignored(
-    api: Api, provider: OpenIdProvider
-) -> None:
-    facts: dict[str, Any] = {"role": "admin", "plan": "pro", "handed_over": True, "by": OPERATOR}
-    api.live.sign_up_role = "viewer"
-    api.clock.advance(days=-7)
-    await invite(api.live, email="old@example.com", **facts)
-    api.clock.advance(days=7)
-    await invite(api.live, email="ada@straße.example", **facts)
-    await ask_sign_up(api.live, "new@example.com", OPERATOR)
-    assert len(await Post(api).new()) == 1
-    for email in ("old@example.com", "ada@strasse.example", "new@example.com"):
-        provider.claims = dict(ADA, sub=email, email=email)
-        assert session_in(await Traveller(api, provider).arrive())
-        user = await api.live[Users].by_email(email)
-        assert user is not None
-        assert (user.email, user.role, user.plan) == (email, "editor", "free")
-    assert "invitation.accepted" not in {action for action, *_ in await noted(api)}
-
-
-@pytest.mark.parametrize("table", ['create_users = true\ndomains = ["example.com"]'])
+@ONE
+@pytest.mark.parametrize(
+    "table",
+    ['create_users = true\ndomains = ["example.com", "strasse.example", "XN--mnchen-3ya.example"]'],
+)
 async def test_email_outside_the_domains_is_refused(api: Api, provider: OpenIdProvider) -> None:
-    for claims in (
-        {"email": "ada@example.org"},
-        {"email": "ada@mail.example.com"},
-        {"email_verified": False},
-        {"email": None},
-    ):
-        provider.claims = ADA | claims
+    outside: list[dict[str, Any]] = [{"email_verified": False}, {"email": None}]
+    names = ("example.org", "mail.example.com", "straße.example", "munchen.example")
+    outside += [{"email": f"ada@{name}"} for name in names]
+    for claims in outside:
         async with api.unchanged(but="provider_visits audit"):
-            answer = await Traveller(api, provider).arrive()
+            answer = await arrives(api, provider, **claims)
             assert answer.status_code == 403
             assert "may not sign in here with Corp" in said(answer)
         (entry,) = await api.live[Audit].page(limit=1)
         assert (entry.action, entry.credential) == ("sign_in.refused", "provider")
         assert entry.target_id is None
-    provider.claims = dict(ADA, email="Ada@EXAMPLE.com")
-    assert session_in(await Traveller(api, provider).arrive())
-    user = await api.live[Users].by_email("ada@example.com")
-    provider.claims = dict(ADA, email="ada@example.org")
-    assert "may not sign in" in said(await Traveller(api, provider).arrive()), "linked before"
+    for email in ("Ada@EXAMPLE.com", "Ada@MÜNCHEN.example", "ada@strasse.example"):
+        assert session_in(await arrives(api, provider, sub=email, email=email)), email
+    user = await accounts_own(api)
+    left = await arrives(api, provider, sub="Ada@EXAMPLE.com", email="ada@example.org")
+    assert "may not sign in" in said(left), "linked before"
     (entry,) = await api.live[Audit].page(limit=1)
-    assert user is not None
     assert (entry.action, entry.target_id) == ("sign_in.refused", str(user.id))
-
-
-@pytest.mark.parametrize(
-    "table", ['create_users = true\ndomains = ["strasse.example", "XN--mnchen-3ya.example"]']
-)
-async def test_international_domain_matches_its_ascii_form_alone(
-    api: Api, provider: OpenIdProvider
-) -> None:
-    for other in ("ada@straße.example", "ada@xn--strae-oqa.example", "ada@munchen.example"):
-        provider.claims = dict(ADA, email=other)
-        async with api.unchanged(but="provider_visits audit"):
-            assert "may not sign in" in said(await Traveller(api, provider).arrive())
-    for own in ("ada@xn--mnchen-3ya.example", "Ada@MÜNCHEN.example", "ada@strasse.example"):
-        provider.claims = dict(ADA, email=own)
-        assert session_in(await Traveller(api, provider).arrive()), own
 
 
 async def test_provider_sign_in_still_needs_the_second_factor(
@@ -471,44 +327,26 @@ async def test_provider_sign_in_still_needs_the_second_factor(
 ) -> None:
     user = await factored(api, email=ADA["email"])
     await join(api, user)
-    ada = Traveller(api, provider)
-    first = await ada.arrive()
-    assert "/sign-in/code?next=" in first.headers["location"]
-    assert not session_in(first)
+    ada, late = Traveller(api, provider), Traveller(api, provider)
+    for one in (ada, late):
+        first = await one.arrive()
+        assert "/sign-in/code?next=" in first.headers["location"]
+        assert not session_in(first)
+    assert (await ada.post("/sign-in/code", otp="000000")).status_code == 422
     assert session_in(await ada.post("/sign-in/code", otp=code_of(api)))
     (session,) = await sessions_of(api.live, user.id, api.clock())
     assert session.amr == ("otp", "mfa")
-    how = {"provider": "corp", "second_factor": "authenticator"}
-    assert ("sign_in", user.id, how) in await noted(api)
-
-
-async def test_unlinking_ends_a_sign_in_that_waits_for_its_code(
-    api: Api, provider: OpenIdProvider
-) -> None:
-    user = await factored(api, email=ADA["email"])
-    await join(api, user)
-    ada = Traveller(api, provider)
-    assert "/sign-in/code?next=" in (await ada.arrive()).headers["location"]
+    signed_in, refused = await api.live[Audit].page(limit=2)
+    assert json.loads(signed_in.details) == {"provider": "corp", "second_factor": "authenticator"}
+    assert (refused.action, refused.credential) == ("second_factor.refused", "provider")
     (made,) = await api.live[ProviderStore].links_of(user.id)
     await unlink(api.live, user.id, made.id, OPERATOR)
     async with api.unchanged():
-        answer = await ada.post("/sign-in/code", otp=code_of(api))
-    assert "sign-in-again" in answer.headers["location"]
-    assert not session_in(answer)
+        answer = await late.post("/sign-in/code", otp=code_of(api, 1))
+    assert "sign-in-again" in answer.headers["location"], "unlinked meanwhile"
 
 
-async def test_provider_sign_in_sets_up_a_required_factor(
-    api: Api, provider: OpenIdProvider
-) -> None:
-    api.live.settings = replace(api.live.settings, require_second_factor="all")
-    await linked(api)
-    ada = Traveller(api, provider)
-    first = await ada.arrive()
-    assert "/sign-in/code?next=" in first.headers["location"]
-    assert not session_in(first)
-    assert "QR code" in (await ada.browser.get(HERE + first.headers["location"])).text
-
-
+@ONE
 async def test_suspended_account_is_refused_after_the_provider(
     api: Api, provider: OpenIdProvider
 ) -> None:
@@ -551,7 +389,7 @@ async def test_callback_of_another_visit_or_too_late_is_refused(
     assert "longer than ten minutes" in said(await ada.browser.get(late))
 
 
-@ON_ONE
+@ONE
 async def test_cross_site_callback_reloads_to_send_strict_cookies(
     api: Api, provider: OpenIdProvider
 ) -> None:
@@ -560,7 +398,6 @@ async def test_cross_site_callback_reloads_to_send_strict_cookies(
     back = provider.visit(await ada.leave())
     from_there = {"sec-fetch-site": "cross-site", "sec-fetch-dest": "document"}
     first = await ada.browser.get(back, headers=from_there)
-    assert first.status_code == 200
     assert 'http-equiv="refresh"' in first.text
     assert session_in(await ada.browser.get(back, headers={"sec-fetch-site": "same-origin"}))
 
@@ -571,29 +408,22 @@ LIES: dict[str, dict[str, Any]] = {
     "no nonce": {"claims": {"nonce": None}},
     "another issuer": {"claims": {"iss": "https://evil.example.com"}},
     "another audience": {"claims": {"aud": "somebody else"}},
-    "no audience": {"claims": {"aud": []}},
     "audiences without azp": {"claims": {"aud": [CLIENT, "other"]}},
-    "another azp": {"claims": {"azp": "other"}},
     "another azp of two": {"claims": {"aud": [CLIENT, "other"], "azp": "other"}},
     "expired": {"claims": {"exp": 1_773_576_000 - 61}},
     "not valid yet": {"claims": {"nbf": 1_773_576_000 + 61}},
-    "a beginning that is none": {"claims": {"nbf": "yesterday"}},
     "no end": {"claims": {"exp": None}},
     "an end that is none": {"claims": {"exp": "tomorrow"}},
     "a subject that is a number": {"claims": {"sub": 1}},
-    "a subject that is a list": {"claims": {"sub": ["ada-1"]}},
-    "no subject": {"claims": {"sub": None}},
     "an empty subject": {"claims": {"sub": ""}},
     "a subject too long": {"claims": {"sub": "a" * 256}},
     "a subject with NUL": {"claims": {"sub": "ada-1\0"}},
     "not signed": {"header": {"alg": "none"}, "key": None},
     "signed by the client's secret": {"header": {"alg": "HS256"}, "key": client_secret_key()},
     "another key": {"key": OTHER_KEY},
-    "another key of that name": {"key": OTHER_KEY, "header": {"alg": "RS256", "kid": "first"}},
     "an unknown key": {"header": {"alg": "RS256", "kid": "unknown"}},
     "a header that is a list": {"bodies": {"/token": b'{"id_token": "WyJhbGciXQ.e30.AA"}'}},
     "a key for encryption": {"keys": [for_encryption()]},
-    "no token": {"bodies": {"/token": b"{}"}},
     "a token that is none": {"bodies": {"/token": b'{"id_token": "a.b.c"}'}},
     "encrypted": {
         "bodies": {"/token": json.dumps({"id_token": f"{ENCRYPTED}.a.b.c.d"}).encode()},
@@ -603,10 +433,8 @@ LIES: dict[str, dict[str, Any]] = {
         "bodies": {"/token": b'{"error": "invalid_client", "error_description": "expired"}'},
         "logs": "it answered with something else and 'invalid_client': Object missing",
     },
-    "not JSON": {"bodies": {"/token": b"<html>"}},
     "deep JSON": {"bodies": {"/token": b"[" * 100_000}},
     "keys that are none": {"bodies": {"/keys": b'{"keys": [{"kty": "RSA"}, {}]}'}},
-    "keys of another shape": {"bodies": {"/keys": b'{"keys": 1}'}},
     "userinfo of somebody else": {
         "claims": {"email": None},
         "userinfo": {"sub": "eve", "email": "ada@example.com"},
@@ -614,7 +442,7 @@ LIES: dict[str, dict[str, Any]] = {
 }
 
 
-@ON_ONE
+@ONE
 @pytest.mark.parametrize("table", ["create_users = true"])
 async def test_invalid_id_token_signs_nobody_in(
     api: Api, provider: OpenIdProvider, caplog: pytest.LogCaptureFixture
@@ -625,27 +453,24 @@ async def test_invalid_id_token_signs_nobody_in(
         values = dict(each)
         logs = values.pop("logs", "")
         vars(provider).update(honest | values)
-        provider.claims = ADA | values.get("claims", {})
         caplog.clear()
         async with api.unchanged(but="provider_visits"):
-            answer = await Traveller(api, provider).arrive()
+            answer = await arrives(api, provider, **values.get("claims", {}))
             assert answer.status_code == 403, lie
             assert "was not valid" in said(answer), lie
         assert f"corp signed nobody in: {logs}" in caplog.text, lie
         assert SECRET not in caplog.text
     vars(provider).update(honest)
     for iss in ("", "https://evil.example.com"):
-        answer = await Traveller(api, provider).arrive(iss=iss)
-        assert "was not valid" in said(answer)
+        assert "was not valid" in said(await Traveller(api, provider).arrive(iss=iss))
     assert session_in(await Traveller(api, provider).arrive())
 
 
-@ON_ONE
+@ONE
 @pytest.mark.parametrize(
     ("error", "shown", "logged"),
     [
         ("invalid_scope", "reported invalid_scope", ["it reported 'invalid_scope'"]),
-        ("login_required", "reported login_required", ["it reported 'login_required'"]),
         ("<script>", "reported an error", ["it reported '<script>'"]),
         ("access_denied", "was not allowed to sign you in", []),  # the person's own choice
     ],
@@ -658,7 +483,6 @@ async def test_providers_error_is_shown_and_logged_unless_access_was_denied(
     shown: str,
     logged: list[str],
 ) -> None:
-    await linked(api)
     async with api.unchanged(but="provider_visits"):
         answer = await Traveller(api, provider).arrive(code="", error=error)
     assert answer.status_code == 403
@@ -667,7 +491,7 @@ async def test_providers_error_is_shown_and_logged_unless_access_was_denied(
     assert [text for text in caplog.messages if text.startswith("corp ")] == logged
 
 
-@ON_ONE
+@ONE
 async def test_unusual_but_valid_id_token_is_accepted(api: Api, provider: OpenIdProvider) -> None:
     await linked(api)
     provider.header = {"alg": "RS256", "x-ours": "unknown"}
@@ -677,35 +501,18 @@ async def test_unusual_but_valid_id_token_is_accepted(api: Api, provider: OpenId
     assert session_in(await Traveller(api, provider).arrive())
 
 
-@ON_ONE
-@pytest.mark.parametrize("algorithm", openid.ALGORITHMS)
+@ONE
 async def test_id_token_by_every_supported_algorithm_is_accepted(
-    api: Api, provider: OpenIdProvider, algorithm: str
+    api: Api, provider: OpenIdProvider
 ) -> None:
     await linked(api)
-    provider.key, provider.header = KEYS[algorithm], {"alg": algorithm}
-    provider.keys = [KEYS[algorithm]]
-    assert session_in(await Traveller(api, provider).arrive())
+    for algorithm in openid.ALGORITHMS:
+        provider.key, provider.header = KEYS[algorithm], {"alg": algorithm}
+        provider.keys = [KEYS[algorithm]]
+        assert session_in(await Traveller(api, provider).arrive()), algorithm
 
 
-@ON_ONE
-@pytest.mark.parametrize("algorithm", ["ES256", "EdDSA"])
-@pytest.mark.parametrize("curve", ["P-384", "Ed448", "X25519", "BP-256", ""])
-async def test_key_of_an_unfitting_curve_is_skipped(
-    api: Api, provider: OpenIdProvider, algorithm: str, curve: str
-) -> None:
-    await linked(api)
-    good = KEYS[algorithm].as_dict(private=False)
-    provider.key, provider.header = KEYS[algorithm], {"alg": algorithm}
-    for keys, signed_in in (
-        ([{**good, "crv": curve}], False),
-        ([{**good, "crv": curve}, good], True),
-    ):
-        provider.bodies["/keys"] = json.dumps({"keys": keys}).encode()
-        assert bool(session_in(await Traveller(api, provider).arrive())) == signed_in
-
-
-@ON_ONE
+@ONE
 async def test_rotated_provider_keys_are_fetched_and_withdrawn_ones_refused(
     api: Api, provider: OpenIdProvider
 ) -> None:
@@ -720,58 +527,13 @@ async def test_rotated_provider_keys_are_fetched_and_withdrawn_ones_refused(
     assert "was not valid" in said(await Traveller(api, provider).arrive()), "withdrawn"
 
 
-@ON_ONE
-async def test_ten_keys_are_tried_without_a_key_id(api: Api, provider: OpenIdProvider) -> None:
-    await linked(api)
-    provider.keys = [*[OTHER_KEY] * 99, FIRST_KEY]
-    assert session_in(await Traveller(api, provider).arrive()), "its name is known"
-    provider.header = {"alg": "RS256"}
-    assert "was not valid" in said(await Traveller(api, provider).arrive())
-    provider.keys = [*[OTHER_KEY] * 9, FIRST_KEY]
-    assert session_in(await Traveller(api, provider).arrive())
-
-
-COSTLY: dict[str, dict[str, Any]] = {
-    "with a long exponent": {**OTHER_KEY.as_dict(private=False), "e": "x" * 340},
-    "that are private": OTHER_KEY.as_dict(private=True),
-}
-
-
-@ON_ONE
-@pytest.mark.parametrize("key", COSTLY.values(), ids=COSTLY)
-async def test_expensive_key_is_not_tried(
-    api: Api, provider: OpenIdProvider, key: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tried: list[dict[str, Any]] = []
-
-    def import_key(public: dict[str, Any]) -> Any:
-        tried.append(public)
-        return jwk.import_key(public)
-
-    monkeypatch.setattr(openid, "import_key", import_key)
-    await linked(api)
-    keys = [{"kty": "RSA", "e": "AQAB", **key, "kid": "first"}]
-    keys *= 250_000 // len(json.dumps(keys))
-    provider.bodies["/keys"] = json.dumps({"keys": keys}).encode()
-    ada = Traveller(api, provider)
-    back = provider.visit(await ada.leave())
-    assert "was not valid" in said(await ada.browser.get(back))
-    assert len(tried) <= 10
-    for public in tried:
-        assert len(public["e"]) <= 6
-        assert "d" not in public
-
-
-@ON_ONE
+@ONE
+@pytest.mark.parametrize("table", ["create_users = true"])
 async def test_email_is_read_from_the_userinfo_endpoint(api: Api, provider: OpenIdProvider) -> None:
-    user = await api.account(email=ADA["email"], password=PASSWORD)
-    provider.claims = {"sub": "ada-1"}
-    provider.userinfo = {"sub": "ada-1", "email": ADA["email"], "email_verified": True}
-    ada = Traveller(api, provider)
-    assert not session_in(await ada.arrive())
-    assert session_in(await ada.sign_in(user))
-    await ada.decide("link")
-    assert session_in(await Traveller(api, provider).arrive())
+    provider.userinfo = dict(ADA)
+    answer = await arrives(api, provider, email=None, email_verified=None)
+    assert session_in(answer)
+    assert await accounts_own(api)
 
 
 DEAF: dict[str, dict[str, Any]] = {
@@ -785,7 +547,7 @@ DEAF: dict[str, dict[str, Any]] = {
 }
 
 
-@ON_ONE
+@ONE
 async def test_broken_provider_is_503_until_it_recovers(
     api: Api, provider: OpenIdProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -806,40 +568,29 @@ async def test_broken_provider_is_503_until_it_recovers(
     assert session_in(await ada.arrive())
 
 
-@ON_ONE
+@ONE
 @pytest.mark.parametrize("path", ["/token", "/keys", "/userinfo"])
-@pytest.mark.parametrize(
-    ("status", "told", "answered"),
-    [
-        (429, "does not respond as it should", 503),
-        (500, "does not respond as it should", 503),
-        (503, "does not respond as it should", 503),
-        (302, "was not valid", 403),
-        (400, "was not valid", 403),
-        (404, "was not valid", 403),
-    ],
-)
 async def test_busy_provider_is_503_and_a_refusing_one_403(
-    api: Api,
-    provider: OpenIdProvider,
-    caplog: pytest.LogCaptureFixture,
-    path: str,
-    status: int,
-    told: str,
-    answered: int,
+    api: Api, provider: OpenIdProvider, caplog: pytest.LogCaptureFixture, path: str
 ) -> None:
     await linked(api)
     del provider.claims["email"]
-    provider.statuses[path] = status
-    ada = Traveller(api, provider)
-    back = provider.visit(await ada.leave())
-    async with api.unchanged(but="provider_visits"):
-        answer = await ada.browser.get(back)
-        assert answer.status_code == answered
-        assert told in said(answer)
-    assert f"it answered with the status {status}" in caplog.text
-    provider.statuses.clear()
-    assert session_in(await Traveller(api, provider).arrive())
+    for status, text, answered in (
+        (429, "does not respond as it should", 503),
+        (500, "does not respond as it should", 503),
+        (302, "was not valid", 403),
+        (404, "was not valid", 403),
+    ):
+        ada = Traveller(api, provider)
+        back = provider.visit(await ada.leave())
+        provider.statuses[path] = status
+        async with api.unchanged(but="provider_visits"):
+            answer = await ada.browser.get(back)
+            assert answer.status_code == answered
+            assert text in said(answer)
+        assert f"it answered with the status {status}" in caplog.text
+        provider.statuses.clear()
+        api.clock.advance(seconds=60)
 
 
 async def test_account_links_and_unlinks_a_provider(api: Api, provider: OpenIdProvider) -> None:
@@ -850,8 +601,7 @@ async def test_account_links_and_unlinks_a_provider(api: Api, provider: OpenIdPr
     address = await ada.leave("/security/link", provider="corp", csrf=csrf)
     done = await ada.browser.get(provider.visit(address))
     assert done.headers["location"].endswith("/security?done=provider-linked"), done.text
-    page = (await ada.browser.get(f"{DASHBOARD}/security")).text
-    assert "ada@example.com" in page
+    assert "ada@example.com" in (await ada.browser.get(f"{DASHBOARD}/security")).text
     assert session_in(await Traveller(api, provider).arrive())
     (made,) = await api.live[ProviderStore].links_of(user.id)
     asks = await ada.browser.get(f"{DASHBOARD}/security/unlink?id={made.id}")
@@ -866,37 +616,29 @@ async def test_account_links_and_unlinks_a_provider(api: Api, provider: OpenIdPr
     assert (await ada.post("/security/link", provider="corp")).status_code == 403
 
 
-@ON_ONE
-async def test_linking_from_the_sandbox_returns_there(api: Api, provider: OpenIdProvider) -> None:
-    ada = Traveller(api, provider)
-    await ada.sign_in(await api.account(email="other@example.com", password=PASSWORD))
-    path, csrf = "/sandbox/security/link", await ada.csrf()
-    provider.statuses["/.well-known/openid-configuration"] = 500
-    refused = await ada.post(path, provider="corp", csrf=csrf)
-    assert refused.status_code == 503
-    assert 'href="/dashboard/sign-in?next=%2Fdashboard%2Fsandbox%2Fsecurity"' in refused.text
-    provider.statuses.clear()
-    api.clock.advance(seconds=60)
-    done = await ada.browser.get(provider.visit(await ada.leave(path, provider="corp", csrf=csrf)))
-    assert done.headers["location"] == "/dashboard/sandbox/security?done=provider-linked"
-    assert "ada@example.com" in (await ada.browser.get(HERE + done.headers["location"])).text
-
-
 async def test_identity_linked_to_another_account_is_409(
     api: Api, provider: OpenIdProvider
 ) -> None:
-    user = await linked(api)
-    eve = Traveller(api, provider)
+    user = await api.account(email=ADA["email"], password=PASSWORD)
+    early, late, eve = (Traveller(api, provider) for _ in range(3))
+    for one in (early, late):
+        await one.arrive()
+    await early.sign_in(user)
+    await join(api, await api.account())
     await eve.sign_in(await api.account(password=PASSWORD))
     address = await eve.leave("/security/link", provider="corp", csrf=await eve.csrf())
     async with api.unchanged(but="provider_visits"):
         answer = await eve.browser.get(provider.visit(address))
         assert answer.status_code == 409
         assert "linked to another account" in said(answer)
-    assert len(await api.live[ProviderStore].links_of(user.id)) == 1
+        agreed = await early.decide("link")
+        assert agreed.status_code == 409
+        assert "is linked to another account here" in agreed.text
+    assert session_in(await late.sign_in(user)), "that alone does not keep anybody out"
+    assert not await api.live[ProviderStore].links_of(user.id)
 
 
-@ON_ONE
+@ONE
 async def test_pending_link_is_dropped_after_the_providers_issuer_changes(
     api: Api, provider: OpenIdProvider
 ) -> None:
@@ -912,19 +654,7 @@ async def test_pending_link_is_dropped_after_the_providers_issuer_changes(
     assert await api.live[ProviderStore].links_of(user.id) == []
 
 
-@ON_ONE
-async def test_link_taken_meanwhile_does_not_stop_the_sign_in(
-    api: Api, provider: OpenIdProvider
-) -> None:
-    user = await api.account(email=ADA["email"], password=PASSWORD)
-    ada = Traveller(api, provider)
-    await ada.arrive()
-    await join(api, await api.account())
-    assert session_in(await ada.sign_in(user))
-    assert await api.live[ProviderStore].links_of(user.id) == []
-
-
-@ON_ONE
+@ONE
 async def test_link_begun_by_another_account_is_refused(api: Api, provider: OpenIdProvider) -> None:
     ada = Traveller(api, provider)
     await ada.sign_in(await api.account(password=PASSWORD))
@@ -935,74 +665,7 @@ async def test_link_begun_by_another_account_is_refused(api: Api, provider: Open
         assert "no longer signed in to the same account" in said(answer)
 
 
-@ON_ONE
-async def test_account_without_a_password_is_led_to_choose_one(
-    api: Api, provider: OpenIdProvider
-) -> None:
-    user = await api.account(email=ADA["email"])
-    await join(api, user)
-    ada = Traveller(api, provider)
-    assert session_in(await ada.arrive())
-    for path, form in (
-        ("/password", {"password": "Zrtq-99-Brontos"}),
-        ("/email", {"email": "new@example.com"}),
-    ):
-        page = await ada.browser.get(DASHBOARD + path)
-        assert 'name="current_password"' not in page.text
-        assert 'href="/dashboard/forgot"' in page.text
-        async with api.unchanged():
-            sent = await ada.post(path, csrf=await ada.csrf(), current_password="x", **form)
-        assert sent.status_code == 422
-        assert "no password" in sent.text
-    assert (await ada.browser.get(f"{DASHBOARD}/forgot")).status_code == 200
-    caller = await api.caller(user=user)
-    values = {"password": "Zrtq-99-Brontos", "current_password": "x"}
-    answer = await caller.patch("/users/me", json=values)
-    (fault,) = answer.json()["error"]["details"]
-    assert "/dashboard/forgot" in fault["message"]
-
-
-@ON_ONE
-async def test_removal_of_a_factor_warns_about_the_factors_left(
-    api: Api, provider: OpenIdProvider
-) -> None:
-    with_password, without = await factored(api), await factored(api, email=ADA["email"])
-    await join(api, without)
-    async with api.live.db.transaction() as tx:
-        await tx.run("UPDATE users SET password_hash = NULL WHERE id = :id", {"id": without.id})
-    ada, grace = Traveller(api, provider), Traveller(api, provider)
-    await ada.arrive()
-    await grace.sign_in(with_password)
-    for one in (ada, grace):
-        assert session_in(await one.post("/sign-in/code", otp=code_of(api)))
-    admin = await api.account("admin", password=PASSWORD)
-    boss = Traveller(api, provider)
-    assert session_in(await boss.sign_in(admin))
-
-    async def asked(person: Traveller, user: User) -> tuple[str, str]:
-        app = (await api.live[FactorStore].of_user(user.id)).authenticator
-        assert app
-        own = await person.browser.get(f"{DASHBOARD}/security/remove?id={app.id}")
-        reset = f"{DASHBOARD}/users/reset-second-factor?id={user.id}"
-        return own.text, (await boss.browser.get(reset)).text
-
-    own, reset = await asked(grace, with_password)
-    assert "Your password alone will be enough to sign in" in own
-    assert "Their password alone will be enough to sign in" in reset
-    own, reset = await asked(ada, without)
-    assert "recovery codes are deleted too" in own
-    assert "password" not in own.partition("<main")[2]
-    assert "has no password" in reset
-    key = Passkey(0, without.id, "Key", b"id", b"key", 0, api.clock(), None)
-    async with api.live.db.transaction() as tx:
-        await api.live[FactorStore].add_passkey(tx, key)
-    assert "recovery codes" not in (await asked(ada, without))[0].partition("<main")[2]
-    api.live.settings = replace(api.live.settings, require_second_factor="all")
-    own, reset = await asked(grace, with_password)
-    assert "must set up an authenticator app" in own
-    assert "must set up an authenticator app" in reset
-
-
+@ONE
 async def test_last_provider_without_a_password_cannot_be_unlinked(api: Api) -> None:
     user = await api.account()
     await join(api, user)
@@ -1012,43 +675,42 @@ async def test_last_provider_without_a_password_cannot_be_unlinked(api: Api) -> 
             await unlink(api.live, user.id, made.id, OPERATOR)
 
 
-@ON_ONE
+@ONE
 async def test_step_up_without_a_password_signs_in_at_the_provider(
     api: Api, provider: OpenIdProvider
 ) -> None:
     await join(api, await api.account())
     ada = Traveller(api, provider)
-    for minutes in (0, 15):
-        api.clock.advance(seconds=minutes * 60)
-        provider.claims["exp"] = api.clock() // 1000 + 60
-        await ada.arrive()
-        csrf = await ada.csrf()
-        asked = await ada.post("/security/link", provider="corp", csrf=csrf)
-        assert "/dashboard/sign-in?again=yes" in asked.text
-        assert 'name="current_password"' not in asked.text
+    await ada.arrive()
+    asked = await ada.post("/security/link", provider="corp", csrf=await ada.csrf())
+    assert "/dashboard/sign-in?again=yes" in asked.text
+    assert 'name="current_password"' not in asked.text
     page = await ada.browser.get(f"{DASHBOARD}/sign-in?again=yes")
     assert 'name="again" value="yes"' in page.text
     address = await ada.leave(again="yes")
     assert "prompt=login&max_age=600" in address
+    # Microsoft's ID tokens end `max_age` after the password.
+    seen = api.clock() // 1000 + 5
+    provider.claims |= {"auth_time": seen, "exp": seen + 600}
+    api.clock.advance(seconds=500)
     assert session_in(await ada.browser.get(provider.visit(address)))
-    assert "http" in await ada.leave("/security/link", provider="corp", csrf=await ada.csrf())
+    assert not await is_asked(ada)
 
 
-@ON_ONE
-@pytest.mark.parametrize("listed", [["sub", "auth_time"], ["sub"]])
+@ONE
+@pytest.mark.parametrize("listed", [["sub", "auth_time"], ["sub"], None, "auth_time", [None, 5]])
 async def test_fresh_provider_sign_in_needs_a_recent_auth_time(
-    api: Api, provider: OpenIdProvider, listed: list[str]
+    api: Api, provider: OpenIdProvider, listed: Any
 ) -> None:
     await join(api, await api.account())
     provider.metadata["claims_supported"] = listed
     ada = Traveller(api, provider)
     begun = api.clock() // 1000
     for auth_time, good in (
-        (begun - 86_400, False),
         (begun - SKEW - 1, False),
         ("yesterday", False),
         (True, False),
-        (None, "auth_time" not in listed),
+        (None, listed != ["sub", "auth_time"]),
         (begun - SKEW, True),
         (begun + 90.5, True),
     ):
@@ -1057,43 +719,13 @@ async def test_fresh_provider_sign_in_needs_a_recent_auth_time(
         api.clock.advance(seconds=100)
         answer = await ada.browser.get(provider.visit(address))
         api.clock.advance(seconds=-100)
-        assert bool(session_in(answer)) == good, auth_time
+        assert session_in(answer) == good, auth_time
         assert good or "was not valid" in said(answer)
     provider.claims["auth_time"] = begun - 86_400
     assert session_in(await ada.arrive()), "an ordinary sign-in"
 
 
-@ON_ONE
-async def test_fresh_provider_sign_in_may_take_minutes(api: Api, provider: OpenIdProvider) -> None:
-    await join(api, await api.account())
-    ada = Traveller(api, provider)
-    address = await ada.leave(again="yes")
-    # Microsoft's ID tokens end `max_age` after the password.
-    (max_age,) = parse_qs(urlsplit(address).query)["max_age"]
-    seen = api.clock() // 1000 + 5
-    provider.claims |= {"auth_time": seen, "exp": seen + int(max_age)}
-    api.clock.advance(seconds=500)
-    assert session_in(await ada.browser.get(provider.visit(address)))
-
-
-@ON_ONE
-@pytest.mark.parametrize("listed", [None, "auth_time", {"auth_time": 1}, [None, 5]])
-async def test_malformed_claims_supported_is_ignored(
-    api: Api, provider: OpenIdProvider, listed: Any
-) -> None:
-    await join(api, await api.account())
-    provider.metadata["claims_supported"] = listed
-    ada = Traveller(api, provider)
-    assert session_in(await ada.arrive())
-    assert session_in(await ada.browser.get(provider.visit(await ada.leave(again="yes"))))
-
-
-async def is_asked(somebody: Traveller) -> bool:
-    """Whether they are asked who they are before something important."""
-    path, csrf = "/security/link", await somebody.csrf()
-    return "Confirm that it is you" in (await somebody.post(path, provider="corp", csrf=csrf)).text
-
-
+@ONE
 @pytest.mark.parametrize("again", ["", "yes"])
 async def test_provider_sign_in_does_not_satisfy_step_up_of_an_account_with_password(
     api: Api, provider: OpenIdProvider, again: str
@@ -1114,7 +746,7 @@ async def test_provider_sign_in_does_not_satisfy_step_up_of_an_account_with_pass
     assert not await is_asked(ada), "fresh from now on"
 
 
-@ON_ONE
+@ONE
 @pytest.mark.parametrize("password", [None, PASSWORD])
 async def test_code_after_a_provider_satisfies_step_up_without_a_password_alone(
     api: Api, provider: OpenIdProvider, password: str | None
@@ -1127,7 +759,7 @@ async def test_code_after_a_provider_satisfies_step_up_without_a_password_alone(
     assert await is_asked(ada) == (password is not None)
 
 
-@ON_ONE
+@ONE
 async def test_browser_cannot_turn_a_visit_into_a_fresh_one(
     api: Api, provider: OpenIdProvider
 ) -> None:
@@ -1145,22 +777,102 @@ async def test_browser_cannot_turn_a_visit_into_a_fresh_one(
         assert good or "not started in this browser" in said(answer)
 
 
-@ON_ONE
+@ONE
 async def test_setting_up_an_app_adds_no_password_to_amr(
     api: Api, provider: OpenIdProvider
 ) -> None:
+    api.live.settings = replace(api.live.settings, require_second_factor="all")
     user = await api.account()
     await join(api, user)
-    await Traveller(api, provider).arrive()
-    (session,) = await sessions_of(api.live, user.id, api.clock())
-    enrolment = Enrolment(KEY, step_of(api.clock()), "Phone", CODES)
-    await enrol(api.live, user.id, enrolment, session.id, OPERATOR)
+    ada = Traveller(api, provider)
+    assert not session_in(await ada.arrive())
+    assert session_in(await enrolled(api, ada, "/sign-in/code"))  # type: ignore[arg-type] # a browser at a site too
     (session,) = await sessions_of(api.live, user.id, api.clock())
     assert session.amr == ("otp", "mfa")
 
 
-@ON_ONE
+@ONE
 async def test_sandbox_knows_no_providers(api: Api) -> None:
     page = await api.stranger().get(f"{AUTH['sandbox']}/sign-in")
     assert page.status_code == 200
     assert "Corp" not in page.text
+
+
+@ONE
+async def test_account_of_another_email_is_not_asked_whether_to_link(
+    api: Api, provider: OpenIdProvider
+) -> None:
+    other, ada = await api.account(password=PASSWORD), Traveller(api, provider)
+    assert not session_in(await ada.arrive())
+    assert (await ada.sign_in(other)).headers["location"] == "/dashboard"
+    sent = await ada.post("/sign-in/link", decision="link", csrf=await ada.csrf())
+    assert sent.status_code == 404
+    assert not await api.live[ProviderStore].links_of(other.id)
+
+
+@ONE
+@pytest.mark.parametrize(
+    ("claims", "lacking"),
+    [
+        ({"email": None}, "did not give an e-mail"),
+        *(
+            ({"email_verified": value}, "did not say that its e-mail is verified")
+            for value in (False, None, 1, "1", "false", ["true"])
+        ),
+    ],
+)
+@pytest.mark.parametrize("table", ["create_users = true"])
+async def test_unverified_email_is_neither_linked_nor_given_an_account(
+    api: Api, provider: OpenIdProvider, claims: dict[str, Any], lacking: str
+) -> None:
+    user = await api.account(email=ADA["email"], password=PASSWORD)
+    provider.claims = ADA | claims
+    ada = Traveller(api, provider)
+    async with api.unchanged(but="provider_visits"):
+        assert lacking in said(await ada.arrive())
+    assert (await ada.sign_in(user)).headers["location"] == "/dashboard"
+    provider.claims = ADA | {"email": "new@example.com"} | claims
+    async with api.unchanged(but="provider_visits"):
+        assert not session_in(await Traveller(api, provider).arrive())
+
+
+@pytest.mark.parametrize("table", ['create_users = true\nrole = "editor"'])
+async def test_account_is_created_for_a_verified_email(api: Api, provider: OpenIdProvider) -> None:
+    assert session_in(await arrives(api, provider))
+    user = await accounts_own(api)
+    assert (user.name, user.role, user.plan, user.password_hash) == ("Ada", "editor", "free", None)
+    assert user.email_verified_at == api.clock()
+    entries = await api.live[Audit].page(limit=3)
+    assert [one.action for one in entries] == ["sign_in", "provider.linked", "user.created"]
+    assert {(one.user_id, one.credential) for one in entries[1:]} == {(user.id, "provider")}
+    assert session_in(await arrives(api, provider)), "and comes back"
+    jumpcloud = {"sub": "eve", "email": "eve@example.com", "email_verified": "true"}
+    assert session_in(await arrives(api, provider, **jumpcloud))
+    await api.account(email="bob@example.com", password=PASSWORD)
+    async with api.unchanged(but="provider_visits"):
+        taken = await arrives(api, provider, sub="bob", email="BOB@example.com")
+        assert not session_in(taken), "an account has it"
+
+
+@ONE
+@pytest.mark.parametrize(
+    "key",
+    [{**OTHER_KEY.as_dict(private=False), "e": "x" * 340}, OTHER_KEY.as_dict(private=True)],
+    ids=["long exponent", "private"],
+)
+async def test_ten_cheap_public_keys_at_most_are_tried(
+    api: Api, provider: OpenIdProvider, key: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[dict[str, Any]] = []
+
+    def import_key(public: dict[str, Any]) -> Any:
+        tried.append(public)
+        return jwk.import_key(public)
+
+    monkeypatch.setattr(openid, "import_key", import_key)
+    await linked(api)
+    keys = [{"kty": "RSA", "e": "AQAB", **key, "kid": "first"}] * 100
+    provider.bodies["/keys"] = json.dumps({"keys": keys}).encode()
+    assert "was not valid" in said(await Traveller(api, provider).arrive())
+    assert len(tried) <= 10
+    assert all(len(public["e"]) <= 6 and "d" not in public for public in tried)

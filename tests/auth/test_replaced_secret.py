@@ -16,7 +16,7 @@ from portico.core.times import HOUR
 from portico.data.vault import Vault
 from portico.environment import Environment
 from portico.features.access import sealing
-from portico.features.access.sealing import COLUMNS, Column, reencrypt
+from portico.features.access.sealing import COLUMNS, reencrypt
 from portico.features.events import webhooks
 from portico.features.events.audit import Audit
 from portico.features.events.storage import Webhooks
@@ -28,6 +28,8 @@ from portico.web.pages.forms import Form
 from portico.web.pages.site import Accounts, form_token, sender_of
 from second_factor import HERE, Way, code_of, factored
 from signing_in import Visitor, forget_keys, login_of, published
+
+pytestmark = pytest.mark.one_engine
 
 NEW = "5e" * 32
 HOOK = {"url": "https://hooks.example.com/in", "types": ("*",), "description": ""}
@@ -119,17 +121,6 @@ async def test_values_that_no_secret_opens_are_counted_and_kept(api: Api, given:
     assert before == [
         row async for rows in sealing.batches(api.live.db, COLUMNS[1]) for row in rows
     ]
-
-
-async def test_value_sealed_anew_meanwhile_is_kept(api: Api) -> None:
-    made = await webhooks.create_webhook(api.live, HOOK, OPERATOR)
-    where = Column("webhooks", "secret")
-    values = {"id": made.webhook.id, "before": b"another", "sealed": b"what is stale"}
-    async with api.live.db.transaction() as tx:
-        await sealing.replace(tx, where, [values])
-    row = await api.live[Webhooks].get(made.webhook.id)
-    assert row is not None
-    assert webhooks.decrypted(api.live, row.secret) == made.secret
 
 
 async def test_hosts_with_the_secrets_in_another_order_take_what_each_other_has_made(

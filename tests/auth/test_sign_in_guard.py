@@ -4,7 +4,6 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable, Coroutine
 from hashlib import sha256
-from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
@@ -12,17 +11,15 @@ import pytest
 
 from driving import BASE, Api, refused
 from operating import eventually
-from portico.app import Portico
 from portico.core.errors import RateLimited
 from portico.core.users import PASSWORD_LENGTH, User
 from portico.features.events.audit import Audit
 from portico.features.people.guard import Claim, forgive, password_is_right
-from portico.features.people.passwords import ITERATIONS, LANES, MEMORY_KIB, QUEUE, Passwords
+from portico.features.people.passwords import QUEUE, Passwords
 from portico.features.signin.service import WRONG
 from portico.features.signin.storage import Sessions
 from portico.limits.guard import ACCOUNT, ACQUAINTANCE, ADDRESS
 from portico.limits.protocol import GUARDED_ACCOUNT
-from portico.settings import load
 from signing_in import AUTH, PASSWORD, Visitor, counted
 
 LOGIN = f"{AUTH['live']}/login"
@@ -114,6 +111,7 @@ def visible(answer: httpx.Response) -> dict[str, Any]:
     return {"status": answer.status_code, "headers": headers, "body": answer.text}
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("url", WAYS)
 async def test_failed_sign_ins_get_one_answer_at_one_cost(
     api: Api, hashes: Hashes, url: str
@@ -124,14 +122,10 @@ async def test_failed_sign_ins_get_one_answer_at_one_cost(
         (ada.email, "wrong"),
         (ada.email, ""),
         (ada.email, PASSWORD.lower()),
-        (ada.email, PASSWORD + " "),
-        (ada.email, "x" * 129),
         (ada.email, PASSWORD + "x" * 8_000),
-        (without.email, ""),
         (without.email, PASSWORD),
         ("nobody@example.com", PASSWORD),
         ("", ""),
-        ("no e-mail at all", PASSWORD),
         ("x" * 8_000, PASSWORD),
     ]
     answers = []
@@ -145,30 +139,19 @@ async def test_failed_sign_ins_get_one_answer_at_one_cost(
     assert WRONG in answers[0]["body"]
 
 
-async def test_hash_for_unknown_accounts_costs_as_much_as_a_real_one(tmp_path: Path) -> None:
-    serving = Portico(load({"data": str(tmp_path)}, {}, tmp_path))
-    made = await serving.live[Passwords].hash(PASSWORD)
-    await serving.passwords.close()
-    for password_hash in (made, serving.live[Passwords].dummy_hash):
-        assert password_hash.startswith(f"$argon2id$v=19$m={MEMORY_KIB},t={ITERATIONS},p={LANES}$")
-
-
+@pytest.mark.one_engine
 async def test_refused_sign_in_stores_neither_password_nor_unknown_email(api: Api) -> None:
     ada = await api.account(password=PASSWORD)
     await guess(at(api, 1), ada.email, "Secret typed wrong 1")
-    await guess(at(api, 2), "Secret typed in the wrong field 1")
+    typed = "secret typed in the wrong field 1"
+    await guess(at(api, 2), typed.upper())
     known, unknown = reversed(await api.live[Audit].page(limit=2))
     assert (known.action, known.target_id) == ("sign_in.refused", str(ada.id))
     assert (unknown.action, unknown.target_id, unknown.email) == ("sign_in.refused", None, None)
     assert unknown.address == "198.51.0.2"
-    assert "Secret typed" not in repr(await api.state())
-
-
-async def test_counter_names_are_no_plain_hashes_of_the_email(api: Api) -> None:
-    typed = "secret typed in the wrong field 1"
-    await guess(at(api, 1), typed.upper())
-    names = await counted(api, GUARDED_ACCOUNT)
-    assert not any(sha256(typed.encode()).hexdigest()[:32] in name for name in names)
+    assert "secret typed" not in repr(await api.state()).lower()
+    for name in await counted(api, GUARDED_ACCOUNT):
+        assert sha256(typed.encode()).hexdigest()[:32] not in name
 
 
 @pytest.mark.parametrize("exists", [True, False])
@@ -196,8 +179,8 @@ async def test_account_has_ten_failures_and_then_growing_waits(
 async def test_right_passwords_are_not_counted(api: Api) -> None:
     ada = await api.account(password=PASSWORD)
     await fail_at(api, ada.email, ACCOUNT.free - 1)
-    for number in range(2 * ADDRESS.free):
-        assert (await guess(at(api, 100 + number), ada.email, PASSWORD)).is_success
+    guesses = (guess(at(api, 100 + number), ada.email, PASSWORD) for number in range(12))
+    assert all(answer.is_success for answer in await asyncio.gather(*guesses))
     home = at(api, 100)
     for _ in range(2 * ACQUAINTANCE.free):
         assert (await guess(home, ada.email, PASSWORD)).is_success
@@ -216,15 +199,7 @@ async def test_concurrent_guesses_are_no_more_than_successive_ones(
     assert len(hashes.verified) == ACCOUNT.free
 
 
-async def test_concurrent_right_passwords_all_succeed_with_one_failure_left(api: Api) -> None:
-    ada = await api.account(password=PASSWORD)
-    await fail_at(api, ada.email, ACCOUNT.free - 1)
-    answers = await asyncio.gather(
-        *(guess(at(api, 100 + number), ada.email, PASSWORD) for number in range(12))
-    )
-    assert all(answer.is_success for answer in answers)
-
-
+@pytest.mark.one_engine
 async def test_cancelled_guess_is_not_counted(api: Api, hashes: Hashes) -> None:
     ada = await api.account(password=PASSWORD)
     claim = Claim(ada.email, ada.id, "198.51.0.1")
@@ -245,23 +220,6 @@ async def test_cancelled_guess_is_not_counted(api: Api, hashes: Hashes) -> None:
     with pytest.raises(RateLimited) as refusal:
         await guess_at(PASSWORD)
     assert refusal.value.retry_after == 60
-
-
-async def test_forgiveness_clears_the_failures_of_one_account(api: Api) -> None:
-    ada, bob = await api.account(password=PASSWORD), await api.account(password=PASSWORD)
-    for email in (ada.email, bob.email):
-        await fail_at(api, email)
-    await forgive(api.live, ada.email.upper(), "198.51.0.200")
-    refused(await guess(at(api, 100), bob.email, PASSWORD), 429)
-    assert (await guess(at(api, 100), ada.email, PASSWORD)).status_code == 200
-
-
-async def test_failures_survive_a_restart(api: Api) -> None:
-    ada = await api.account(password=PASSWORD)
-    await fail_at(api, ada.email)
-    await api.stop()
-    await api.start()
-    waits(await guess(at(api, 100), ada.email, PASSWORD), 60)
 
 
 async def test_entrances_and_spellings_of_an_email_share_one_count(api: Api) -> None:
@@ -290,20 +248,14 @@ async def test_address_has_thirty_failures_at_all_accounts_together(
     assert (await guess(guesser, ada.email, PASSWORD)).is_success
 
 
-async def test_ipv6_network_of_64_bits_has_the_failures_of_one_address(api: Api) -> None:
-    for number in range(ADDRESS.free):
-        visitor = Visitor(api, f"[2001:db8::{number:x}]")
-        refused(await guess(visitor, f"person{number}@example.org"), 401)
-    api.clock.advance(seconds=60)
-    refused(await guess(Visitor(api, "[2001:db8::ffff]"), "other@example.org"), 429)
-    refused(await guess(Visitor(api, "[2001:db8:0:1::1]"), "other@example.org"), 401)
-
-
 async def test_owner_at_a_known_address_signs_in_while_strangers_must_wait(api: Api) -> None:
-    ada = await api.account(password=PASSWORD)
+    ada, bob = [await api.account(password=PASSWORD) for _ in range(2)]
     home = await at_home(api, ada)
-    await fail_at(api, ada.email)
+    for email in (ada.email, bob.email):
+        await fail_at(api, email)
     refused(await guess(at(api, 200), ada.email, PASSWORD), 429)
+    refused(await guess(home, bob.email, PASSWORD), 429)
+    assert not await api.live[Sessions].knows_address(bob.id, "198.51.0.1")
     for url in WAYS:
         assert (await guess(home, ada.email, PASSWORD, url)).is_success
     api.clock.advance(seconds=60)
@@ -314,6 +266,7 @@ async def test_owner_at_a_known_address_signs_in_while_strangers_must_wait(api: 
         assert (await guess(home, ada.email, PASSWORD, url)).is_success
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(("seconds", "wait"), [(100, 800), (15 * 60 - 40, 40)])
 async def test_spent_address_reveals_no_account_that_knows_it(
     api: Api, seconds: int, wait: int
@@ -370,39 +323,7 @@ async def test_known_address_that_guesses_waits_alone(api: Api, hashes: Hashes) 
     assert (await guess(at(api, 2), ada.email, PASSWORD)).status_code == 200
 
 
-async def test_address_known_to_one_account_is_unknown_to_another(api: Api) -> None:
-    ada, bob = await api.account(password=PASSWORD), await api.account(password=PASSWORD)
-    home = await at_home(api, ada)
-    await fail_at(api, bob.email)
-    refused(await guess(home, bob.email, PASSWORD), 429)
-
-
-async def test_known_ipv6_address_makes_its_network_of_64_bits_known(api: Api) -> None:
-    ada = await api.account(password=PASSWORD)
-    assert (await Visitor(api, "[2001:db8:1:5::1]").log_in(ada.email)).status_code == 200
-    await fail_at(api, ada.email)
-    for stranger in ("[2001:db8:1::1]", "[2001:db8:1:6::1]"):
-        refused(await guess(Visitor(api, stranger), ada.email, PASSWORD), 429)
-    assert (await Visitor(api, "[2001:db8:1:5::2]").log_in(ada.email)).status_code == 200
-
-
-async def test_only_a_successful_sign_in_makes_an_address_known(api: Api) -> None:
-    ada = await api.account(password=PASSWORD)
-    for password, known in ((WRONG, False), (PASSWORD, True)):
-        await guess(at(api, 1), ada.email, password)
-        assert await api.live[Sessions].knows_address(ada.id, "198.51.0.1") == known
-
-
-async def test_rate_limit_of_an_address_refuses_before_anything_is_hashed(
-    api: Api, hashes: Hashes
-) -> None:
-    visitor = at(api, 1)
-    for _ in range(30):
-        await visitor.me()
-    refused(await guess(visitor, "ada@example.com"), 429)
-    assert hashes.verified == []
-
-
+@pytest.mark.one_engine
 async def test_sign_in_beyond_a_full_queue_of_hashes_is_503_alone(api: Api, hashes: Hashes) -> None:
     caller = await api.caller("viewer")
     hashes.hold.clear()
@@ -420,9 +341,27 @@ async def test_sign_in_beyond_a_full_queue_of_hashes_is_503_alone(api: Api, hash
     refused(await guess(at(api, 501), "one.more@example.org"), 401)
 
 
-async def test_concurrent_sign_ins_of_one_user_all_succeed(api: Api) -> None:
+async def test_failures_survive_a_restart_until_they_are_forgiven(api: Api) -> None:
+    ada, bob = [await api.account(password=PASSWORD) for _ in range(2)]
+    await fail_at(api, ada.email)
+    await api.stop()
+    await api.start()
+    waits(await guess(at(api, 100), ada.email, PASSWORD), 60)
+    await fail_at(api, bob.email)
+    await forgive(api.live, ada.email.upper(), "198.51.0.200")
+    waits(await guess(at(api, 100), bob.email, PASSWORD), 60)
+    assert (await guess(at(api, 100), ada.email, PASSWORD)).status_code == 200
+
+
+async def test_ipv6_network_of_64_bits_counts_as_one_address(api: Api) -> None:
     ada = await api.account(password=PASSWORD)
-    answers = await asyncio.gather(
-        *(guess(at(api, 1), ada.email, PASSWORD, WAYS[number % 2]) for number in range(10))
-    )
-    assert {answer.status_code for answer in answers} == {200, 201}
+    assert (await Visitor(api, "[2001:db8:1:5::1]").log_in(ada.email)).status_code == 200
+    for number in range(ADDRESS.free):
+        visitor = Visitor(api, f"[2001:db8::{number:x}]")
+        refused(await guess(visitor, f"person{number}@example.org"), 401)
+    api.clock.advance(seconds=60)
+    refused(await guess(Visitor(api, "[2001:db8::ffff]"), "other@example.org"), 429)
+    refused(await guess(Visitor(api, "[2001:db8:0:1::1]"), "other@example.org"), 401)
+    await fail_at(api, ada.email)
+    refused(await guess(Visitor(api, "[2001:db8:1:6::1]"), ada.email, PASSWORD), 429)
+    assert (await Visitor(api, "[2001:db8:1:5::2]").log_in(ada.email)).status_code == 200

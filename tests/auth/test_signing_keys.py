@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
-from cryptography.hazmat.primitives import serialization
 from joserfc.jwk import RSAKey
 
 from driving import NOON, Api, FakeClock, refused
@@ -14,10 +13,12 @@ from portico.core.audit import OPERATOR
 from portico.core.errors import Unavailable
 from portico.core.oauth import ACCESS_SECONDS
 from portico.features.access.signing import Signer
-from portico.features.access.storage import SigningKey, SigningKeys
+from portico.features.access.storage import SigningKeys
 from portico.secret_file import NAME as SECRET_FILE
 from portico.settings import Settings
 from signing_in import AUTH, Visitor, forget_keys, login_of, published, read
+
+pytestmark = pytest.mark.one_engine
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE
@@ -62,21 +63,6 @@ async def test_new_key_is_published_then_signs_and_then_the_old_one_goes(
     assert await published(visitor) == [new]
 
 
-async def test_rotating_twice_leaves_every_token_its_hour(api: Api, visitor: Visitor) -> None:
-    ada = await api.account()
-    tokens = [(await login_of(api.live, ada)).access_token]
-    for _ in range(3):
-        await api.live[Signer].rotate(OPERATOR)
-        api.clock.advance(seconds=10 * 60)
-        tokens.append((await login_of(api.live, ada)).access_token)
-    api.clock.now = NOON + HOUR - 1
-    for token in tokens:
-        assert read(token)[0]["kid"] in await published(visitor)
-        assert (await visitor.me(token)).status_code == 200
-    api.clock.advance(seconds=3 * 3600)
-    assert len(await published(visitor)) == 1
-
-
 async def test_rotation_at_once_ends_what_the_leaked_key_signed(api: Api, visitor: Visitor) -> None:
     ada = await api.account()
     before = (await login_of(api.live, ada)).access_token
@@ -89,31 +75,6 @@ async def test_rotation_at_once_ends_what_the_leaked_key_signed(api: Api, visito
     assert (await visitor.me(after)).status_code == 200
 
 
-async def test_rotation_at_once_by_a_clock_ahead_ends_what_the_leaked_key_signed(
-    api: Api, visitor: Visitor
-) -> None:
-    ada = await api.account()
-    before = (await login_of(api.live, ada)).access_token
-    api.clock.advance(seconds=300)
-    new = (await api.live[Signer].rotate(OPERATOR, at_once=True)).kid
-    api.clock.advance(seconds=-300)
-    assert await published(visitor) == [new]
-    refused(await visitor.me(before), 401)
-    after = (await login_of(api.live, ada)).access_token
-    assert read(after)[0]["kid"] == new
-    assert (await visitor.me(after)).status_code == 200
-
-
-async def test_keys_and_tokens_survive_a_restart(api: Api, visitor: Visitor) -> None:
-    ada = await api.account()
-    token = (await login_of(api.live, ada)).access_token
-    before = await published(visitor)
-    await api.stop()
-    await api.start()
-    assert await published(visitor) == before
-    assert (await visitor.me(token)).status_code == 200
-
-
 async def test_live_and_sandbox_sign_with_keys_of_their_own(visitor: Visitor) -> None:
     answer = await visitor.send("GET", f"{AUTH['sandbox']}/.well-known/jwks.json")
     sandbox = {key["kid"] for key in answer.json()["keys"]}
@@ -121,34 +82,19 @@ async def test_live_and_sandbox_sign_with_keys_of_their_own(visitor: Visitor) ->
     assert not sandbox & set(await published(visitor))
 
 
-async def opened(api: Api) -> tuple[SigningKey, RSAKey]:
-    """The one key as it is stored, and decrypted."""
+async def test_private_signing_key_is_readable_in_no_file_and_row(api: Api) -> None:
     (row,) = await api.live[SigningKeys].all()
+    assert api.portico.vault.open(row.private_key, "another") is None, "bound to its name"
     pem = api.portico.vault.open(row.private_key, row.kid)
     assert pem is not None
-    return row, RSAKey.import_key(pem)
-
-
-async def test_private_signing_key_is_readable_in_no_file_and_row(api: Api) -> None:
-    row, private = await opened(api)
-    assert private.private_key is not None
     traces = [b"PRIVATE KEY", b"-----BEGIN"]
-    for encoding in (serialization.Encoding.DER, serialization.Encoding.PEM):
-        traces += [
-            private.private_key.private_bytes(encoding, form, serialization.NoEncryption())
-            for form in (
-                serialization.PrivateFormat.PKCS8,
-                serialization.PrivateFormat.TraditionalOpenSSL,
-            )
-        ]
     # All but the public modulus and exponent.
-    for name, value in private.as_dict(private=True).items():
+    for name, value in RSAKey.import_key(pem).as_dict(private=True).items():
         if name in ("d", "p", "q", "dp", "dq", "qi"):
             raw = urlsafe_b64decode(str(value) + "==")
             traces += [raw, raw.hex().encode(), b64encode(raw), urlsafe_b64encode(raw)]
     files = [path for path in api.settings.data.iterdir() if path.is_file()]
-    if api.live.db.engine == "sqlite":
-        assert any(path.name == "live.db" for path in files)
+    assert any(path.name == "live.db" for path in files)
     for text in (bytes(row.private_key), *(path.read_bytes() for path in files)):
         for trace in traces:
             assert trace not in text
@@ -187,11 +133,6 @@ async def test_lost_secret_is_replaced_on_command_with_old_keys_still_published(
     assert await published(visitor) == [made[0]]
 
 
-async def test_key_of_another_name_cannot_be_put_in_its_place(api: Api) -> None:
-    row, _ = await opened(api)
-    assert api.portico.vault.open(row.private_key, "another") is None
-
-
 async def refused_host(settings: Settings, clock: FakeClock) -> None:
     """Sees that a host with these settings refuses to start, and to make a signing key."""
     other = Portico(settings, clock=clock)
@@ -203,15 +144,7 @@ async def refused_host(settings: Settings, clock: FakeClock) -> None:
     await other.close()
 
 
-async def test_host_that_is_given_another_secret_refuses_to_start(
-    api: Api, visitor: Visitor
-) -> None:
-    before = await published(visitor)
-    await refused_host(replace(api.settings, secret_key=("ab" * 32,)), api.clock)
-    assert await published(visitor) == before
-
-
-@pytest.mark.parametrize("environ", ["postgres+redis"], indirect=True)
+@pytest.mark.parametrize("environ", ["postgres+redis"], indirect=True, ids=["shared"])
 async def test_second_directory_shares_the_secret_or_refuses_to_start(
     api: Api, visitor: Visitor
 ) -> None:
@@ -224,24 +157,12 @@ async def test_second_directory_shares_the_secret_or_refuses_to_start(
     await other.close()
     assert not list(second.data.iterdir()), "nor is a secret left that is nobody's"
     await refused_host(second, api.clock)
+    await refused_host(replace(api.settings, secret_key=("ab" * 32,)), api.clock)
     assert await published(visitor) == before
     other = Portico(replace(second, secret_key_file=api.settings.data / SECRET_FILE))
     await other.open()
     assert await published(visitor) == before
     await other.close()
-
-
-async def test_rotation_without_the_secret_is_refused(api: Api, visitor: Visitor) -> None:
-    before = await published(visitor)
-    (api.settings.data / SECRET_FILE).rename(api.settings.data / "elsewhere")
-    command = Portico(api.settings, clock=api.clock)
-    await command.connect()
-    for at_once in (False, True):
-        with pytest.raises(Unavailable, match="another secret"):
-            await command.live[Signer].rotate(OPERATOR, at_once=at_once)
-    await command.close()
-    (api.settings.data / "elsewhere").rename(api.settings.data / SECRET_FILE)
-    assert await published(visitor) == before
 
 
 async def test_host_whose_clock_is_behind_makes_no_second_first_key(
@@ -253,21 +174,3 @@ async def test_host_whose_clock_is_behind_makes_no_second_first_key(
     assert await published(visitor) == before
     assert read(other.live[Signer].sign({}, NOON - 2000))[0]["kid"] == before[0]
     await other.close()
-
-
-async def test_key_that_was_made_by_a_clock_ahead_signs_until_the_next_was_published_for_long(
-    api: Api, visitor: Visitor
-) -> None:
-    (first,) = await published(visitor)
-    api.clock.advance(days=-30)
-    second = (await api.live[Signer].rotate(OPERATOR)).kid
-    assert sorted(await published(visitor)) == sorted([first, second])
-
-    def signs() -> str:
-        return str(read(api.live[Signer].sign({}, api.clock()))[0]["kid"])
-
-    assert signs() == first
-    api.clock.advance(milliseconds=15 * MINUTE - 1)
-    assert signs() == first
-    api.clock.advance(milliseconds=1)
-    assert signs() == second

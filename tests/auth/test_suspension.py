@@ -26,6 +26,7 @@ def post(api: Api) -> Post:
     return Post(api)
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("url", [f"{AUTH['live']}/login", f"{BASE['live']}/sessions"])
 async def test_suspension_is_revealed_by_the_right_password_alone(api: Api, url: str) -> None:
     user = await api.account(password=PASSWORD)
@@ -45,6 +46,7 @@ async def test_suspension_is_revealed_by_the_right_password_alone(api: Api, url:
     assert (entry.target_id, entry.details) == (str(user.id), '{"suspended":true}')
 
 
+@pytest.mark.one_engine
 async def test_suspended_account_gets_no_reset_link_and_loses_the_old_one(
     api: Api, post: Post
 ) -> None:
@@ -62,6 +64,7 @@ async def test_suspended_account_gets_no_reset_link_and_loses_the_old_one(
     assert (notice["To"], notice["Subject"]) == (user.email, "Your Portico account was suspended")
 
 
+@pytest.mark.one_engine
 async def test_repeated_suspension_changes_nothing_and_sends_no_mail(api: Api, post: Post) -> None:
     user = await api.account(password=PASSWORD)
     await suspend(api.live, user.id, OPERATOR)
@@ -75,18 +78,7 @@ async def test_repeated_suspension_changes_nothing_and_sends_no_mail(api: Api, p
         await resume(api.live, user.id, OPERATOR)
 
 
-async def test_suspension_is_not_shown_in_users_or_events(api: Api) -> None:
-    admin, user = await api.caller("admin"), await api.account()
-    before = await admin.get(f"/users/{user.id}")
-    events = (await admin.get("/events")).json()
-    await suspend(api.live, user.id, OPERATOR)
-    after = await admin.get(f"/users/{user.id}")
-    assert (after.json(), after.headers["etag"]) == (before.json(), before.headers["etag"])
-    assert (await admin.get("/events")).json() == events
-    actions = [entry.action for entry in await api.live[Audit].page(limit=1)]
-    assert actions == ["user.suspended"]
-
-
+@pytest.mark.one_engine
 async def test_last_admin_is_neither_suspended_nor_deleted(api: Api) -> None:
     last = await api.account("admin")
     gone = await api.account("admin")
@@ -115,6 +107,7 @@ async def test_concurrent_suspensions_and_deletions_leave_one_admin(api: Api) ->
             await tx.run("DELETE FROM users")
 
 
+@pytest.mark.one_engine
 async def test_own_account_cannot_be_suspended(api: Api) -> None:
     boss, other = await api.caller("admin"), await api.account("admin")
     mine = By(Actor(user_id=boss.user.id))
@@ -143,15 +136,7 @@ async def test_mirror_is_suspended_with_its_account_and_not_by_itself(api: Api) 
     assert actions == ["user.resumed", "user.suspended"]
 
 
-async def test_mirror_that_missed_the_suspension_is_found(api: Api) -> None:
-    user = await api.account("editor")
-    await mirror_of(api.live, user, OPERATOR)
-    async with api.live.db.transaction() as tx:
-        tx.touch_all()
-        await tx.run("UPDATE users SET suspended_at = 1 WHERE id = :id", {"id": user.id})
-    assert await outdated_mirrors(api.live) == [user.id]
-
-
+@pytest.mark.one_engine
 async def test_change_under_way_fails_after_the_suspension(api: Api) -> None:
     owner = await api.caller("editor")
     headers = [("authorization", f"Bearer {owner.key}"), ("content-type", "application/json")]
@@ -163,6 +148,7 @@ async def test_change_under_way_fails_after_the_suspension(api: Api) -> None:
     assert (await api.state())["live products"] == []
 
 
+@pytest.mark.one_engine
 async def test_suspension_succeeds_with_a_full_mail_queue(
     api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

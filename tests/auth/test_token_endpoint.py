@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from driving import EXAMPLES, NOON, Api
-from portico.core.audit import Actor, By
+from portico.core.audit import OPERATOR, Actor, By
 from portico.features.access.clients import Registered, delete_client, renew_secret
 from portico.features.events.audit import Audit, AuditFilter
+from portico.features.people.accounts import set_role
 from signing_in import (
     CALLBACK,
     CHALLENGE,
@@ -34,6 +35,18 @@ pytestmark = pytest.mark.one_engine
 NOW = NOON // 1000
 
 
+async def as_it_is(api: Api, body: bytes, content: str = FORM) -> httpx.Response:
+    """The answer to these bytes, called a form or something else."""
+    headers = [("content-type", content)]
+    return await somewhere(api).exchange("POST", "/auth/token", headers, body)
+
+
+def a_code(code: str, client: Registered | None = None, **more: Any) -> dict[str, Any]:
+    """The parameters that exchange a code, with or without its client's."""
+    grant = {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK}
+    return {**grant, **(named(client) if client else {}), **more}
+
+
 @pytest.fixture
 async def shop(api: Api) -> Registered:
     """A confidential client."""
@@ -48,7 +61,8 @@ async def till(api: Api) -> Registered:
 
 async def test_code_is_exchanged_for_tokens(api: Api, visitor: Visitor, shop: Registered) -> None:
     ada = await api.account("editor", name="Ada Lovelace")
-    code = await code_of(api.live, shop.client, ada, "openid read:products write:products")
+    scopes = "openid read:products write:products"
+    code = await code_of(api.live, shop.client, ada, scopes, nonce="of this sign-in")
     answer = await visitor.exchange(shop, code)
     assert answer.status_code == 200
     assert answer.headers["cache-control"] == "no-store"
@@ -58,11 +72,7 @@ async def test_code_is_exchanged_for_tokens(api: Api, visitor: Visitor, shop: Re
     access_token, refresh_token = body.pop("access_token"), body.pop("refresh_token")
     assert access_token.startswith("oat_")
     assert refresh_token.startswith("ort_")
-    assert body == {
-        "token_type": "Bearer",
-        "expires_in": 3600,
-        "scope": "openid read:products write:products",
-    }
+    assert body == {"token_type": "Bearer", "expires_in": 3600, "scope": scopes}
     assert (await visitor.me(access_token)).json()["data"]["id"] == ada.id
     claims = read(id_token)[1]
     assert len(claims.pop("at_hash")) == 22
@@ -75,18 +85,10 @@ async def test_code_is_exchanged_for_tokens(api: Api, visitor: Visitor, shop: Re
         "auth_time": NOW,
         "acr": "1",
         "amr": ["pwd"],
+        "nonce": "of this sign-in",
     }
-
-
-async def test_id_token_repeats_the_nonce_and_comes_with_openid_alone(
-    api: Api, visitor: Visitor, shop: Registered
-) -> None:
-    ada = await api.account()
-    code = await code_of(api.live, shop.client, ada, "openid", nonce="of this sign-in")
-    body = (await visitor.exchange(shop, code)).json()
-    assert read(body["id_token"])[1]["nonce"] == "of this sign-in"
-    code = await code_of(api.live, shop.client, ada, "profile read:users", nonce="of this sign-in")
-    assert "id_token" not in (await visitor.exchange(shop, code)).json()
+    code = await code_of(api.live, shop.client, ada, "profile read:users", nonce="n")
+    assert "id_token" not in (await visitor.exchange(shop, code)).json(), "without openid"
 
 
 async def test_parameters_come_as_a_form_or_as_json(
@@ -94,19 +96,15 @@ async def test_parameters_come_as_a_form_or_as_json(
 ) -> None:
     ada = await api.account()
     for content in (FORM, f"{FORM}; charset=UTF-8", "application/json", "Application/JSON"):
-        code = await code_of(api.live, shop.client, ada)
-        grant = {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK}
-        grant |= named(shop)
+        grant = a_code(await code_of(api.live, shop.client, ada), shop)
         text = urlencode(grant) if "form" in content else json.dumps(grant)
-        headers = [("content-type", content)]
-        transport = somewhere(api)
-        answer = await transport.exchange("POST", "/auth/token", headers, text.encode())
+        answer = await as_it_is(api, text.encode(), content)
         assert answer.status_code == 200, (content, answer.text)
     oauth_refused(await visitor.send("POST", "/auth/token", {}), 401, "invalid_client")
     for content in ("text/plain", "multipart/form-data; boundary=x", "application/jsonx", ""):
-        headers = [("content-type", content)]
-        answer = await somewhere(api).exchange("POST", "/auth/token", headers, b"{}")
-        oauth_refused(answer, 415, "invalid_request")
+        oauth_refused(await as_it_is(api, b"{}", content), 415, "invalid_request")
+    encoded = await visitor.form("token", named(shop), content_encoding="gzip")
+    oauth_refused(encoded, 415, "invalid_request")
 
 
 async def test_client_authenticates_by_basic_or_in_the_body(
@@ -120,16 +118,20 @@ async def test_client_authenticates_by_basic_or_in_the_body(
         ((client_id, secret), {"client_secret": ""}),
         (None, {"client_id": client_id, "client_secret": secret}),
     ):
-        code = await code_of(api.live, shop.client, ada)
-        grant = {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK}
+        grant = a_code(await code_of(api.live, shop.client, ada))
         answer = await visitor.form("token", grant | body, basic=basic)
         assert answer.status_code == 200, answer.text
+    pair = b64encode(f"{client_id}:{secret}".encode()).decode()
+    asked = {"token": "ort_unknown"}
+    answer = await visitor.form("revoke", asked, authorization=f"basic  {pair}")
+    assert answer.status_code == 200
 
 
 async def test_client_with_wrong_credentials_is_refused(
     api: Api, shop: Registered, till: Registered
 ) -> None:
     client_id, secret = shop.client.client_id, shop.secret or ""
+    public = till.client.client_id
     wrong: list[tuple[tuple[str, str] | None, dict[str, str]]] = [
         (None, {}),
         (None, {"client_secret": secret}),
@@ -139,44 +141,25 @@ async def test_client_with_wrong_credentials_is_refused(
         (None, {"client_id": client_id, "client_secret": secret[:-1]}),
         (None, {"client_id": client_id.upper(), "client_secret": secret}),
         (None, {"client_id": str(shop.client.id), "client_secret": secret}),
-        (None, {"client_id": "client_" + "0" * 24, "client_secret": secret}),
-        (None, {"client_id": till.client.client_id, "client_secret": secret}),
+        (None, {"client_id": public, "client_secret": secret}),
         (None, {"client_id": "\u00e9", "client_secret": secret}),
         ((client_id, "wrong"), {}),
         ((client_id, ""), {}),
-        (("", secret), {}),
-        (("%00", secret), {}),
         (("%ff%fe", secret), {}),
-        (("\u00e9", secret), {}),
-        ((till.client.client_id, secret), {}),
+        ((public, secret), {}),
     ]
+    more = {"grant_type": "refresh_token", "refresh_token": "x", "token": "x"}
     async with api.unchanged(but="audit"):
         for basic, body in wrong:
             for endpoint in ("token", "revoke", "introspect"):
-                more = {"grant_type": "refresh_token", "refresh_token": "x", "token": "x"}
                 answer = await Visitor(api).form(endpoint, body | more, basic=basic)
                 oauth_refused(answer, 401, "invalid_client")
                 assert answer.headers["www-authenticate"].startswith("Basic ")
-
-
-@pytest.mark.parametrize("scheme", ["basic ", "Basic  "])
-async def test_basic_scheme_is_read_in_any_case_and_spacing(
-    api: Api, shop: Registered, scheme: str
-) -> None:
-    pair = b64encode(f"{shop.client.client_id}:{shop.secret}".encode()).decode()
-    asked = {"token": "ort_unknown"}
-    answer = await Visitor(api).form("revoke", asked, authorization=scheme + pair)
-    assert answer.status_code == 200
-
-
-@pytest.mark.parametrize(
-    "header", ["Basic", "Basic ", "Basic !", "Basic YQ==", "Bearer x", "Basic \u00e9", "YTpi", ""]
-)
-async def test_malformed_basic_header_is_refused(api: Api, shop: Registered, header: str) -> None:
-    # Not even where the body has all that is needed: a client authenticates in one way.
-    body = {"grant_type": "refresh_token", "refresh_token": "x", "client_id": shop.client.client_id}
-    answer = await Visitor(api).form("token", body, authorization=header)
-    oauth_refused(answer, 401, "invalid_client")
+        for header in ("Basic", "Basic !", "Basic YQ==", "Bearer x", "Basic \u00e9", "YTpi", ""):
+            # Not even where the body has all that is needed: a client authenticates in one way.
+            body = {"client_id": public, **more}
+            answer = await Visitor(api).form("token", body, authorization=header)
+            oauth_refused(answer, 401, "invalid_client")
 
 
 async def test_two_ways_to_authenticate_at_once_are_refused(
@@ -192,115 +175,46 @@ async def test_two_ways_to_authenticate_at_once_are_refused(
 async def test_parameter_that_comes_twice_is_refused(
     api: Api, visitor: Visitor, shop: Registered
 ) -> None:
-    code = await code_of(api.live, shop.client, await api.account())
-    grant = {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK}
-    whole = urlencode({**grant, **named(shop)})
-    for more in ("code=x", "code=", "client_secret=x", "grant_type=authorization_code"):
-        answer = await visitor.form("token", f"{whole}&{more}")
+    grant = a_code(await code_of(api.live, shop.client, await api.account()), shop)
+    for more in ("code=x", "code=", "client_secret=x"):
+        answer = await visitor.form("token", f"{urlencode(grant)}&{more}")
         oauth_refused(answer, 400, "invalid_request")
-    headers = [("content-type", "application/json")]
-    twice = json.dumps({**grant, **named(shop)})[:-1] + ', "code": "x"}'
-    answer = await somewhere(api).exchange("POST", "/auth/token", headers, twice.encode())
+    twice = json.dumps(grant)[:-1] + ', "code": "x"}'
+    answer = await as_it_is(api, twice.encode(), "application/json")
     oauth_refused(answer, 400, "invalid_request")
-    assert (await visitor.exchange(shop, code)).status_code == 200
+    assert (await visitor.form("token", grant)).status_code == 200
 
 
 async def test_unknown_parameters_are_ignored_and_empty_ones_left_out(
     api: Api, visitor: Visitor, shop: Registered
 ) -> None:
-    code = await code_of(api.live, shop.client, await api.account())
-    answer = await visitor.exchange(
-        shop, code, audience="x", resource="https://a.test", token="", code_verifier="", scope=""
-    )
-    assert answer.status_code == 200
-    code = await code_of(api.live, shop.client, await api.account())
-    grant: dict[str, Any] = {"grant_type": "authorization_code", "code": code}
-    grant |= {"redirect_uri": CALLBACK, **named(shop)}
+    ada = await api.account()
+    code = await code_of(api.live, shop.client, ada)
+    more = {"audience": "x", "token": "", "code_verifier": "", "scope": ""}
+    assert (await visitor.exchange(shop, code, **more)).status_code == 200
+    grant = a_code(await code_of(api.live, shop.client, ada), shop)
     repeated = f"{urlencode(grant)}&resource=https://a.test&resource=https://b.test&a=%00"
     assert (await visitor.form("token", repeated)).status_code == 200
-    grant["code"] = await code_of(api.live, shop.client, await api.account())
-    grant |= {"unknown": {"a": [1]}, "number": 1}
-    headers = [("content-type", "application/json")]
-    body = json.dumps(grant).encode()
-    answer = await somewhere(api).exchange("POST", "/auth/token?code=x", headers, body)
+    grant = a_code(await code_of(api.live, shop.client, ada), shop, unknown={"a": [1]}, number=1)
+    answer = await as_it_is(api, json.dumps(grant).encode(), "application/json")
     assert answer.status_code == 200
-
-
-@pytest.mark.parametrize("name", ["grant_type", "code", "redirect_uri", "client_secret"])
-async def test_parameter_of_another_type_is_refused(api: Api, shop: Registered, name: str) -> None:
-    code = await code_of(api.live, shop.client, await api.account())
-    grant: dict[str, Any] = {"grant_type": "authorization_code", "code": code}
-    grant |= {"redirect_uri": CALLBACK, **named(shop)}
-    async with api.unchanged():
-        for value in (1, None, True, [grant[name]], {"a": grant[name]}):
-            body = json.dumps({**grant, name: value}).encode()
-            headers = [("content-type", "application/json")]
-            answer = await somewhere(api).exchange("POST", "/auth/token", headers, body)
-            oauth_refused(answer, 400, "invalid_request")
-
-
-@pytest.mark.parametrize("body", [b"", b"a=%00", b"&&&", b"=", b"grant_type"])
-async def test_empty_form_is_invalid_client(api: Api, shop: Registered, body: bytes) -> None:
-    oauth_refused(await as_it_is(api, body), 401, "invalid_client")
-    answer = await as_it_is(api, f"{urlencode(named(shop))}&".encode() + body)
-    oauth_refused(answer, 400, "invalid_request")
-
-
-@pytest.mark.parametrize("body", [b"\xff", b"grant_type=%ff", b"a&" * 60])
-async def test_unreadable_form_is_refused(api: Api, shop: Registered, body: bytes) -> None:
-    for sent in (body, f"{urlencode(named(shop))}&".encode() + body):
-        oauth_refused(await as_it_is(api, sent), 400, "invalid_request")
-
-
-async def as_it_is(api: Api, body: bytes) -> httpx.Response:
-    """The answer to these bytes, called a form."""
-    return await somewhere(api).exchange("POST", "/auth/token", [("content-type", FORM)], body)
-
-
-async def test_body_beyond_16_kib_is_refused(api: Api, shop: Registered) -> None:
-    for body in (urlencode({**named(shop), "code": "x" * 16_384}), "x" * 2**21):
-        answer = await Visitor(api).form("token", body)
-        oauth_refused(answer, 413, "invalid_request")
-
-
-async def test_encoded_body_is_refused(api: Api, shop: Registered) -> None:
-    answer = await Visitor(api).form("token", named(shop), content_encoding="gzip")
-    oauth_refused(answer, 415, "invalid_request")
 
 
 @pytest.mark.parametrize(
     ("grant_type", "error"),
     [
-        (None, "invalid_request"),
         ("", "invalid_request"),
         ("password", "unsupported_grant_type"),
         ("client_credentials", "unsupported_grant_type"),
-        ("implicit", "unsupported_grant_type"),
-        ("urn:ietf:params:oauth:grant-type:device_code", "unsupported_grant_type"),
         ("Authorization_Code", "unsupported_grant_type"),
     ],
 )
 async def test_other_grants_are_refused(
-    api: Api, visitor: Visitor, shop: Registered, grant_type: str | None, error: str
+    api: Api, visitor: Visitor, shop: Registered, grant_type: str, error: str
 ) -> None:
     ada = await api.account(password="Passw0rdd")
-    body = {"username": ada.email, "password": "Passw0rdd", **named(shop)}
-    if grant_type is not None:
-        body["grant_type"] = grant_type
-    oauth_refused(await visitor.form("token", body), 400, error)
-
-
-@pytest.mark.parametrize("missing", ["code", "redirect_uri"])
-async def test_missing_parameter_of_a_grant_is_refused(
-    api: Api, visitor: Visitor, shop: Registered, missing: str
-) -> None:
-    code = await code_of(api.live, shop.client, await api.account())
-    grant = {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK}
-    del grant[missing]
-    oauth_refused(await visitor.form("token", grant | named(shop)), 400, "invalid_request")
-    renewal = {"grant_type": "refresh_token", **named(shop)}
-    oauth_refused(await visitor.form("token", renewal), 400, "invalid_request")
-    assert (await visitor.exchange(shop, code)).status_code == 200
+    body = {"username": ada.email, "password": "Passw0rdd", "grant_type": grant_type}
+    oauth_refused(await visitor.form("token", body | named(shop)), 400, error)
 
 
 async def test_code_with_a_challenge_needs_its_verifier(
@@ -309,63 +223,37 @@ async def test_code_with_a_challenge_needs_its_verifier(
     ada = await api.account()
     for client in (shop, till):
         code = await code_of(api.live, client.client, ada, challenge=CHALLENGE)
-        wrong = ["", "w" * 43, VERIFIER[:-1], VERIFIER + "v", CHALLENGE, VERIFIER[:-1] + "\u00e9"]
-        for verifier in wrong:
+        for verifier in ("", "w" * 43, VERIFIER[:-1], VERIFIER + "v", CHALLENGE, "\u00e9"):
             answer = await visitor.exchange(client, code, code_verifier=verifier)
             oauth_refused(answer, 400, "invalid_grant")
         oauth_refused(await visitor.exchange(client, code), 400, "invalid_grant")
         answer = await visitor.exchange(client, code, code_verifier=VERIFIER)
         assert answer.status_code == 200
-
-
-async def test_verifier_without_a_challenge_is_refused(
-    api: Api, visitor: Visitor, shop: Registered
-) -> None:
-    code = await code_of(api.live, shop.client, await api.account())
+    code = await code_of(api.live, shop.client, ada)
     answer = await visitor.exchange(shop, code, code_verifier=VERIFIER)
     oauth_refused(answer, 400, "invalid_grant")
-    assert (await visitor.exchange(shop, code)).status_code == 200
 
 
 async def test_code_is_for_its_own_client_and_redirect_uri(api: Api, visitor: Visitor) -> None:
     ada = await api.account()
-    uris = (CALLBACK, "https://shop.example/other")
+    loopback = "http://127.0.0.1:51004/cb"
+    uris = (CALLBACK, "https://shop.example/other", loopback)
     one, other = [await client_of(api.live, redirect_uris=uris) for _ in range(2)]
-    code = await code_of(api.live, one.client, ada)
-    async with api.unchanged():
-        oauth_refused(await visitor.exchange(other, code), 400, "invalid_grant")
-        for uri in (*uris[1:], CALLBACK + "/", CALLBACK + "?", CALLBACK.upper(), "x"):
-            answer = await visitor.exchange(one, code, uri)
-            oauth_refused(answer, 400, "invalid_grant")
-    assert (await visitor.exchange(one, code)).status_code == 200
-
-
-async def test_code_is_bound_to_its_loopback_port(api: Api, visitor: Visitor) -> None:
-    till = await client_of(api.live, redirect_uris=("http://127.0.0.1/cb",), public=True)
-    uri = "http://127.0.0.1:51004/cb"
-    ada = await api.account()
-    code = await code_of(api.live, till.client, ada, redirect_uri=uri, challenge=CHALLENGE)
-    verifier = {"code_verifier": VERIFIER}
-    other = await visitor.exchange(till, code, "http://127.0.0.1:51005/cb", **verifier)
-    oauth_refused(other, 400, "invalid_grant")
-    assert (await visitor.exchange(till, code, uri, **verifier)).status_code == 200
-
-
-async def test_another_client_cannot_end_what_a_code_bought(
-    api: Api, visitor: Visitor, shop: Registered
-) -> None:
-    code = await code_of(api.live, shop.client, await api.account())
-    bought = (await visitor.exchange(shop, code)).json()
-    other = await client_of(api.live)
-    async with api.unchanged():
-        oauth_refused(await visitor.exchange(other, code), 400, "invalid_grant")
-    assert (await visitor.me(bought["access_token"])).status_code == 200
-
-
-@pytest.mark.parametrize("code", ["", "x", "oac_", "oac_" + "A" * 43, "\u00e9", "x" * 12_000])
-async def test_malformed_code_is_refused(visitor: Visitor, shop: Registered, code: str) -> None:
-    error = "invalid_grant" if code else "invalid_request"
-    oauth_refused(await visitor.exchange(shop, code), 400, error)
+    for own, others in (
+        (CALLBACK, [*uris[1:], CALLBACK + "/", CALLBACK + "?", CALLBACK.upper(), "x"]),
+        (loopback, ["http://127.0.0.1:51005/cb"]),
+    ):
+        code = await code_of(api.live, one.client, ada, redirect_uri=own)
+        async with api.unchanged():
+            oauth_refused(await visitor.exchange(other, code, own), 400, "invalid_grant")
+            for uri in others:
+                oauth_refused(await visitor.exchange(one, code, uri), 400, "invalid_grant")
+        bought = (await visitor.exchange(one, code, own)).json()
+        async with api.unchanged():
+            oauth_refused(await visitor.exchange(other, code, own), 400, "invalid_grant")
+        assert (await visitor.me(bought["access_token"])).status_code == 200
+    for malformed in ("x", "oac_" + "A" * 43, "\u00e9", "x" * 12_000):
+        oauth_refused(await visitor.exchange(one, malformed), 400, "invalid_grant")
 
 
 async def test_code_of_the_other_environment_is_unknown(
@@ -386,25 +274,16 @@ async def test_scopes_beyond_the_role_are_left_out_and_the_answer_says_so(
 ) -> None:
     for role, asked, left in (
         ("viewer", "read:products write:products", "read:products"),
-        ("editor", "openid read:users write:users admin", "openid read:users read:products"),
+        ("editor", "openid read:users admin", "openid read:users read:products write:products"),
         ("viewer", "admin", "read:users read:products"),
         ("admin", "admin", "admin"),
         ("viewer", "write:users", ""),
     ):
-        code = await code_of(api.live, shop.client, await api.account(role), asked)
+        ada, _ = [await api.account("admin") for _ in range(2)]
+        code = await code_of(api.live, shop.client, ada, asked)
+        await set_role(api.live, ada.email, role, OPERATOR)
         scope = (await visitor.exchange(shop, code)).json()["scope"]
-        wanted = {*left.split(), *(["write:products"] if role == "editor" else [])}
-        assert set(scope.split()) == wanted, (role, asked)
-
-
-async def test_demotion_between_consent_and_exchange_counts(
-    api: Api, visitor: Visitor, shop: Registered
-) -> None:
-    admin = await api.caller("admin")
-    ada = await api.account("editor")
-    code = await code_of(api.live, shop.client, ada, "read:products write:products")
-    await admin.patch(f"/users/{ada.id}", json={"role": "viewer"})
-    assert (await visitor.exchange(shop, code)).json()["scope"] == "read:products"
+        assert set(scope.split()) == set(left.split()), (role, asked)
 
 
 async def test_new_secret_ends_the_old_one_and_a_deleted_client_everything(
@@ -467,14 +346,40 @@ async def test_wrong_client_secrets_are_audited_up_to_the_rate_limit(
     assert len(entries) == 30
     assert {entry.target_id for entry in entries} == {shop.client.client_id}
     assert "ocs_wrong" not in str(entries)
-
-
-async def test_spent_address_cannot_authenticate_in_the_body(api: Api, shop: Registered) -> None:
-    visitor = Visitor(api)
-    right = (shop.client.client_id, shop.secret or "")
-    for _ in range(30):
-        assert (await visitor.form("token", {}, basic=(right[0], "wrong"))).status_code == 401
     in_body = await visitor.form("introspect", {"token": "none", **named(shop)})
-    assert in_body.status_code == 429
+    assert in_body.status_code == 429, "of this address"
+    right = (shop.client.client_id, shop.secret or "")
     in_header = await visitor.form("introspect", {"token": "none"}, basic=right)
     assert in_header.json() == {"active": False}
+
+
+@pytest.mark.parametrize("name", ["grant_type", "code", "redirect_uri", "client_secret"])
+async def test_missing_parameter_or_one_of_another_type_is_refused(
+    api: Api, shop: Registered, name: str
+) -> None:
+    grant = a_code(await code_of(api.live, shop.client, await api.account()), shop)
+    async with api.unchanged(but="audit" if name == "client_secret" else ""):
+        for value in (1, None, True, [grant[name]], {"a": grant[name]}):
+            body = json.dumps({**grant, name: value}).encode()
+            answer = await as_it_is(api, body, "application/json")
+            oauth_refused(answer, 400, "invalid_request")
+        del grant[name]
+        answer = await Visitor(api).form("token", grant)
+        secret = name == "client_secret"
+        oauth_refused(answer, *(401, "invalid_client") if secret else (400, "invalid_request"))
+
+
+async def test_unreadable_form_is_refused(api: Api, shop: Registered) -> None:
+    for body, alone in (
+        (b"", (401, "invalid_client")),
+        (b"a=%00", (401, "invalid_client")),
+        (b"&&=", (401, "invalid_client")),
+        (b"\xff", (400, "invalid_request")),
+        (b"grant_type=%ff", (400, "invalid_request")),
+        (b"a&" * 60, (400, "invalid_request")),
+    ):
+        oauth_refused(await as_it_is(api, body), *alone)
+        answer = await as_it_is(api, f"{urlencode(named(shop))}&".encode() + body)
+        oauth_refused(answer, 400, "invalid_request")
+    large = urlencode({**named(shop), "code": "x" * 16_384})
+    oauth_refused(await as_it_is(api, large.encode()), 413, "invalid_request")

@@ -196,9 +196,8 @@ def test_every_command_is_in_a_document(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_every_sample_of_settings_loads(tmp_path: Path) -> None:
-    guides = [doc for doc in DOCUMENTS if doc.name.startswith("docs/operations/")]
-    samples = [block.text for doc in guides for block in doc.blocks if block.language == "toml"]
-    assert len(samples) == 3
+    samples = [block for doc in DOCUMENTS for block in doc.blocks if block.language == "toml"]
     for sample in samples:
-        (tmp_path / "portico.toml").write_text(sample)
+        (tmp_path / "portico.toml").write_text(sample.text)
         load({}, {}, tmp_path)
+    assert len(samples) > 3

@@ -133,12 +133,6 @@ def test_every_command_of_a_guide_is_answered_as_it_shows(guide: Any, reader: Re
         reader.follow(block)
 
 
-@pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.path.stem)
-def test_every_guide_begins_with_a_command(guide: Any) -> None:
-    assert guide.blocks[0].language == "sh"
-    assert re.search(r"^(curl|portico) ", guide.blocks[0].text, re.MULTILINE)
-
-
 def program(name: str) -> str:
     """A program of the guides."""
     guide, mark = PROGRAMS[name]

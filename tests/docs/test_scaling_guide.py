@@ -1,16 +1,11 @@
 """What a capacity plan says follows from what was measured, and the guide shows what it says."""
 
-import json
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from bench.capacity import (
-    BUSY,
-    CONNECTIONS,
     FIGURES,
-    LIST,
     Plan,
     figures_of,
     main,
@@ -46,16 +41,6 @@ def test_twice_the_requests_are_twice_the_cores_and_rows_alone_are_none() -> Non
     assert more[disk] > once[disk]
 
 
-@pytest.mark.parametrize(("cores", "hosts", "each"), [(8, 2, 8), (3, 4, 3), (5, 3, 4), (1, 9, 1)])
-def test_the_host_more_than_needed_has_connections_too(cores: int, hosts: int, each: int) -> None:
-    busy = 7.5 * BUSY * 1e6 / PLAN.requests
-    eight = {f"{kind}: Portico": busy for kind in ("GET", LIST, "POST")}
-    found = amounts(replace(PLAN, cores=cores), {**MEASURED, **eight})
-    assert found["Portico"] == 8
-    assert found["Portico, one host more than needed"] == hosts
-    assert found["PostgreSQL's connections"] == hosts * each * CONNECTIONS
-
-
 def test_what_is_short_is_told_with_what_to_do_the_shortest_first() -> None:
     found = needs(replace(PLAN, requests=1e5, products=1e8, accounts=1e7), MEASURED)
     told = re.findall(r"^\d+\. (.+?): ", report(found), re.MULTILINE)
@@ -63,23 +48,6 @@ def test_what_is_short_is_told_with_what_to_do_the_shortest_first() -> None:
     assert len(told) == len(short) > 1
     assert told == [need.what for need in sorted(short, key=lambda need: -need.share)]
     assert "What is short" not in report(needs(replace(PLAN, requests=10), MEASURED))
-
-
-@pytest.mark.parametrize(
-    "words", [("--writes", "0.9", "--lists", "0.2"), ("--accounts", "-1"), ("--figures", "none")]
-)
-def test_impossible_numbers_are_refused(
-    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        main(words)
-    assert "error:" in capsys.readouterr().err
-
-
-def test_figures_of_another_row_are_none(tmp_path: Path) -> None:
-    (tmp_path / "other.json").write_text(json.dumps({"findings": []}))
-    with pytest.raises(ValueError, match="--only stores"):
-        figures_of(tmp_path / "other.json")
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,6 @@ import sys
 from hashlib import sha256
 from pathlib import Path
 
-import pytest
-
 from documents import ROOT
 
 KNOWN = ("requirements/server.txt", "pyproject.toml", "clients/python/pyproject.toml")
@@ -52,55 +50,6 @@ def is_made_anew(place: Path) -> bool:
     return f"{place}/.venv/bin/python" in (place / ".venv" / "bin" / "pip").read_text("utf-8")
 
 
-@pytest.mark.parametrize("left", ["an empty environment", "no interpreter"])
-def test_an_environment_of_a_python_that_was_replaced_is_made_anew(
-    tmp_path: Path, left: str
-) -> None:
-    checkout(tmp_path)
-    stamp = environment(tmp_path, "--without-pip")
-    if left == "no interpreter":
-        python = stamp.parent / "bin" / "python"
-        python.unlink()
-        python.symlink_to(tmp_path / "nowhere")
-    assert is_made_anew(tmp_path)
-
-
-def test_an_environment_of_a_python_that_is_too_old_is_made_anew(tmp_path: Path) -> None:
-    checkout(tmp_path)
-    stamp = environment(tmp_path)
-    packages = next(stamp.parent.glob("lib/*/site-packages"))
-    older = packages / "older.pth"  # some distributions have a sitecustomize of their own
-    older.write_text("import sys; sys.version_info = (3, 10, 13)\n")
-    assert is_made_anew(tmp_path)
-    assert not older.exists()
-
-
-@pytest.mark.parametrize("how", ["moved", "copied"])
-def test_the_environment_of_a_checkout_that_came_from_elsewhere_is_made_anew(
-    tmp_path: Path, how: str
-) -> None:
-    place = tmp_path / "a new place"
-    before = Path(f"{tmp_path}/before{place}")  # which ends like the new one
-    checkout(before)
-    stamp = environment(before)
-    assert setting_up(before).returncode == 0
-    if how == "moved":
-        before.rename(place)
-    else:
-        shutil.copytree(before, place, symlinks=True)
-    assert is_made_anew(place)
-    assert stamp.exists() is (how == "copied")
-
-
-def test_an_environment_in_another_place_that_is_linked_to_stays(tmp_path: Path) -> None:
-    checkout(tmp_path / "first")
-    stamp = environment(tmp_path / "first")
-    checkout(tmp_path / "second")
-    (tmp_path / "second" / ".venv").symlink_to(stamp.parent)
-    assert setting_up(tmp_path / "second").returncode == 0
-    assert stamp.exists()
-
-
 def test_a_set_up_that_was_cut_off_is_made_up_for_by_the_release_before_too(
     tmp_path: Path,
 ) -> None:
@@ -114,3 +63,21 @@ def test_a_set_up_that_was_cut_off_is_made_up_for_by_the_release_before_too(
     requirements.write_bytes(before)
     assert "Installing what Portico needs" in setting_up(tmp_path).stderr
     assert not stamp.exists()
+
+
+def test_an_environment_of_a_python_that_was_replaced_is_made_anew(tmp_path: Path) -> None:
+    checkout(tmp_path)
+    python = environment(tmp_path, "--without-pip").parent / "bin" / "python"
+    python.unlink()
+    python.symlink_to(tmp_path / "nowhere")
+    assert is_made_anew(tmp_path)
+
+
+def test_the_environment_of_a_checkout_that_was_moved_is_made_anew(tmp_path: Path) -> None:
+    place = tmp_path / "a new place"
+    before = Path(f"{tmp_path}/before{place}")  # which ends like the new one
+    checkout(before)
+    environment(before)
+    assert setting_up(before).returncode == 0
+    before.rename(place)
+    assert is_made_anew(place)

@@ -22,7 +22,6 @@ from portico.core.secrets import ROTATION_OVERLAP
 from portico.core.times import HOUR
 from portico.data import queue
 from portico.features.events.rules import mint_webhook_secret, signed_headers
-from portico.settings import load
 from portico_client import Client, Event
 
 GUIDE = document("docs/webhooks.md")
@@ -182,9 +181,3 @@ def test_the_waits_are_those_of_the_program() -> None:
     assert webhooks.FAILING_DAYS == 5
     assert webhooks.MOST_WEBHOOKS == 20
     assert ROTATION_OVERLAP == 24 * HOUR
-
-
-def test_its_sample_of_settings_loads(tmp_path: Path) -> None:
-    (sample,) = [block.text for block in GUIDE.blocks if block.language == "toml"]
-    (tmp_path / "portico.toml").write_text(sample)
-    load({}, {}, tmp_path)

@@ -7,7 +7,6 @@ import pytest
 from authlib.integrations.base_client import OAuthError
 from authlib.integrations.flask_client import OAuth
 from authlib.integrations.requests_client import OAuth2Session
-from authlib.oauth2.rfc6749.errors import MismatchingStateException
 from flask import Flask, jsonify, url_for
 from flask.testing import FlaskClient
 
@@ -84,15 +83,6 @@ def test_a_site_is_told_that_the_user_denied(shop: FlaskClient, browser: Browser
     assert (answer.status_code, answer.json) == (403, {"error": "access_denied"})
 
 
-def test_a_site_refuses_a_callback_that_another_browser_began(
-    authority: Authority, web_app: Registered, shop: FlaskClient, browser: Browser
-) -> None:
-    path = brought_back(shop, browser)
-    with web_site(authority, web_app).test_client() as other:
-        answer = other.get(path, base_url="https://shop.example")
-    assert (answer.status_code, answer.json) == (403, {"error": "mismatching_state"})
-
-
 def session_of(
     authority: Authority, client: Registered, method: str, redirect_uri: str = WEB_APP
 ) -> OAuth2Session:
@@ -155,22 +145,6 @@ def test_a_public_client_gets_renews_and_revokes(
     assert session.get(f"{authority.api}/products").status_code == 200
 
 
-def test_a_used_refresh_token_ends_the_family(
-    authority: Authority, web_app: Registered, browser: Browser
-) -> None:
-    session = session_of(authority, web_app, "client_secret_basic")
-    fetched(authority, browser, session)
-    used = session.token["refresh_token"]
-    session.refresh_token()
-    last = dict(session.token)
-    for token in (used, last["refresh_token"]):
-        with pytest.raises(OAuthError) as refused:
-            session.refresh_token(refresh_token=token)
-        assert refused.value.error == "invalid_grant"
-    session.token = last
-    assert session.get(f"{authority.api}/products").status_code == 401
-
-
 def test_a_wrong_secret_and_a_used_code_are_refused(
     authority: Authority, web_app: Registered, browser: Browser
 ) -> None:
@@ -184,17 +158,3 @@ def test_a_wrong_secret_and_a_used_code_are_refused(
     with pytest.raises(OAuthError) as refused:
         session.fetch_token(authorization_response=callback, code_verifier=VERIFIER)
     assert refused.value.error == "invalid_grant"
-
-
-def test_a_session_refuses_a_callback_with_a_foreign_state(
-    authority: Authority, web_app: Registered, browser: Browser
-) -> None:
-    session = session_of(authority, web_app, "client_secret_basic")
-    url, state = session.create_authorization_url(
-        f"{authority.issuer}/authorize", code_verifier=VERIFIER
-    )
-    callback = browser.decide(url)
-    with pytest.raises(MismatchingStateException):
-        session.fetch_token(
-            authorization_response=callback, state=f"{state}x", code_verifier=VERIFIER
-        )

@@ -7,7 +7,7 @@ import socket
 import ssl
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +25,32 @@ bytes in an address and by five in an address within it."""
 
 OTHER = "127.0.0.2"
 """Another address of the loopback network."""
+
+
+Bound = Callable[[Authority, ExitStack], None]
+
+
+def at_once(authority: Authority, stack: ExitStack) -> None:
+    """nginx refuses one more request at once than an address may have."""
+    for _ in range(100):
+        connection = stack.enter_context(connected(authority, "127.0.0.3"))
+        connection.sendall(
+            b"POST /v1/products HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n"
+        )
+
+    def refuses() -> bool:
+        with connected(authority, "127.0.0.3") as connection:
+            return ask(connection).status == 429
+
+    until(refuses, "the bound")
+
+
+def connections(authority: Authority, stack: ExitStack) -> None:
+    """HAProxy takes no more connections than an address may have."""
+    for _ in range(256):
+        stack.enter_context(connected(authority, "127.0.0.3"))
+    with pytest.raises(OSError, match=r"reset|EOF"):
+        connected(authority, "127.0.0.3")
 
 
 @dataclass(frozen=True)
@@ -162,67 +188,28 @@ def ask(connection: socket.socket) -> Answer:
     return read_answer(connection)
 
 
-def assert_refused(answer: Answer) -> None:
-    """A proxy's own refusal in the form of the API's errors."""
-    assert answer.status == 429
-    assert answer.json["error"]["code"] == "RATE_LIMITED"
-    assert answer.headers["retry-after"] == "1"
-
-
-@pytest.mark.parametrize("proxy", [nginx, caddy, haproxy])
-def test_the_longest_request_for_authorization_passes_each_proxy(
-    tmp_path: Path, proxy: Callable[[Place], Command]
-) -> None:
-    with proxied(proxy, tmp_path) as authority, authority.browser() as browser:
-        client = authority.register(REDIRECT)
-        url = authority.asking(client, REDIRECT, state=STATE, nonce=NONCE, scope="openid")
-        back = browser.submit(browser.arrive(url), decision="allow")
-        assert back.told["state"] == STATE
-        assert authority.exchange(client, back.told["code"], REDIRECT).status_code == 200
-
-
-@pytest.mark.parametrize("proxy", [nginx, haproxy])
-def test_a_proxy_bounds_the_requests_of_one_address(
-    tmp_path: Path, proxy: Callable[[Place], Command]
+@pytest.mark.parametrize(
+    ("proxy", "bound"), [(nginx, at_once), (haproxy, connections), (caddy, None)]
+)
+def test_a_proxy_passes_the_longest_request_and_bounds_one_address(
+    tmp_path: Path, proxy: Callable[[Place], Command], bound: Bound | None
 ) -> None:
     with proxied(proxy, tmp_path) as authority:
+        with authority.browser() as browser:
+            client = authority.register(REDIRECT)
+            url = authority.asking(client, REDIRECT, state=STATE, nonce=NONCE, scope="openid")
+            back = browser.submit(browser.arrive(url), decision="allow")
+        assert back.told["state"] == STATE
+        assert authority.exchange(client, back.told["code"], REDIRECT).status_code == 200
+        if bound is None:
+            return
+        with ExitStack() as stack:
+            bound(authority, stack)
+            assert status(authority) == 200, "another address goes on"
         with connected(authority, "127.0.0.1") as connection:
             answers = (ask(connection) for _ in range(5_000))
-            assert_refused(next(one for one in answers if one.status != 200))
-        assert status(authority) == 200
-
-
-def test_nginx_bounds_the_requests_of_one_address_at_once(tmp_path: Path) -> None:
-    with proxied(nginx, tmp_path) as authority, ExitStack() as stack:
-        for _ in range(100):
-            stack.enter_context(closing(unfinished(authority)))
-        until(lambda: refuses(authority), "the bound")
-        assert status(authority) == 200
-
-
-def unfinished(authority: Authority) -> ssl.SSLSocket:
-    """A connection with a request that lacks its body."""
-    connection = connected(authority, "127.0.0.1")
-    connection.sendall(
-        b"POST /v1/products HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n"
-    )
-    return connection
-
-
-def refuses(authority: Authority) -> bool:
-    """Whether one more request is refused."""
-    with connected(authority, "127.0.0.1") as connection:
-        answer = ask(connection)
-    if answer.status == 200:
-        return False
-    assert_refused(answer)
-    return True
-
-
-def test_haproxy_bounds_the_connections_of_one_address(tmp_path: Path) -> None:
-    with proxied(haproxy, tmp_path) as authority, ExitStack() as stack:
-        for _ in range(256):
-            stack.enter_context(connected(authority, "127.0.0.1"))
-        with pytest.raises(OSError, match=r"reset|EOF"):
-            connected(authority, "127.0.0.1")
+            refused = next(one for one in answers if one.status != 200)
+        assert refused.status == 429
+        assert refused.json["error"]["code"] == "RATE_LIMITED"
+        assert refused.headers["retry-after"] == "1"
         assert status(authority) == 200

@@ -14,9 +14,6 @@ from markupsafe import escape
 from driving import Api, settings_for
 from openapi.conftest import ADDRESS
 from openapi.reading import Reading
-from portico.core.plans import DEFAULT_PLANS
-from portico.mounts import V1
-from portico.openapi.document import Part, document
 from portico.openapi.webhooks import TAG as DELIVERIES
 from portico.web.pages.files import DOCS_ASSETS, asset_path
 from portico.web.reference.markdown import coloured, prose
@@ -104,13 +101,6 @@ def test_it_loads_and_links_nothing_of_another_host(pages: dict[str, Reading]) -
         assert not re.search(r"url\(|@import", style.read_text())
 
 
-def test_text_has_two_weights() -> None:
-    used = set()
-    for style in STATIC.glob("*.css"):
-        used |= set(re.findall(r"font(?:-weight)?: (\d+|bold\w*)\b[; ]", style.read_text()))
-    assert used == {"400", "600"}
-
-
 def test_every_link_to_a_page_or_into_one_leads_somewhere(pages: dict[str, Reading]) -> None:
     walked = set()
     for address, shown in pages.items():
@@ -125,16 +115,6 @@ def test_every_link_to_a_page_or_into_one_leads_somewhere(pages: dict[str, Readi
     assert walked == set(pages)
 
 
-def test_one_page_leads_to_the_next(pages: dict[str, Reading]) -> None:
-    at, seen = f"{ADDRESS}/docs/list_users", []
-    while at:
-        seen.append(at)
-        found = re.search(r"rel next href (\w+)", _links(pages[at]))
-        at = urljoin(at, found[1]) if found else ""
-    assert sorted(seen) == sorted(pages)[1:]
-    assert "rel prev" not in _links(pages[seen[0]])
-
-
 def test_it_can_be_walked_by_keyboard_and_read_aloud(pages: dict[str, Reading]) -> None:
     for shown in pages.values():
         assert ("html", "lang", "en") in shown.attributes
@@ -145,12 +125,6 @@ def test_it_can_be_walked_by_keyboard_and_read_aloud(pages: dict[str, Reading]) 
         assert all(value in ("0", "-1") for value in shown.values("tabindex"))
         # ARIA in HTML: a field that searches has no other role.
         assert "search" not in shown.values("type")
-
-
-def test_whatever_has_a_name_is_told_of_beside_it(pages: dict[str, Reading]) -> None:
-    for address, shown in pages.items():
-        kinds = "".join({"dt": "n", "dd": "t"}.get(tag, "") for tag in shown.opened)
-        assert re.fullmatch("(nt+)*", kinds), address
 
 
 def test_what_a_document_says_is_text_and_never_markup(described: dict[str, Any]) -> None:
@@ -191,11 +165,6 @@ def test_its_colours_have_the_contrast_of_wcag_aa(scheme: str) -> None:
         assert contrast(colours["edge"], colours[back]) >= 3, back
 
 
-def _links(page: Reading) -> str:
-    """The attributes of links."""
-    return " ".join(f"{name} {value}" for tag, name, value in page.attributes if tag == "a")
-
-
 def contrast(one: str, other: str) -> float:
     """The contrast ratio of two colours (WCAG 2.2, 1.4.3)."""
     lighter, darker = sorted((luminance(one), luminance(other)), reverse=True)
@@ -228,9 +197,8 @@ async def test_it_is_served_to_anyone_with_all_that_it_needs(api: Api) -> None:
         assert (again.status_code, again.content) == (304, b"")
 
 
-@pytest.mark.parametrize("path", ["nothing", "", "list_users/", "list_users/more", "1", "%00"])
+@pytest.mark.parametrize("path", ["nothing", "list_users/more", "%00"])
 async def test_what_it_does_not_have_is_told_by_a_page_to_anyone(api: Api, path: str) -> None:
-    reader = await api.caller("viewer")
     for base in (ADDRESS, "https://localhost:8443/sandbox/v1"):
         address = f"{base}/docs/{path}"
         answer = await api.stranger().get(address)
@@ -241,46 +209,7 @@ async def test_what_it_does_not_have_is_told_by_a_page_to_anyone(api: Api, path:
         shown = Reading(answer.text)
         assert "Page not found" in shown.text
         assert f"{base}/docs" in {urljoin(address, link) for link in shown.values("href")}
-        for link in shown.values("href", "src"):
-            if "/dashboard" not in link and link != "#main":
-                assert (await api.stranger().get(urljoin(address, link))).status_code == 200, link
         assert (await api.stranger().post(address)).status_code == 404
-        key = {"authorization": f"Bearer {reader.key}"}
-        assert (await api.stranger(**key).get(address)).text == answer.text
-
-
-async def test_all_of_it_is_light(api: Api, pages: dict[str, Reading]) -> None:
-    stranger = api.stranger()
-    loaded = [asset_path(name) for name in DOCS_ASSETS]
-    files = [(await stranger.get(f"/{path}")).content for path in loaded]
-    beside = sum(len(gzip.compress(file)) for file in files)
-    for address, shown in pages.items():
-        answer = await stranger.get(address)
-        assert all(path in answer.text for path in loaded)
-        assert len(gzip.compress(answer.content)) + beside < 30_000, address
-        assert len(shown.opened) < 900, address
-
-
-async def test_its_headers_forbid_what_it_does_not_need(api: Api) -> None:
-    answer = await api.stranger().get("/docs")
-    policy = answer.headers["content-security-policy"]
-    own = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
-    assert policy.startswith(f"{own}connect-src 'self'; base-uri 'none'; form-action 'self';")
-    assert "frame-ancestors 'none'" in policy
-    assert "unsafe" not in policy
-    assert answer.headers["x-content-type-options"] == "nosniff"
-    assert answer.headers["referrer-policy"] == "no-referrer"
-
-
-async def test_nothing_is_done_to_its_pages_but_to_read_them(api: Api) -> None:
-    answer = await api.stranger().post(f"{ADDRESS}/docs/list_users")
-    assert answer.status_code == 405
-    assert answer.headers["allow"] == "GET, HEAD"
-
-
-async def test_the_sandbox_has_a_page_of_its_own_address(api: Api) -> None:
-    answer = await api.stranger().get("https://localhost:8443/sandbox/v1/docs/read_user")
-    assert "https://localhost:8443/sandbox/v1/users/17" in answer.text
 
 
 @pytest.mark.parametrize("page", ["", "/read_user", "/deliveries"])
@@ -297,33 +226,8 @@ async def test_each_environment_says_which_it_is_and_leads_to_the_other_and_to_i
         assert re.findall('href="(.*?)"', switch) == [live, sandbox]
         assert re.findall(r'aria-current="true">(\w+)<', switch) == [name]
         assert f'<a href="{dashboard}">← Dashboard</a>' in text
-        marks = ("(Sandbox)</title>", '<body data-environment="sandbox">', ">Sandbox</span>")
-        for mark in marks:
+        for mark in ("(Sandbox)</title>", '<body data-environment="sandbox">', ">Sandbox</span>"):
             assert (mark in text) is (name == "Sandbox"), mark
-
-
-async def test_environments_on_hosts_of_their_own_keep_their_pages_apart(tmp_path: Path) -> None:
-    hosts = {
-        "PORTICO_BASE_URL": "https://api.test/v1",
-        "PORTICO_SANDBOX_URL": "https://try.test/v1",
-    }
-    async with Api(settings_for(tmp_path, hosts)) as api:
-        stranger = api.stranger()
-        for host in ("api.test", "try.test"):
-            found = await stranger.get(f"https://{host}/v1/openapi.json")
-            assert found.json()["servers"] == [{"url": f"https://{host}/v1"}]
-            page = await stranger.get(f"https://{host}/v1/docs/read_user")
-            for other in hosts.values():
-                assert f'href="{other}/docs/read_user"' in page.text
-        assert (await stranger.get("https://other.test/v1/docs")).status_code == 401
-
-
-def test_a_superseded_version_says_so() -> None:
-    version_part, nothing = Part("https://localhost:8443/v1", V1), Part("", ())
-    described = document(
-        version_part, nothing, DEFAULT_PLANS, [("deprecation", "@0")], site_name="Portico"
-    )
-    assert "This operation is deprecated." in Reference(described, PLACE).page("list_users")
 
 
 @pytest.mark.parametrize("path", ["", "/read_user", "/delete_product"])
@@ -355,3 +259,24 @@ async def test_a_proxy_that_names_no_client_does_not_pass_for_a_reader_on_this_m
         page = await api.stranger().get(f"{ADDRESS}/docs", headers={"x-forwarded-proto": "https"})
         assert page.status_code == 200
         assert "--cacert ca.pem" in page.text
+
+
+async def test_its_pages_are_light_and_forbid_what_they_do_not_need(
+    api: Api, pages: dict[str, Reading]
+) -> None:
+    stranger = api.stranger()
+    loaded = [asset_path(name) for name in DOCS_ASSETS]
+    files = [(await stranger.get(f"/{path}")).content for path in loaded]
+    beside = sum(len(gzip.compress(file)) for file in files)
+    for address, shown in pages.items():
+        answer = await stranger.get(address)
+        assert all(path in answer.text for path in loaded)
+        assert len(gzip.compress(answer.content)) + beside < 30_000, address
+        assert len(shown.opened) < 900, address
+    policy = answer.headers["content-security-policy"]
+    own = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
+    assert policy.startswith(f"{own}connect-src 'self'; base-uri 'none'; form-action 'self';")
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["referrer-policy"] == "no-referrer"

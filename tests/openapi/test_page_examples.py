@@ -136,50 +136,15 @@ def test_examples_know_where_they_are_and_whom_to_trust(described: dict[str, Any
         "https://home.test",
         authority=Path("/srv/our data/ca.pem"),
     )
-    shown = shown_at(described, addresses)
-    curl = "curl --cacert '/srv/our data/ca.pem'"
-    python = """from portico_client import Client, Login
-
-ada = Login("ada@example.com", "Analytical1")
-client = Client(
-    base_url="https://api.test/v1",
-    ca="/srv/our data/ca.pem",
-    auth_url="https://id.test",
-    auth=ada,
-)
-print(client.me().name)"""
-    typescript = """import { Client } from "@portico/client";
-
-// Start it with NODE_EXTRA_CA_CERTS='/srv/our data/ca.pem'
-// The key is in PORTICO_API_KEY.
-const client = new Client({
-  baseUrl: "https://api.test/v1",
-  authUrl: "https://id.test",
-});
-await client.products.delete(17);"""
-    assert text(shown["delete_product"], "curl").startswith(f"{curl} \\\n  -X DELETE \\\n")
-    assert text(shown["stream_events"], "curl").startswith(f"{curl} \\\n  -N \\\n")
-    assert text(shown["redeliver"], "curl").endswith("/webhooks/17/deliveries/17/redeliver")
-    assert text(shown["login"], "python") == python
-    assert text(shown["delete_product"], "typescript") == typescript
-    for language, name in (("python", "auth_url="), ("typescript", "authUrl: ")):
-        assert f'{name}"https://id.test"' in text(shown["token"], language)
-
-
-@pytest.mark.parametrize("authority", [Path("/srv/ca.pem"), None])
-def test_examples_for_readers_elsewhere_name_no_path_of_the_server(
-    described: dict[str, Any], authority: Path | None
-) -> None:
-    addresses = Addresses(
-        "https://api.test/v1", "https://api.test/auth", "https://api.test", authority=authority
-    )
-    shown = shown_at(described, addresses.read(here=False))
-    for language, trust in (
-        ("curl", "--cacert ca.pem"),
-        ("python", 'ca="ca.pem"'),
-        ("typescript", "NODE_EXTRA_CA_CERTS=ca.pem"),
-    ):
-        example = text(shown["read_product"], language)
-        assert (trust in example) is (authority is not None)
-        assert ("ca.pem" in example) is (authority is not None)
-        assert "/srv" not in example
+    for is_here, path in ((True, "/srv/our data/ca.pem"), (False, "ca.pem")):
+        shown = shown_at(described, addresses.read(here=is_here))
+        samples = {name: text(shown["read_product"], name) for name in ("python", "typescript")}
+        quoted = f"'{path}'" if is_here else path
+        assert f"curl --cacert {quoted} " in text(shown["read_product"], "curl")
+        assert f'ca="{path}"' in samples["python"]
+        assert f"NODE_EXTRA_CA_CERTS={quoted}" in samples["typescript"]
+        assert 'base_url="https://api.test/v1"' in samples["python"]
+        assert 'auth_url="https://id.test"' in text(shown["token"], "python")
+        assert 'authUrl: "https://id.test"' in text(shown["token"], "typescript")
+        for sample in samples.values():
+            assert is_here or "/srv" not in sample
