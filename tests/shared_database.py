@@ -42,7 +42,7 @@ BEGIN
     LOOP
         EXECUTE format('DROP TABLE %I.%I CASCADE', one.schemaname, one.tablename);
         EXECUTE format(
-            'DROP FUNCTION IF EXISTS %I.%I', one.schemaname, one.tablename || '_counted');
+            'DROP FUNCTION IF EXISTS %I.%I', one.schemaname, one.tablename || '__counted');
     END LOOP;
 END $$"""
 

@@ -212,7 +212,7 @@ class Portico:
             ),
         )
         if self._kinds is not None:
-            environment.records = self._kinds.stores(environment.db)
+            self._kinds.serve(environment)
         return environment
 
     async def connect(self) -> None:
@@ -236,16 +236,14 @@ class Portico:
         applied: list[Migration] = []
         for environment in self.environments:
             applied += await migrate(environment.db, self.clock)
-        await self.keep_tables()
+            await self.keep_tables(environment)
         await self.ready()
         return applied
 
-    async def keep_tables(self) -> None:
-        """Makes the tables of the installation's own kinds as its files declare them. Raises
-        `MigrationError` and `Unavailable`."""
-        if self._kinds is not None:
-            for environment in self.environments:
-                await self._kinds.keep(environment.db)
+    async def keep_tables(self, environment: Environment) -> bool:
+        """Makes the tables of the installation's own kinds as its files declare them; returns
+        whether they were not. Raises `MigrationError` and `Unavailable`."""
+        return self._kinds is not None and await self._kinds.keep(environment.db)
 
     async def is_behind(self) -> bool:
         """Whether migrations are pending. Raises `MigrationError` as `migrate` does."""
@@ -279,6 +277,8 @@ class Portico:
 
     async def close(self) -> None:
         """Closes every connection, and ends every thread."""
+        if self._kinds is not None:
+            await self._kinds.close()
         for environment in self.environments:
             await environment.limiter.close()
             await environment.db.close()

@@ -4,14 +4,14 @@
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import Any, TypeVar
 
 import msgspec
 
-from portico.change import Changes
+from portico.change import Change, Changes
 from portico.core.networks import Destinations
 from portico.core.plans import Plan
 from portico.core.providers import Provider
@@ -57,6 +57,10 @@ class Addresses(msgspec.Struct, frozen=True):
 
 
 T = TypeVar("T")
+
+
+async def _nothing_refers(_change: Change, _many: str, _row_id: int) -> None:
+    """For an installation without kinds of its own."""
 
 
 class Environment:
@@ -115,6 +119,13 @@ class Environment:
         self._services: dict[type[Any], Any] = {}
         for service in services:
             self[type(service)] = service
+
+        self.release: Callable[[Change, str, int], Awaitable[None]] = _nothing_refers
+        """Called in the change that deletes a product or a user, with the name of the kind and the
+        id: clears or deletes what refers to it. Raises `Conflict` where that is refused."""
+        self.check_kinds: Callable[[], Awaitable[None]] | None = None
+        """Raises `Unavailable` where the database is kept for other files of kinds; None without
+        kinds."""
 
     def __getitem__(self, kind: type[T]) -> T:
         """The store or service of this type."""

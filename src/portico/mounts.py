@@ -17,8 +17,8 @@ from portico.features.access.credentials import Credentials
 from portico.features.access.oauth_responder import OAuthResponder
 from portico.features.access.pages import clients, keys
 from portico.features.access.pages.authorize import authorize_mount
+from portico.features.catalogue import batches, form_pages, import_pages
 from portico.features.catalogue import endpoints as catalogue_endpoints
-from portico.features.catalogue import form_pages, import_pages
 from portico.features.catalogue import pages as catalogue_pages
 from portico.features.events import endpoints as events_endpoints
 from portico.features.events import webhook_endpoints
@@ -121,6 +121,7 @@ def _mount(site: Site, env: Environment, pages: Sequence[PageRoute]) -> Mount:
 _V1: tuple[AnyRoute, ...] = (
     *people_endpoints.ROUTES,
     *catalogue_endpoints.ROUTES,
+    batches.PRODUCTS,
     *key_endpoints.ROUTES,
     *signin_endpoints.SESSION_ROUTES,
     *events_endpoints.ROUTES,

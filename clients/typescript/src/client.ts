@@ -6,7 +6,7 @@ import { addresses, variable } from "./environment.js";
 import { Events } from "./events.js";
 import type { Check, User, UserChanges, Verified } from "./models.js";
 import { tagged } from "./reading.js";
-import { Products, read, Users } from "./resources.js";
+import { Products, read, Records, Users } from "./resources.js";
 import { Requests } from "./retries.js";
 import type { Options } from "./transport.js";
 import { Webhooks } from "./webhooks.js";
@@ -57,6 +57,13 @@ export class Client {
    * `verify`. */
   verify(check: Check, { signal }: Calling = {}): Promise<Verified> {
     return this.#calls.data("POST", "/verify", { fields: check, signal });
+  }
+
+  /** The records of a kind that the server's operators have declared, such as `orders`. Throws TypeError for what is no name
+   * of a kind. */
+  kind<Fields extends object = Record<string, unknown>>(many: string): Records<Fields> {
+    if (!/^[a-z][a-z0-9-]*$/.test(many)) throw new TypeError(`${JSON.stringify(many)} is not the name of a kind, such as orders`);
+    return new Records<Fields>(this.#calls, `/${many}`);
   }
 
   /** The calling user. */

@@ -55,6 +55,19 @@ abstract class Resources<Item extends { id: number }, One extends Tagged, Made e
 /** The catalog. Lists have active products unless `status` is given, and are sorted by relevance with `search`. */
 export class Products extends Resources<ProductItem, Product, Product, NewProduct, ProductChanges, ProductFilters> {}
 
+/** A record of a kind that the server's operators have declared. */
+export type KindRecord<Fields> = Fields & Tagged & { id: number; created_at: string; updated_at: string };
+
+/** The records of a kind that the server's operators have declared; `Fields` are those of a record. */
+export class Records<Fields extends object> extends Resources<
+  KindRecord<Fields>,
+  KindRecord<Fields>,
+  KindRecord<Fields>,
+  Partial<Fields>,
+  Partial<Fields>,
+  object
+> {}
+
 /** The users of the environment. */
 export class Users extends Resources<UserItem, User, CreatedUser, NewUser, UserChanges, UserFilters> {}
 

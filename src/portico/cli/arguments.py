@@ -26,6 +26,8 @@ with lazy_imports():
     from portico.core import errors, ids, networks
     from portico.core import text as domain_text
 
+_JSON = "print one JSON value and nothing else"
+
 SESSION, LOGIN = "session", "login"
 MAX_LIMIT = 1_000_000_000
 """The largest `--limit`: databases can still count to one more."""
@@ -94,9 +96,14 @@ class Commands:
         parser.set_defaults(without=parser)
         self._verbs = parser.add_subparsers(title="commands", metavar="COMMAND")
 
-    def noun(self, name: str, summary: str) -> Commands:
-        """Adds a noun and returns its commands."""
-        return Commands(self._verbs.add_parser(name, help=summary, description=_sentence(summary)))
+    def noun(self, name: str, summary: str, run: Run | None = None) -> Commands:
+        """Adds a noun and returns its commands. `run` is what it does without one."""
+        parser = self._verbs.add_parser(name, help=summary, description=_sentence(summary))
+        commands = Commands(parser)
+        if run is not None:
+            parser.add_argument("--json", action="store_true", help=_JSON)
+            parser.set_defaults(run=run, sandbox=False)
+        return commands
 
     def word(self, name: str, summary: str, details: str = "") -> ArgumentParser:
         """Adds a command whose arguments act while they are read, without settings."""
@@ -120,9 +127,7 @@ class Commands:
         command = self.word(name, summary, details)
         _add_data(command)
         if json:
-            command.add_argument(
-                "--json", action="store_true", help="print one JSON value and nothing else"
-            )
+            command.add_argument("--json", action="store_true", help=_JSON)
         command.set_defaults(run=run, sandbox=False)  # for commands without `--sandbox`
         return command
 

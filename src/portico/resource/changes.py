@@ -5,13 +5,14 @@ all other rules of that change; what it changes has its own rules, event and aud
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from portico.change import Change
-from portico.core.audit import By
+from portico.core.audit import SYSTEM, By
 from portico.core.errors import (
     Conflict,
     Duplicate,
@@ -31,10 +32,12 @@ from portico.features.people.storage import USERS
 from portico.resource import declared
 from portico.resource.built_in import BUILT_IN, ProductRecord, UserRecord, product_values
 from portico.resource.compiled import Compiled, column
-from portico.resource.declared import Record
+from portico.resource.declared import AfterCommit, Record
 from portico.resource.fields import MOMENT, ReferenceField, described
 from portico.resource.store import Records, exists
 from portico.web.reading import Faults
+
+log = logging.getLogger(__name__)
 
 RULE_SECONDS = 2.0
 
@@ -50,10 +53,7 @@ async def create_record(env: Environment, kind: Compiled, values: dict[str, Any]
     """Creates a record of these stored values by field; returns its row. Raises `Invalid`,
     `Duplicate`, and what rules refuse by."""
 
-    async def work(change: Change) -> Any:
-        return await Changing(env, change).create(kind, values)
-
-    return await _distinct(env, by, work)
+    return await carry_out(env, by, lambda changing: changing.create(kind, values))
 
 
 async def change_record(
@@ -62,10 +62,7 @@ async def change_record(
     """Changes values of a record; returns its row. Raises as `create_record`, `NotFound` and
     `PreconditionFailed`."""
 
-    async def work(change: Change) -> Any:
-        return await Changing(env, change).update(kind, row_id, values, check)
-
-    return await _distinct(env, by, work)
+    return await carry_out(env, by, lambda changing: changing.update(kind, row_id, values, check))
 
 
 async def delete_record(
@@ -74,28 +71,30 @@ async def delete_record(
     """Deletes a record. Raises `NotFound`, `PreconditionFailed`, `Conflict`, and what rules refuse
     by."""
 
-    async def work(change: Change) -> None:
-        await Changing(env, change).delete(kind, row_id, check)
-
-    await _distinct(env, by, work)
+    await carry_out(env, by, lambda changing: changing.delete(kind, row_id, check))
 
 
-async def _distinct(env: Environment, by: By, work: Callable[[Change], Awaitable[Any]]) -> Any:
-    """Runs a change; a unique value that is taken becomes `Duplicate`."""
+async def carry_out(env: Environment, by: By, work: Callable[["Changing"], Awaitable[Any]]) -> Any:
+    """Runs a change of records, then what follows it; a unique value that is taken becomes
+    `Duplicate`."""
     tried: list[tuple[Records, Any]] = []
+    made: list[Changing] = []
 
     async def traced(change: Change) -> Any:
         tried.clear()
         change.tried = tried
-        return await work(change)
+        made[:] = [Changing(env, change)]
+        return await work(made[0])
 
     try:
-        return await env.change(by, traced)
+        result = await env.change(by, traced)
     except UniqueViolation as error:
         for records, row in tried:
             if field := await records.taken(row):
                 raise taken(records.kind, field.name) from error
         raise Duplicate("A value that must be unique is taken.") from error
+    follow(env, made[0].followed)
+    return result
 
 
 def taken(kind: Compiled, field: str) -> Duplicate:
@@ -113,8 +112,14 @@ class Changing:
         self.env = env
         self.change = change
         self._rules = RuleChange(self)
+        self.followed: list[tuple[Compiled, Any, Any]] = []
+        """The changes of records that others follow: their kind, rows before and after."""
         self._ends: float | None = None
         """When the time of the rules is over, once the first has begun."""
+
+    def begin(self) -> None:
+        """Begins another item of several: its rules have the whole time."""
+        self._ends = None
 
     async def create(self, kind: Compiled, values: Mapping[str, Any]) -> Any:
         """Creates a record of these stored values."""
@@ -124,7 +129,7 @@ class Changing:
         records: Records = self.env.records[kind.number]
         self._try(records, row)
         row = await records.insert(self.change.tx, row)
-        self.change.note(kind.created(row))
+        self._note(kind, None, row)
         return row
 
     async def update(
@@ -144,8 +149,8 @@ class Changing:
         after = msgspec.structs.replace(after, updated_at=self.change.now)
         records: Records = self.env.records[kind.number]
         self._try(records, after)
-        await records.update(self.change.tx, after)
-        self.change.note(kind.updated(after, before))
+        await records.update(self.change.tx, before, after)
+        self._note(kind, before, after)
         return after
 
     async def delete(self, kind: Compiled, row_id: int, check: Check = unchecked) -> None:
@@ -154,7 +159,17 @@ class Changing:
         await self._ruled(kind, before, None)
         await self.release(kind.many, row_id)
         await self.env.records[kind.number].delete(self.change.tx, row_id)
-        self.change.note(kind.deleted(before))
+        self._note(kind, before, None)
+
+    def _note(self, kind: Compiled, before: Any, after: Any) -> None:
+        if before is None:
+            self.change.note(kind.created(after))
+        elif after is None:
+            self.change.note(kind.deleted(before))
+        else:
+            self.change.note(kind.updated(after, before))
+        if kind.kind.followers:
+            self.followed.append((kind, before, after))
 
     async def release(self, many: str, row_id: int) -> None:
         """Clears or deletes what refers to a record that is to be deleted. Raises `Conflict` where
@@ -274,6 +289,85 @@ def change_faults(kind: Compiled, before: Any, values: Mapping[str, Any]) -> lis
         for field in kind.fixed
         if field.name in values and values[field.name] != getattr(before, column(field.name))
     ]
+
+
+def releasing(env: Environment) -> Callable[[Change, str, int], Awaitable[None]]:
+    """`Environment.release` of an environment with kinds."""
+
+    async def release(change: Change, many: str, row_id: int) -> None:
+        changing = Changing(env, change)
+        await changing.release(many, row_id)
+
+    return release
+
+
+_under_way: set[asyncio.Task[None]] = set()
+"""The followers that have not ended."""
+
+
+def follow(env: Environment, changes: Sequence[tuple[Compiled, Any, Any]]) -> None:
+    """Begins what follows stored changes."""
+    for kind, before, after in changes:
+        old = None if before is None else kind.record(before)
+        new = None if after is None else kind.record(after)
+        for follower in kind.kind.followers:
+            task = asyncio.ensure_future(_followed(env, kind, follower, old, new))
+            _under_way.add(task)
+            task.add_done_callback(_under_way.discard)
+
+
+async def _followed(
+    env: Environment, kind: Compiled, follower: AfterCommit, before: Any, after: Any
+) -> None:
+    try:
+        await follower(Follower(env), before, after)
+    except Exception:
+        log.exception("What follows a change of %s failed.", kind.many)
+
+
+async def followers_ended(seconds: float) -> None:
+    """Waits for followers that are under way, at most so long; ends those that take longer."""
+    if _under_way:
+        _, late = await asyncio.wait(_under_way, timeout=seconds)
+        for task in late:
+            task.cancel()
+
+
+class Follower:
+    """Portico as a follower of changes sees it. Each call is a change of its own."""
+
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+
+    @property
+    def environment(self) -> str:
+        """`live` or `sandbox`."""
+        return self._env.name
+
+    async def read(self, kind: str, record_id: int) -> Record | None:
+        """The record with this id, or None."""
+        return await self._change(lambda rules: rules.read(kind, record_id))
+
+    async def update(self, kind: str, record_id: int, **values: Any) -> Record:
+        """As `RuleChange.update`."""
+        changed = await self._change(lambda rules: rules.update(kind, record_id, **values))
+        assert changed is not None  # noqa: S101 - for mypy
+        return changed
+
+    async def create(self, kind: str, **values: Any) -> Record:
+        """As `RuleChange.create`."""
+        created = await self._change(lambda rules: rules.create(kind, **values))
+        assert created is not None  # noqa: S101 - for mypy
+        return created
+
+    async def _change(
+        self, act: Callable[["RuleChange"], Awaitable[Record | None]]
+    ) -> Record | None:
+        async def work(changing: Changing) -> Record | None:
+            return await act(RuleChange(changing))
+
+        record: Record | None = await carry_out(self._env, SYSTEM, work)
+        return record
 
 
 class Caller(msgspec.Struct, frozen=True):

@@ -7,6 +7,7 @@ made by functions whose source is put together here, as dataclasses do it. Names
 
 import types
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -19,7 +20,9 @@ from portico.core.resources import Resource
 from portico.core.rules import Measured
 from portico.core.scopes import PERMISSIONS
 from portico.data.database import Params
+from portico.data.search import tokens
 from portico.data.table import Table
+from portico.features.catalogue.search import Indexed
 from portico.features.events import payloads as event_shapes
 from portico.features.events.records import RecordNote
 from portico.resource.declared import Kind, Record
@@ -34,9 +37,12 @@ from portico.resource.fields import (
 )
 from portico.web.envelope import Identifier, Timestamp, encode, timestamp
 from portico.web.paging import ListQuery, choice
-from portico.web.reading import Param
+from portico.web.reading import Param, decode, sent
 
 CREATED = "created_at"
+_MARK = "x"
+"""The beginning of every word in an index."""
+
 OWN = ("id", "created_at", "updated_at")
 """What every record has besides its fields."""
 
@@ -80,6 +86,10 @@ class Compiled:
         self.references = tuple(field for field in self.fields if isinstance(field, ReferenceField))
         self.searched = tuple(field for field in self.fields if field.search)
         self.table_name = table_of(kind.many)
+        self.indexed: Indexed[Any] = Indexed(
+            self.table_name, f"{self.table_name}__words", self.words_of, {"": _MARK}
+        )
+        """What is searched, if any field is."""
         self.row = self._row()
         sorts = [self.by_name[name] for name in kind.sorts if name not in OWN]
         keys = {_key(field): _key_of(field) for field in sorts if field.optional}
@@ -261,6 +271,25 @@ class Compiled:
     def changed(self, row: Any, values: Mapping[str, Any]) -> Any:
         """The row with these stored values by field."""
         return msgspec.structs.replace(row, **{column(name): v for name, v in values.items()})
+
+    def texts(self, row: Any) -> list[str]:
+        """The texts that are searched."""
+        return [getattr(row, column(field.name)) or "" for field in self.searched]
+
+    def words_of(self, row: Any) -> tuple[list[str], list[str]]:
+        """The words of the first field that is searched, which counts most, and of the others."""
+        first, *others = self.texts(row)
+        return (
+            [_MARK + word for word in tokens(first)],
+            [_MARK + word for other in others for word in tokens(other)],
+        )
+
+    def samples(self) -> list[dict[str, Any]]:
+        """The stored values of its samples. Raises `ValueError` for a line that is none."""
+        if self.kind.samples is None:
+            return []
+        file = Path(self.kind.place.file).parent / self.kind.samples
+        return [sent(decode(self.create, line)) for line in file.read_bytes().splitlines() if line]
 
     def record(self, row: Any) -> Record:
         """The record that rules get."""

@@ -4,14 +4,23 @@
 """
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
+from portico.core.errors import Unavailable
 from portico.core.scopes import PERMISSIONS
 from portico.data.database import Database
+from portico.environment import Environment
 from portico.resource import tables
+from portico.resource.changes import followers_ended, releasing
 from portico.resource.compiled import Compiled
 from portico.resource.loading import load
 from portico.resource.store import Records
+
+OTHER_FILES = "other files than the database's"
+
+FOLLOWERS_SECONDS = 5.0
+"""How long the end of the process waits for what follows changes."""
 
 
 class Installed:
@@ -39,15 +48,29 @@ class Installed:
         """The kinds, by number."""
         return self._kinds
 
-    def stores(self, db: Database) -> Sequence[Records]:
-        """The stores of the kinds in one environment."""
-        return [Records(db, kind, self._count_limit) for kind in self._kinds]
+    def serve(self, environment: Environment) -> None:
+        """Gives an environment the stores of the kinds, and what their references need."""
+        db = environment.db
+        environment.records = [Records(db, kind, self._count_limit) for kind in self._kinds]
+        environment.release = releasing(environment)
+        environment.check_kinds = partial(self.check, db)
 
-    async def keep(self, db: Database) -> None:
-        """Makes the tables of one environment as declared. Raises `MigrationError` and
-        `Unavailable`."""
-        if await self.is_behind(db):
+    async def keep(self, db: Database) -> bool:
+        """Makes the tables of one environment as declared; returns whether they were not. Raises
+        `GrowthError` and `Unavailable`."""
+        behind = await self.is_behind(db)
+        if behind:
             await tables.keep(db, self._kinds)
+        return behind
+
+    async def check(self, db: Database) -> None:
+        """Raises `Unavailable` unless the database was last migrated to these files."""
+        if await self.is_behind(db):
+            raise Unavailable("The files of kinds are others than the database's.", why=OTHER_FILES)
+
+    async def close(self) -> None:
+        """Waits a moment for what follows changes."""
+        await followers_ended(FOLLOWERS_SECONDS)
 
     async def is_behind(self, db: Database) -> bool:
         """Whether the tables of one environment are not as declared."""

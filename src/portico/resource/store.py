@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from portico.core.times import DAY
 from portico.data.database import (
     LOCKED,
     NOTHING,
@@ -14,8 +15,11 @@ from portico.data.database import (
     Params,
     Rank,
     Transaction,
+    keep_unwritten,
 )
 from portico.data.listing import Keyset, Listing, Order, Page
+from portico.data.search import query_words
+from portico.features.catalogue.search import WordSearch
 from portico.resource.compiled import Compiled, column
 from portico.resource.fields import Field
 
@@ -38,6 +42,7 @@ class Records:
         self.part = ListPart(table.name, "", None)
         """The part of the data that all its lists show."""
         self._listing = Listing(db.shown, kind.listing, in_blocks=True, count_limit=count_limit)
+        self._search = WordSearch(kind.indexed, db.shown, kind.listing, count_limit)
         self._by_id_locked = table.by_id + LOCKED[db.engine]
         columns = ("id", *table.written)
         self._insert = (
@@ -61,6 +66,11 @@ class Records:
     async def page(self, query: Any, offset: int, behind: Keyset | None) -> Page[Any]:
         """One page of a list, as its query says."""
         where, params = self.kind.condition(query)
+        if self.kind.searched and query.search and (words := query_words(query.search)):
+            further = None if where == "TRUE" else where
+            return await self._search.page(
+                words, None, further, params, offset=offset, limit=query.limit, behind=behind
+            )
         return await self._listing.page(
             where,
             params,
@@ -78,16 +88,22 @@ class Records:
         [new] = await tx.next_ids(self._table.name, 1)
         stored = msgspec.structs.replace(row, id=new)
         await tx.last(self._insert, self._table.values(stored))
+        if self.kind.searched:
+            await self._search.add(tx, stored)
         return stored
 
-    async def update(self, tx: Transaction, row: Any) -> None:
-        """Stores a row again. Raises as `insert`."""
+    async def update(self, tx: Transaction, before: Any, after: Any) -> None:
+        """Stores a row again. `before` is what is stored. Raises as `insert`."""
         tx.touch(self.part)
-        await tx.last(self._table.update, self._table.values(row))
+        await tx.last(self._table.update, self._table.values(after))
+        if self.kind.searched and self.kind.texts(before) != self.kind.texts(after):
+            await self._search.replace(tx, after)
 
     async def delete(self, tx: Transaction, row_id: int) -> None:
         """Deletes a row."""
         tx.touch(self.part)
+        if self.kind.searched:
+            await self._search.remove(tx, row_id)
         await tx.run(self._table.delete, {"id": row_id})
 
     async def taken(self, row: Any, tx: Transaction | None = None) -> Field | None:
@@ -107,7 +123,19 @@ class Records:
     async def delete_all(self, tx: Transaction) -> None:
         """Deletes every row."""
         tx.touch_all()
+        if self.kind.searched:
+            await self._search.remove_all(tx)
         await tx.run(f"DELETE FROM {self._table.name}", NOTHING)
+
+    async def lock_all(self, tx: Transaction) -> None:
+        """Prevents others from writing records until `tx` ends. Raises `Unavailable`."""
+        await keep_unwritten(tx, self._db.engine, self._table.name)
+
+    async def fill(self, tx: Transaction, now: int) -> None:
+        """Stores the samples of the kind, a day apart, the last one of yesterday."""
+        samples = self.kind.samples()
+        for age, values in zip(range(len(samples), 0, -1), samples, strict=True):
+            await self.insert(tx, self.kind.new(values, now - age * DAY))
 
     async def referring(
         self, tx: Transaction, field: Field, to_id: int, limit: int

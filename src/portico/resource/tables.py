@@ -4,14 +4,27 @@ Beside them, `kinds` stores what each table was made for, and which files the da
 migrated to. An installation without kinds has none of it.
 """
 
-from collections.abc import Iterator, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from hashlib import md5
 
 import msgspec
 
-from portico.data.database import AdvisoryLock, Database, Engine, Reader, Transaction, alone
+from portico.core.errors import Unavailable
+from portico.data.database import (
+    LOCKED,
+    AdvisoryLock,
+    Contended,
+    Database,
+    Engine,
+    Reader,
+    Transaction,
+)
 from portico.data.filtered_totals import BLOCK
-from portico.resource.compiled import Compiled, Kinds, column
-from portico.resource.fields import Field
+from portico.data.migrate import MigrationError
+from portico.features.catalogue.search import WordSearch
+from portico.resource.compiled import LOWEST, Compiled, Kinds, column, table_of
+from portico.resource.fields import Field, default_of
 
 _LEDGER: dict[Engine, str] = {
     "sqlite": "CREATE TABLE IF NOT EXISTS kinds"
@@ -34,34 +47,54 @@ _READ = "SELECT name, declared FROM kinds ORDER BY name"
 FILES = ""
 """The name of the row that stands for the files as a whole."""
 
+BATCH = 500
+"""How many rows are filled or indexed in one transaction."""
+
+TRIES = 600
+PAUSE_SECONDS = 0.2
+"""How often, and after which pause, a start tries again while another process makes the tables."""
+
+_ALONE: dict[Engine, str] = {
+    "sqlite": "SELECT true",
+    # Never waits inside a transaction: an index that is built concurrently waits for its end.
+    "postgres": f"SELECT pg_try_advisory_xact_lock({AdvisoryLock.MIGRATION})"
+    " FROM set_config('lock_timeout', '1s', true) AS a, set_config('statement_timeout', '0', true)"
+    " AS b",
+}
+
+
+class GrowthError(MigrationError):
+    """Stored records forbid what the files declare; the message says what to do."""
+
 
 class StoredField(msgspec.Struct, frozen=True):
-    """What a column was made for."""
+    """What a column was made for. A field that is gone from the files is hidden, and kept."""
 
     sort: str
-    optional: bool = False
-    unique: bool = False
-    search: bool = False
+    hidden: bool = False
 
 
 class StoredKind(msgspec.Struct, frozen=True):
     """What a table was made for."""
 
-    one: str
     fields: dict[str, StoredField]
-    indexes: list[str] = []
+    searched: list[str]
+    hidden: bool = False
 
 
 _decode = msgspec.json.Decoder(StoredKind).decode
 
 
-def stored_kind(kind: Compiled) -> StoredKind:
-    """What is stored of a declaration."""
-    fields = {
-        field.name: StoredField(field.sort, field.optional, field.unique, field.search)
-        for field in kind.fields
+def stored_kind(kind: Compiled, before: StoredKind | None = None) -> StoredKind:
+    """What is stored of a declaration, after what was stored before."""
+    fields = {field.name: StoredField(field.sort) for field in kind.fields}
+    renamed = {field.was for field in kind.fields if field.was}
+    gone = {
+        name: StoredField(field.sort, hidden=True)
+        for name, field in (before.fields if before else {}).items()
+        if name not in fields and name not in renamed
     }
-    return StoredKind(kind.one, fields, [name for name, _ in indexes(kind)])
+    return StoredKind(fields | gone, [field.name for field in kind.searched])
 
 
 async def stored(reader: Reader, engine: Engine) -> tuple[dict[str, StoredKind], str]:
@@ -70,7 +103,7 @@ async def stored(reader: Reader, engine: Engine) -> tuple[dict[str, StoredKind],
     names = {row[0] for row in await reader.all(_TABLES[engine])}
     if "kinds" not in names:
         return {}, ""
-    rows: dict[str, str] = dict(map(tuple, await reader.all(_READ)))
+    rows: dict[str, str] = {str(row[0]): str(row[1]) for row in await reader.all(_READ)}
     digest = rows.pop(FILES, "")
     return {name: _decode(text) for name, text in rows.items()}, digest
 
@@ -80,36 +113,229 @@ async def is_behind(db: Database, kinds: Kinds) -> bool:
     return (await stored(db, db.engine))[1] != kinds.digest
 
 
-async def keep(db: Database, kinds: Kinds) -> None:
-    """Makes the tables as declared. Raises `Unavailable`, and `MigrationError` for a change that
-    the stored records forbid."""
+async def keep(
+    db: Database,
+    kinds: Kinds,
+    wait: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> None:
+    """Makes the tables as declared, without blocking writers for long: what grows with the rows is
+    done in batches, and on PostgreSQL indexes are built concurrently.
+
+    Raises `Unavailable`, and `MigrationError` for a change that stored records forbid.
+    """
+    for left in reversed(range(TRIES)):
+        try:
+            async with db.transaction() as tx:
+                alone = await tx.one(_ALONE[db.engine])
+                if alone and alone[0]:
+                    await _keep(db, tx, kinds)
+                    break
+        except (Contended, Unavailable) as error:
+            locked = isinstance(error, Contended) or error.why == "locked"
+            if not locked or not left:
+                raise
+        await wait(PAUSE_SECONDS)
+    for kind in kinds:
+        await _fill(db, kind)
     async with db.transaction() as tx:
-        await tx.one(alone(AdvisoryLock.MIGRATION)[db.engine])
-        await _keep(db.engine, tx, kinds)
+        await tx.run(_STORE, {"name": FILES, "declared": kinds.digest})
 
 
-async def _keep(engine: Engine, tx: Transaction, kinds: Kinds) -> None:
+async def _keep(db: Database, tx: Transaction, kinds: Kinds) -> None:
+    """Makes tables and columns, and checks what stored records forbid, in one transaction."""
+    engine = db.engine
     names = {row[0] for row in await tx.all(_TABLES[engine])}
     await tx.script(_LEDGER[engine])
+    known, _ = await stored(tx, engine)
     for kind in kinds:
+        before = known.pop(kind.many, None)
         if kind.table_name not in names:
             await tx.script(";\n".join(created(kind, engine)))
-        declared = msgspec.json.encode(stored_kind(kind)).decode()
-        await tx.run(_STORE, {"name": kind.many, "declared": declared})
-    await tx.run(_STORE, {"name": FILES, "declared": kinds.digest})
+        else:
+            await _grow(db, tx, kind, before)
+        names = {row[0] for row in await tx.all(_TABLES[engine])}
+        if kind.searched and f"{kind.table_name}__words" not in names:
+            await tx.script(_words(kind.table_name, engine))
+        await _store(tx, kind.many, stored_kind(kind, before))
+    for name, before in known.items():
+        await _store(tx, name, msgspec.structs.replace(before, hidden=True))
+
+
+async def _store(tx: Transaction, name: str, kind: StoredKind) -> None:
+    declared = msgspec.json.encode(kind).decode()
+    await tx.run(_STORE, {"name": name, "declared": declared})
+
+
+async def _grow(db: Database, tx: Transaction, kind: Compiled, before: StoredKind | None) -> None:
+    """Makes a table that exists as declared, but for what takes long."""
+    table, engine = kind.table_name, db.engine
+    columns = {row[0] for row in await tx.all(_COLUMNS[engine], {"table": table})}
+    known = before.fields if before else {}
+    for field in kind.fields:
+        was = f"f_{field.was}" if field.was else ""
+        if was in columns and column(field.name) not in columns and field.was not in kind.by_name:
+            await tx.script(f"ALTER TABLE {table} RENAME COLUMN {was} TO {column(field.name)}")
+            columns.add(column(field.name))
+        same = known.get(field.name) or known.get(field.was or "")
+        if same is not None and same.sort != field.sort and column(field.name) in columns:
+            raise GrowthError(
+                f"{kind.many}.{field.name} is stored as {same.sort} and declared as {field.sort}:"
+                " give the new field another name"
+            )
+        if column(field.name) not in columns:
+            if field.required and await tx.one(f"SELECT id FROM {table} LIMIT 1"):
+                raise GrowthError(
+                    f"{kind.many}.{field.name} is new and required, and there are {kind.many}:"
+                    " give it a default, or optional=True"
+                )
+            await tx.script(f"ALTER TABLE {table} ADD COLUMN {_column(field, engine)}")
+        elif not field.optional:
+            await _without_null(tx, kind, field)
+    for name in kind.keys:
+        if name not in columns:
+            await tx.script(f"ALTER TABLE {table} ADD COLUMN {_key_column(kind, name, engine)}")
+    for field in kind.unique:
+        await _require_unique(tx, kind, field)
+    wanted = {name for name, _ in indexes(kind)}
+    for (name,) in await tx.all(_INDEXES[engine], {"table": table}):
+        if name.startswith(f"{table}__") and name not in wanted:
+            await tx.script(f"DROP INDEX {name}")
+    if before is not None and before.searched != [field.name for field in kind.searched]:
+        await tx.script(f"DROP TABLE IF EXISTS {table}__words")
+
+
+async def _without_null(tx: Transaction, kind: Compiled, field: Field) -> None:
+    """Gives a field that is no longer optional its default where it is null."""
+    name, table = column(field.name), kind.table_name
+    if not await tx.one(f"SELECT id FROM {table} WHERE {name} IS NULL LIMIT 1"):
+        return
+    if field.required:
+        raise GrowthError(
+            f"{kind.many}.{field.name} is no longer optional, and there are {kind.many} without it:"
+            " give it a default"
+        )
+    value = kind.defaults[field.name]
+    await tx.run(f"UPDATE {table} SET {name} = :value WHERE {name} IS NULL", {"value": value})
+
+
+async def _require_unique(tx: Transaction, kind: Compiled, field: Field) -> None:
+    name = column(field.name)
+    rows = await tx.all(
+        f"SELECT {name} FROM {kind.table_name} WHERE {name} IS NOT NULL"
+        f" GROUP BY {name} HAVING count(*) > 1 ORDER BY {name} LIMIT 10"
+    )
+    if rows:
+        told = ", ".join(str(row[0]) for row in rows)
+        raise GrowthError(f"{kind.many}.{field.name} is not unique: several have {told}")
+
+
+async def _fill(db: Database, kind: Compiled) -> None:
+    """Builds indexes, and fills in batches what was added to rows that exist."""
+    table, engine = kind.table_name, db.engine
+    have = {row[0] for row in await db.all(_INDEXES[engine], {"table": table})}
+    for name, on in indexes(kind):
+        if name not in have:
+            concurrently = on.replace("INDEX", "INDEX CONCURRENTLY IF NOT EXISTS", 1)
+            sql = concurrently if engine == "postgres" else on
+            async with db.transaction() as tx:
+                await db.apart(tx, f"CREATE {sql.format(name)}")
+    for name in kind.keys:
+        field = kind.by_name[name.removeprefix("s_")]
+        text = field.column == "TEXT"
+        value = f"'x' || {column(field.name)}" if text else column(field.name)
+        lowest = f"{name} = ''" if text else f"{name} = {LOWEST}"
+        while True:
+            async with db.transaction() as tx:
+                done = await tx.all(
+                    f"UPDATE {table} SET {name} = {value} WHERE id IN (SELECT id FROM {table}"
+                    f" WHERE {lowest} AND {column(field.name)} IS NOT NULL LIMIT {BATCH})"
+                    " RETURNING 1"
+                )
+            if not done:
+                break
+    if kind.searched:
+        await _index_words(db, kind)
+
+
+async def _index_words(db: Database, kind: Compiled) -> None:
+    """Indexes the words of rows that are not indexed."""
+    words, table = f"{kind.table_name}__words", kind.table_name
+    key = "rowid" if db.engine == "sqlite" else "id"
+    search = WordSearch(kind.indexed, db, kind.listing, None)
+    after = 0
+    while True:
+        async with db.transaction() as tx:
+            rows = await tx.all(
+                f"SELECT {kind.table.columns} FROM {table} WHERE id > :after AND NOT EXISTS"
+                f" (SELECT 1 FROM {words} WHERE {words}.{key} = {table}.id)"
+                f" ORDER BY id LIMIT {BATCH}{LOCKED[db.engine]}",
+                {"after": after},
+            )
+            found = kind.table.read_all(rows)
+            await search.add_many(tx, [row.id for row in found], found)
+        if not found:
+            return
+        after = found[-1].id
+
+
+async def drop(tx: Transaction, engine: Engine, name: str) -> bool:
+    """Removes a hidden kind (`orders`) or field (`orders.note`) for good. Returns whether there was
+    one."""
+    many, _, field = name.partition(".")
+    known, _ = await stored(tx, engine)
+    kind = known.get(many)
+    if kind is None or (field and field not in kind.fields):
+        return False
+    table = table_of(many)
+    if field:
+        await tx.script(f"ALTER TABLE {table} DROP COLUMN f_{field}")
+        columns = {row[0] for row in await tx.all(_COLUMNS[engine], {"table": table})}
+        if f"s_{field}" in columns:
+            await tx.script(f"ALTER TABLE {table} DROP COLUMN s_{field}")
+        left = {other: one for other, one in kind.fields.items() if other != field}
+        await _store(tx, many, msgspec.structs.replace(kind, fields=left))
+        return True
+    await tx.script(f"DROP TABLE IF EXISTS {table}__words")
+    await tx.script(f"DROP TABLE IF EXISTS {table}")
+    if engine == "postgres":
+        await tx.script(f"DROP FUNCTION IF EXISTS {table}__counted()")
+    for kept in ("list_counts", "list_blocks"):
+        await tx.run(f"DELETE FROM {kept} WHERE list = :table", {"table": table})
+    await tx.run("DELETE FROM kinds WHERE name = :name", {"name": many})
+    return True
+
+
+_COLUMNS: dict[Engine, str] = {
+    "sqlite": "SELECT name FROM pragma_table_info(:table)",
+    "postgres": "SELECT attname FROM pg_attribute WHERE attnum > 0 AND NOT attisdropped"
+    " AND attrelid = to_regclass(current_schema() || '.' || :table)",
+}
+_INDEXES: dict[Engine, str] = {
+    "sqlite": "SELECT name FROM sqlite_schema WHERE type = 'index' AND tbl_name = :table"
+    " AND sql IS NOT NULL",
+    "postgres": "SELECT c.relname FROM pg_index JOIN pg_class AS c ON c.oid = indexrelid"
+    " WHERE indrelid = to_regclass(current_schema() || '.' || :table) AND NOT indisprimary"
+    " AND indisvalid",
+}
 
 
 def indexes(kind: Compiled) -> Iterator[tuple[str, str]]:
     """The indexes of a kind's table: their names, and what they are on."""
     table = kind.table_name
     for field in kind.unique:
-        yield f"{table}_u_{field.name}", f"UNIQUE INDEX {{}} ON {table} ({column(field.name)})"
+        yield _named(table, "u", field.name), f"UNIQUE INDEX {{}} ON {table} ({column(field.name)})"
     filtered = dict.fromkeys([*kind.kind.filters, *(field.name for field in kind.references)])
     for name in filtered:
-        yield f"{table}_f_{name}", f"INDEX {{}} ON {table} ({column(name)}, id)"
+        yield _named(table, "f", name), f"INDEX {{}} ON {table} ({column(name)}, id)"
     for name, place in kind.orders.items():
         if place not in ("id", *(column(one) for one in filtered)):
-            yield f"{table}_s_{name}", f"INDEX {{}} ON {table} ({place}, id)"
+            yield _named(table, "s", name), f"INDEX {{}} ON {table} ({place}, id)"
+
+
+def _named(table: str, what: str, name: str) -> str:
+    """The name of an index. PostgreSQL cuts longer ones."""
+    whole = f"{table}__{what}_{name}"
+    return whole if len(whole) <= 63 else f"{table}__{what}_{md5(name.encode()).hexdigest()[:8]}"  # noqa: S324 - no secret
 
 
 def created(kind: Compiled, engine: Engine) -> Iterator[str]:
@@ -117,7 +343,7 @@ def created(kind: Compiled, engine: Engine) -> Iterator[str]:
     columns = [
         _ID[engine],
         *(_column(field, engine) for field in kind.fields),
-        *(f"{name} {_key_type(kind, name, engine)} NOT NULL" for name in kind.keys),
+        *(_key_column(kind, name, engine) for name in kind.keys),
         f"created_at {_type('BIGINT', engine)} NOT NULL",
         f"updated_at {_type('BIGINT', engine)} NOT NULL",
     ]
@@ -140,13 +366,43 @@ def _type(name: str, engine: Engine) -> str:
     return "INTEGER" if engine == "sqlite" else name
 
 
-def _key_type(kind: Compiled, name: str, engine: Engine) -> str:
-    return _type(kind.by_name[name.removeprefix("s_")].column, engine)
+def _key_column(kind: Compiled, name: str, engine: Engine) -> str:
+    sort = kind.by_name[name.removeprefix("s_")].column
+    lowest = "''" if sort == "TEXT" else f"({LOWEST})"
+    return f"{name} {_type(sort, engine)} NOT NULL DEFAULT {lowest}"
 
 
 def _column(field: Field, engine: Engine) -> str:
-    null = "" if field.optional else " NOT NULL"
-    return f"{column(field.name)} {_type(field.column, engine)}{null}"
+    """A column. It may be null, since a field that is hidden later is not written; the default is
+    for hosts that do not have the field yet."""
+    value = default_of(field)
+    if value is None and not field.optional:
+        value = "" if field.column == "TEXT" else 0
+    literal = (
+        "NULL"
+        if value is None
+        else f"'{value.replace(_QUOTE, 2 * _QUOTE)}'"
+        if isinstance(value, str)
+        else str(value)
+    )
+    return f"{column(field.name)} {_type(field.column, engine)} DEFAULT {literal}"
+
+
+_QUOTE = "'"
+
+
+def _words(table: str, engine: Engine) -> str:
+    """The table of the words that are searched."""
+    if engine == "sqlite":
+        return f"""CREATE VIRTUAL TABLE {table}__words USING fts5 (
+    name, description, content = '', contentless_delete = 1, detail = 'column',
+    tokenize = "unicode61 remove_diacritics 0 tokenchars '_'"
+)"""
+    return (
+        f"CREATE TABLE {table}__words (id BIGINT PRIMARY KEY REFERENCES {table} (id)"
+        f" ON DELETE CASCADE, words TSVECTOR NOT NULL);\n"
+        f"CREATE INDEX {table}__words_by_word ON {table}__words USING gin (words)"
+    )
 
 
 def _counting(table: str, engine: Engine) -> Sequence[str]:
@@ -158,17 +414,17 @@ def _counted_by_sqlite(table: str) -> Sequence[str]:
     counted = f"WHERE list = '{table}' AND key = '' AND shard = 0"
     block = f"{counted} AND block = old.id / {BLOCK}"
     return (
-        f"""CREATE TRIGGER {table}_inserted AFTER INSERT ON {table} BEGIN
+        f"""CREATE TRIGGER {table}__inserted AFTER INSERT ON {table} BEGIN
     INSERT INTO list_counts (list, key, shard, total, version) VALUES ('{table}', '', 0, 1, 1)
     ON CONFLICT DO UPDATE SET total = total + 1, version = version + 1;
     INSERT INTO list_blocks (list, key, block, shard, total)
     VALUES ('{table}', '', new.id / {BLOCK}, 0, 1)
     ON CONFLICT DO UPDATE SET total = total + 1;
 END""",
-        f"""CREATE TRIGGER {table}_updated AFTER UPDATE ON {table} BEGIN
+        f"""CREATE TRIGGER {table}__updated AFTER UPDATE ON {table} BEGIN
     UPDATE list_counts SET version = version + 1 {counted};
 END""",
-        f"""CREATE TRIGGER {table}_deleted AFTER DELETE ON {table} BEGIN
+        f"""CREATE TRIGGER {table}__deleted AFTER DELETE ON {table} BEGIN
     UPDATE list_counts SET total = total - 1, version = version + 1 {counted};
     UPDATE list_blocks SET total = total - 1 {block};
     DELETE FROM list_blocks {block} AND total = 0;
@@ -191,8 +447,8 @@ def _counted_by_postgres(table: str) -> Sequence[str]:
         " DO UPDATE SET total = b.total + excluded.total"
     )
     return (
-        f"CREATE STATISTICS {table}_by_block ON (id / {BLOCK}) FROM {table}",
-        f"""CREATE FUNCTION {table}_counted() RETURNS trigger LANGUAGE plpgsql AS $$
+        f"CREATE STATISTICS {table}__by_block ON (id / {BLOCK}) FROM {table}",
+        f"""CREATE FUNCTION {table}__counted() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_OP = 'INSERT' THEN
         {count}, count(*), 1 FROM added HAVING count(*) > 0 {to_count};
@@ -207,8 +463,8 @@ BEGIN
     RETURN NULL;
 END $$""",
         *(
-            f"CREATE TRIGGER {table}_{deed} AFTER {event} ON {table} REFERENCING {rows}"
-            f" FOR EACH STATEMENT EXECUTE FUNCTION {table}_counted()"
+            f"CREATE TRIGGER {table}__{deed} AFTER {event} ON {table} REFERENCING {rows}"
+            f" FOR EACH STATEMENT EXECUTE FUNCTION {table}__counted()"
             for deed, event, rows in (
                 ("inserted", "INSERT", "NEW TABLE AS added"),
                 ("updated", "UPDATE", "NEW TABLE AS added"),

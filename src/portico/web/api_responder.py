@@ -171,7 +171,7 @@ async def _decoded(
                 )
             return None
         check_content(request)
-    values, faults = read_body(shape, body)
+    values, faults = read_body(shape, body, endpoint.route.most_values)
     further = endpoint.route.further_faults
     if further is not None and (faults.unreadable or faults.broken):
         for fault in await further(request, values):

@@ -124,13 +124,13 @@ _decoder = json.JSONDecoder(
 )
 
 
-def parse_json(text: str) -> Any:
+def parse_json(text: str, most: int = MOST_VALUES) -> Any:
     """The value of a JSON text (RFC 8259), fractions as `Decimal`.
 
     Raises `NotJson` for malformed, too deep or crowded JSON, duplicate names, NaN and infinities.
     """
-    if len(text) > LARGE_TEXT and _has_too_many_values(text):
-        raise NotJson(f"The JSON has more than {MOST_VALUES} values.")
+    if len(text) > LARGE_TEXT and _has_too_many_values(text, most):
+        raise NotJson(f"The JSON has more than {most} values.")
     try:
         return _decoder.decode(text)
     except NotJson:
@@ -148,10 +148,10 @@ def parse_json(text: str) -> Any:
     raise NotJson(message)
 
 
-def read_json(body: bytes) -> Any:
+def read_json(body: bytes, most: int = MOST_VALUES) -> Any:
     """The value of a body, see `parse_json`. Raises `Unreadable`."""
     try:
-        return parse_json(body.decode("utf-8"))
+        return parse_json(body.decode("utf-8"), most)
     except UnicodeDecodeError:
         message = "The body is not UTF-8."
     except NotJson as error:
@@ -159,14 +159,14 @@ def read_json(body: bytes) -> Any:
     raise Unreadable("The body is not valid JSON.", [Fault(BODY, message)])
 
 
-def _has_too_many_values(text: str) -> bool:
-    """Whether JSON has more than `MOST_VALUES` values. Counts the characters that precede values
+def _has_too_many_values(text: str, most: int) -> bool:
+    """Whether JSON has more than so many values. Counts the characters that precede values
     outside of strings, without parsing."""
     plain = text.replace("\\\\", "").replace('\\"', "")
-    if plain.count('"') > 4 * MOST_VALUES:  # a member of an object has at most two strings
+    if plain.count('"') > 4 * most:  # a member of an object has at most two strings
         return True
     outside = "".join(plain.split('"')[::2])
-    return sum(map(outside.count, (",", "[", "{"))) > MOST_VALUES
+    return sum(map(outside.count, (",", "[", "{"))) > most
 
 
 def decode(shape: type[S], body: bytes) -> S:
@@ -176,11 +176,13 @@ def decode(shape: type[S], body: bytes) -> S:
     return shape(**values)
 
 
-def read_body(shape: type[msgspec.Struct], body: bytes) -> tuple[dict[str, Any], Faults]:
+def read_body(
+    shape: type[msgspec.Struct], body: bytes, most: int = MOST_VALUES
+) -> tuple[dict[str, Any], Faults]:
     """The values of a JSON body's fields, by name, and all faults. Raises `Unreadable` for a body
     that is not JSON."""
     faults = Faults()
-    return read_object(shape, read_json(body), "", faults), faults
+    return read_object(shape, read_json(body, most), "", faults), faults
 
 
 def read_object(shape: type[msgspec.Struct], value: Any, path: str, faults: Faults) -> Any:

@@ -23,6 +23,7 @@ from portico.core.scopes import SCOPES
 from portico.data.database import Part
 from portico.web.cors import Cors, Sharing, Sharings
 from portico.web.messages import JSON, BodyRequest, Handler, QueryRequest, Reply, Request
+from portico.web.reading import MOST_VALUES
 from portico.web.sse import EVENT_STREAM, LAST_EVENT_ID
 
 Q = TypeVar("Q", bound=msgspec.Struct)
@@ -85,6 +86,8 @@ class AnyRoute(msgspec.Struct, frozen=True, kw_only=True):
     status: int = 200
     query: type[msgspec.Struct] | None = None
     body: type[msgspec.Struct] | None = None
+    most_values: int = MOST_VALUES
+    """The most values in a large body."""
     bearer_instead: ClassVar = False
     """Whether a bearer credential may be sent instead of the body."""
     form: type | None = None

@@ -36,6 +36,15 @@ async def account(
         raise over_limit(verdict)
 
 
+async def more(request: Request, count: int) -> None:
+    """Counts a request that is under way as so many more of its account. Raises `RateLimited`."""
+    environment, who = request.environment, request.caller
+    claims = [((ACCOUNT, who.user_id), environment.plan(who.plan))]
+    request.verdict = verdict = await environment.limiter.take_all(claims, request.now, [count])
+    if not verdict.admitted:
+        raise over_limit(verdict)
+
+
 async def address(request: Request, *, never_refused: bool = False) -> None:
     """Counts a request against its address and the network around it, on the plan Free. Raises
     `RateLimited` unless `never_refused`."""

@@ -19,10 +19,11 @@ from portico_client.async_client import (
     AsyncEvents,
     AsyncListing,
     AsyncProducts,
+    AsyncRecords,
     AsyncUsers,
     AsyncWebhooks,
 )
-from portico_client.calls import EventPage, Page
+from portico_client.calls import EventPage, Page, Record
 from portico_client.client import (
     ApiKeys,
     Client,
@@ -30,6 +31,7 @@ from portico_client.client import (
     Events,
     Listing,
     Products,
+    Records,
     Users,
     Webhooks,
 )
@@ -162,6 +164,7 @@ __all__ = [
     "AsyncOAuthApp",
     "AsyncOptions",
     "AsyncProducts",
+    "AsyncRecords",
     "AsyncTokenVerifier",
     "AsyncUsers",
     "AsyncWebhooks",
@@ -234,6 +237,8 @@ __all__ = [
     "ProductsImported",
     "ProductsImportedEvent",
     "RateLimited",
+    "Record",
+    "Records",
     "RequestTimeout",
     "Role",
     "RotatedKey",

@@ -14,6 +14,8 @@ from portico_client.calls import (
     EventPage,
     Page,
     Pages,
+    Record,
+    RecordKind,
     at_once,
     create_key,
     deliveries_of,
@@ -115,6 +117,10 @@ class AsyncClient(AsyncClosing):
         signs in again. Raises ValueError for an API key or OAuth tokens."""
         await self._driver.run(self._access.end())
 
+    def kind(self, many: str) -> "AsyncRecords":
+        """The records of a kind that the server's operators have declared, such as `orders`."""
+        return AsyncRecords(self._make, RecordKind(many))
+
     async def me(self) -> User:
         """The calling user."""
         return await self._make(USERS.get(ME))
@@ -209,6 +215,38 @@ class AsyncProducts:
     async def delete(self, product_id: int, *, if_match: str | None = None) -> None:
         """Deletes a product. `if_match` works as in `update`."""
         await self._make(PRODUCTS.delete(product_id, if_match))
+
+
+class AsyncRecords:
+    """The records of a kind that the server's operators have declared."""
+
+    def __init__(self, make: AsyncMake, kind: RecordKind) -> None:
+        self._make = make
+        self._kind = kind
+
+    def list(self, **filters: Any) -> AsyncListing[Record]:
+        """Records, as the kind sorts them unless `sort` and `order` are given. Sends no request
+        before items or a page are read."""
+        return AsyncListing(self._make, self._kind, filters)
+
+    async def get(self, record_id: int) -> Record:
+        """One record. Raises `NotFound`."""
+        return await self._make(self._kind.get(record_id))
+
+    async def create(self, *, idempotency_key: str | None = None, **fields: Any) -> Record:
+        """Creates a record. `idempotency_key` works as in `Products.create`."""
+        return await self._make(self._kind.create(fields, idempotency_key))
+
+    async def update(
+        self, record_id: int, *, if_match: str | None = None, **changes: Any
+    ) -> Record:
+        """Changes the given fields and leaves the others. `if_match` works as in
+        `Products.update`."""
+        return await self._make(self._kind.update(record_id, changes, if_match))
+
+    async def delete(self, record_id: int, *, if_match: str | None = None) -> None:
+        """Deletes a record. `if_match` works as in `Products.update`."""
+        await self._make(self._kind.delete(record_id, if_match))
 
 
 class AsyncUsers:

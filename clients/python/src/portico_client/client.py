@@ -15,6 +15,8 @@ from portico_client.calls import (
     EventPage,
     Page,
     Pages,
+    Record,
+    RecordKind,
     at_once,
     create_key,
     deliveries_of,
@@ -116,6 +118,10 @@ class Client(Closing):
         signs in again. Raises ValueError for an API key or OAuth tokens."""
         self._driver.run(self._access.end())
 
+    def kind(self, many: str) -> "Records":
+        """The records of a kind that the server's operators have declared, such as `orders`."""
+        return Records(self._make, RecordKind(many))
+
     def me(self) -> User:
         """The calling user."""
         return self._make(USERS.get(ME))
@@ -207,6 +213,36 @@ class Products:
     def delete(self, product_id: int, *, if_match: str | None = None) -> None:
         """Deletes a product. `if_match` works as in `update`."""
         self._make(PRODUCTS.delete(product_id, if_match))
+
+
+class Records:
+    """The records of a kind that the server's operators have declared."""
+
+    def __init__(self, make: Make, kind: RecordKind) -> None:
+        self._make = make
+        self._kind = kind
+
+    def list(self, **filters: Any) -> Listing[Record]:
+        """Records, as the kind sorts them unless `sort` and `order` are given. Sends no request
+        before items or a page are read."""
+        return Listing(self._make, self._kind, filters)
+
+    def get(self, record_id: int) -> Record:
+        """One record. Raises `NotFound`."""
+        return self._make(self._kind.get(record_id))
+
+    def create(self, *, idempotency_key: str | None = None, **fields: Any) -> Record:
+        """Creates a record. `idempotency_key` works as in `Products.create`."""
+        return self._make(self._kind.create(fields, idempotency_key))
+
+    def update(self, record_id: int, *, if_match: str | None = None, **changes: Any) -> Record:
+        """Changes the given fields and leaves the others. `if_match` works as in
+        `Products.update`."""
+        return self._make(self._kind.update(record_id, changes, if_match))
+
+    def delete(self, record_id: int, *, if_match: str | None = None) -> None:
+        """Deletes a record. `if_match` works as in `Products.update`."""
+        self._make(self._kind.delete(record_id, if_match))
 
 
 class Users:

@@ -7,8 +7,11 @@ words are made by `data.search` and prefixed with a mark of the product's status
 index plain ASCII words, and neither engine's own tokens, ranks or query syntax matter.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
 
 from portico.data.database import NOTHING, Params, Reader, Reads, Row, Transaction, Version
 from portico.data.filtered_totals import VERSION, BlockTotals, Total, counting
@@ -25,6 +28,8 @@ from portico.data.search import tokens
 from portico.data.table import Table
 from portico.features.catalogue.rules import Product
 
+R = TypeVar("R", bound=msgspec.Struct)
+
 Counts = dict[object, int]
 """The counts of one version of the products, by `_counted`."""
 
@@ -33,37 +38,53 @@ _RARE = 5_000
 """Up to this many matches are all sorted on PostgreSQL, where the planner would otherwise walk the
 primary key. Recounting up to this many is also faster than looking for changed blocks."""
 
-_VERSION = "SELECT {version} FROM list_counts WHERE list = 'products'"
-_MATCH = {
-    "sqlite": "product_words MATCH :query",
-    "postgres": "words @@ CAST(CAST(:query AS TEXT) AS tsquery)",
-}
-_ID = {"sqlite": "product_words.rowid", "postgres": "product_words.id"}
-# SQLite keeps the order of a CROSS JOIN. Otherwise it would go through all products in a price
-# range and look each of them up in the word index.
-_JOINED = {
-    "sqlite": f"product_words CROSS JOIN products ON products.id = {_ID['sqlite']}",
-    "postgres": f"product_words JOIN products ON products.id = {_ID['postgres']}",
-}
-_ADD = {
-    "sqlite": "INSERT INTO product_words (rowid, name, description)"
-    " VALUES (:id, :name, :description)",
-    "postgres": "INSERT INTO product_words (id, words) VALUES (:id, array_to_tsvector(:words))"
-    " ON CONFLICT (id) DO UPDATE SET words = excluded.words",
-}
-_ADD_ARRAYS = """
-INSERT INTO product_words (id, words)
+
+class Indexed(NamedTuple, Generic[R]):
+    """What is searched: a table, and the words of its rows in another."""
+
+    table: str
+    words_table: str
+    words: Callable[[R], tuple[list[str], list[str]]]
+    """The marked words of a row: those of its name, and the others."""
+    marks: Mapping[str, str]
+    """The mark by the value of the column that every search may be limited to."""
+
+
+class _Statements:
+    """The SQL of one index."""
+
+    def __init__(self, table: str, words: str) -> None:
+        self.version = f"SELECT {{version}} FROM list_counts WHERE list = '{table}'"
+        self.match = {
+            "sqlite": f"{words} MATCH :query",
+            "postgres": "words @@ CAST(CAST(:query AS TEXT) AS tsquery)",
+        }
+        self.id = {"sqlite": f"{words}.rowid", "postgres": f"{words}.id"}
+        # SQLite keeps the order of a CROSS JOIN. Otherwise it would go through all products in a
+        # price range and look each of them up in the word index.
+        self.joined = {
+            "sqlite": f"{words} CROSS JOIN {table} ON {table}.id = {words}.rowid",
+            "postgres": f"{words} JOIN {table} ON {table}.id = {words}.id",
+        }
+        self.add = {
+            "sqlite": f"INSERT INTO {words} (rowid, name, description)"
+            " VALUES (:id, :name, :description)",
+            "postgres": f"INSERT INTO {words} (id, words) VALUES (:id, array_to_tsvector(:words))"
+            " ON CONFLICT (id) DO UPDATE SET words = excluded.words",
+        }
+        self.add_arrays = f"""
+INSERT INTO {words} (id, words)
 SELECT id, array_to_tsvector(string_to_array(words, ' '))
 FROM unnest(CAST(:ids AS BIGINT[]), CAST(:words AS TEXT[])) AS added (id, words)"""
-_REMOVE = {
-    "sqlite": "DELETE FROM product_words WHERE rowid = :id",
-    "postgres": "DELETE FROM product_words WHERE id = :id",
-}
-_REMOVE_ARRAY = "DELETE FROM product_words WHERE id = ANY (:ids)"
-_REMOVE_ALL = {
-    "sqlite": "INSERT INTO product_words (product_words) VALUES ('delete-all')",
-    "postgres": "DELETE FROM product_words",
-}
+        self.remove = {
+            "sqlite": f"DELETE FROM {words} WHERE rowid = :id",
+            "postgres": f"DELETE FROM {words} WHERE id = :id",
+        }
+        self.remove_array = f"DELETE FROM {words} WHERE id = ANY (:ids)"
+        self.remove_all = {
+            "sqlite": f"INSERT INTO {words} ({words}) VALUES ('delete-all')",
+            "postgres": f"DELETE FROM {words}",
+        }
 
 
 def _words(product: Product) -> tuple[list[str], list[str]]:
@@ -75,6 +96,14 @@ def _words(product: Product) -> tuple[list[str], list[str]]:
     )
 
 
+PRODUCT_WORDS = Indexed("products", "product_words", _words, _MARKS)
+
+
+def _id(row: Any) -> int:
+    number: int = row.id
+    return number
+
+
 def _lexemes(name: list[str], description: list[str]) -> list[str]:
     return [*name, *description, *(f"={word}" for word in name)]
 
@@ -84,12 +113,19 @@ def _counted(query: str, further: str | None, params: Params) -> object:
     return (query, *params.items(), further)
 
 
-class ProductSearch:
-    """The word index of one environment's products."""
+class WordSearch(Generic[R]):
+    """The word index of one table in one environment."""
 
-    def __init__(self, db: Reads, listed: Table[Product], count_limit: int | None) -> None:
+    def __init__(
+        self, indexed: Indexed[R], db: Reads, listed: Table[R], count_limit: int | None
+    ) -> None:
         """`listed` has the columns of a page. `count_limit` is the most products to count; pages by
         offset end there too. None counts all."""
+        self._table = indexed.table
+        self._words_table = indexed.words_table
+        self._words = indexed.words
+        self._marks = indexed.marks
+        self._sql = _Statements(indexed.table, indexed.words_table)
         self._db = db
         self._engine = db.engine
         self._listed = listed
@@ -100,56 +136,54 @@ class ProductSearch:
         self._counts_version: Version | None = None
         self._in_blocks = self._engine == "postgres" and count_limit is None
         self._blocks = {
-            source: BlockTotals("products", source, _ID["postgres"])
-            for source in ("product_words", _JOINED["postgres"])
+            source: BlockTotals(indexed.table, source, self._sql.id["postgres"])
+            for source in (indexed.words_table, self._sql.joined["postgres"])
         }
         self._last_totals: dict[object, Total] = {}
         """The last total of each query, of whatever version of the products."""
 
-    async def add(self, tx: Transaction, product: Product) -> None:
+    async def add(self, tx: Transaction, product: R) -> None:
         """Indexes a product that is not indexed yet."""
-        name, description = _words(product)
+        name, description = self._words(product)
         if self._engine == "sqlite":
             words: Params = {"name": " ".join(name), "description": " ".join(description)}
         else:
             words = {"words": _lexemes(name, description)}
-        await tx.later(_ADD[self._engine], [{"id": product.id, **words}])
+        await tx.later(self._sql.add[self._engine], [{"id": _id(product), **words}])
 
-    async def replace(self, tx: Transaction, product: Product) -> None:
+    async def replace(self, tx: Transaction, product: R) -> None:
         """Replaces the words of an indexed product."""
         if self._engine == "sqlite":
-            await self.remove(tx, product.id)
+            await self.remove(tx, _id(product))
         await self.add(tx, product)
 
-    async def add_many(
-        self, tx: Transaction, ids: Sequence[int], products: Sequence[Product]
-    ) -> None:
+    async def add_many(self, tx: Transaction, ids: Sequence[int], products: Sequence[R]) -> None:
         """Indexes products that are not indexed yet, under these ids instead of their own."""
-        words = map(_words, products)
+        words = map(self._words, products)
         if self._engine == "sqlite":
             rows: Iterable[Params] = (
                 {"id": new, "name": " ".join(name), "description": " ".join(description)}
                 for new, (name, description) in zip(ids, words, strict=True)
             )
-            await tx.later(_ADD["sqlite"], rows)
+            await tx.later(self._sql.add["sqlite"], rows)
         else:
             lexemes = [" ".join(_lexemes(*both)) for both in words]
-            await tx.run(_ADD_ARRAYS, {"ids": ids, "words": lexemes})
+            await tx.run(self._sql.add_arrays, {"ids": ids, "words": lexemes})
 
     async def remove(self, tx: Transaction, product_id: int) -> None:
         """Removes a product's words."""
-        await tx.later(_REMOVE[self._engine], [{"id": product_id}])
+        await tx.later(self._sql.remove[self._engine], [{"id": product_id}])
 
     async def remove_many(self, tx: Transaction, ids: Sequence[int]) -> None:
         """Removes the words of several products."""
         if self._engine == "sqlite":
-            await tx.later(_REMOVE["sqlite"], ({"id": product_id} for product_id in ids))
+            await tx.later(self._sql.remove["sqlite"], ({"id": product_id} for product_id in ids))
         else:
-            await tx.run(_REMOVE_ARRAY, {"ids": ids})
+            await tx.run(self._sql.remove_array, {"ids": ids})
 
     async def remove_all(self, tx: Transaction) -> None:
         """Removes all words."""
-        await tx.later(_REMOVE_ALL[self._engine], [NOTHING])
+        await tx.later(self._sql.remove_all[self._engine], [NOTHING])
 
     async def page(
         self,
@@ -161,7 +195,7 @@ class ProductSearch:
         offset: int,
         limit: int,
         behind: Keyset | None = None,
-    ) -> Page[Product]:
+    ) -> Page[R]:
         """One page of the products of this status, or of any, that have all `words`. It begins
         `behind` a keyset (tier and id of a product) if given, else at `offset`.
 
@@ -169,7 +203,7 @@ class ProductSearch:
         """
         within, tiers = self._tiers(words, status)
 
-        async def read(reader: Reader) -> Page[Product]:
+        async def read(reader: Reader) -> Page[R]:
             rows: list[Row] = []
             found_in: list[int] = []
             tier_behind, below = map(int, behind or (0, NEWEST))
@@ -205,14 +239,14 @@ class ProductSearch:
             products = self._listed.read_all(rows[:limit])
             more = len(rows) > limit or (rows and wanted == limit and offset + limit < total)
             last = len(products) - 1
-            keyset = (found_in[last], products[last].id) if more else None
+            keyset = (found_in[last], _id(products[last])) if more else None
             return Page(products, total, keyset, exact)
 
         return await self._db.snapshot(read)
 
     async def beginning(
         self, words: list[str], status: str | None, further: str | None, params: Params, limit: int
-    ) -> Beginning[Product]:
+    ) -> Beginning[R]:
         """The first `limit` products of `page`. SQLite reads them in less time than it needs to
         count all matches, so there the total is None unless it is known or small; PostgreSQL needs
         the counts anyway."""
@@ -221,7 +255,7 @@ class ProductSearch:
             return Beginning(page.rows, page.total, page.exact)
         within, tiers = self._tiers(words, status)
 
-        async def read(reader: Reader) -> Beginning[Product]:
+        async def read(reader: Reader) -> Beginning[R]:
             rows: list[Row] = []
             counts = await self._current_counts(reader)
             known = counts.get(_counted(within[-1], further, params))
@@ -242,7 +276,7 @@ class ProductSearch:
         """The ids of the products that `page` would show, oldest first: the first `limit` above
         `after`, both in `params`."""
         within, _ = self._tiers(words, status)
-        identity = _ID[self._engine]
+        identity = self._sql.id[self._engine]
         rows = await self._db.slow.all(
             f"SELECT {identity} FROM {self._matches(further)} AND {identity} > :after"
             f" ORDER BY {identity} LIMIT :limit",
@@ -253,7 +287,7 @@ class ProductSearch:
     async def _current_counts(self, reader: Reader) -> Counts:
         """The counts of the version of the products that `reader` sees; drops the counts of any
         other version."""
-        [(version,)] = await reader.all(_VERSION.format(version=VERSION[self._engine]))
+        [(version,)] = await reader.all(self._sql.version.format(version=VERSION[self._engine]))
         if version != self._counts_version or len(self._counts) >= CACHED_TOTALS:
             self._counts, self._counts_version = {}, version
         return self._counts
@@ -292,10 +326,10 @@ class ProductSearch:
 
     def _source(self, further: str | None) -> tuple[str, str]:
         """The tables in which products match the parameter `query`, and the condition for it."""
-        match = _MATCH[self._engine]
+        match = self._sql.match[self._engine]
         if further is None:
-            return "product_words", match
-        return _JOINED[self._engine], f"{match} AND {further}"
+            return self._words_table, match
+        return self._sql.joined[self._engine], f"{match} AND {further}"
 
     def _matches(self, further: str | None) -> str:
         """The FROM and WHERE of the products that match the parameter `query`, without FROM."""
@@ -303,15 +337,15 @@ class ProductSearch:
         return f"{source} WHERE {where}"
 
     def _select(self, further: str | None, *, rare: bool) -> str:
-        identity = _ID[self._engine]
+        identity = self._sql.id[self._engine]
         hits = f"SELECT {identity} AS id FROM {self._matches(further)} AND {identity} < :below"
         if rare and self._engine == "postgres":
             hits = f"WITH hits AS MATERIALIZED ({hits}) SELECT id FROM hits"
             identity = "id"
         return (
-            f"SELECT {self._listed.of('products')} FROM"
+            f"SELECT {self._listed.of(self._table)} FROM"
             f" ({hits} ORDER BY {identity} DESC LIMIT :limit OFFSET :offset) AS page"
-            " JOIN products ON products.id = page.id ORDER BY page.id DESC"
+            f" JOIN {self._table} ON {self._table}.id = page.id ORDER BY page.id DESC"
         )
 
     def _tiers(
@@ -320,7 +354,7 @@ class ProductSearch:
         """The engine's queries for products of this status, or of any, one per tier: all words in
         the name, the same with the last as a prefix, and anywhere. First as they are, each included
         in the next, then without overlap."""
-        marks = _MARKS.values() if status is None else _MARKS[status]
+        marks = self._marks.values() if status is None else self._marks[status]
         exact = self._every(words, marks, named=True, prefix=False)
         prefix = self._every(words, marks, named=True, prefix=True)
         anywhere = self._every(words, marks, named=False, prefix=True)
@@ -344,3 +378,10 @@ class ProductSearch:
         )
         query = both.join(terms)
         return f"{{name}} : ({query})" if named and sqlite else query
+
+
+class ProductSearch(WordSearch[Product]):
+    """The word index of one environment's products."""
+
+    def __init__(self, db: Reads, listed: Table[Product], count_limit: int | None) -> None:
+        super().__init__(PRODUCT_WORDS, db, listed, count_limit)

@@ -92,6 +92,7 @@ async def delete_product(env: Environment, product_id: int, check: Check, by: By
 
     async def work(change: Change) -> None:
         product = await _locked(env, change, product_id, check)
+        await env.release(change, "products", product_id)
         await env[Products].delete(change.tx, product)
         change.note(ProductDeleted(product))
 

@@ -80,6 +80,8 @@ class Readiness:
             "database": [Probe(partial(_check_writes, env, process)) for env in environments],
             "limiter": [Probe(env.limiter.probe) for env in environments],
         }
+        self._kinds = [Probe(env.check_kinds) for env in environments if env.check_kinds]
+        """Whether the database is kept for the same files of kinds. A note alone."""
 
     async def answer(self, _request: Request) -> Reply:
         """GET /readyz: 200 while the process should get requests, else 503."""
@@ -88,12 +90,15 @@ class Readiness:
             store: BEHIND if store in behind else await _worst(probes)
             for store, probes in self._probes.items()
         }
+        kinds = await _worst(self._kinds)
         replicas = [state for env in self._environments for state in env.db.replicas().values()]
         if replicas:
             wrong = (state.word for state in replicas if state.word not in (OK, PRIMARY))
             states["database_read"] = next(wrong, OK)
         ready = not (self.leaving or self.is_behind)
-        body = encode({"ready": ready, "stores": states})
+        body = encode(
+            {"ready": ready, "stores": states} | ({} if kinds == OK else {"kinds": kinds})
+        )
         if not ready:
             return Reply(503, body, [("content-type", JSON), ("retry-after", "1")])
         return Reply(200, body, [("content-type", JSON)])

@@ -16,6 +16,19 @@ class BackedUp(Event, frozen=True):
         return {"bytes": self.size}
 
 
+class KindDropped(Event, frozen=True):
+    """A hidden kind or field was removed for good."""
+
+    action = "kind.dropped"
+
+    name: str
+
+    @property
+    def details(self) -> Details:
+        """Its name, such as `orders` or `orders.note`."""
+        return {"name": self.name}
+
+
 class TimesCorrected(Event, frozen=True):
     """`portico correct-times` corrected what a clock that was far ahead had stored."""
 

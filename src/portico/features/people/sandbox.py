@@ -82,11 +82,16 @@ async def reset(env: Environment, by: By) -> Filled:
         await env[Users].lock_all(change.tx)
         for untold in await env[Imports].take_all(change.tx):
             change.note(untold.stored, By(untold.actor))
+        for records in env.records:
+            await records.lock_all(change.tx)
+            await records.delete_all(change.tx)
         filled = {
             kind.plural: await _FILLERS[kind.plural](env, change)
             for kind in RESOURCES
             if kind.samples
         }
+        for records in env.records:
+            await records.fill(change.tx, change.now)
         # A POST that is repeated after the reset must act on the new data.
         await env[IdempotencyKeys].forget(change.tx, change.now + DAY)
         change.note(SandboxReset(filled))

@@ -260,6 +260,7 @@ async def delete_user(env: Environment, user_id: int, check: Check, by: By) -> N
                 raise admins_only()
             await keep_an_admin(env, change, user_id)
         await change.check()  # callers who delete themselves have no credential afterwards
+        await env.release(change, "users", user_id)
         await end_prepared(env, change, user_id)
         await env[Users].delete(change.tx, user_id)
         await _uninvite(env, change, user.email)

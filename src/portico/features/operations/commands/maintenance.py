@@ -10,7 +10,7 @@ import msgspec
 from portico.app import Portico
 from portico.change import Change
 from portico.cli.initialise import require_place
-from portico.cli.output import answer, progress
+from portico.cli.output import CommandError, answer, progress
 from portico.cli.prepared import in_both
 from portico.core.audit import OPERATOR
 from portico.data.migrate import Migration, migrate, pending, shipped
@@ -18,7 +18,7 @@ from portico.engines import LIVE, SANDBOX
 from portico.features.operations.events import TimesCorrected
 from portico.features.operations.moments import correct
 from portico.lost import is_prepared
-from portico.settings import Settings
+from portico.settings import SettingError, Settings
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -62,7 +62,10 @@ async def correct_times(portico: Portico) -> None:
 
 
 async def _migrate(settings: Settings) -> list[Step]:
-    portico = Portico(settings, create=True)
+    try:
+        portico = Portico(settings, create=True)
+    except SettingError as error:  # of the files of kinds; the settings were read before
+        raise CommandError(str(error)) from error
     await portico.connect()
     applied: list[Step] = []
     try:
@@ -74,6 +77,8 @@ async def _migrate(settings: Settings) -> list[Step]:
 
             for env in portico.environments:
                 applied += _steps(env.name, await migrate(env.db, portico.clock, wait=wait))
+                if await portico.keep_tables(env):
+                    applied.append(Step(env.name, 0, "kinds"))
     finally:
         await portico.close()
     return applied

@@ -1,0 +1,75 @@
+"""Many records in one request."""
+
+from typing import Any
+
+import pytest
+
+from driving import TINY, Api, refused
+
+
+def body(kind: str, number: int, **values: Any) -> dict[str, Any]:
+    """One item."""
+    if kind == "products":
+        return {"name": f"n{number}", "category": "c", "price": 1, **values}
+    return {"name": f"n{number}", "code": f"c{number}", **values}
+
+
+@pytest.mark.parametrize("kind", ["products", "things"])
+async def test_items_stand_alone_and_are_answered_in_order(api: Api, kind: str) -> None:
+    caller = await api.caller()
+    items = [body(kind, 1), {"name": ""}, body(kind, 2), body(kind, 3, nothing=1)]
+    answer = await caller.post(f"/{kind}/batch", json={"items": items})
+    assert answer.status_code == 200, answer.text
+    results = answer.json()["data"]
+    assert [one["status"] for one in results] == [201, 400 if kind == "products" else 422, 201, 400]
+    assert results[3]["error"]["details"][0]["field"] == "nothing"
+    total = (await caller.get(f"/{kind}?limit=1" + "&status=draft" * (kind == "products"))).json()
+    assert total["pagination"]["total_items"] == 2
+    changed = [{"id": results[0]["id"], "name": "x"}, {"id": 99, "name": "y"}, body(kind, 4)]
+    answer = await caller.post(f"/{kind}/batch", json={"items": changed, "upsert_by": "id"})
+    assert [one["status"] for one in answer.json()["data"]] == [200, 404, 201]
+    noun = kind.removesuffix("s")
+    events = (await caller.get(f"/events?type={noun}.*")).json()["data"]
+    assert [event["type"] for event in events] == [
+        f"{noun}.created", f"{noun}.created", f"{noun}.updated", f"{noun}.created"
+    ]  # fmt: skip
+
+
+async def test_all_or_nothing_has_the_status_of_the_first_fault(api: Api) -> None:
+    caller = await api.caller()
+    items = [body("things", 1), body("things", 2), body("things", 1)]
+    answer = await caller.post("/things/batch", json={"items": items, "atomic": True})
+    refused(answer, 409)
+    items[2] = {"name": "", "code": "c3"}
+    answer = await caller.post("/things/batch", json={"items": items, "atomic": True})
+    assert refused(answer, 422).keys() == {"items.2.name"}
+    assert (await caller.get("/things")).json()["data"] == []
+    items[2] = body("things", 3)
+    headers = {"idempotency-key": "k"}
+    for _ in range(2):
+        whole = {"items": items, "atomic": True}
+        answer = await caller.post("/things/batch", json=whole, headers=headers)
+        assert [one["status"] for one in answer.json()["data"]] == [201] * 3
+    assert (await caller.get("/things")).json()["pagination"]["total_items"] == 3
+
+
+async def test_a_unique_field_says_which_record_is_meant(api: Api) -> None:
+    caller = await api.caller()
+    await caller.post("/things", json=body("things", 1))
+    items = [body("things", 1, name="new"), body("things", 2)]
+    answer = await caller.post("/things/batch", json={"items": items, "upsert_by": "code"})
+    assert [one["status"] for one in answer.json()["data"]] == [200, 201]
+    assert (await caller.get("/things/1")).json()["data"]["name"] == "new"
+    refused(await caller.post("/things/batch", json={"items": items, "upsert_by": "name"}), 422)
+    refused(await caller.post("/things/batch", json={"items": []}), 422)
+    refused(await caller.post("/things/batch", json={"items": [1]}), 400)
+
+
+async def test_every_hundred_items_count_as_a_request(api: Api) -> None:
+    caller = await api.caller(plan=TINY)
+    items = [body("things", number) for number in range(1000)]
+    refused(await caller.post("/things/batch", json={"items": items}), 429)
+    answer = await caller.post("/things/batch", json={"items": items[:150]})
+    assert answer.status_code == 200
+    assert {one["status"] for one in answer.json()["data"]} == {201}
+    refused(await caller.get("/things"), 429)

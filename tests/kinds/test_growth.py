@@ -1,0 +1,213 @@
+"""What becomes of stored records when their files change, and the commands about kinds."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from driving import Api, InProcess
+from portico.cli.main import main
+from portico.resource.loading import KindsError, load
+from portico.resource.tables import GrowthError, keep
+
+USUAL = "name: str = text(1, 40); size: int = integer(0, 9, default=1)"
+HEAD = """from portico.kinds import *
+
+
+class Note(Record):
+    {}
+
+
+notes = Kind(Note, one="note", many="notes", readers=["viewer"], writers=["editor"]{})
+"""
+
+
+def write(directory: Path, fields: str, options: str = "") -> None:
+    """The file of notes with these fields."""
+    directory.mkdir(exist_ok=True)
+    lines = "\n    ".join(fields.split("; "))
+    (directory / "notes.py").write_text(HEAD.format(lines, options and f", {options}"))
+
+
+@pytest.fixture
+def environ(environ: dict[str, str], tmp_path: Path) -> dict[str, str]:
+    """The stores, and a directory that the test writes."""
+    write(tmp_path / "files", USUAL)
+    return environ | {"PORTICO_KINDS": str(tmp_path / "files")}
+
+
+async def restarted(api: Api) -> Api:
+    """The same installation after a restart."""
+    await api.aclose()
+    await api.stop()
+    api._clients.clear()  # noqa: SLF001 - they are closed
+    await api.start()
+    return api
+
+
+GROWN = [
+    (f"{USUAL}; word: str = text(1, 9, default='w')", "", {"size": 3, "word": "w"}),
+    (f"{USUAL}; word: str | None = text(1, 9, optional=True)", "sorts=['word']",
+     {"size": 3, "word": None}),
+    ("name: str = text(1, 40); amount: int = integer(0, 9, was='size')", "", {"amount": 3}),
+    ("name: str = text(1, 40, search=True, unique=True)", "sorts=['name']", {}),
+    ("name: str = text(1, 40); size: int | None = integer(0, 9, optional=True)",
+     "filters=['size'], sorts=['size']", {"size": 3}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fields", "options", "shown"), GROWN)
+async def test_records_stay_and_fields_grow(
+    api: Api, tmp_path: Path, fields: str, options: str, shown: dict[str, Any]
+) -> None:
+    caller = await api.caller()
+    user = caller.user
+    for name in ("one", "two"):
+        assert (await caller.post("/notes", json={"name": name, "size": 3})).status_code == 201
+    write(tmp_path / "files", fields, options)
+    await restarted(api)
+    caller = await api.caller(user=user)
+    found = (await caller.get("/notes?order=asc")).json()["data"]
+    own = ("id", "name", "created_at", "updated_at")
+    assert [{k: v for k, v in one.items() if k not in own} for one in found] == [shown] * 2
+    assert (await caller.post("/notes", json={"name": "three", **shown})).status_code == 201
+    if "search" in fields:
+        hits = (await caller.get("/notes?search=tw")).json()
+        assert [one["name"] for one in hits["data"]] == ["two"]
+        assert (await caller.post("/notes", json={"name": "one"})).status_code == 409
+    write(tmp_path / "files", USUAL)
+    if "was=" not in fields:  # what was hidden comes back
+        await restarted(api)
+        caller = await api.caller(user=user)
+        assert [one["size"] for one in (await caller.get("/notes")).json()["data"]][-2:] == [3, 3]
+
+
+FORBIDDEN = [
+    ("name: str = text(1, 40); more: str = text(1, 9)", "notes.more is new and required"),
+    ("name: str = text(1, 40); size: str = text(1, 9)", "notes.size is stored as integer"),
+    ("name: str = text(1, 40, unique=True)", "notes.name is not unique: several have same"),
+]
+
+
+@pytest.mark.parametrize(("fields", "told"), FORBIDDEN)
+async def test_what_stored_records_forbid_stops_the_start(
+    api: Api, tmp_path: Path, fields: str, told: str
+) -> None:
+    caller = await api.caller()
+    for _ in range(2):
+        await caller.post("/notes", json={"name": "same"})
+    write(tmp_path / "files", fields)
+    with pytest.raises(GrowthError, match=told):
+        await restarted(api)
+
+
+async def test_other_files_than_the_databases_are_told(api: Api, tmp_path: Path) -> None:
+    async def ready(asked: Api) -> Any:
+        answer = await InProcess(asked).exchange("GET", "/readyz", [("host", "localhost")])
+        assert answer.status_code == 200
+        return answer.json()
+
+    assert "kinds" not in await ready(api)
+    write(tmp_path / "files", "name: str = text(1, 40); late: str = text(0, 9, default='')")
+    kinds = load(tmp_path / "files")
+    for env in api.portico.environments:
+        await keep(env.db, kinds)
+    assert (await ready(api.beside()))["kinds"] == "other files than the database's"
+    caller = await api.caller()  # of files without the new field
+    assert (await caller.post("/notes", json={"name": "n"})).status_code == 201
+    assert (await caller.get("/notes")).json()["data"][0]["size"] == 1
+
+
+FAULTY = """from portico.kinds import *
+
+
+class Bad(Record):
+    name: str = text(5, 2)
+    Size: int = integer(0, 9, default=10)
+    ref: int = reference("nothing")
+    both: str = states({"a": ["c"]}, start="b")
+    list: dict = texts(3, unique=True)
+    bare: int
+
+
+bad = Kind(Bad, one="user", many="Bads", readers=["king"], filters=["no", "list"], sorts=["list"])
+"""
+FAULTS = [
+    "5: name has bounds that no text meets",
+    "6: Size must be named by lower-case letters",
+    "6: Size has a default that is not allowed: it must be from 0 to 9",
+    "7: ref refers to 'nothing', which is no kind",
+    "8: both must start in one of its states",
+    "8: both leads to c, which is no state",
+    "9: list cannot be unique",
+    "4: bare has no maker",
+    "13: one='user' is Portico's own",
+    "13: many='Bads' must be lower-case letters",
+    "13: readers name 'king', which is no role",
+    "13: filters name 'no', which is no field",
+    "13: filters name 'list': texts has no filter",
+    "13: sorts name 'list': texts has no order",
+]
+
+
+def test_all_faults_of_files_are_told_at_once(tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text(FAULTY)
+    (tmp_path / "syntax.py").write_text("x = (\n")
+    (tmp_path / "raises.py").write_text("\n\nraise ValueError('no')\n")
+    (tmp_path / "_helper.py").write_text("raise ValueError('not loaded')\n")
+    with pytest.raises(KindsError) as caught:
+        load(tmp_path)
+    told = str(caught.value)
+    for fault in FAULTS:
+        line, _, message = fault.partition(": ")
+        assert f"bad.py:{line}: {message}" in told, fault
+    assert "syntax.py:1: is not Python" in told
+    assert "raises.py:3: cannot be loaded: ValueError: no" in told
+    assert "_helper" not in told
+
+
+def test_fifty_kinds_of_sixty_fields_start_within_a_second(tmp_path: Path) -> None:
+    from time import perf_counter
+
+    for number in range(50):
+        fields = "\n    ".join(f"f{n}: str = text(1, 40, default='x')" for n in range(60))
+        (tmp_path / f"k{number}.py").write_text(
+            f"from portico.kinds import *\n\n\nclass K(Record):\n    {fields}\n\n\n"
+            f"k = Kind(K, one='k{number}', many='ks{number}', filters=['f0'], sorts=['f1'])\n"
+        )
+    begun = perf_counter()
+    assert len(load(tmp_path)) == 50
+    assert perf_counter() - begun < 5  # a busy machine; bench has the second
+
+
+def test_commands_list_check_and_drop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory, data = tmp_path / "kinds", str(tmp_path / "data")
+    write(directory, "name: str = text(1, 40); gone: str = text(0, 9, default='')")
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("PORTICO_")]:
+        monkeypatch.delenv(name)
+
+    def run(*words: str) -> tuple[int, str]:
+        code = main([*words])
+        told = capsys.readouterr()
+        return code, told.out + told.err
+
+    assert run("init", "--data", data)[0] == 0
+    write(directory, "name: str = text(1, 40)")
+    assert run("migrate", "--data", data)[0] == 0
+    code, told = run("kinds", "--data", data)
+    assert code == 0
+    assert [line.split() for line in told.splitlines()[1:]] == [
+        ["notes", "live"], ["notes.gone", "hidden"], ["notes.name", "live"]
+    ]  # fmt: skip
+    assert run("kinds", "drop", "notes.name", "--yes", "--data", data)[0] == 1
+    assert run("kinds", "drop", "notes.gone", "--data", data)[0] == 2
+    assert run("kinds", "drop", "notes.gone", "--yes", "--data", data)[0] == 0
+    assert "gone" not in run("kinds", "--data", data)[1]
+    assert run("kinds", "check") == (0, "Fine: notes.\n")
+    (directory / "bad.py").write_text("x = (\n")
+    assert run("kinds", "check")[0] == 2
+    assert run("migrate", "--data", data)[0] == 1
