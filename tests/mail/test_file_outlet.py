@@ -32,24 +32,6 @@ async def test_mail_file_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
     assert {message["To"] for message in messages} == {"ada@example.com"}
 
 
-async def test_link_in_a_mail_file_is_not_wrapped(tmp_path: Path) -> None:
-    await FileOutlet(tmp_path, "portico@localhost", "Portico").send(LETTER)
-    link = next(line for line in LETTER.text.splitlines() if line.startswith("https://"))
-    assert link in only_file(tmp_path).split("\n")
-
-
-async def test_mail_file_is_not_encoded(tmp_path: Path) -> None:
-    letter = msgspec.structs.replace(LETTER, subject="Schlüssel", text=f"Öffnen:\n\n{LETTER.text}")
-    await FileOutlet(tmp_path, "portico@localhost", "Portico").send(letter)
-    assert {"Subject: Schlüssel", "Öffnen:"} < set(only_file(tmp_path).split("\n"))
-
-
-def only_file(directory: Path) -> str:
-    """What the one file of a directory holds."""
-    (file,) = directory.iterdir()
-    return file.read_text("utf-8")
-
-
 async def test_unwritable_mail_directory_is_reported(tmp_path: Path) -> None:
     (tmp_path / "log").touch()
     with pytest.raises(Undelivered) as caught:
@@ -73,3 +55,16 @@ async def test_mail_file_is_synced_before_it_counts_as_sent(
     monkeypatch.setattr(os, "fsync", seen)
     await FileOutlet(directory, "portico@localhost", "Portico").send(LETTER)
     assert stored == [(f".{LETTER.id}", 0), ("mail", 1), (tmp_path.name, 1)]
+
+
+def listed(directory: Path) -> list[Path]:
+    """The files of a directory."""
+    return sorted(directory.iterdir())
+
+
+async def test_mail_file_is_neither_wrapped_nor_encoded(tmp_path: Path) -> None:
+    letter = msgspec.structs.replace(LETTER, subject="Schlüssel", text=f"Öffnen:\n\n{LETTER.text}")
+    await FileOutlet(tmp_path, "portico@localhost", "Portico").send(letter)
+    link = next(line for line in LETTER.text.splitlines() if line.startswith("https://"))
+    lines = "\n".join(file.read_text("utf-8") for file in listed(tmp_path)).split("\n")
+    assert {"Subject: Schlüssel", "Öffnen:", link} < set(lines)

@@ -122,6 +122,7 @@ async def uses(api: Api, kind: Kind) -> int:
     return len(await api.live[Audit].page(AuditFilter(action=kind.action), limit=100))
 
 
+@pytest.mark.one_engine
 @kinds
 async def test_link_holds_for_its_life_and_not_longer(api: Api, post: Post, kind: Kind) -> None:
     early = await kind.ask(api, post, "early@example.com")
@@ -135,17 +136,17 @@ async def test_link_holds_for_its_life_and_not_longer(api: Api, post: Post, kind
 
 
 @kinds
-async def test_link_of_fifty_uses_at_once_works_once(
+async def test_link_of_many_uses_at_once_works_once(
     api: Api, post: Post, kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api.leave_turns(monkeypatch)
     token = await kind.ask(api, post, "ada@example.com")
-    passwords = [f"Chang3dWord{number}" for number in range(50)]
+    passwords = [f"Chang3dWord{number}" for number in range(12)]
     results = await asyncio.gather(
         *(kind.use(api, token, password) for password in passwords), return_exceptions=True
     )
     (won,) = [number for number, result in enumerate(results) if result is None]
-    assert sum(isinstance(result, Invalid) for result in results) == 49
+    assert sum(isinstance(result, Invalid) for result in results) == 11
     assert await uses(api, kind) == 1
     user = await api.live[Users].by_email("ada@example.com")
     assert user is not None
@@ -155,6 +156,7 @@ async def test_link_of_fifty_uses_at_once_works_once(
     await assert_useless(api, kind.use, token)
 
 
+@pytest.mark.one_engine
 @kinds
 async def test_link_of_another_kind_is_refused(api: Api, post: Post, kind: Kind) -> None:
     token = await kind.ask(api, post, "ada@example.com")

@@ -121,21 +121,6 @@ async def test_forgotten_password_is_reset_by_mail(
     assert received.signed_in
 
 
-async def test_waiting_mail_survives_a_restart(
-    installation: Installation,
-) -> None:
-    admin = str(installation.facts["admin"]["email"])
-    async with serving(MailServer(["451 later"])) as server:
-        url = f"smtp://127.0.0.1:{server.port}"
-        with installation.having(smtp_url=url, mail_from=SENDER).serving() as service:
-            await asyncio.to_thread(send, service, "/dashboard/forgot", email=admin)
-            code, _ = await asyncio.to_thread(service.stop)
-            assert code == 0
-        with installation.having(smtp_url=url, mail_from=SENDER).serving():
-            assert (await server.next()).recipients == [admin]
-    assert len(server.received) == 1
-
-
 def send(service: Service, path: str, **fields: str) -> Answer:
     """The answer to a form, sent as a browser does."""
     body = urlencode(fields).encode()

@@ -10,15 +10,13 @@ import pytest
 from driving import Api
 from mail.conftest import Post, link
 from portico.core.audit import OPERATOR, Actor, By
-from portico.features.mail.letters import LANGUAGES, Kind, Reader, letter
-from portico.features.people.accounts import suspend
+from portico.features.mail.letters import LANGUAGES, Kind
 from portico.features.people.invitations import invite
 from portico.features.people.recovery import ask_reset
 
 pytestmark = pytest.mark.one_engine
 
 HERE = By(Actor(address="192.0.2.7"))
-BY_PORTICO: tuple[Kind, ...] = ("webhook-gone", "webhook-failing")
 
 
 def texts(language: str) -> dict[str, dict[str, str]]:
@@ -66,26 +64,6 @@ async def test_mail_is_in_the_language_of_the_profile_or_english(
         assert "können" in html.get_content()
 
 
-@pytest.mark.parametrize(
-    ("language", "name", "words"),
-    [
-        ("en", "live", "webhook 7 of the live environment, which delivers to"),
-        ("en", "sandbox", "webhook 7 of the sandbox, which delivers to"),
-        ("de", "live", "den Webhook 7 der Live-Umgebung deaktiviert, der an"),
-        ("de", "sandbox", "den Webhook 7 der Sandbox deaktiviert, der an"),
-    ],
-)
-async def test_webhook_mail_names_its_environment(
-    api: Api, language: str, name: str, words: str
-) -> None:
-    env = {one.name: one for one in api.portico.environments}[name]
-    to = Reader("ada@example.com", language)
-    page = f"{env.addresses.dashboard}/webhooks/7"
-    facts: dict[str, Any] = {"id": "7", "url": "https://example.com/", "days": "5", "page": page}
-    for kind in BY_PORTICO:
-        assert words in letter(env, kind, to, **facts).text
-
-
 async def test_invitation_is_in_the_language_of_the_admin(api: Api, post: Post) -> None:
     api.live.has_mail_server = True
     admin = await api.account("admin", language="de")
@@ -97,14 +75,4 @@ async def test_invitation_is_in_the_language_of_the_admin(api: Api, post: Post) 
     assert subjects == {
         "a@example.com": "Ihre Einladung zu Portico",
         "b@example.com": "You are invited to Portico",
-    }
-
-
-async def test_mail_to_many_is_in_the_language_of_each(api: Api, post: Post) -> None:
-    for language in ("de", "en"):
-        await suspend(api.live, (await api.account(language=language)).id, OPERATOR)
-    subjects = {message["Subject"] for message in await post.new()}
-    assert subjects == {
-        "Ihr Konto bei Portico wurde gesperrt",
-        "Your Portico account was suspended",
     }

@@ -47,19 +47,6 @@ async def test_new_password_is_mailed(api: Api, post: Post) -> None:
     assert "from the IP address 192.0.2.7" in words(by_link)
 
 
-async def test_link_used_under_another_session_is_not_mailed_as_an_admins(
-    api: Api, post: Post
-) -> None:
-    user, other = await api.account(), await api.account()
-    there = By(Actor(user_id=other.id, address="192.0.2.7"))
-    await ask_reset(api.live, user.email, there)
-    (asked,) = await post.new()
-    assert "from the IP address 192.0.2.7" in words(asked)
-    await reset_password(api.live, link(asked).partition("?token=")[2], "Y3tAnother", there)
-    (told,) = await post.new()
-    assert "from the IP address 192.0.2.7" in words(told)
-
-
 async def test_fifth_wrong_code_in_a_row_is_always_mailed(api: Api, post: Post) -> None:
     user = await factored(api, password=PASSWORD, notifications=False)
     await post.new()
@@ -102,17 +89,11 @@ async def test_new_role_is_mailed_without_its_admin(api: Api, post: Post) -> Non
     assert await post.new() == []
 
 
-async def test_new_role_of_account_and_mirror_is_mailed_once(api: Api, post: Post) -> None:
-    user = (await api.caller("viewer", key_type="test")).user
-    await set_role(api.live, user.email, "editor", OPERATOR)
-    assert [message["To"] for message in await post.new()] == [user.email]
-
-
 @pytest.mark.parametrize("key_type", ["live", "test"])
 async def test_new_key_is_mailed_to_its_owner_by_its_hint(
     api: Api, post: Post, key_type: Any
 ) -> None:
-    user = await api.account()
+    user, admin = await api.account(), await api.caller("admin")
     by = HERE.named(user_id=user.id)
     key, secret = await give_key(
         api.live, user, name="Für <b>", key_type=key_type, expires_at=None, by=by
@@ -130,65 +111,18 @@ async def test_new_key_is_mailed_to_its_owner_by_its_hint(
     html = message.get_body(["html"])
     assert html is not None
     assert "Für &lt;b&gt;" in html.get_content()
-
-
-@pytest.mark.parametrize("break_", ["\n\n", "\r\n\r\n", "\u2029", "\u0085\u0085", "\v\f"])
-async def test_name_adds_no_paragraph_to_a_mail(api: Api, post: Post, break_: str) -> None:
-    user, admin = await api.account(), await api.caller("admin")
-    name = break_.join(("ends.", "Keep your account:", "https://evil.example/", "The key"))
-    body = {"name": name, "type": "live", "user_id": user.id}
-    assert (await admin.post("/api-keys", json=body)).status_code == 201
-    (message,) = await post.new()
-    assert "ends. Keep your account: https://evil.example/ The key (" in words(message)
-    assert link(message) == "https://localhost:8443/dashboard/keys"
-    html = message.get_body(["html"])
-    assert html is not None
-    assert 'href="https://evil.example' not in html.get_content()
-
-
-async def test_name_cannot_reorder_a_mail(api: Api, post: Post) -> None:
-    caller = await api.caller("admin")
-    body = {"name": "\u2067Till\u202e", "type": "live"}
-    assert (await caller.post("/api-keys", json=body)).status_code == 201
-    (message,) = await post.new()
-    assert "The API key Till (" in words(message)
-
-
-async def test_key_made_by_an_admin_is_mailed_to_its_owner(api: Api, post: Post) -> None:
-    user, admin = await api.account(), await api.caller("admin")
     body = {"name": "CI", "type": "live", "user_id": user.id}
     assert (await admin.post("/api-keys", json=body)).status_code == 201
-    await give_key(api.live, user, name="CLI", key_type="live", expires_at=None, by=OPERATOR)
-    messages = await post.new()
-    assert [message["To"] for message in messages] == [user.email] * 2
-    assert all("by an administrator" in words(message) for message in messages)
-
-
-async def test_refused_or_repeated_key_mails_nothing_more(api: Api, post: Post) -> None:
-    caller = await api.caller("admin")
-    body = {"name": "CI", "type": "live"}
-    for _ in range(2):
-        await caller.post("/api-keys", json=body, headers={"idempotency-key": "one"})
-    assert len(await post.new()) == 1
-    assert (await caller.post("/api-keys", json={**body, "type": "no"})).status_code == 422
-    assert await post.new() == []
-
-
-async def test_rotated_key_is_mailed_with_the_end_of_the_former(api: Api, post: Post) -> None:
-    caller = await api.caller("viewer", expires_at=api.clock() + 30 * DAY)
-    answer = await caller.post("/api-keys/rotate")
-    assert answer.status_code == 201, answer.text
-    (message,) = await post.new()
-    assert message["Subject"] == "An API key of your Portico account was rotated"
-    assert "works until 2026-03-16 at 12:00 UTC" in words(message)
-    assert answer.json()["data"]["key"] not in message.as_string()
+    (by_admin,) = await post.new()
+    assert by_admin["To"] == user.email
+    assert "by an administrator" in words(by_admin)
 
 
 async def test_mails_switched_off_on_the_profile_are_not_sent(api: Api, post: Post) -> None:
     user, browser = await signed_in(api)
+    caller = await api.caller(user=user)
     page = (await browser.get("/profile")).text
-    assert page.count('name="mails"') == page.count('name="mails" value') == len(MAILS)
-    assert page.count(" checked") == len(MAILS)
+    assert page.count('name="mails" value') == page.count(" checked") == len(MAILS)
     fields = {"name": user.name, "language": "en", "theme": "system", "avatar_url": ""}
 
     async def told() -> list[str]:
@@ -203,24 +137,26 @@ async def test_mails_switched_off_on_the_profile_are_not_sent(api: Api, post: Po
         assert (await browser.saved("/profile", **fields, mails=list(mails))).status_code == 303
         await post.new()
 
+    async def switch(*, on: bool) -> None:
+        await caller.patch("/users/me", json={"preferences": {"notifications": on}})
+        await post.new()
+
     assert await told() == ["key", "role"]
     await choose("sign-ins", "roles")
     assert (await browser.get("/profile")).text.count(" checked") == 2
     assert await told() == ["role"]
-    caller = await api.caller(user=user)
-    for notifications, expected in ((False, []), (True, ["role"])):
-        body = {"preferences": {"notifications": notifications}}
-        answer = await caller.patch("/users/me", json=body)
-        assert answer.json()["data"]["preferences"]["notifications"] is notifications
-        await post.new()
-        assert await told() == expected
+    await switch(on=False)
+    assert await told() == []
+    await switch(on=True)
+    assert await told() == ["role"], "as it was chosen"
     await choose()
     me = (await caller.get("/users/me")).json()["data"]
     assert me["preferences"]["notifications"] is False
     assert await told() == []
-    await caller.patch("/users/me", json={"preferences": {"notifications": True}})
-    assert await told() == ["key", "role"]
-    assert (await browser.post("/profile", **fields, mails="others")).status_code == 400
+    admin = await api.caller("admin")
+    await admin.patch(f"/users/{user.id}", json={"password": "An0therWord"})
+    await admin.patch(f"/users/{user.id}", json={"email": "new@example.com"})
+    assert len(await post.new()) == 3, "which nobody can switch off"
 
 
 async def test_switching_mails_off_is_always_mailed(api: Api, post: Post) -> None:
@@ -259,26 +195,26 @@ async def test_switching_mails_off_is_always_mailed(api: Api, post: Post) -> Non
             assert link(message) == "https://localhost:8443/dashboard/profile"
 
 
-async def test_security_mails_cannot_be_switched_off(api: Api, post: Post) -> None:
-    user = await api.account(notifications=False)
-    admin = await api.caller("admin")
-    await admin.patch(f"/users/{user.id}", json={"password": "An0therWord"})
-    await admin.patch(f"/users/{user.id}", json={"email": "new@example.com"})
-    assert len(await post.new()) == 3
+async def test_rotated_key_is_mailed_with_the_end_of_the_former(api: Api, post: Post) -> None:
+    caller = await api.caller("viewer", expires_at=api.clock() + 30 * DAY)
+    key = (await caller.post("/api-keys/rotate")).json()["data"]["key"]
+    (message,) = await post.new()
+    assert message["Subject"] == "An API key of your Portico account was rotated"
+    assert "works until 2026-03-16 at 12:00 UTC" in words(message)
+    assert key not in message.as_string()
 
 
-async def test_mirror_gets_the_mails_that_its_account_wants(api: Api, post: Post) -> None:
-    user, browser = await signed_in(api)
-    await give_key(api.live, user, name="k", key_type="test", expires_at=None, by=OPERATOR)
-    await post.new()
-    await browser.get("/profile")
-    fields = {"name": user.name, "language": "de", "theme": "system", "avatar_url": ""}
-    for mails, subjects in (
-        (["keys"], ["Ihr Konto bei Portico hat einen neuen API-Schlüssel"]),
-        ([], []),
-    ):
-        assert (await browser.saved("/profile", **fields, mails=mails)).status_code == 303
-        (told,) = await post.new()
-        assert told["Subject"] == "E-Mails zu Ihrem Konto bei Portico wurden abbestellt"
-        await give_key(api.live, user, name="k", key_type="test", expires_at=None, by=OPERATOR)
-        assert [message["Subject"] for message in await post.new()] == subjects
+@pytest.mark.parametrize("break_", ["\r\n\r\n", "\u2029", "\v\f"])
+async def test_name_adds_no_paragraph_to_a_mail_and_reorders_none(
+    api: Api, post: Post, break_: str
+) -> None:
+    user, admin = await api.account(), await api.caller("admin")
+    name = break_.join(("ends.", "\u2067Keep your account:\u202e", "https://evil.example/", "The"))
+    body = {"name": name, "type": "live", "user_id": user.id}
+    assert (await admin.post("/api-keys", json=body)).status_code == 201
+    (message,) = await post.new()
+    assert "ends. Keep your account: https://evil.example/ The (" in words(message)
+    assert link(message) == "https://localhost:8443/dashboard/keys"
+    html = message.get_body(["html"])
+    assert html is not None
+    assert 'href="https://evil.example' not in html.get_content()

@@ -15,21 +15,15 @@ from operating import eventually
 from portico.change import Change
 from portico.core.audit import OPERATOR, Actor, By
 from portico.core.errors import Unavailable
-from portico.core.times import SECOND
 from portico.core.users import User
-from portico.data.vault import Vault
-from portico.features.access.sealing import Column, replace, sealed_in
 from portico.features.events.audit import Audit
 from portico.features.mail.letters import decrypted, tell
 from portico.features.mail.sending import AT_ONCE, CLAIM_SECONDS, SendMails
-from portico.features.mail.storage import Mail, Mails
-from portico.features.people.invitations import ask_sign_up, invite
-from portico.features.people.recovery import ask_reset, ask_verification, write_reset
-from portico.features.people.storage import EmailTokens, Invitations, Users
-from portico.features.people.users import delete_user
+from portico.features.mail.storage import Mails
+from portico.features.people.invitations import ask_sign_up
+from portico.features.people.recovery import ask_reset, ask_verification
 from portico.outbound.mail import Letter, Undelivered
 from portico.outbound.smtp import SmtpOutlet
-from portico.secret_file import NAME, read_secrets
 
 BUSY = "451 4.3.0 ada@example.com must wait"
 AWAY = Undelivered("it is away", lasting=False)
@@ -72,14 +66,6 @@ async def next_due(api: Api) -> int | None:
     return (await api.live[Mails].queue.next_due([({}, 0)])).get(0)
 
 
-async def claimed(api: Api) -> list[Mail]:
-    """A mail that is due, claimed for a minute by a process that does no more."""
-    now = api.clock()
-    until = now + CLAIM_SECONDS * SECOND
-    async with api.live.db.transaction() as tx:
-        return await api.live[Mails].queue.claim(tx, [({}, 1)], now=now, until=until)
-
-
 async def somebody(api: Api) -> User:
     """An account with a mail that waits."""
     user = await api.account(email="ada@example.com")
@@ -109,6 +95,7 @@ async def test_mail_refused_temporarily_is_sent_again(
     assert caplog.records == []
 
 
+@pytest.mark.one_engine
 async def test_mail_given_up_is_logged_by_purpose_and_user_alone(
     quiet: Api, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -128,6 +115,7 @@ async def test_mail_given_up_is_logged_by_purpose_and_user_alone(
     assert "token" not in caplog.text
 
 
+@pytest.mark.one_engine
 async def test_mail_refused_permanently_is_not_tried_again(
     quiet: Api, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -139,95 +127,7 @@ async def test_mail_refused_permanently_is_not_tried_again(
     assert "was not sent: the mail server answered 550" in caplog.text
 
 
-async def test_mail_older_than_a_day_is_not_sent(
-    quiet: Api, caplog: pytest.LogCaptureFixture
-) -> None:
-    quiet.live.outlet = outbox = Outbox()
-    await somebody(quiet)
-    quiet.clock.advance(days=1)
-    await sent(quiet)
-    assert (outbox.tried, await waiting(quiet)) == ([], 0)
-    assert "was not sent: it has waited too long" in caplog.text
-
-
-async def re_encrypted(api: Api) -> None:
-    """The mail that waits comes under another secret, as by `portico secret reencrypt`."""
-    old = read_secrets(api.settings.data / NAME)
-    api.live[Vault] = Vault(lambda: (b"5e" * 32, *old), api.live.random)
-    where = Column("mails", "content")
-    ((one,),) = [found async for found in sealed_in(api.live.db, api.live[Vault], where)]
-    assert one.is_behind
-    async with api.live.db.transaction() as tx:
-        await replace(tx, where, [one._asdict()])
-
-
-async def test_requested_mail_survives_reencryption(
-    quiet: Api,
-) -> None:
-    await quiet.account(email="ada@example.com")
-    await ask_reset(quiet.live, "ada@example.com", STRANGER)
-    (place,) = await claimed(quiet)
-    await re_encrypted(quiet)
-    asked = decrypted(quiet.live, place.content)
-    assert asked is not None
-    assert asked.ask is not None
-    await write_reset(quiet.live, asked.ask, place)
-    quiet.live.outlet = outbox = Outbox()
-    await sent(quiet)
-    assert (len(outbox.tried), await waiting(quiet)) == (1, 0)
-
-
-async def test_mail_of_a_deleted_user_is_not_tried_again(
-    quiet: Api, caplog: pytest.LogCaptureFixture
-) -> None:
-    quiet.live.outlet = outbox = Outbox(AWAY)
-    user = await somebody(quiet)
-    await sent(quiet)
-    await delete_user(quiet.live, user.id, lambda _: None, OPERATOR)
-    quiet.clock.advance(seconds=2)
-    await sent(quiet)
-    assert (len(outbox.tried), await waiting(quiet)) == (1, 0)
-    assert caplog.records == []
-
-
-async def test_mail_with_an_expired_link_is_not_sent(
-    quiet: Api, caplog: pytest.LogCaptureFixture
-) -> None:
-    user = await quiet.account()
-    quiet.live.outlet = outbox = Outbox()
-    await ask_reset(quiet.live, user.email, STRANGER)
-    job = SendMails(quiet.live)
-    await job.run()
-    await job.close()
-    assert (outbox.tried, await waiting(quiet)) == ([], 1), "it is written"
-    quiet.clock.advance(seconds=3600)
-    await sent(quiet)
-    assert (outbox.tried, await waiting(quiet)) == ([], 0)
-    assert "'reset'" in caplog.text
-    assert "was not sent: it has waited too long" in caplog.text
-
-
-async def test_mail_sealed_by_another_secret_is_left_to_others(quiet: Api) -> None:
-    await somebody(quiet)
-    async with quiet.live.db.transaction() as tx:
-        content = quiet.live[Vault].seal(b"x", "another")
-        await tx.run("UPDATE mails SET content = :content", {"content": content})
-    await sent(quiet)
-    assert await waiting(quiet) == 1
-
-
-async def test_internal_error_of_a_mail_is_logged_without_its_message(
-    quiet: Api, caplog: pytest.LogCaptureFixture
-) -> None:
-    quiet.live.outlet = Outbox(RuntimeError("ada@example.com"))
-    await somebody(quiet)
-    await sent(quiet)
-    assert "was not sent: RuntimeError" in caplog.text
-    assert "in send" in caplog.text, "where it was raised"
-    assert "ada@" not in caplog.text
-    assert await waiting(quiet) == 0
-
-
+@pytest.mark.one_engine
 async def test_waiting_mail_is_sealed_in_the_database(quiet: Api) -> None:
     user = await somebody(quiet)
     await ask_reset(quiet.live, user.email, STRANGER)
@@ -241,6 +141,7 @@ async def test_waiting_mail_is_sealed_in_the_database(quiet: Api) -> None:
         assert trace not in held
 
 
+@pytest.mark.one_engine
 async def test_request_for_a_mail_looks_alike_for_known_and_unknown_e_mails(quiet: Api) -> None:
     user = await quiet.account(email="somebody@example.com")
     async with quiet.unchanged():
@@ -286,6 +187,7 @@ async def test_mail_claimed_by_a_slow_process_is_not_claimed_again(
     assert (len(outbox.tried), await waiting(quiet)) == (1, 0)
 
 
+@pytest.mark.one_engine
 async def test_concurrent_mails_of_a_process_are_bounded(quiet: Api) -> None:
     users = [await quiet.account() for _ in range(AT_ONCE + 2)]
     quiet.live.outlet = outbox = Held()
@@ -364,10 +266,10 @@ async def by_sign_up(api: Api) -> None:
     await ask_sign_up(api.live, "ada@example.com", STRANGER)
 
 
-@pytest.mark.parametrize("late", [False, True], ids=["at first", "at last"])
+@pytest.mark.one_engine
 @pytest.mark.parametrize("asks", [by_reset, by_sign_up])
 async def test_unanswered_request_for_a_mail_is_retried_and_counted_once(
-    quiet: Api, monkeypatch: pytest.MonkeyPatch, asks: Any, *, late: bool
+    quiet: Api, monkeypatch: pytest.MonkeyPatch, asks: Any
 ) -> None:
     async def away(*_: Any, **__: Any) -> None:
         raise Unavailable("The database is busy.")
@@ -377,11 +279,7 @@ async def test_unanswered_request_for_a_mail_is_retried_and_counted_once(
         await quiet.account(email="ada@example.com")
     with monkeypatch.context() as patch:
         await asks(quiet)
-        if late:
-            patch.setattr(quiet.live[Audit], "record", away)
-        else:
-            patch.setattr(quiet.live[EmailTokens], "insert", away)
-            patch.setattr(quiet.live[Invitations], "put", away)
+        patch.setattr(quiet.live[Audit], "record", away)
         for seconds in (0, 2, 15, 120):
             quiet.clock.advance(seconds=seconds)
             await sent(quiet)
@@ -395,78 +293,21 @@ async def test_unanswered_request_for_a_mail_is_retried_and_counted_once(
     assert (len(outbox.tried), await waiting(quiet)) == (3, 0)
 
 
-async def test_mail_written_for_a_request_has_all_its_attempts(
-    quiet: Api, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def away(*_: Any, **__: Any) -> None:
-        raise Unavailable("The database is busy.")
-
-    quiet.live.outlet = outbox = Outbox(AWAY)
-    await quiet.account(email="ada@example.com")
-    with monkeypatch.context() as patch:
-        patch.setattr(quiet.live[EmailTokens], "insert", away)
-        await by_reset(quiet)
-        for seconds in (0, 2, 15):
-            quiet.clock.advance(seconds=seconds)
-            await sent(quiet)
-    quiet.clock.advance(seconds=120)
-    await sent(quiet)
-    assert len(outbox.tried) == 1, "the letter"
-    quiet.clock.advance(seconds=2)
-    await sent(quiet)
-    assert len(outbox.tried) == 2, "after its first pause"
-
-
-@pytest.mark.parametrize("known", ["no", "account", "invited"])
-@pytest.mark.parametrize("asks", [by_reset, by_sign_up])
-async def test_request_in_the_last_place_passes_it_to_its_mail(
-    quiet: Api, monkeypatch: pytest.MonkeyPatch, asks: Any, known: str
-) -> None:
-    quiet.live.outlet = outbox = Outbox()
-    if known == "account":
-        await quiet.account(email="ada@example.com")
-    if known == "invited":
-        values: dict[str, Any] = {"role": "editor", "plan": "pro", "handed_over": True}
-        await invite(quiet.live, email="ada@example.com", by=OPERATOR, **values)
-        await sent(quiet)
-    outbox.tried.clear()
-    monkeypatch.setattr("portico.features.mail.letters.QUEUE", 1)
-    await asks(quiet)
-    await sent(quiet)
-    assert await waiting(quiet) == 0
-    assert len(outbox.tried) == (asks is by_sign_up or known == "account")
-
-
-class SlowOnce(Users):
-    """Finds the first one only when told to."""
-
-    def __init__(self, api: Api) -> None:
-        super().__init__(api.live.db)
-        self.asked, self.told = asyncio.Event(), asyncio.Event()
-
-    async def by_email(self, *args: Any) -> User | None:
-        if not self.asked.is_set():
-            self.asked.set()
-            await self.told.wait()
-        return await super().by_email(*args)
-
-
-async def test_request_claimed_by_two_processes_is_answered_once(
+@pytest.mark.one_engine
+async def test_mail_with_an_expired_link_or_older_than_a_day_is_not_sent(
     quiet: Api, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await quiet.account(email="ada@example.com")
-    quiet.live[Users] = users = SlowOnce(quiet)
+    user = await somebody(quiet)
     quiet.live.outlet = outbox = Outbox()
-    await by_reset(quiet)
-    slow, other = SendMails(quiet.live), SendMails(quiet.live)
-    await slow.run()
-    await users.asked.wait()
-    quiet.clock.advance(seconds=CLAIM_SECONDS)
-    await other.run()
-    await other.close()
-    users.told.set()
-    await slow.close()
-    assert (outbox.tried, await waiting(quiet)) == ([], 1), "the letter"
+    quiet.clock.advance(days=1)
     await sent(quiet)
-    assert (len(outbox.tried), await waiting(quiet)) == (1, 0)
-    assert caplog.records == []
+    assert (outbox.tried, await waiting(quiet)) == ([], 0)
+    await ask_reset(quiet.live, user.email, STRANGER)
+    job = SendMails(quiet.live)
+    await job.run()
+    await job.close()
+    assert (outbox.tried, await waiting(quiet)) == ([], 1), "it is written"
+    quiet.clock.advance(seconds=3600)
+    await sent(quiet)
+    assert (outbox.tried, await waiting(quiet)) == ([], 0)
+    assert caplog.text.count("was not sent: it has waited too long") == 2
