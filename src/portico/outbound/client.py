@@ -6,7 +6,7 @@ import os
 import re
 import socket
 import ssl
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from concurrent.futures import Future
 from contextvars import ContextVar
 from functools import partial
@@ -15,7 +15,6 @@ from itertools import islice, pairwise
 from threading import Thread
 from typing import Any
 
-import msgspec
 from aiohttp import (
     AddrInfoType,
     ClientConnectionError,
@@ -39,29 +38,7 @@ from aiohttp.http import HttpProcessingError
 from yarl import URL
 
 from portico.core.networks import Destinations
-
-LookUp = Callable[[str], Sequence[str]]
-"""Returns the addresses of a name, best first. It may block for any time. Raises `OSError` if there
-are none."""
-
-
-class Unsent(Exception):
-    """There was no answer. `reason` is for people, and contains nothing that the receiver sent."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-
-class Reply(msgspec.Struct, frozen=True):
-    """A receiver's answer, as far as it was read; `arrived` is when its status arrived, by the
-    loop's clock."""
-
-    status: int
-    retry_after: str | None
-    body: bytes
-    arrived: float
-
+from portico.outbound.exchange import LookUp, Reply, Unsent
 
 ANSWER_BYTES = 1024
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from portico.outbound.client import Unsent
-from portico.outbound.loading import load
+from portico.outbound.exchange import Unsent, load
 
 if TYPE_CHECKING:
     from portico.outbound.client import PlainClient

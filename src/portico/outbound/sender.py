@@ -15,8 +15,7 @@ import msgspec
 
 from portico.core.networks import Destinations
 from portico.core.times import Clock
-from portico.outbound.client import LookUp, Unsent
-from portico.outbound.loading import load
+from portico.outbound.exchange import LookUp, Unsent, load
 
 if TYPE_CHECKING:
     from portico.outbound.client import Client

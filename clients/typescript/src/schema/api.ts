@@ -132,6 +132,26 @@ export interface paths {
         patch: operations["change_product"];
         trace?: never;
     };
+    "/products/batch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Store many products
+         * @description Each item is a body as for one; it stands alone, unless `atomic` is set. With `upsert_by`, an item changes the record that has its value of that field, if there is one. Every hundred items begun count as one request. Needs the scope `write:products`.
+         */
+        post: operations["store"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api-keys": {
         parameters: {
             query?: never;
@@ -757,6 +777,49 @@ export interface components {
              * @example sk_live_…
              */
             key?: string;
+        };
+        /** @description The results, in the order of the items. */
+        BatchBody: {
+            data: components["schemas"]["BatchResult"][];
+        };
+        /** @description One thing wrong with one field of an item. */
+        BatchFault: {
+            /** @example name */
+            field: string;
+            /** @example must be 1 to 200 characters long */
+            message: string;
+        };
+        /** @description The body of POST /products/batch. */
+        BatchProducts: {
+            items: {
+                [key: string]: unknown;
+            }[];
+            /** @enum {string} */
+            upsert_by?: "id";
+            /** @description Default: `False`. */
+            atomic?: boolean;
+        };
+        /** @description Why an item was refused, as in the body of an error. */
+        BatchRefusal: {
+            /** @example VALIDATION_ERROR */
+            code: string;
+            /** @example Some fields have values that are not allowed. */
+            message: string;
+            details: components["schemas"]["BatchFault"][];
+        };
+        /** @description What became of one item. */
+        BatchResult: {
+            /**
+             * @description 201, 200, 400, 404, 409 or 422.
+             * @example 201
+             */
+            status: number;
+            /**
+             * @description Assigned by the service, never reused.
+             * @example 17
+             */
+            id?: number;
+            error?: components["schemas"]["BatchRefusal"];
         };
         /** @description The body of PATCH /products/{id}. Omitted fields stay unchanged. */
         ChangeProduct: {
@@ -3357,6 +3420,96 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             408: components["responses"]["RequestTimeout"];
             412: components["responses"]["PreconditionFailed"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    store: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Identifies this request, so that it takes effect only once, however often it is sent within 24 hours.
+                 * @example 5f0c1e9a-7b2d-4c1e-9a7b-2d5f0c1e9a7b
+                 */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "items": [
+                 *         {
+                 *           "name": "Desk lamp",
+                 *           "category": "lighting",
+                 *           "price": 24.5,
+                 *           "description": "Warm light on a jointed arm.",
+                 *           "stock_quantity": 12,
+                 *           "status": "active",
+                 *           "images": [
+                 *             {
+                 *               "url": "https://example.com/lamp.jpg",
+                 *               "alt": "The lamp, lit"
+                 *             }
+                 *           ],
+                 *           "metadata": {
+                 *             "colour": "brass"
+                 *           }
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["BatchProducts"];
+            };
+        };
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "status": 201,
+                     *           "id": 17,
+                     *           "error": {
+                     *             "code": "VALIDATION_ERROR",
+                     *             "message": "Some fields have values that are not allowed.",
+                     *             "details": [
+                     *               {
+                     *                 "field": "name",
+                     *                 "message": "must be 1 to 200 characters long"
+                     *               }
+                     *             ]
+                     *           }
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["BatchBody"];
+                };
+            };
+            400: components["responses"]["Unreadable"];
+            401: components["responses"]["AuthenticationRequired"];
+            403: components["responses"]["PermissionDenied"];
+            406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["ReplayableConflictOrDuplicate"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];

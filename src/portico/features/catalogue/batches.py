@@ -38,7 +38,7 @@ class BatchFault(msgspec.Struct, frozen=True):
     message: Annotated[str, Meta(examples=["must be 1 to 200 characters long"])]
 
 
-class BatchError(msgspec.Struct, frozen=True):
+class BatchRefusal(msgspec.Struct, frozen=True):
     """Why an item was refused, as in the body of an error."""
 
     code: Annotated[str, Meta(examples=["VALIDATION_ERROR"])]
@@ -51,7 +51,7 @@ class BatchResult(msgspec.Struct, frozen=True):
 
     status: Annotated[int, Meta(description="201, 200, 400, 404, 409 or 422.", examples=[201])]
     id: Identifier | UnsetType = UNSET
-    error: BatchError | UnsetType = UNSET
+    error: BatchRefusal | UnsetType = UNSET
 
 
 class BatchBody(msgspec.Struct, frozen=True):
@@ -181,7 +181,7 @@ _OF_AN_ITEM = (400, 403, 404, 409, 422)
 
 def _refused(error: PorticoError) -> BatchResult:
     details = [BatchFault(fault.field, fault.message) for fault in error.details]
-    facts = BatchError(error.code, error.message, details)
+    facts = BatchRefusal(error.code, error.message, details)
     return BatchResult(status_of(type(error)), error=facts)
 
 

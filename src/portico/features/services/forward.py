@@ -10,7 +10,7 @@ from portico.core.errors import PorticoError
 from portico.core.services import Service, checked_target
 from portico.features.services.headers import Pairs, of_caller, sent_back, sent_on
 from portico.features.services.service import Decisions, needed_at
-from portico.outbound.client import Unsent
+from portico.outbound.exchange import Unsent
 from portico.outbound.forwarding import Forwarder
 from portico.web import throttle
 from portico.web.authenticate import Authenticators

@@ -1,0 +1,51 @@
+"""What the HTTP clients share with their users, and how they are loaded: with the first request,
+since most installations send none."""
+
+import asyncio
+import ssl
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from portico.outbound.client import Client, PlainClient
+
+LookUp = Callable[[str], Sequence[str]]
+"""Returns the addresses of a name, best first. It may block for any time. Raises `OSError` if there
+are none."""
+
+
+class Unsent(Exception):
+    """There was no answer. `reason` is for people, and contains nothing that the receiver sent."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """A receiver's answer, as far as it was read; `arrived` is when its status arrived, by the
+    loop's clock."""
+
+    status: int
+    retry_after: str | None
+    body: bytes
+    arrived: float
+
+
+async def load(
+    tls: ssl.SSLContext | None,
+) -> "tuple[type[Client], type[PlainClient], ssl.SSLContext]":
+    """The client of deliveries, that of plain requests, and the trusted authorities: `tls`, or the
+    system's."""
+    # In a thread: it would block the event loop for too long.
+    return await asyncio.to_thread(_load, tls)
+
+
+def _load(
+    tls: ssl.SSLContext | None,
+) -> "tuple[type[Client], type[PlainClient], ssl.SSLContext]":
+    from portico.outbound.client import Client, PlainClient
+
+    return Client, PlainClient, tls or ssl.create_default_context()
