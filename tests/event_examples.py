@@ -90,7 +90,7 @@ async def _keys(api: Api, owner: User) -> None:
 
 async def _told(env: Environment, after: int) -> dict[str, dict[str, Any]]:
     """The bodies of deliveries of the events after the one with this number, by type."""
-    await env[Events].settle()
+    await env[Events].number()
     numbers = [event.id for event in await env[Events].to_tell(after, 1_000)]
     events = await env[Events].some(numbers)
     return {events[id_].type: json.loads(delivered(events[id_])) for id_ in numbers}

@@ -13,7 +13,7 @@ import valkey
 from driving import BASE, Api, InProcess, json_bytes
 from operating import eventually
 from portico.change import Change
-from portico.core.audit import OPERATOR, Actor, By
+from portico.core.audit import OPERATOR, Actor, Author
 from portico.core.oauth import REFRESH_SECONDS, Client
 from portico.core.scopes import SCOPES as EVERY_SCOPE
 from portico.core.secrets import digest, mint
@@ -31,7 +31,7 @@ from portico.features.access.storage import Grants
 from portico.features.access.tokens import Pair, issue, login_token
 from portico.features.operations.counters import RateCounters
 from portico.features.signin.storage import Sessions
-from portico.limits.protocol import Kind
+from portico.limits.protocol import CallerKind
 
 AUTH = {"live": "https://localhost:8443/auth", "sandbox": "https://localhost:8443/sandbox/auth"}
 COOKIE = "__Host-session"
@@ -113,7 +113,7 @@ async def client_of(
 ) -> Registered:
     """A new OAuth client."""
     wanted = Registration("Shop", redirect_uris, scopes)
-    return await register_client(env, owner, wanted, public=public, by=By(Actor()))
+    return await register_client(env, owner, wanted, public=public, by=Author(Actor()))
 
 
 async def code_of(
@@ -128,7 +128,7 @@ async def code_of(
 ) -> str:
     """An authorization code, as after the user's consent to these scopes."""
     wanted = ConsentRequest(client, redirect_uri, frozenset(scopes.split()), nonce, challenge)
-    by = By(Actor(user.id, user.email, "session"))
+    by = Author(Actor(user.id, user.email, "session"))
     return await grant_code(env, wanted, Proof(BY_PASSWORD, env.clock()), by)
 
 
@@ -137,7 +137,7 @@ async def tokens_of(
 ) -> Pair:
     """The tokens of a new consent to these scopes."""
     code = await code_of(env, client, user, scopes)
-    exchanged = await exchange_code(env, client, Exchange(code, CALLBACK, None), By(Actor()))
+    exchanged = await exchange_code(env, client, Exchange(code, CALLBACK, None), Author(Actor()))
     return exchanged.pair
 
 
@@ -272,7 +272,7 @@ def read(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return json.loads(decoded(header)), json.loads(decoded(claims))
 
 
-async def counted(api: Api, kind: Kind, count: int = 1) -> list[str]:
+async def counted(api: Api, kind: CallerKind, count: int = 1) -> list[str]:
     """Waits until the store has so many counters of one kind, and returns their names."""
 
     async def found() -> list[str] | None:
@@ -297,5 +297,5 @@ async def forget_keys(api: Api) -> None:
     """Removes every key."""
     for env in api.portico.environments:
         async with env.db.transaction() as tx:
-            tx.touch_all()
+            tx.invalidate_all()
             await tx.run("DELETE FROM signing_keys")

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
-from portico.change import Changes, Records
+from portico.change import Changes, ChangeStores
 from portico.core.errors import BrokenRule, Unavailable
 from portico.core.events import EVENTS
 from portico.core.networks import Destinations
@@ -182,7 +182,7 @@ class Portico:
         grants, signing_keys = Grants(db), SigningKeys(db)
         leases, credentials = Leases(db), LiveCredentials(db)
         answers = IdempotencyKeys(db)
-        records = Records(audit, events, answers, credentials)
+        records = ChangeStores(audit, events, answers, credentials)
         change = Changes(db, records, clock, published, mails.bell)
         feed = Feed(events, db.bell)
         environment = Environment(

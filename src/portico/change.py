@@ -19,12 +19,12 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from portico.core.audit import Actor, Answer, By
+from portico.core.audit import Actor, Answer, Author
 from portico.core.caller import Principal
 from portico.core.errors import AuthenticationRequired, OutcomeUnknown, Unavailable
 from portico.core.events import Event, Published
 from portico.core.times import Clock
-from portico.data.database import Bell, Contended, Database, Rank, Transaction, Undo, acting_for
+from portico.data.database import Contended, Database, Rank, Signal, Transaction, Undo, acting_for
 from portico.data.idempotency_keys import IdempotencyKeys
 
 T = TypeVar("T")
@@ -88,7 +88,7 @@ class Held(Protocol):
         ...
 
 
-class Records(NamedTuple):
+class ChangeStores(NamedTuple):
     """What every change writes and checks."""
 
     audit: AuditLog
@@ -100,13 +100,15 @@ class Records(NamedTuple):
 class Change:
     """A change in progress, which `work` receives. `now` is in epoch milliseconds."""
 
-    def __init__(self, records: Records, tell: Tell, tx: Transaction, by: By, now: int) -> None:
+    def __init__(
+        self, records: ChangeStores, tell: Tell, tx: Transaction, by: Author, now: int
+    ) -> None:
         self._records = records
         self._tell = tell
         self.tx = tx
         self.by = by
         self.now = now
-        self.notes: list[tuple[By, Event]] = []
+        self.notes: list[tuple[Author, Event]] = []
         self.published = False
         """Whether `finish` has stored events."""
         self.posted = False
@@ -118,7 +120,7 @@ class Change:
         """Whether the caller's credential is known to be valid, or there is no caller."""
         self._rank = Rank.USER
 
-    def note(self, event: Event, by: By | None = None) -> None:
+    def note(self, event: Event, by: Author | None = None) -> None:
         """Records an event. `by` is the actor, where it is known only inside the change."""
         self.notes.append((by or self.by, event))
 
@@ -195,7 +197,7 @@ class Changes:
     """Runs the changes of one environment. It is `env.change`."""
 
     def __init__(
-        self, db: Database, records: Records, clock: Clock, tell: Tell, mails_bell: Bell
+        self, db: Database, records: ChangeStores, clock: Clock, tell: Tell, mails_bell: Signal
     ) -> None:
         """`mails_bell` is rung after a change that stored mails."""
         self._db = db
@@ -204,7 +206,7 @@ class Changes:
         self._clock = clock
         self._mails_bell = mails_bell
 
-    async def __call__(self, by: By, work: Callable[[Change], Awaitable[T]]) -> T:
+    async def __call__(self, by: Author, work: Callable[[Change], Awaitable[T]]) -> T:
         """Runs `work` in one transaction on behalf of `by`. Returns its result once it is on disk.
 
         If `work` raises, everything is rolled back and the exception is passed on. Also raises
@@ -224,7 +226,7 @@ class Changes:
                     raise Unavailable("The database is busy; nothing was changed.", 2) from error
         raise AssertionError  # the last try has returned or raised
 
-    async def note(self, by: By, event: Event) -> None:
+    async def note(self, by: Author, event: Event) -> None:
         """Records an event; nothing else changes. Raises what every change raises."""
 
         async def work(change: Change) -> None:
@@ -232,7 +234,7 @@ class Changes:
 
         await self(by, work)
 
-    async def keep_refusal(self, by: By, refusal: Answer) -> None:
+    async def keep_refusal(self, by: Author, refusal: Answer) -> None:
         """Keeps a refusal as the answer to a request with an `Idempotency-Key`, in a separate
         change. Raises what every change raises."""
 
@@ -242,7 +244,7 @@ class Changes:
 
         await self(msgspec.structs.replace(by, answer=lambda _: refusal), work)
 
-    async def _once(self, by: By, work: Callable[[Change], Awaitable[T]]) -> T:
+    async def _once(self, by: Author, work: Callable[[Change], Awaitable[T]]) -> T:
         try:
             async with self._db.transaction() as tx:
                 change = Change(self._records, self._tell, tx, by, self._clock())
@@ -253,7 +255,7 @@ class Changes:
         except Undo:
             return result
         if change.published:
-            self._db.bell.ring()
+            self._db.bell.notify()
         if change.posted:
-            self._mails_bell.ring()
+            self._mails_bell.notify()
         return result

@@ -11,7 +11,7 @@ from audit.conftest import Noted
 from driving import Api, Caller
 from operating import bytes_in
 from passkey_device import Authenticator, owner, register, sign_in_by
-from portico.core.audit import OPERATOR, Actor, By
+from portico.core.audit import OPERATOR, Actor, Author
 from portico.features.access.api_keys import revoke_key
 from portico.features.access.rules import KEY_TYPES
 from portico.features.catalogue.imports import Spool, store_at_once, store_in_batches
@@ -315,7 +315,7 @@ async def test_who_makes_a_sandbox_key_stands_there_as_the_sandbox_knows_them(ap
     first, second = await api.caller("editor"), await api.caller("admin")
 
     async def give(by: Caller) -> int:
-        actor = By(Actor(by.user.id, by.user.email, "api_key", by.record.id))
+        actor = Author(Actor(by.user.id, by.user.email, "api_key", by.record.id))
         made, _ = await give_key(
             api.live, first.user, name="Test", key_type="test", expires_at=None, by=actor
         )

@@ -73,7 +73,7 @@ async def ask(api: Api, caller: Caller, operation: tuple[str, str], *, times: in
 
 async def events(api: Api) -> list[str]:
     """The types of all events, oldest first."""
-    await api.live[Events].settle()
+    await api.live[Events].number()
     return [row[0] for row in await api.live.db.all("SELECT type FROM events ORDER BY id")]
 
 

@@ -99,7 +99,7 @@ async def test_what_is_made_beside_a_reset_and_outlives_it_is_told_after_it(api:
             await reset(api.sandbox, OPERATOR)
         over.set()
 
-    await api.sandbox[Events].settle()
+    await api.sandbox[Events].number()
     events, after = [], 0
     while page := (await api.sandbox[Events].page(after, None, 100)).rows:
         events += page
@@ -156,7 +156,7 @@ async def test_an_import_of_which_a_reset_takes_some_is_told_in_parts(api: Api) 
     await reset(api.sandbox, OPERATOR)
     [_ async for _ in batches]
 
-    await api.sandbox[Events].settle()
+    await api.sandbox[Events].number()
     page = await api.sandbox[Events].page(0, None, 9)
     told = [(one.type, json.loads(one.data).get("inserted")) for one in page.rows]
     assert told == [("products.imported", 1), ("sandbox.reset", None), ("products.imported", 1)]

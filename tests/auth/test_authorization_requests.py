@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from driving import EXAMPLES, Api
 from portico.core.errors import BrokenRule, Invalid
-from portico.core.oauth import Client, Refused, redirect_allowed, redirect_uri
+from portico.core.oauth import AuthorizationRefused, Client, redirect_allowed, redirect_uri
 from portico.features.access.authorization import AuthorizationRequest, Returned, read_request
 from portico.features.access.clients import Registered
 from signing_in import CALLBACK, CHALLENGE, client_of
@@ -235,7 +235,7 @@ async def test_redirect_keeps_the_query_of_the_registered_uri(api: Api) -> None:
 
 
 async def refused_here(api: Api, parameters: Sequence[tuple[str, str]], error: str) -> None:
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(AuthorizationRefused) as refusal:
         await read_request(api.live, parameters)
     assert not isinstance(refusal.value, Returned)
     assert refusal.value.error == error

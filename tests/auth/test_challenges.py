@@ -45,7 +45,7 @@ async def test_challenge_for_an_invalid_token_names_invalid_token(
     for token in ended:
         assert (await visitor.me(token)).status_code == 200
     async with api.live.db.transaction() as tx:
-        tx.touch_all()
+        tx.invalidate_all()
         await tx.run("UPDATE api_keys SET revoked_at = :now", {"now": api.clock()})
         await tx.run("UPDATE grants SET revoked_at = :now", {"now": api.clock()})
     for token in [*tokens, *ended]:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from driving import BASE, NOON, TINY, Api, refused
-from portico.core.audit import Actor, By
+from portico.core.audit import Actor, Author
 from portico.core.users import User
 from portico.features.access.clients import Registered, Registration, change_client
 from portico.features.access.tokens import Pair
@@ -120,7 +120,7 @@ async def test_refresh_cannot_ask_for_more(
             answer = await visitor.renew(shop, tokens.refresh_token, scope=scope)
             oauth_refused(answer, 400, "invalid_scope")
     fewer = Registration("Shop", (CALLBACK,), "write:products")
-    await change_client(api.live, shop.client.id, fewer, lambda _: None, by=By(Actor()))
+    await change_client(api.live, shop.client.id, fewer, lambda _: None, by=Author(Actor()))
     assert await scopes_of(visitor, shop, tokens.refresh_token) == "openid", "the client lost one"
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from driving import BASE, Api, json_bytes, refused
 from mail.conftest import Post
-from portico.core.audit import OPERATOR, Actor, By
+from portico.core.audit import OPERATOR, Actor, Author
 from portico.core.errors import Conflict, Invalid, PermissionDenied
 from portico.features.events.audit import Audit, AuditFilter
 from portico.features.people.accounts import resume, suspend
@@ -17,7 +17,7 @@ from portico.features.people.storage import Users
 from portico.features.people.users import delete_user, read_user
 from signing_in import AUTH, PASSWORD, Visitor, session_of, somewhere
 
-STRANGER = By(Actor(address="192.0.2.7", request_id="req_1"))
+STRANGER = Author(Actor(address="192.0.2.7", request_id="req_1"))
 
 
 @pytest.fixture
@@ -103,14 +103,14 @@ async def test_concurrent_suspensions_and_deletions_leave_one_admin(api: Api) ->
         )
         assert await api.live[Users].first_admin() is not None
         async with api.live.db.transaction() as tx:
-            tx.touch_all()
+            tx.invalidate_all()
             await tx.run("DELETE FROM users")
 
 
 @pytest.mark.one_engine
 async def test_own_account_cannot_be_suspended(api: Api) -> None:
     boss, other = await api.caller("admin"), await api.account("admin")
-    mine = By(Actor(user_id=boss.user.id))
+    mine = Author(Actor(user_id=boss.user.id))
     with pytest.raises(PermissionDenied):
         await suspend(api.live, boss.user.id, mine)
     await suspend(api.live, other.id, mine)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from driving import EXAMPLES, NOON, Api
-from portico.core.audit import OPERATOR, Actor, By
+from portico.core.audit import OPERATOR, Actor, Author
 from portico.features.access.clients import Registered, delete_client, renew_secret
 from portico.features.events.audit import Audit, AuditFilter
 from portico.features.people.accounts import set_role
@@ -292,11 +292,11 @@ async def test_new_secret_ends_the_old_one_and_a_deleted_client_everything(
     ada = await api.account()
     code = await code_of(api.live, shop.client, ada)
     tokens = await tokens_of(api.live, shop.client, ada)
-    renewed = await renew_secret(api.live, shop.client.id, by=By(Actor()))
+    renewed = await renew_secret(api.live, shop.client.id, by=Author(Actor()))
     oauth_refused(await visitor.exchange(shop, code), 401, "invalid_client")
     assert (await visitor.exchange(renewed, code)).status_code == 200
     assert (await visitor.me(tokens.access_token)).status_code == 200
-    await delete_client(api.live, shop.client.id, by=By(Actor()))
+    await delete_client(api.live, shop.client.id, by=Author(Actor()))
     assert (await visitor.me(tokens.access_token)).status_code == 401
     answer = await visitor.renew(renewed, tokens.refresh_token)
     oauth_refused(answer, 401, "invalid_client")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from operating import Installation, in_database
-from portico.cli.listing import Form, print_list
+from portico.cli.listing import ListForm, print_list
 from portico.core.errors import Unavailable
 from portico.data.database import NOTHING, Params, Row
 from portico.data.sqlite.reads import SlowReads
@@ -113,7 +113,7 @@ def test_a_list_that_cannot_be_read_to_its_end_is_not_begun(
         yield [3]
 
     settings = load({"data": str(installation.data)}, {}, installation.directory)
-    form = Form[int](lambda number: {"id": number}, ("ID",), lambda one: (str(one),), "None.")
+    form = ListForm[int](lambda number: {"id": number}, ("ID",), lambda one: (str(one),), "None.")
     for as_json in (True, False):
         chosen = Namespace(json=as_json, sandbox=False)
         with pytest.raises(Unavailable):

@@ -8,7 +8,7 @@ import pytest
 from beside import Running
 from operating import Installation, until
 from portico.engines import database
-from portico.features.events.storage import Attempt, Deliveries
+from portico.features.events.storage import Deliveries, DeliveryAttempt
 from portico.settings import load
 from receiving import received
 
@@ -43,7 +43,7 @@ def with_deliveries(installation: Installation, webhook_id: int, *said: str) -> 
             await deliveries.add(tx, 1_000, [(webhook_id, 1, "user.created")] * (len(said) + 1))
         page = await deliveries.page(webhook_id, offset=0, limit=100)
         failed = [
-            Attempt(row.id, "failed", None, 500, "it answered 500", 31, text)
+            DeliveryAttempt(row.id, "failed", None, 500, "it answered 500", 31, text)
             for row, text in zip(reversed(page.rows), said, strict=False)
         ]
         async with db.transaction() as tx:

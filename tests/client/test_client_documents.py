@@ -19,7 +19,7 @@ from oauth.authority import WEB_APP, Authority
 from oauth.visiting import Browser
 from portico.core.plans import DEFAULT_PLANS
 from portico.mounts import V1
-from portico.openapi.document import Part, document
+from portico.openapi.document import DocumentPart, document
 
 HOME = ROOT / "clients/python"
 README = Document(HOME / "README.md", (HOME / "README.md").read_text("utf-8"))
@@ -96,7 +96,9 @@ def test_readme_runs_from_top_to_bottom(
 
 
 def test_generated_modules_and_the_reference_are_current() -> None:
-    described = document(Part("/v1", V1), Part("/auth", ()), DEFAULT_PLANS, site_name="Portico")
+    described = document(
+        DocumentPart("/v1", V1), DocumentPart("/auth", ()), DEFAULT_PLANS, site_name="Portico"
+    )
     made = runpy.run_path(str(HOME / "generate.py"))["generated"](json.loads(json.dumps(described)))
     for path, text in made.items():
         assert path.read_text("utf-8") == text, f"{path.name}: run clients/python/generate.py"

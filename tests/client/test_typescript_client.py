@@ -25,7 +25,7 @@ from operating import PATIENCE_SECONDS, free_port, until
 from portico.core.plans import DEFAULT_PLANS
 from portico.environment import Addresses
 from portico.mounts import AUTH, V1
-from portico.openapi.document import Part, document
+from portico.openapi.document import DocumentPart, document
 from portico.openapi.pages import with_samples
 
 HOME = ROOT / "clients/typescript"
@@ -161,7 +161,9 @@ def test_every_example_has_the_types_of_the_client(package: Path) -> None:
     (home / "package.json").write_text('{"type": "module"}')
     (home / "given.d.ts").write_text(GIVEN)
     base, auth = "https://localhost:8443/v1", "https://localhost:8443/auth"
-    described = document(Part(base, V1), Part(auth, AUTH), DEFAULT_PLANS, site_name="Portico")
+    described = document(
+        DocumentPart(base, V1), DocumentPart(auth, AUTH), DEFAULT_PLANS, site_name="Portico"
+    )
     shown = with_samples(described, Addresses(base, auth, ""))
     for operation in (one for item in shown["paths"].values() for one in item.values()):
         for sample in operation["x-codeSamples"]:

@@ -11,10 +11,10 @@ from driving import Api, InProcess, json_bytes, refused
 from operating import eventually
 from owned import grants_of, sessions_of
 from portico.change import TRIES, Change
-from portico.core.audit import OPERATOR, Actor, By
+from portico.core.audit import OPERATOR, Actor, Author
 from portico.core.caller import Principal
 from portico.core.errors import AuthenticationRequired, Unavailable
-from portico.core.oauth import Client, Refused
+from portico.core.oauth import AuthorizationRefused, Client
 from portico.core.scopes import ROLE_SCOPES
 from portico.core.users import User
 from portico.data.database import Contended
@@ -142,7 +142,7 @@ async def test_a_session_ended_mid_form_changes_nothing_in_the_sandbox(
     assert [batch async for batch in api.sandbox[Clients].batches()] == []
 
 
-async def by_session(api: Api, user: User) -> By:
+async def by_session(api: Api, user: User) -> Author:
     """A session of theirs."""
     await session_of(api.live, user)
     (session,) = await sessions_of(api.live, user.id, api.clock())
@@ -158,7 +158,7 @@ async def by_session(api: Api, user: User) -> By:
         credential_id=session.id,
         expires_at=None,
     )
-    return By(Actor(user.id), principal)
+    return Author(Actor(user.id), principal)
 
 
 @pytest.mark.parametrize("change", [begin_storing, discard])
@@ -201,5 +201,5 @@ async def test_codes_are_exchanged_beside_the_deletion_of_their_client(api: Api)
             delete_client(api.live, client.id, by=OPERATOR),
             return_exceptions=True,
         )
-        assert all(isinstance(one, Exchanged | Client | Refused) for one in done), done
+        assert all(isinstance(one, Exchanged | Client | AuthorizationRefused) for one in done), done
         assert await grants_of(api.live, user.id, api.clock()) == []

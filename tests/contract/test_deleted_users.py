@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from documents import document
 from driving import Api
 from operating import eventually
-from portico.core.audit import OPERATOR, Actor, By
+from portico.core.audit import OPERATOR, Actor, Author
 from portico.core.providers import Person, Provider, ProviderVisit
 from portico.features.access.clients import Registration, register_client
 from portico.features.catalogue.uploads import take_in
@@ -50,7 +50,7 @@ async def live_fully(api: Api, user_id: int) -> None:
     """Has the user leave a trace wherever one can."""
     user = await api.live[Users].get(user_id)
     assert user is not None
-    by = By(Actor(user.id, user.email, "session", address=ADDRESS))
+    by = Author(Actor(user.id, user.email, "session", address=ADDRESS))
     home = Visitor(api, ADDRESS)
     assert (await home.log_in(EMAIL, user_agent="Canary/1.0")).status_code == 200
     assert (await home.log_in(EMAIL, "a wrong one")).status_code == 401

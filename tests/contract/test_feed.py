@@ -10,7 +10,7 @@ from busy_machine import within
 from driving import Api
 from operating import eventually
 from portico.core.events import Published
-from portico.data.database import Bell
+from portico.data.database import Signal
 from portico.features.events.feed import LOOK_SECONDS, RECENT, RECENT_BYTES, Feed, Follower
 from portico.features.events.storage import EventPage, Events
 
@@ -25,14 +25,14 @@ async def happen(api: Api, *kinds: str, data: str = "{}") -> None:
     async with api.live.db.transaction() as tx:
         for kind in kinds:
             await api.live[Events].add(tx, api.clock(), Published(kind, data))
-    api.live.db.bell.ring()
+    api.live.db.bell.notify()
 
 
 async def stored(api: Api, count: int) -> list[int]:
     """The ids of all events, once there are so many."""
     async with asyncio.timeout(SOON):
         while True:
-            await api.live[Events].settle()
+            await api.live[Events].number()
             told = await api.live[Events].to_tell(0, count + 1)
             if len(told) >= count:
                 return [event.id for event in told]
@@ -149,7 +149,7 @@ async def test_a_new_event_is_read_once_for_all_followers(
 
 async def test_an_event_committed_as_a_follower_begins_is_not_missed(api: Api) -> None:
     """Between their look at the newest id and the feed's own, without a bell for it."""
-    feed = Feed(api.live[Events], Bell())
+    feed = Feed(api.live[Events], Signal())
     follower = await feed.follow(None, None)
     waiting = asyncio.create_task(follower.take(SOON))
     await asyncio.sleep(NEVER)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from driving import BASE, Api, json_bytes, refused
-from portico.core.audit import OPERATOR, Actor, By
+from portico.core.audit import OPERATOR, Actor, Author
 from portico.core.events import Published
 from portico.core.scopes import READ_SCOPES, ROLE_SCOPES
 from portico.core.users import User
@@ -232,7 +232,7 @@ async def targets_of(api: Api, env: Environment, owner: User | None = None) -> d
     hook = (await create_webhook(env, values, OPERATOR)).webhook.id
     async with env.db.transaction() as tx:
         await env[Events].add(tx, env.clock(), Published("product.created", "{}"))
-        last = await env[Events].settled_in(tx)
+        last = await env[Events].numbered_in(tx)
         await env[Deliveries].add(tx, env.clock(), [(hook, last, "product.created")])
         delivery = await env[Deliveries].last_of(tx, hook)
     user, product = await api.account(env=env), await api.product(env)
@@ -346,7 +346,7 @@ async def assert_401_everywhere(api: Api, header: tuple[str, str], at: str) -> N
 
 @pytest.mark.parametrize("place", ["bearer", "session", "second step"])
 async def test_a_pending_second_step_is_401_everywhere(api: Api, place: str) -> None:
-    waits = await begin_second_step(api.live, await api.account("admin"), By(Actor()))
+    waits = await begin_second_step(api.live, await api.account("admin"), Author(Actor()))
     header = {
         "bearer": ("authorization", f"Bearer {waits}"),
         "session": ("cookie", f"{COOKIE}={waits}"),

@@ -10,7 +10,7 @@ from driving import BASE, Api, Caller, refused
 from operating import eventually
 from portico.core.audit import OPERATOR
 from portico.core.resources import SCOPED
-from portico.core.users import Shared, User
+from portico.core.users import AccountState, User
 from portico.features.access.storage import ApiKeys
 from portico.features.catalogue.storage import Products
 from portico.features.people.accounts import give_key, set_plan
@@ -152,7 +152,7 @@ MISSED = {
 
 
 async def test_every_shared_field_of_a_mirror_is_brought_up_to_date(api: Api) -> None:
-    assert MISSED.keys() == set(Shared.__struct_fields__)
+    assert MISSED.keys() == set(AccountState.__struct_fields__)
     await api.caller("editor", "test")
     callers = {name: await api.caller("editor", "test") for name in MISSED}
     for name, caller in callers.items():

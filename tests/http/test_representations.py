@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from driving import Headers
-from portico.data.database import Part
+from portico.data.database import Dependency
 from portico.web.messages import JSON, Reply, Request, TypedRequest
 from portico.web.representations import Representations
 from portico.web.routing import Access, Endpoint, Route
@@ -15,14 +15,14 @@ from portico.web.routing import Access, Endpoint, Route
 TYPE = ("content-type", JSON)
 
 
-async def unchanged(_part: Part) -> int:
+async def unchanged(_part: Dependency) -> int:
     return 1
 
 
 UNCHANGED: Any = SimpleNamespace(db=SimpleNamespace(version_of=unchanged))
 
 
-def part(request: Request) -> Part:
+def part(request: Request) -> Dependency:
     return (request.path,)
 
 

@@ -8,7 +8,7 @@ import pytest
 from driving import Api, at_rest, settings_for
 from portico.core.audit import OPERATOR
 from portico.core.webhooks import BY_HAND, DROPPED, Webhook
-from portico.features.events.storage import Attempt, Deliveries, Webhooks
+from portico.features.events.storage import Deliveries, DeliveryAttempt, Webhooks
 from portico.features.events.webhooks import create_webhook, disable_webhook
 
 
@@ -43,7 +43,7 @@ async def test_no_attempt_that_was_under_way_brings_back_what_was_given_up(api: 
     assert (given_up.status, given_up.last_error) == ("failed", DROPPED)
 
     soon = api.clock() + 5_000
-    attempt = Attempt(last, "pending", soon, 503, "it answered 503", 1, "")
+    attempt = DeliveryAttempt(last, "pending", soon, 503, "it answered 503", 1, "")
     async with env.db.transaction() as tx:
         await env[Deliveries].done(tx, [attempt])
         await env[Deliveries].queue.move(tx, [last], api.clock())

@@ -22,7 +22,7 @@ from portico.features.events.deliveries import AT_ONCE, ATTEMPT_SECONDS, CLAIM_S
 from portico.features.events.payloads import delivered
 from portico.features.events.storage import Deliveries, Events, Webhooks
 from portico.features.events.webhooks import create_webhook
-from portico.outbound.sender import Outcome
+from portico.outbound.sender import DeliveryOutcome
 from receiving import OK, Receiver, receiving
 
 
@@ -110,7 +110,7 @@ async def test_a_secret_that_cannot_be_read_loses_no_delivery(api: Api) -> None:
         assert delivery["status"] == "pending"
         await admin.post(f"/webhooks/{made['id']}/rotate-secret")
         api.clock.advance(days=1)
-        api.live.db.bell.ring()
+        api.live.db.bell.notify()
         await receiver.got(1)
 
 
@@ -139,7 +139,7 @@ async def test_410_of_an_address_that_was_left_disables_nothing_and_loses_nothin
         await new.got(1)
         await deliveries(admin, made, "delivered")
         api.clock.advance(seconds=RETRIES.waits[0] * 2)
-        api.live.db.bell.ring()
+        api.live.db.bell.notify()
         _, late = await new.got(2)
         assert late.headers["webhook-id"] == old.requests[0].headers["webhook-id"]
         assert (await admin.get(path)).json()["data"]["status"] == "enabled"
@@ -193,11 +193,11 @@ class Slow:
         self.sent: list[str] = []
         self.told = asyncio.Event()
 
-    async def send(self, _url: str, headers: Mapping[str, str], _body: bytes) -> Outcome:
+    async def send(self, _url: str, headers: Mapping[str, str], _body: bytes) -> DeliveryOutcome:
         self.sent.append(headers["webhook-id"])
         if len(self.sent) > 1:
             await self.told.wait()
-        return Outcome(200, None, "", 0, None)
+        return DeliveryOutcome(200, None, "", 0, None)
 
 
 async def test_what_waited_for_a_place_too_long_comes_again_when_its_claim_ends(quiet: Api) -> None:
@@ -209,7 +209,7 @@ async def test_what_waited_for_a_place_too_long_comes_again_when_its_claim_ends(
         async with env.db.transaction() as tx:
             for _ in range(count):
                 await env[Events].add(tx, quiet.clock(), Published("product.created", "{}"))
-        env.db.bell.ring()
+        env.db.bell.notify()
         await deliver.run()
 
     async def delivers(count: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from driving import Api, at_rest, settings_for
-from portico.core.audit import OPERATOR, Actor, By
+from portico.core.audit import OPERATOR, Actor, Author
 from portico.core.events import Published
 from portico.core.times import SECOND
 from portico.core.webhooks import Webhook
@@ -87,7 +87,7 @@ async def add_deliveries(api: Api, count: int) -> Lane:
 
 
 async def sending_mails(api: Api) -> tuple[Any, Lane]:
-    await ask_verification(api.live, await api.account(), By(Actor(address="192.0.2.7")))
+    await ask_verification(api.live, await api.account(), Author(Actor(address="192.0.2.7")))
     return SendMails(api.live), {}
 
 

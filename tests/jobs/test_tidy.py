@@ -191,7 +191,7 @@ async def test_deliveries_and_events_go_in_batches_too(api: Api, waiting: Waitin
         for one in at:
             await api.live[Events].add(tx, one, Published("product.created", "{}"))
             await api.live[Deliveries].add(tx, one, [(1, 1, "product.created")])
-    await api.live[Events].settle()
+    await api.live[Events].number()
 
     async def left() -> list[int]:
         counts = "SELECT count(*) FROM deliveries UNION ALL SELECT count(*) FROM events"

@@ -9,24 +9,24 @@ import pytest
 
 from driving import Api
 from mail.conftest import Post, words
-from portico.core.audit import OPERATOR, Actor, By
+from portico.core.audit import OPERATOR, Actor, Author
 from portico.core.caller import Principal
 from portico.core.errors import Duplicate, Invalid, NotFound, PermissionDenied
 from portico.core.users import User
 from portico.features.access.credentials import Credentials
 from portico.features.events.audit import Audit, AuditFilter
 from portico.features.people.accounts import set_role, suspend
-from portico.features.people.invitations import Made, accept, find, invite, renew, revoke
+from portico.features.people.invitations import MadeInvitation, accept, find, invite, renew, revoke
 from portico.features.people.recovery import give_reset, reset_password
 from portico.features.people.users import delete_user
 from signing_in import Visitor, session_of
 
-STRANGER = By(Actor(address="192.0.2.7", request_id="req_1"))
+STRANGER = Author(Actor(address="192.0.2.7", request_id="req_1"))
 CHOSEN = "Chang3dWord"
 DAY = 86_400
 
 
-async def invited(api: Api, email: str = "Ada@example.com", **more: Any) -> Made:
+async def invited(api: Api, email: str = "Ada@example.com", **more: Any) -> MadeInvitation:
     values: dict[str, Any] = {
         "email": email,
         "role": "editor",
@@ -41,7 +41,7 @@ def token_in(link: str) -> str:
     return link.partition("?token=")[2]
 
 
-def token_of(made: Made) -> str:
+def token_of(made: MadeInvitation) -> str:
     return token_in(made.link)
 
 
@@ -127,12 +127,12 @@ async def test_invitation_to_admin_needs_the_admin_scope(api: Api) -> None:
     )
     async with api.unchanged():
         with pytest.raises(PermissionDenied):
-            await invited(api, role="admin", by=By(Actor(boss.id), principal))
+            await invited(api, role="admin", by=Author(Actor(boss.id), principal))
 
 
 async def test_concurrent_invitations_of_one_e_mail_leave_one(api: Api) -> None:
     results = await asyncio.gather(*(invited(api) for _ in range(20)), return_exceptions=True)
-    assert all(isinstance(result, Made) for result in results), results
+    assert all(isinstance(result, MadeInvitation) for result in results), results
     assert len((await api.state())["live invitations"]) == 1
 
 
@@ -174,7 +174,7 @@ async def test_invitations_and_resets_end_with_the_access_of_their_admin(
     api: Api, ends: Callable[[Api, User], Awaitable[None]]
 ) -> None:
     former, other = await api.account("admin"), await api.account("admin")
-    by_former, by_other = (By(Actor(one.id, one.email)) for one in (former, other))
+    by_former, by_other = (Author(Actor(one.id, one.email)) for one in (former, other))
     invitation = await invited(api, "ada@example.com", role="admin", by=by_former)
     kept = await invited(api, "bo@example.com", by=by_other)
     of_operator = await invited(api, "cy@example.com")
@@ -204,7 +204,7 @@ async def test_admin_suspended_meanwhile_prepares_nothing(api: Api) -> None:
         former = await api.account("admin")
         cookie = await session_of(api.live, former)
         caller = await Credentials(api.live).look_up_session(cookie, api.clock())
-        by = By(Actor(former.id, former.email), caller)
+        by = Author(Actor(former.id, former.email), caller)
         await asyncio.gather(
             suspend(api.live, former.id, OPERATOR),
             invited(api, f"ada{number}@example.com", by=by),

@@ -8,7 +8,7 @@ import pytest
 
 from driving import Api
 from mail.conftest import Post
-from portico.core.audit import OPERATOR, Actor, By
+from portico.core.audit import OPERATOR, Actor, Author
 from portico.core.errors import Invalid
 from portico.core.times import DAY, HOUR
 from portico.features.events.audit import Audit, AuditFilter
@@ -26,7 +26,7 @@ from portico.features.people.recovery import (
 from portico.features.people.storage import Users
 from signing_in import PASSWORD
 
-BY = By(Actor(address="192.0.2.7", request_id="req_1"))
+BY = Author(Actor(address="192.0.2.7", request_id="req_1"))
 CHOSEN = "Chang3dWord"
 
 

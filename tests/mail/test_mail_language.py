@@ -9,14 +9,14 @@ import pytest
 
 from driving import Api
 from mail.conftest import Post, link
-from portico.core.audit import OPERATOR, Actor, By
+from portico.core.audit import OPERATOR, Actor, Author
 from portico.features.mail.letters import LANGUAGES, Kind
 from portico.features.people.invitations import invite
 from portico.features.people.recovery import ask_reset
 
 pytestmark = pytest.mark.one_engine
 
-HERE = By(Actor(address="192.0.2.7"))
+HERE = Author(Actor(address="192.0.2.7"))
 
 
 def texts(language: str) -> dict[str, dict[str, str]]:
@@ -68,7 +68,7 @@ async def test_invitation_is_in_the_language_of_the_admin(api: Api, post: Post) 
     api.live.has_mail_server = True
     admin = await api.account("admin", language="de")
     facts: dict[str, Any] = {"role": "viewer", "plan": "free", "handed_over": False}
-    by = By(Actor(user_id=admin.id, address="192.0.2.7"))
+    by = Author(Actor(user_id=admin.id, address="192.0.2.7"))
     await invite(api.live, email="a@example.com", by=by, **facts)
     await invite(api.live, email="b@example.com", by=OPERATOR, **facts)
     subjects = {message["To"]: message["Subject"] for message in await post.new()}

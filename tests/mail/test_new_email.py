@@ -6,7 +6,7 @@ from driving import Api
 from mail.conftest import Post, link
 from pages.visiting import PASSWORD as ON_PAGES
 from pages.visiting import said, signed_in
-from portico.core.audit import OPERATOR, Actor, By
+from portico.core.audit import OPERATOR, Actor, Author
 from portico.core.errors import Duplicate, Invalid
 from portico.core.users import User
 from portico.features.events.audit import Audit
@@ -26,7 +26,7 @@ from signing_in import PASSWORD, Visitor
 
 pytestmark = pytest.mark.one_engine
 
-HERE = By(Actor(address="192.0.2.7", request_id="req_1"))
+HERE = Author(Actor(address="192.0.2.7", request_id="req_1"))
 NEW = "new@example.com"
 HOUR = 3600
 

@@ -8,7 +8,7 @@ import pytest
 from driving import Api
 from mail.conftest import Post, link, words
 from pages.visiting import PASSWORD, signed_in
-from portico.core.audit import OPERATOR, Actor, By
+from portico.core.audit import OPERATOR, Actor, Author
 from portico.core.errors import AuthenticationRequired
 from portico.core.times import DAY
 from portico.core.users import MAILS
@@ -20,7 +20,7 @@ from second_factor import factored
 
 pytestmark = pytest.mark.one_engine
 
-HERE = By(Actor(address="192.0.2.7"))
+HERE = Author(Actor(address="192.0.2.7"))
 
 
 async def test_new_password_is_mailed(api: Api, post: Post) -> None:

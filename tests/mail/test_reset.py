@@ -9,7 +9,7 @@ import pytest
 from driving import Api
 from endings import KEYS, Credentials
 from mail.conftest import Post
-from portico.core.audit import OPERATOR, Actor, By
+from portico.core.audit import OPERATOR, Actor, Author
 from portico.core.errors import Conflict, Invalid, NotFound
 from portico.core.users import User
 from portico.environment import Environment
@@ -23,7 +23,7 @@ from signing_in import PASSWORD, Visitor
 
 pytestmark = pytest.mark.one_engine
 
-STRANGER = By(Actor(address="192.0.2.7", request_id="req_1"))
+STRANGER = Author(Actor(address="192.0.2.7", request_id="req_1"))
 NEW = "Chang3dWord"
 HOUR = 3600
 

@@ -8,7 +8,7 @@ import pytest
 from driving import Api
 from mail.conftest import Post, link
 from pages.visiting import visitor
-from portico.core.audit import OPERATOR, Actor, By
+from portico.core.audit import OPERATOR, Actor, Author
 from portico.core.errors import Invalid, NotFound, RateLimited
 from portico.features.people.accounts import suspend
 from portico.features.people.invitations import accept, ask_sign_up, invite
@@ -30,8 +30,8 @@ NEW = "new@example.com"
 HOUR = 3600
 
 
-def at(number: int = 7) -> By:
-    return By(Actor(address=f"192.0.2.{number}", request_id="req_1"))
+def at(number: int = 7) -> Author:
+    return Author(Actor(address=f"192.0.2.{number}", request_id="req_1"))
 
 
 @pytest.fixture(autouse=True)
@@ -138,8 +138,8 @@ async def test_sign_up_mails_of_an_e_mail_are_limited_to_three_an_hour(
 
 
 async def test_sign_ups_of_an_address_are_limited_to_ten_an_hour(api: Api, post: Post) -> None:
-    here = By(Actor(address="2001:db8:1:1::"))
-    neighbour = By(Actor(address="2001:db8:1:2::"))
+    here = Author(Actor(address="2001:db8:1:1::"))
+    neighbour = Author(Actor(address="2001:db8:1:2::"))
     results = await asyncio.gather(
         *(ask_sign_up(api.live, f"n{n}@example.com", here) for n in range(9)),
         *(ask_sign_up(api.live, f"m{n}@example.com", neighbour) for n in range(9)),

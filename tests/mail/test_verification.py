@@ -5,7 +5,7 @@ import pytest
 
 from driving import Api
 from mail.conftest import Post, link, words
-from portico.core.audit import OPERATOR, Actor, By
+from portico.core.audit import OPERATOR, Actor, Author
 from portico.core.errors import Invalid
 from portico.features.events.audit import Audit
 from portico.features.people.mirrors import mirror_of
@@ -14,7 +14,7 @@ from portico.features.people.storage import Users
 
 pytestmark = pytest.mark.one_engine
 
-BY = By(Actor(address="2001:db8::", request_id="req_2"))
+BY = Author(Actor(address="2001:db8::", request_id="req_2"))
 
 
 async def verified_at(api: Api, user_id: int) -> int | None:

@@ -13,11 +13,11 @@ from driving import Api, at_rest, settings_for
 from mail_server import MailServer, serving
 from operating import eventually
 from portico.change import Change
-from portico.core.audit import OPERATOR, Actor, By
+from portico.core.audit import OPERATOR, Actor, Author
 from portico.core.errors import Unavailable
 from portico.core.users import User
 from portico.features.events.audit import Audit
-from portico.features.mail.letters import decrypted, tell
+from portico.features.mail.letters import decrypted, notify
 from portico.features.mail.sending import AT_ONCE, CLAIM_SECONDS, SendMails
 from portico.features.mail.storage import Mails
 from portico.features.people.invitations import ask_sign_up
@@ -27,7 +27,7 @@ from portico.outbound.smtp import SmtpOutlet
 
 BUSY = "451 4.3.0 ada@example.com must wait"
 AWAY = Undelivered("it is away", lasting=False)
-STRANGER = By(Actor(address="192.0.2.7"))
+STRANGER = Author(Actor(address="192.0.2.7"))
 
 
 @pytest.fixture
@@ -220,7 +220,7 @@ async def test_mail_is_stored_in_the_transaction_of_its_change(quiet: Api) -> No
     user = await quiet.account()
 
     async def work(change: Change) -> None:
-        await tell(quiet.live, change, user, "suspended")
+        await notify(quiet.live, change, user, "suspended")
         raise Unavailable("The change failed.")
 
     with pytest.raises(Unavailable):

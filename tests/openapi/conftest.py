@@ -9,7 +9,7 @@ import pytest
 from driving import Api, settings_for
 from portico.core.plans import DEFAULT_PLANS
 from portico.mounts import AUTH, V1
-from portico.openapi.document import Part, document
+from portico.openapi.document import DocumentPart, document
 
 ADDRESS = "https://localhost:8443/v1"
 AUTH_ADDRESS = "https://localhost:8443/auth"
@@ -25,4 +25,9 @@ async def api(tmp_path: Path) -> AsyncIterator[Api]:
 @pytest.fixture(scope="session")
 def described() -> dict[str, Any]:
     """The document of the whole of version 1 and of signing in."""
-    return document(Part(ADDRESS, V1), Part(AUTH_ADDRESS, AUTH), DEFAULT_PLANS, site_name="Portico")
+    return document(
+        DocumentPart(ADDRESS, V1),
+        DocumentPart(AUTH_ADDRESS, AUTH),
+        DEFAULT_PLANS,
+        site_name="Portico",
+    )

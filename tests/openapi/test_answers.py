@@ -154,7 +154,7 @@ async def _use_webhooks(env: Environment, walk: Walk, admin: Caller) -> None:
 
 async def _redeliver(env: Environment, walk: Walk, admin: Caller, webhook_id: int) -> None:
     async with env.db.transaction() as tx:
-        last = await env[Events].settled_in(tx)
+        last = await env[Events].numbered_in(tx)
         await env[Deliveries].add(tx, env.clock(), [(webhook_id, last, "api_key.created")])
         delivery = await env[Deliveries].last_of(tx, webhook_id)
     path = f"/webhooks/{webhook_id}/deliveries/{delivery}/redeliver"

@@ -21,7 +21,7 @@ from portico.core.scopes import SCOPES
 from portico.core.webhooks import PING
 from portico.features.events.rules import mint_webhook_secret, signed_headers
 from portico.mounts import AUTH, V1
-from portico.openapi.document import Part, document, tags
+from portico.openapi.document import DocumentPart, document, tags
 from portico.openapi.responses import possible_errors
 from portico.web.problems import STATUS
 from portico.web.reading import Faults, decode, fields
@@ -218,7 +218,11 @@ def test_a_superseded_version_is_deprecated_on_every_answer() -> None:
     since, until = datetime(2026, 1, 1, tzinfo=UTC), datetime(2027, 6, 1, tzinfo=UTC)
     headers = superseded(since, until, "https://localhost:8443/v2")
     described = document(
-        Part(ADDRESS, V1), Part(AUTH_ADDRESS, ()), DEFAULT_PLANS, headers, site_name="Portico"
+        DocumentPart(ADDRESS, V1),
+        DocumentPart(AUTH_ADDRESS, ()),
+        DEFAULT_PLANS,
+        headers,
+        site_name="Portico",
     )
     OpenAPIV31SpecValidator(described).validate()
     for _, _, operation in operations(described):

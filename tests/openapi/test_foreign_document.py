@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from openapi.reading import Reading
-from portico.web.reference.pages import Place, Reference, Sandbox
+from portico.web.reference.pages import PagePlace, Reference, Sandbox
 
 ADDRESS = "https://api.test/v1/invoices"
 SANDBOX = Sandbox(f"{ADDRESS}/test", f"{ADDRESS}/test/docs", "Test key", "From the *office*.")
@@ -60,7 +60,7 @@ SHOWN = {
 
 @pytest.fixture(scope="module")
 def pages() -> dict[str, str]:
-    reference = Reference(DOCUMENT, Place(ADDRESS, sandbox=SANDBOX))
+    reference = Reference(DOCUMENT, PagePlace(ADDRESS, sandbox=SANDBOX))
     names = [name for name in SHOWN if name != "docs"]
     return {"docs": reference.index(), **{name: reference.page(name) for name in names}}
 
@@ -110,6 +110,6 @@ def test_form_asks_for_each_credential_of_the_operation(pages: dict[str, str]) -
 
 
 def test_reference_without_a_sandbox_has_no_form() -> None:
-    text = Reference(DOCUMENT, Place(ADDRESS)).page(READ)
+    text = Reference(DOCUMENT, PagePlace(ADDRESS)).page(READ)
     assert "sandbox" not in words(text)
     assert "<form" not in text

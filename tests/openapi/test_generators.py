@@ -11,7 +11,7 @@ import pytest
 from documents import ROOT
 from portico.core.plans import DEFAULT_PLANS
 from portico.mounts import AUTH, V1
-from portico.openapi.document import Part, auth_document, document
+from portico.openapi.document import DocumentPart, auth_document, document
 
 TOOLS = Path(__file__).parent / "node"
 BASE, AUTH_BASE = "https://portico.test/v1", "https://portico.test/auth"
@@ -30,8 +30,19 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert (TOOLS / "node_modules").is_dir(), missing
     directory = tmp_path_factory.mktemp("documents")
     for name, described in (
-        ("api", document(Part(BASE, V1), Part(AUTH_BASE, ()), DEFAULT_PLANS, site_name="Portico")),
-        ("auth", auth_document(Part(AUTH_BASE, AUTH), BASE, DEFAULT_PLANS, site_name="Portico")),
+        (
+            "api",
+            document(
+                DocumentPart(BASE, V1),
+                DocumentPart(AUTH_BASE, ()),
+                DEFAULT_PLANS,
+                site_name="Portico",
+            ),
+        ),
+        (
+            "auth",
+            auth_document(DocumentPart(AUTH_BASE, AUTH), BASE, DEFAULT_PLANS, site_name="Portico"),
+        ),
     ):
         (directory / f"{name}.json").write_text(json.dumps(described))
     return directory

@@ -17,7 +17,7 @@ from openapi.reading import Reading
 from portico.openapi.webhooks import TAG as DELIVERIES
 from portico.web.pages.files import DOCS_ASSETS, asset_path
 from portico.web.reference.markdown import coloured, prose
-from portico.web.reference.pages import Place, Reference
+from portico.web.reference.pages import PagePlace, Reference
 
 STATIC = Path(__file__).parents[2] / "src/portico/web/pages/static"
 BASE = STATIC / "base.css"
@@ -26,7 +26,7 @@ LOCAL = (
     r"|static/[0-9a-f]{16}-(docs\.(css|js)|icon\.svg)$)|\w+$|https://localhost:8443/(auth/openapi\.json|dashboard)$"
 )
 
-PLACE = Place(ADDRESS, home="https://localhost:8443/dashboard")
+PLACE = PagePlace(ADDRESS, home="https://localhost:8443/dashboard")
 
 
 @pytest.fixture(scope="module")

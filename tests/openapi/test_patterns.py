@@ -16,7 +16,7 @@ from portico.features.catalogue import rules as catalogue_rules
 from portico.mounts import AUTH, V1
 from portico.web import json_schema
 from portico.web.json_schema import facts
-from portico.web.reading import Faults, Kind, fields
+from portico.web.reading import Faults, FieldKind, fields
 
 SPACES = "".join(c for c in map(chr, range(0x110000)) if c.isspace())
 EXACT: dict[str, tuple[str, Callable[[str], str]]] = {
@@ -181,7 +181,7 @@ READ = {
 }
 
 
-def taken(kind: Kind, text: str) -> bool:
+def taken(kind: FieldKind, text: str) -> bool:
     """Whether the server takes a string there."""
     faults = Faults()
     kind.read(text, "", faults)

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from portico.core.networks import Destinations
-from portico.outbound.sender import Outcome, Sender, look_up
+from portico.outbound.sender import DeliveryOutcome, Sender, look_up
 from receiving import OK, Answer, Authority, Receiver, authority, receiving
 
 NOON = 1_773_576_000_000
@@ -53,18 +53,18 @@ async def sending(
 
 async def sent(
     receiver: Receiver, sender: Sender, host: str = "127.0.0.1", scheme: str = "https"
-) -> Outcome:
+) -> DeliveryOutcome:
     """What came of one delivery to a receiver."""
     return await sender.send(f"{scheme}://{host}:{receiver.port}/hook", HEADERS, BODY)
 
 
-async def answered(answer: bytes | Answer, *, seconds: float = 10) -> Outcome:
+async def answered(answer: bytes | Answer, *, seconds: float = 10) -> DeliveryOutcome:
     """What came of one delivery that is answered so, over plain HTTP."""
     async with sending(LOOPBACK, seconds=seconds) as sender, receiving(Receiver(answer)) as there:
         return await sent(there, sender, scheme="http")
 
 
-def refused(outcome: Outcome) -> str:
+def refused(outcome: DeliveryOutcome) -> str:
     """Why no answer came."""
     assert (outcome.status, outcome.answer, outcome.retry_after) == (None, "", None)
     assert outcome.error is not None

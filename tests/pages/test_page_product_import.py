@@ -32,7 +32,7 @@ from portico.features.catalogue.rules import (
     MAX_TOLD,
     MAX_WAITING,
     SILENT,
-    Outcome,
+    ImportOutcome,
     Rejected,
     Upload,
 )
@@ -203,7 +203,7 @@ async def test_import_of_a_demoted_sender_stops_after_the_batch_under_way(
     admin = await api.caller("admin")
     path, _ = await checked(editor, lines(GOOD) * (2 * SMALL.rows))
 
-    async def demoting(*args: Any) -> AsyncIterator[Outcome]:
+    async def demoting(*args: Any) -> AsyncIterator[ImportOutcome]:
         async for outcome in store_in_batches(*args):
             await admin.patch(f"/users/{user.id}", json={"role": "viewer"})
             yield outcome

@@ -14,7 +14,7 @@ from portico.core.times import DAY
 from portico.core.webhooks import MOST_WEBHOOKS, Delivery, Webhook
 from portico.environment import Environment
 from portico.features.events.audit import Audit
-from portico.features.events.storage import Attempt, Deliveries, Events, Webhooks
+from portico.features.events.storage import Deliveries, DeliveryAttempt, Events, Webhooks
 from receiving import Receiver, receiving
 
 HOSTILE = "<script>alert(1)</script>"
@@ -57,7 +57,7 @@ async def attempted(api: Api, path: str, **values: Any) -> int:
     async with api.live.db.transaction() as tx:
         await api.live[Deliveries].add(tx, api.clock(), [(webhook.id, 7, "user.created")])
         delivery_id = await api.live[Deliveries].last_of(tx, webhook.id)
-        await api.live[Deliveries].done(tx, [Attempt(id=delivery_id, **(outcome | values))])
+        await api.live[Deliveries].done(tx, [DeliveryAttempt(id=delivery_id, **(outcome | values))])
     return delivery_id
 
 
@@ -166,7 +166,7 @@ async def test_impossible_redelivery_is_refused_on_its_page(api: Api) -> None:
     async with api.live.db.transaction() as tx:
         for _ in range(7):
             await api.live[Events].add(tx, api.clock(), Published("user.created", '{"id":1}'))
-    await api.live[Events].settle()
+    await api.live[Events].number()
     await admin.post("/webhooks/disable", id=path.rpartition("/")[2])
     async with api.unchanged():
         for fields in ({}, {"delivery": forgotten}):

@@ -95,7 +95,7 @@ async def becomes(database: PostgresDatabase, server: PostgresServer, word: str)
 
 async def asked(database: PostgresDatabase) -> int:
     """The port of the server that answers a list."""
-    row = await database.shown.one(PORT)
+    row = await database.replica.one(PORT)
     assert row
     return int(row[0])
 
@@ -113,7 +113,7 @@ async def add(database: PostgresDatabase, number: int) -> None:
 
 
 async def listed(database: PostgresDatabase) -> set[int]:
-    return {row[0] for row in await database.shown.all("SELECT number FROM numbers")}
+    return {row[0] for row in await database.replica.all("SELECT number FROM numbers")}
 
 
 @asynccontextmanager
@@ -138,15 +138,15 @@ async def test_what_is_shown_is_read_from_the_replica_and_all_else_from_the_prim
     acting_for.set(1)
     await moves(database, replica.port)
     there, here = (replica.port,), (primary.port,)
-    assert await database.shown.all(PORT) == [there]
-    assert await database.shown.slow.one(PORT) == there
-    assert await database.shown.snapshot(lambda reader: reader.one(PORT)) == there
+    assert await database.replica.all(PORT) == [there]
+    assert await database.replica.slow.one(PORT) == there
+    assert await database.replica.snapshot(lambda reader: reader.one(PORT)) == there
     assert await database.one(PORT) == await database.slow.one(PORT) == here
     assert await database.snapshot(lambda reader: reader.one(PORT)) == here
     async with database.transaction() as tx:
         assert await tx.one(PORT) == here
     acting_for.set(None)  # of a job, whose own writes nobody keeps in mind
-    assert await database.shown.one(PORT) == here
+    assert await database.replica.one(PORT) == here
 
 
 async def test_replica_of_another_database_is_not_read(
@@ -160,7 +160,7 @@ async def test_replica_of_another_database_is_not_read(
         for server in (replica, primary):
             await becomes(database, server, "foreign")
         acting_for.set(1)
-        name = await database.shown.one("SELECT current_database()")
+        name = await database.replica.one("SELECT current_database()")
         assert name == (ours.rpartition("/")[2],)
     finally:
         await database.close()
@@ -255,7 +255,7 @@ async def test_what_a_replica_does_not_know_yet_is_read_from_the_primary(
         async with database.transaction() as tx:  # as a migration does
             await tx.script("CREATE TABLE words (word TEXT)")
         acting_for.set(2)
-        assert await database.shown.all("SELECT word FROM words") == []
+        assert await database.replica.all("SELECT word FROM words") == []
 
 
 @pytest.mark.parametrize("trouble", ["freezes", "dies"])
@@ -273,7 +273,7 @@ async def test_replica_in_trouble_costs_nobody_an_error(
     def three_wait() -> bool:
         """One that the replica did not answer in time does not: it was answered by the primary."""
         if sum(not one.done() for one in amid) < 3:
-            amid.append(asyncio.create_task(database.shown.slow.one(slow)))
+            amid.append(asyncio.create_task(database.replica.slow.one(slow)))
         return database.pools()["replica_slow"].busy == 3
 
     await eventually(three_wait, "the readers")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import uvloop
 
-from portico.cli.connections import Patience
+from portico.cli.connections import ConnectionTimeouts
 from portico.cli.serve import serve
 from portico.settings import load
 
@@ -24,4 +24,4 @@ def listening() -> None:
     sys.stdout.flush()
 
 
-uvloop.run(serve(settings, listening, patience=Patience(read, look, look, *idle)))
+uvloop.run(serve(settings, listening, patience=ConnectionTimeouts(read, look, look, *idle)))

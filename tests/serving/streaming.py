@@ -10,7 +10,7 @@ from pathlib import Path
 import uvloop
 
 from portico import logs, mounts
-from portico.cli.connections import Patience
+from portico.cli.connections import ConnectionTimeouts
 from portico.cli.serve import serve
 from portico.settings import load
 from portico.web.messages import Reply, Request, Stream
@@ -127,7 +127,7 @@ mounts.V1 = (
 
 if __name__ == "__main__":
     read, look, *idle = map(float, sys.argv[1:])
-    patience = Patience(read, look, look, *idle)
+    patience = ConnectionTimeouts(read, look, look, *idle)
     settings = load({}, os.environ, Path.cwd())
     logs.configure(settings.log_level)
     uvloop.run(serve(settings, lambda: say("Portico serves"), patience=patience))

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from operating import Installation, Service, eventually, read_answer, until
-from portico.cli.connections import Patience, Watch, listening_socket
+from portico.cli.connections import ConnectionTimeouts, Watch, listening_socket
 from portico.web.streams import tcp_of
 from receiving import OK, received
 
@@ -24,7 +24,7 @@ PIPELINED = b"GET /v1/openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n" * 25
 OTHER = "127.0.0.2"
 """Another address of the loopback network."""
 
-PATIENCE = Patience(read=30.0, look=1.0)
+PATIENCE = ConnectionTimeouts(read=30.0, look=1.0)
 IMPATIENT = (sys.executable, str(Path(__file__).with_name("impatient.py")))
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from valkey.asyncio import Valkey
 
-from portico.limits.guard import ACCOUNT, ADDRESS, Entry, Patience
+from portico.limits.guard import ACCOUNT, ADDRESS, Backoff, GuardEntry
 from portico.limits.memory import MemoryLimiter
 from portico.limits.protocol import GUARDED_ACCOUNT, GUARDED_ADDRESS, Caller, Guards, Limiter
 from portico.limits.valkey import ValkeyLimiter
@@ -17,22 +17,22 @@ from servers import RedisServer
 SECOND, MINUTE, DAY = 1_000, 60_000, 86_400_000
 NOON = 20_800 * DAY + DAY // 2
 
-ADMITTED = Entry(admitted=True, wait=0)
+ADMITTED = GuardEntry(admitted=True, wait=0)
 KEPT = 3_000
-BUSY = Entry(admitted=False, wait=0)
+BUSY = GuardEntry(admitted=False, wait=0)
 
 
-def account(name: str = "ada", patience: Patience = ACCOUNT) -> tuple[Caller, Patience]:
+def account(name: str = "ada", patience: Backoff = ACCOUNT) -> tuple[Caller, Backoff]:
     return (GUARDED_ACCOUNT, name), patience
 
 
-def address(name: str = "192.0.2.1") -> tuple[Caller, Patience]:
+def address(name: str = "192.0.2.1") -> tuple[Caller, Backoff]:
     return (GUARDED_ADDRESS, name), ADDRESS
 
 
 async def attempt(
-    limiter: Limiter, now: int, *guards: tuple[Caller, Patience], fails: bool = True
-) -> Entry:
+    limiter: Limiter, now: int, *guards: tuple[Caller, Backoff], fails: bool = True
+) -> GuardEntry:
     """One attempt from its beginning to its end."""
     entry = await limiter.enter(guards, now)
     if entry.admitted:
@@ -40,7 +40,7 @@ async def attempt(
     return entry
 
 
-async def fail(limiter: Limiter, times: int, now: int, *guards: tuple[Caller, Patience]) -> None:
+async def fail(limiter: Limiter, times: int, now: int, *guards: tuple[Caller, Backoff]) -> None:
     for _ in range(times):
         assert await attempt(limiter, now, *guards) == ADMITTED
 
@@ -50,8 +50,10 @@ async def test_ten_failures_are_free_and_each_after_them_waits_longer(limiter: L
     now = NOON
     for minutes in (1, 2, 4, 8, 15, 15, 15):
         wait = minutes * MINUTE
-        assert await attempt(limiter, now, account()) == Entry(admitted=False, wait=wait)
-        assert await attempt(limiter, now + wait - 1, account()) == Entry(admitted=False, wait=1)
+        assert await attempt(limiter, now, account()) == GuardEntry(admitted=False, wait=wait)
+        assert await attempt(limiter, now + wait - 1, account()) == GuardEntry(
+            admitted=False, wait=1
+        )
         now += wait
         assert await attempt(limiter, now, account()) == ADMITTED
 
@@ -75,7 +77,7 @@ async def test_address_has_thirty_failures_in_fifteen_minutes(limiter: Limiter) 
         await fail(limiter, 1, NOON + number * SECOND, address(), account(str(number)))
     for late in (30 * SECOND, 15 * MINUTE - 1):
         entry = await attempt(limiter, NOON + late, address(), account("other"))
-        assert entry == Entry(admitted=False, wait=15 * MINUTE - late)
+        assert entry == GuardEntry(admitted=False, wait=15 * MINUTE - late)
     assert await attempt(limiter, NOON + 15 * MINUTE, address(), account("other")) == ADMITTED
 
 
@@ -114,7 +116,7 @@ async def test_attempts_at_once_are_no_more_than_may_still_fail(
     assert await limiter.enter(guards, NOON) == ADMITTED  # what was right makes room
     for _ in range(places):
         await limiter.leave(guards, NOON, entered_ms=NOON, has_failed=True)
-    assert await limiter.enter(guards, NOON) == Entry(admitted=False, wait=MINUTE)
+    assert await limiter.enter(guards, NOON) == GuardEntry(admitted=False, wait=MINUTE)
 
 
 async def test_after_a_wait_there_is_one_attempt_at_a_time(limiter: Limiter) -> None:
@@ -144,7 +146,7 @@ async def test_place_that_nobody_gives_back_after_a_wait_ends_too(limiter: Limit
 
 
 async def test_who_is_forgiven_begins_anew(limiter: Limiter) -> None:
-    await fail(limiter, 12, NOON, account(patience=Patience(12, MINUTE, (MINUTE,))))
+    await fail(limiter, 12, NOON, account(patience=Backoff(12, MINUTE, (MINUTE,))))
     await fail(limiter, 10, NOON, account("bob"))
     await limiter.forget([account()[0], account("never seen")[0]])
     assert (await attempt(limiter, NOON, account("bob"))).wait == MINUTE
@@ -165,7 +167,7 @@ async def test_who_is_forgiven_begins_anew(limiter: Limiter) -> None:
 def test_both_stores_decide_alike(redis: RedisServer, steps: list[tuple[str, int]]) -> None:
     async def compare() -> None:
         stores: list[Limiter] = [MemoryLimiter(), ValkeyLimiter(redis.url, uuid.uuid4().hex)]
-        guards: Guards = [account(patience=Patience(3, 15 * MINUTE, (MINUTE, 4 * MINUTE)))]
+        guards: Guards = [account(patience=Backoff(3, 15 * MINUTE, (MINUTE, 4 * MINUTE)))]
         now, entered = NOON, [NOON]
         for step, milliseconds in steps:
             now += milliseconds

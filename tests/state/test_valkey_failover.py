@@ -20,7 +20,7 @@ from operating import PATIENCE_SECONDS, until
 from portico.core.errors import Unavailable
 from portico.core.plans import Plan
 from portico.data.postgres.positions import LIFE_SECONDS
-from portico.limits.guard import Patience
+from portico.limits.guard import Backoff
 from portico.limits.protocol import ACCOUNT, ADDRESS, GUARDED_ADDRESS, NETWORK, Caller
 from portico.limits.valkey import ValkeyLimiter
 from portico.limits.valkey_client import SLOTS
@@ -174,7 +174,7 @@ async def test_every_node_of_a_cluster_counts_and_each_step_stays_within_one(
     assert sum(verdict.admitted for verdict in verdicts) == 2 * len(CALLERS)
     claims = [((ADDRESS, "2001:db8::1"), two), ((NETWORK, "2001:db8::"), two)]
     assert (await limiter.take_all(claims, MIDNIGHT)).remaining == 1
-    guards = [((GUARDED_ADDRESS, f"192.0.2.{number}"), Patience(1, 1000)) for number in range(9)]
+    guards = [((GUARDED_ADDRESS, f"192.0.2.{number}"), Backoff(1, 1000)) for number in range(9)]
     assert (await limiter.enter(guards, MIDNIGHT)).admitted
     await limiter.leave(guards, MIDNIGHT, entered_ms=MIDNIGHT, has_failed=True)
     await limiter.probe()

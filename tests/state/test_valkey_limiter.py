@@ -19,7 +19,7 @@ from answering import answering
 from busy_machine import leave_time, within
 from portico.core.errors import Unavailable
 from portico.core.plans import Plan
-from portico.limits.guard import Patience
+from portico.limits.guard import Backoff
 from portico.limits.memory import MemoryLimiter
 from portico.limits.protocol import ACCOUNT, ADDRESS, GUARDED_ADDRESS, NETWORK, Caller
 from portico.limits.valkey import SENT_AT_ONCE, ValkeyLimiter
@@ -222,7 +222,7 @@ async def test_what_is_no_such_server_does_not_answer(answer: bytes, kind: str) 
             greetings = request.count(b"CLIENT")
             writer.write(b"+OK\r\n" * greetings or answer)
 
-    guards = [((GUARDED_ADDRESS, "192.0.2.1"), Patience(1, DAY))]
+    guards = [((GUARDED_ADDRESS, "192.0.2.1"), Backoff(1, DAY))]
     async with answering(say) as port:
         path = "/primary" if kind == "+sentinel" else ""
         limiter = ValkeyLimiter(f"valkey{kind}://127.0.0.1:{port}{path}", "live")
@@ -292,7 +292,7 @@ async def test_installations_that_share_a_server_count_apart_by_their_prefix(
     own_server: RedisServer,
 ) -> None:
     async def fail(limiter: ValkeyLimiter) -> None:
-        guards = [((GUARDED_ADDRESS, "192.0.2.1"), Patience(1, DAY))]
+        guards = [((GUARDED_ADDRESS, "192.0.2.1"), Backoff(1, DAY))]
         assert (await limiter.enter(guards, MIDNIGHT)).admitted
         await limiter.leave(guards, MIDNIGHT, entered_ms=MIDNIGHT, has_failed=True)
         assert not (await limiter.enter(guards, MIDNIGHT)).admitted

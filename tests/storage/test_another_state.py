@@ -11,7 +11,7 @@ import pytest
 from driving import FakeClock
 from operating import eventually
 from portico.core.errors import Unavailable
-from portico.data.database import Part
+from portico.data.database import Dependency
 from portico.data.migrate import migrate
 from portico.data.postgres.engine import PostgresDatabase
 from portico.features.catalogue.storage import ProductFilter, Products
@@ -32,7 +32,7 @@ DROP TABLE list_counts;
 ALTER TABLE restored RENAME TO list_counts"""
 
 NOTICES_RESTORED = RESTORED.replace("list_counts", "notices")
-ANN: Part = ("users", 1)
+ANN: Dependency = ("users", 1)
 
 
 @pytest.fixture(scope="module")

@@ -32,5 +32,5 @@ async def test_a_backlog_is_numbered_in_steps_that_each_end_in_time(
     database: Database, count: int, steps: int
 ) -> None:
     await store(database, count)
-    await Events(database).settle()
+    await Events(database).number()
     assert await numbered(database) == (count, steps)

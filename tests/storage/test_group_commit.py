@@ -60,7 +60,7 @@ async def test_whatever_waits_has_its_turn_while_many_rows_are_written(
 ) -> None:
     async with sqlite.transaction() as tx, turns() as seen:
         rows = ({"number": number} for number in range(10 * AT_ONCE))
-        await (tx.later(ADD, rows) if later else tx.run_many(ADD, rows))
+        await (tx.defer(ADD, rows) if later else tx.run_many(ADD, rows))
     assert seen.count >= 9
     assert await sqlite.one("SELECT count(*) FROM numbers") == (10 * AT_ONCE,)
 
@@ -104,7 +104,7 @@ async def test_a_member_that_fails_undoes_only_itself(
 async def add_later(database: SqliteDatabase, *numbers: int, fail: bool = False) -> int:
     """Leaves numbers for the end of a transaction, in which others can join it."""
     async with database.transaction() as tx:
-        await tx.later(ADD, ({"number": number} for number in numbers))
+        await tx.defer(ADD, ({"number": number} for number in numbers))
         await asyncio.sleep(0)
         if fail:
             raise OnPurposeError

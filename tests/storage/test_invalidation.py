@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from portico.data.database import Part
+from portico.data.database import Dependency
 from portico.data.postgres.notices import Notices
 
-ANN: Part = ("users", 1)
-BOB: Part = ("users", 2)
-KEYS: Part = ("signing_keys",)
+ANN: Dependency = ("users", 1)
+BOB: Dependency = ("users", 2)
+KEYS: Dependency = ("signing_keys",)
 TABLE = 16_384
 """What identifies the table of the number."""
 
@@ -38,7 +38,7 @@ def notices(seconds: Seconds) -> Notices:
     return notices
 
 
-def moved(notices: Notices, happens: Callable[[], object]) -> set[Part]:
+def moved(notices: Notices, happens: Callable[[], object]) -> set[Dependency]:
     """Which of the parts have another version by what happens."""
     parts = (ANN, BOB, KEYS)
     before = [notices.version([part]) for part in parts]
@@ -59,7 +59,7 @@ ALL = {ANN, BOB, KEYS}
     ],
 )
 def test_a_notice_moves_what_it_names_and_all_where_that_is_not_known(
-    notices: Notices, text: str, told: set[Part]
+    notices: Notices, text: str, told: set[Dependency]
 ) -> None:
     assert moved(notices, lambda: notices.hear(text)) == told
 

@@ -39,12 +39,12 @@ async def up_to(database: Database, sql: str = "SELECT up_to FROM events_removed
 
 async def test_what_is_written_last_is_seen_by_the_next_statement(database: Database) -> None:
     async with database.transaction() as tx:
-        await tx.last(ADD, {"up_to": 7})
+        await tx.conclude(ADD, {"up_to": 7})
         row = await tx.one("SELECT up_to FROM events_removed")
         assert row is not None
         assert row[0] == 7
-        await tx.last(MOVE, {"up_to": 8, "before": 7}, NotThereError())
-        await tx.last(MOVE, {"up_to": 9, "before": 8}, NotThereError())
+        await tx.conclude(MOVE, {"up_to": 8, "before": 7}, NotThereError())
+        await tx.conclude(MOVE, {"up_to": 9, "before": 8}, NotThereError())
     assert await up_to(database) == 9
 
 
@@ -54,8 +54,8 @@ async def test_one_that_gives_no_row_undoes_all_others(database: Database, *, be
         async with database.transaction() as tx:
             if begun:
                 await tx.one("SELECT 1")
-            await tx.last(OTHER, {"up_to": 7})
-            await tx.last(MOVE, {"up_to": 8, "before": 7}, NotThereError())
+            await tx.conclude(OTHER, {"up_to": 7})
+            await tx.conclude(MOVE, {"up_to": 8, "before": 7}, NotThereError())
 
     with pytest.raises(NotThereError):
         await write()

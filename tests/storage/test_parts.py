@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from busy_machine import leave_versions_time
-from portico.data.database import Database, Part, PartVersions, Transaction, Undo, Version
+from portico.data.database import Database, Dependency, PartVersions, Transaction, Undo, Version
 from portico.data.postgres.engine import PostgresDatabase
 from portico.data.sqlite.engine import SqliteDatabase
 from portico.features.catalogue.rules import STATUSES, Product
@@ -17,8 +17,8 @@ from portico.features.catalogue.storage import Products, list_part
 from servers import PostgresServer
 from storage.lamp import LAMP
 
-ONE: Part = (1,)
-OTHER: Part = (2,)
+ONE: Dependency = (1,)
+OTHER: Dependency = (2,)
 ADD = "INSERT INTO numbers VALUES (:number)"
 COUNT = "SELECT count(*) FROM numbers"
 
@@ -37,9 +37,9 @@ async def foreign(tmp_path: Path) -> AsyncIterator[SqliteDatabase]:
     await database.close()
 
 
-async def add(database: SqliteDatabase, number: int, *touched: Part) -> None:
+async def add(database: SqliteDatabase, number: int, *touched: Dependency) -> None:
     async with database.transaction() as tx:
-        tx.touch(*touched)
+        tx.invalidate(*touched)
         await tx.run(ADD, {"number": number})
 
 
@@ -58,7 +58,7 @@ async def test_a_commit_moves_the_versions_of_what_it_touched_alone(
     await add(sqlite, 2)  # bookkeeping
     with suppress(Undo):
         async with sqlite.transaction() as tx:
-            tx.touch(ONE)
+            tx.invalidate(ONE)
             await tx.run(ADD, {"number": 3})
             raise Undo
     assert await versions(sqlite) == after
@@ -150,7 +150,7 @@ async def test_a_write_touches_the_lists_that_can_show_the_products(
         assert moved >= {name for name in touched if before[name] is not None}
     else:
         alike = PartVersions()  # what shares a place with one of them moves too
-        alike.touch(*(LISTS[name] for name in touched))
+        alike.invalidate(*(LISTS[name] for name in touched))
         alike.move()
         assert moved == {name for name, part in LISTS.items() if alike.of(part)} >= touched
 

@@ -60,7 +60,7 @@ async def database(url: str, other: asyncpg.Connection) -> AsyncIterator[Postgre
 
 async def add(database: PostgresDatabase, number: int, *, there: bool = True) -> None:
     async with database.transaction() as tx:
-        await tx.last(ADD, {"number": number, "there": there}, NotThereError())
+        await tx.conclude(ADD, {"number": number, "there": there}, NotThereError())
 
 
 async def stored(other: asyncpg.Connection) -> list[int]:
@@ -175,7 +175,7 @@ async def test_ids_of_a_former_primary_are_not_stored_by_its_successor() -> None
 
                 await eventually(succeeded, "the successor")
 
-                await tx.last("INSERT INTO stored (number, id) VALUES (1, :id)", {"id": given})
+                await tx.conclude("INSERT INTO stored (number, id) VALUES (1, :id)", {"id": given})
 
         with pytest.raises(Contended):
             await fail_over()

@@ -55,7 +55,7 @@ _RESET = struct.pack("ii", 1, 0)
 """`SO_LINGER` of zero seconds: closing a connection drops what was not sent."""
 
 
-class Patience(NamedTuple):
+class ConnectionTimeouts(NamedTuple):
     """How many seconds the server waits."""
 
     read: float = 30.0
@@ -69,7 +69,7 @@ class Patience(NamedTuple):
     the minute for which proxies keep idle connections."""
 
 
-PATIENCE = Patience()
+PATIENCE = ConnectionTimeouts()
 
 
 class Listener(Granian):
@@ -80,7 +80,7 @@ class Listener(Granian):
         answer: Callable[[Scope, Any], Awaitable[None]],
         listening: Callable[[], None],
         *,
-        patience: Patience,
+        patience: ConnectionTimeouts,
         before: "Listener | None" = None,
         **named: Any,
     ) -> None:
@@ -186,7 +186,7 @@ def _is_listener(descriptor: int, port: int) -> bool:
         return False
 
 
-def listening_socket(host: str, port: int, patience: Patience) -> socket.socket:
+def listening_socket(host: str, port: int, patience: ConnectionTimeouts) -> socket.socket:
     """A bound socket that does not listen yet. Other workers can bind to the same port."""
     made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     made.settimeout(0)
@@ -227,7 +227,7 @@ class Watch:
         self,
         most: Mapping[int, int],
         trusted_proxies: Sequence[Network],
-        patience: Patience,
+        patience: ConnectionTimeouts,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`most` is how many connections one address may have, by local port. An IPv6 /64 network

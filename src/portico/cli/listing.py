@@ -27,7 +27,7 @@ IN_MEMORY = 1024 * 1024
 """About how many bytes of a list need no file, and so no room on the disk."""
 
 
-class Form(NamedTuple, Generic[T]):
+class ListForm(NamedTuple, Generic[T]):
     """How items are printed: `entry` as JSON, or `cells` under `headings`. `none` is printed in
     place of an empty table."""
 
@@ -40,7 +40,7 @@ class Form(NamedTuple, Generic[T]):
 def print_list(
     settings: Settings,
     chosen: Namespace,
-    form: Form[T],
+    form: ListForm[T],
     found: Callable[[Environment], AsyncIterator[Sequence[T]]],
 ) -> None:
     """Prints all items that `found` yields, after it has yielded them all: if it fails, no part of
@@ -65,7 +65,7 @@ def print_list(
 class _Spool(Generic[T]):
     """Items in a file: a JSON array, or a line with the cells of each."""
 
-    def __init__(self, file: IO[bytes], form: Form[T], *, as_json: bool) -> None:
+    def __init__(self, file: IO[bytes], form: ListForm[T], *, as_json: bool) -> None:
         self._file = file
         self._form = form
         self._as_json = as_json

@@ -39,12 +39,15 @@ def run(settings: Settings, chosen: Namespace) -> None:
     )
     if chosen.auth:
         described = document.auth_document(
-            document.Part(auth, mounts.AUTH), base, settings.plans, site_name=settings.site_name
+            document.DocumentPart(auth, mounts.AUTH),
+            base,
+            settings.plans,
+            site_name=settings.site_name,
         )
     else:
         described = document.document(
-            document.Part(base, mounts.v1(kinds)),
-            document.Part(auth, ()),
+            document.DocumentPart(base, mounts.v1(kinds)),
+            document.DocumentPart(auth, ()),
             settings.plans,
             site_name=settings.site_name,
         )

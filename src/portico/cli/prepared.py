@@ -60,7 +60,7 @@ async def prepared(settings: Settings, *, any_secret: bool = False) -> AsyncIter
                 if await bell.wait(0) and holder(settings.data) is None:
                     await SendMails(env).flush()
             for env in portico.environments:
-                await env[Events].settle()
+                await env[Events].number()
     finally:
         await portico.close()
 

@@ -20,8 +20,8 @@ from portico.app import Portico
 from portico.cli.connections import (
     PATIENCE,
     SHARE,
+    ConnectionTimeouts,
     Listener,
-    Patience,
     Watch,
     file_limit,
     raise_file_limit,
@@ -135,7 +135,7 @@ async def serve(
     migrates: bool = True,
     shared: SharedMetrics | None = None,
     lifeline: int | None = None,
-    patience: Patience = PATIENCE,
+    patience: ConnectionTimeouts = PATIENCE,
 ) -> None:
     """Serves in this process until it is told to stop. Calls `listening` once it listens.
 
@@ -191,7 +191,7 @@ async def _renew(
     server: Server,
     serving: Serving,
     listener: Listener,
-    patience: Patience,
+    patience: ConnectionTimeouts,
 ) -> None:
     """Replaces the HTTPS listener whenever the certificate's files change."""
     if settings.tls:
@@ -284,7 +284,9 @@ def _telemetry() -> "type[Telemetry]":
     return telemetry
 
 
-def _watch(settings: Settings, listeners: Sequence[Listener], patience: Patience) -> Watch:
+def _watch(
+    settings: Settings, listeners: Sequence[Listener], patience: ConnectionTimeouts
+) -> Watch:
     most = {
         listener.bind_port: max(
             min(settings.connections_per_address, listener.backpressure // SHARE), 1
@@ -310,7 +312,7 @@ def _listeners(
     settings: Settings,
     server: Server,
     listening: Callable[[], None],
-    patience: Patience,
+    patience: ConnectionTimeouts,
 ) -> list[Listener]:
     listeners = []
     if settings.http_port is not None:
@@ -334,7 +336,7 @@ def _listeners(
 def _https(
     settings: Settings,
     server: Server,
-    patience: Patience,
+    patience: ConnectionTimeouts,
     pair: Pair | None,
     before: Listener | None,
     listening: Callable[[], None],
@@ -357,7 +359,7 @@ def _https(
     )
 
 
-def _shared(settings: Settings, patience: Patience) -> dict[str, Any]:
+def _shared(settings: Settings, patience: ConnectionTimeouts) -> dict[str, Any]:
     """The arguments that all listeners share."""
     return {
         "address": settings.host,
@@ -377,7 +379,7 @@ def _pair(settings: Settings) -> Pair:
     return local.certificate, local.key
 
 
-def _http1(patience: Patience, *, keep_alive: bool) -> HTTP1Settings:
+def _http1(patience: ConnectionTimeouts, *, keep_alive: bool) -> HTTP1Settings:
     return HTTP1Settings(
         # granian has one timeout for the idle time before a request and for its head.
         header_read_timeout=int(patience.idle * 1000),

@@ -1,4 +1,4 @@
-"""Who makes a change: as the audit log records it (`Actor`), and on whose behalf (`By`)."""
+"""Who makes a change: as the audit log records it (`Actor`), and on whose behalf (`Author`)."""
 
 import hmac
 from collections.abc import Callable
@@ -73,7 +73,7 @@ class Actor(msgspec.Struct, frozen=True):
     request_id: str | None = None
 
 
-class By(msgspec.Struct, frozen=True):
+class Author(msgspec.Struct, frozen=True):
     """On whose behalf a change is made.
 
     `principal` is the caller, whose credential must still be valid when the change is committed. It
@@ -96,26 +96,26 @@ class By(msgspec.Struct, frozen=True):
         return self.principal is None or scope in self.principal.scopes
 
     @property
-    def alone(self) -> "By":
+    def without_principal(self) -> "Author":
         """The same without the principal: for changes that do not depend on the credential."""
         return msgspec.structs.replace(self, principal=None)
 
-    def proving(self, how: Tried | Literal["none"], user: User | None = None) -> "By":
+    def proving(self, how: Tried | Literal["none"], user: User | None = None) -> "Author":
         """The same for a user who signs in by `how`, or opens a link (`none`). Names `user`, or no
         account if they have not proved who they are, and never one that is signed in in the same
         browser."""
         who = {"user_id": user and user.id, "email": user and user.email}
-        return self.alone.named(credential=how, credential_id=None, **who)
+        return self.without_principal.named(credential=how, credential_id=None, **who)
 
-    def named(self, **values: Any) -> "By":
+    def named(self, **values: Any) -> "Author":
         """The same with these values of `Actor` in the audit log."""
         return msgspec.structs.replace(self, actor=msgspec.structs.replace(self.actor, **values))
 
 
-OPERATOR = By(Actor(credential="command"))
+OPERATOR = Author(Actor(credential="command"))
 """The operator at the command line."""
 
-SYSTEM = By(Actor(credential="system"))
+SYSTEM = Author(Actor(credential="system"))
 """Portico itself, for a change that follows from another."""
 
 

@@ -52,7 +52,7 @@ _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}\Z")
 _VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}\Z")
 
 
-class Refused(Unreadable):
+class AuthorizationRefused(Unreadable):
     """An OAuth request was refused; `error` is the code of RFC 6749 §4.1.2.1 or §5.2. These allow
     only some characters in a description: others become question marks."""
 
@@ -171,13 +171,14 @@ def _without_loopback_port(uri: str) -> str | None:
 def asked_scopes(client: Client, text: str | None) -> frozenset[str]:
     """The scopes of an authorization request; all of the client's if none is given.
 
-    Raises `Refused` (`invalid_scope`) for a scope that the client is not registered for.
+    Raises `AuthorizationRefused` (`invalid_scope`) for a scope that the client is not registered
+    for.
     """
     if not text:
         return client.scopes
     asked = frozenset(text.split())
     if beyond := sorted(asked - client.registered):
-        raise Refused(
+        raise AuthorizationRefused(
             "invalid_scope", f"This client is not registered for {' '.join(beyond)[:200]}."
         )
     return asked
@@ -198,15 +199,21 @@ def spelled(scopes: frozenset[str]) -> str:
 
 def code_challenge(challenge: str | None, method: str | None, *, required: bool) -> str | None:
     """Accepts the challenge of an authorization request (RFC 7636 §4.3): only S256, `required` from
-    public clients. Raises `Refused` (`invalid_request`)."""
+    public clients. Raises `AuthorizationRefused` (`invalid_request`)."""
     if challenge is None:
         if required or method is not None:
-            raise Refused("invalid_request", "This client must send a code_challenge (PKCE).")
+            raise AuthorizationRefused(
+                "invalid_request", "This client must send a code_challenge (PKCE)."
+            )
         return None
     if method != CHALLENGE_METHOD:
-        raise Refused("invalid_request", f"code_challenge_method must be {CHALLENGE_METHOD}.")
+        raise AuthorizationRefused(
+            "invalid_request", f"code_challenge_method must be {CHALLENGE_METHOD}."
+        )
     if not _CHALLENGE.match(challenge):
-        raise Refused("invalid_request", "code_challenge must be 43 characters of base64url.")
+        raise AuthorizationRefused(
+            "invalid_request", "code_challenge must be 43 characters of base64url."
+        )
     return challenge
 
 

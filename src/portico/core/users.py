@@ -111,7 +111,7 @@ class Owner(msgspec.Struct, frozen=True):
     account_id: int | None
 
 
-class Shared(msgspec.Struct, frozen=True):
+class AccountState(msgspec.Struct, frozen=True):
     """The fields that a mirror user of the sandbox has in common with its account."""
 
     email: str

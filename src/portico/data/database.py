@@ -17,7 +17,7 @@ from weakref import WeakSet
 import msgspec
 
 
-class Listener:
+class Waiter:
     """Waits for a bell. A ring before the wait is not lost."""
 
     def __init__(self) -> None:
@@ -39,32 +39,32 @@ class Listener:
         return True
 
 
-class Bell:
+class Signal:
     """Rings when there may be something new."""
 
     def __init__(self) -> None:
-        self._listeners: WeakSet[Listener] = WeakSet()
+        self._listeners: WeakSet[Waiter] = WeakSet()
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Wakes every listener."""
         for listener in self._listeners:
             listener.hear()
 
-    def listener(self) -> Listener:
+    def listener(self) -> Waiter:
         """A new listener. It hears the bell for as long as the caller keeps a reference to it."""
-        listener = Listener()
+        listener = Waiter()
         self._listeners.add(listener)
         return listener
 
 
-Part = tuple[object, ...]
+Dependency = tuple[object, ...]
 """The name of a part of the data that has its own version."""
 
 Version = int | str
 """The version of a part: a different value means that the part may have changed."""
 
 
-class ListPart(NamedTuple):
+class ListDependency(NamedTuple):
     """The pages of a list that show rows of one `list_counts.key`, and of one category if given."""
 
     table: str
@@ -90,15 +90,15 @@ class PartVersions:
         self._touched: set[int] = set()
         self._touched_all = False
 
-    def of(self, part: Part) -> int:
+    def of(self, part: Dependency) -> int:
         """The version of a part: neither term ever decreases, so no sum occurs twice."""
         return self._all + self._counts[hash(part) % _PLACES]
 
-    def touch(self, *parts: Part) -> None:
+    def invalidate(self, *parts: Dependency) -> None:
         """Marks these parts: the next `move` changes their versions."""
         self._touched.update(hash(part) % _PLACES for part in parts)
 
-    def touch_all(self) -> None:
+    def invalidate_all(self) -> None:
         """Marks every part: the next `move` changes every version."""
         self._touched_all = True
 
@@ -141,15 +141,15 @@ writer at a time anyway."""
 SKIP_LOCKED: dict[Engine, str] = {"sqlite": "", "postgres": " FOR UPDATE SKIP LOCKED"}
 """As `LOCKED`, but skips rows that another transaction has locked."""
 
-AMONG: dict[Engine, str] = {
+IN_ID_LIST: dict[Engine, str] = {
     "sqlite": "IN (SELECT value FROM json_each(:ids))",
     "postgres": "= ANY (:ids)",
 }
-"""Appended to a column: true if its value is one of the ids given to `among`."""
+"""Appended to a column: true if its value is one of the ids given to `id_list`."""
 
 
-def among(engine: Engine, ids: Iterable[int]) -> Params:
-    """The parameter that `AMONG` needs, for any number of ids."""
+def id_list(engine: Engine, ids: Iterable[int]) -> Params:
+    """The parameter that `IN_ID_LIST` needs, for any number of ids."""
     return {"ids": msgspec.json.encode([*ids]).decode() if engine == "sqlite" else [*ids]}
 
 
@@ -177,7 +177,7 @@ async def integer(reader: "Reader", sql: str, params: Params = NOTHING) -> int:
     return row[0] if row and row[0] else 0
 
 
-def alone(lock: AdvisoryLock) -> dict[Engine, str]:
+def exclusive_lock(lock: AdvisoryLock) -> dict[Engine, str]:
     """A statement that takes this lock, for this schema, until the transaction ends. For cases
     where there may be no row to lock. SQLite has one writer at a time anyway."""
     taken = f"SELECT pg_advisory_xact_lock({lock}, hashtext(current_schema()))"
@@ -275,7 +275,7 @@ class Transaction(Reader, Protocol):
         """Runs several statements without parameters, such as a migration."""
         ...
 
-    async def last(
+    async def conclude(
         self, sql: str, params: Params = NOTHING, otherwise: Exception | None = None
     ) -> None:
         """Runs one INSERT, UPDATE or DELETE, at the latest before the next statement of another
@@ -284,7 +284,7 @@ class Transaction(Reader, Protocol):
         statement returns no row, that exception is raised and the transaction rolled back."""
         ...
 
-    async def later(self, sql: str, rows: Iterable[Params]) -> None:
+    async def defer(self, sql: str, rows: Iterable[Params]) -> None:
         """Runs one INSERT, UPDATE or DELETE for every row, in the order of the calls, but perhaps
         only at the commit. For writes that nothing in the transaction reads and that no row can
         make fail (docs/decisions/0043)."""
@@ -295,12 +295,12 @@ class Transaction(Reader, Protocol):
         them."""
         ...
 
-    def touch(self, *parts: Part) -> None:
+    def invalidate(self, *parts: Dependency) -> None:
         """Declares the parts that the transaction changes, so that their `Database.version` and
         `Database.version_of` change when it commits."""
         ...
 
-    def touch_all(self) -> None:
+    def invalidate_all(self) -> None:
         """Declares that the transaction may change any part."""
         ...
 
@@ -335,10 +335,10 @@ class Reads(Reader, Protocol):
 class Database(Reads, Protocol):
     """The database of one environment."""
 
-    shown: Reads
+    replica: Reads
     """For reads that are shown to callers and decide nothing. They may come from a replica and so
     be up to a second old, but the account in `acting_for` always sees its own writes."""
-    bell: Bell
+    bell: Signal
     """Rings when there may be new events. Code that commits events rings it; the engine rings it
     for commits of other processes."""
 
@@ -350,7 +350,7 @@ class Database(Reads, Protocol):
         """
         ...
 
-    def version(self, *parts: Part) -> int:
+    def version(self, *parts: Dependency) -> int:
         """A number that changes whenever committed data of these parts may have changed; without
         parts, any data. Data read under one version is valid until the version changes. While
         changes cannot be detected, the version changes by itself within a second.
@@ -365,7 +365,7 @@ class Database(Reads, Protocol):
         PostgreSQL combines these reads."""
         ...
 
-    async def version_of(self, part: Part) -> Version | None:
+    async def version_of(self, part: Dependency) -> Version | None:
         """A value that changes whenever committed data of this part may have changed. Data read
         after the value is valid until the value changes.
 

@@ -59,7 +59,7 @@ class IdempotencyKeys:
             "now": now,
             "since": _since(now),
         }
-        await tx.last(_KEEP, values, otherwise)
+        await tx.conclude(_KEEP, values, otherwise)
 
     async def forget(self, tx: Transaction, now: int) -> None:
         """Removes answers older than 24 hours."""

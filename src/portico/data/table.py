@@ -19,9 +19,9 @@ from portico.data.database import (
     LOCKED,
     NOTHING,
     Database,
+    Dependency,
     Engine,
     Params,
-    Part,
     Reader,
     Row,
     Transaction,
@@ -107,7 +107,7 @@ class Table(Generic[R]):
         ]
         self.read, self.read_all = _readers(record, loads)
 
-    def part(self, *row_id: int) -> Part:
+    def dependency(self, *row_id: int) -> Dependency:
         """A row, or the table if no id is given, as a part that has its own version."""
         return (self.name, *row_id)
 

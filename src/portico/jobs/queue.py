@@ -17,7 +17,7 @@ import msgspec
 
 from portico.core.errors import Unavailable
 from portico.core.times import SECOND
-from portico.data.database import Contended, Listener
+from portico.data.database import Contended, Waiter
 from portico.data.queue import Queue
 from portico.environment import Environment
 
@@ -77,7 +77,7 @@ class Consumer(Generic[R]):
         self,
         env: Environment,
         queue: Queue[R],
-        bell: Listener,
+        bell: Waiter,
         begin: Callable[[list[R]], Awaitable[Iterable[tuple[Lane, int, Work]]]],
         *,
         claim_seconds: int,

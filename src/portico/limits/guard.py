@@ -10,7 +10,7 @@ import msgspec
 from portico.core.times import MINUTE
 
 
-class Patience(msgspec.Struct, frozen=True):
+class Backoff(msgspec.Struct, frozen=True):
     """How many failures are free within a window, and the waits between further attempts.
 
     Times are in milliseconds. The last wait repeats. Without waits, no attempt is allowed until the
@@ -39,7 +39,7 @@ class Failures(msgspec.Struct, frozen=True):
     until: int
 
 
-class Entry(msgspec.Struct, frozen=True):
+class GuardEntry(msgspec.Struct, frozen=True):
     """Whether an attempt may be made now, and if not, after how many milliseconds; 0 if that
     depends on the attempts in progress."""
 
@@ -47,13 +47,13 @@ class Entry(msgspec.Struct, frozen=True):
     wait: int
 
 
-ACCOUNT = Patience(10, 15 * MINUTE, tuple(minutes * MINUTE for minutes in (1, 2, 4, 8, 15)))
+ACCOUNT = Backoff(10, 15 * MINUTE, tuple(minutes * MINUTE for minutes in (1, 2, 4, 8, 15)))
 """For attempts at one account from all addresses unknown to it."""
 
 ACQUAINTANCE = ACCOUNT
 """For attempts at one account from one address that has signed in to it."""
 
-ADDRESS = Patience(30, 15 * MINUTE)
+ADDRESS = Backoff(30, 15 * MINUTE)
 """For attempts from one address at all accounts. Beyond it, only accounts that know the address
 accept a right password from it."""
 
@@ -62,7 +62,7 @@ HELD = MINUTE
 a crash or a late response of the store, when no one reports the attempt's end."""
 
 
-def remembered(patience: Patience, failures: Failures, now: int) -> Failures:
+def remembered(patience: Backoff, failures: Failures, now: int) -> Failures:
     """The failures that still count at `now`."""
     if failures.until <= now:
         return Failures(0, now + patience.window)
@@ -74,7 +74,7 @@ def under_way(begun: Iterable[int], now: int) -> tuple[int, ...]:
     return tuple(time for time in begun if now - time < HELD)
 
 
-def places(patience: Patience, failures: Failures, now: int) -> tuple[int, int]:
+def places(patience: Backoff, failures: Failures, now: int) -> tuple[int, int]:
     """How many attempts may be in progress at once, and if none may, the milliseconds until one
     may. `failures` are those of `remembered`."""
     free = patience.free - failures.count
@@ -84,7 +84,7 @@ def places(patience: Patience, failures: Failures, now: int) -> tuple[int, int]:
     return (1, 0) if ends <= now else (0, ends - now)
 
 
-def failed(patience: Patience, failures: Failures, now: int) -> Failures:
+def failed(patience: Backoff, failures: Failures, now: int) -> Failures:
     """The count after one more failure. `failures` are those of `remembered`."""
     count = failures.count + 1
     until = now + patience.window if count == 1 else failures.until

@@ -7,7 +7,15 @@ from itertools import islice
 
 from portico.core.plans import Plan, Use, Verdict, is_full, judge, judge_all
 from portico.core.times import DAY, MINUTE, month_of_day, month_start
-from portico.limits.guard import Entry, Failures, Patience, failed, places, remembered, under_way
+from portico.limits.guard import (
+    Backoff,
+    Failures,
+    GuardEntry,
+    failed,
+    places,
+    remembered,
+    under_way,
+)
 from portico.limits.protocol import GUARDS, Caller, Claims, Guards, read_caller, spelled
 
 KEPT = 100_000
@@ -31,7 +39,7 @@ class _Guarded:
 _NOBODY = _Guarded(Failures(0, 0))
 
 
-def _known(guarded: _Guarded, patience: Patience, now: int) -> _Guarded:
+def _known(guarded: _Guarded, patience: Backoff, now: int) -> _Guarded:
     """The part of it that still counts at `now`."""
     return _Guarded(remembered(patience, guarded.failures, now), under_way(guarded.begun, now))
 
@@ -43,7 +51,7 @@ class FailedAttempts:
         self._kept: dict[Caller, _Guarded] = {}
         self._changed: dict[Caller, None] = {}
 
-    def enter(self, guards: Sequence[tuple[Caller, Patience]], now: int) -> Entry:
+    def enter(self, guards: Sequence[tuple[Caller, Backoff]], now: int) -> GuardEntry:
         """See `protocol.Limiter.enter`."""
         wait, busy = 0, False
         for caller, patience in guards:
@@ -52,16 +60,16 @@ class FailedAttempts:
             wait = wait or later
             busy = busy or len(known.begun) >= free
         if wait or busy:
-            return Entry(admitted=False, wait=wait)
+            return GuardEntry(admitted=False, wait=wait)
         for caller, patience in guards:
             guarded = self._keep(caller, now)
             known = _known(guarded, patience, now)
             guarded.failures, guarded.begun = known.failures, (*known.begun, now)
-        return Entry(admitted=True, wait=0)
+        return GuardEntry(admitted=True, wait=0)
 
     def leave(
         self,
-        guards: Sequence[tuple[Caller, Patience]],
+        guards: Sequence[tuple[Caller, Backoff]],
         now: int,
         entered: int,
         *,
@@ -219,7 +227,7 @@ class MemoryLimiter:
         counter = self._counters.get(caller)
         return counter.used(now_ms // MINUTE, now_ms // DAY) if counter else (0, 0)
 
-    async def enter(self, guards: Guards, now_ms: int) -> Entry:
+    async def enter(self, guards: Guards, now_ms: int) -> GuardEntry:
         """See `protocol.Limiter`."""
         return self._attempts.enter(guards, now_ms)
 

@@ -9,10 +9,10 @@ from typing import Protocol
 import msgspec
 
 from portico.core.plans import Plan, Verdict
-from portico.limits.guard import Entry, Patience
+from portico.limits.guard import Backoff, GuardEntry
 
 
-class Kind(msgspec.Struct, frozen=True, eq=False):
+class CallerKind(msgspec.Struct, frozen=True, eq=False):
     """A kind of caller. `spelling` is the prefix of its names in stores, and must never change.
 
     `by_strangers` is whether strangers choose the names, as with addresses. There can be any number
@@ -23,32 +23,32 @@ class Kind(msgspec.Struct, frozen=True, eq=False):
     by_strangers: bool = True
 
 
-ACCOUNT = Kind("user", by_strangers=False)
+ACCOUNT = CallerKind("user", by_strangers=False)
 """An account, by its id: requests to the API with any of its credentials."""
-ACCOUNT_PAGES = Kind("pages", by_strangers=False)
+ACCOUNT_PAGES = CallerKind("pages", by_strangers=False)
 """An account, by its id: requests for pages."""
-LIMITED = Kind("limit", by_strangers=False)
+LIMITED = CallerKind("limit", by_strangers=False)
 """An account under a named limit, by its id and the limit's name, as `17:heavy`."""
-CLIENT = Kind("client", by_strangers=False)
+CLIENT = CallerKind("client", by_strangers=False)
 """An OAuth client without an owner, by its id."""
-MAIL = Kind("mail", by_strangers=False)
+MAIL = CallerKind("mail", by_strangers=False)
 """Mails to one account: by its id, the purpose and the hour."""
-SIGN_UP = Kind("sign-up")
+SIGN_UP = CallerKind("sign-up")
 """Mails to an e-mail without an account, by that e-mail and the hour; also sign-ups from one
 address."""
-ADDRESS = Kind("address")
+ADDRESS = CallerKind("address")
 """Requests without a valid credential from an IPv4 address or an IPv6 network (/64)."""
-NETWORK = Kind("network")
+NETWORK = CallerKind("network")
 """As `ADDRESS`, from a whole IPv6 network (/48), which is what one customer of a provider has."""
-VISITOR = Kind("pages-address")
+VISITOR = CallerKind("pages-address")
 """Requests for pages from an address, as for `ADDRESS`."""
-VISITOR_NETWORK = Kind("pages-network")
+VISITOR_NETWORK = CallerKind("pages-network")
 """As `VISITOR`, from a whole IPv6 network (/48)."""
-GUARDED_ACCOUNT = Kind("guard-account")
+GUARDED_ACCOUNT = CallerKind("guard-account")
 """Failed sign-ins to an account, existing or not, from addresses that it does not know."""
-GUARDED_ACQUAINTANCE = Kind("guard-known")
+GUARDED_ACQUAINTANCE = CallerKind("guard-known")
 """Failed sign-ins to an account from one address that it knows."""
-GUARDED_ADDRESS = Kind("guard-address")
+GUARDED_ADDRESS = CallerKind("guard-address")
 """Failed sign-ins from an address, to any account."""
 
 GUARDS = (GUARDED_ACCOUNT, GUARDED_ACQUAINTANCE, GUARDED_ADDRESS)
@@ -62,7 +62,7 @@ KINDS = {
     )
 }
 
-Caller = tuple[Kind, int | str]
+Caller = tuple[CallerKind, int | str]
 """A kind and a name. A plain tuple, since every request makes one."""
 
 
@@ -89,7 +89,7 @@ def network_of(address: str) -> str | None:
         return None
 
 
-Guards = Sequence[tuple[Caller, Patience]]
+Guards = Sequence[tuple[Caller, Backoff]]
 """The callers whose failures decide on an attempt, each with its permitted failures and waits."""
 
 Claims = Sequence[tuple[Caller, Plan]]
@@ -123,7 +123,7 @@ class Limiter(Protocol):
         """How many requests of `caller` count in the minute and in the day of `now_ms`."""
         ...
 
-    async def enter(self, guards: Guards, now_ms: int) -> Entry:
+    async def enter(self, guards: Guards, now_ms: int) -> GuardEntry:
         """Admits one attempt that may fail, such as to sign in, or refuses it (`limits.guard`).
 
         Checking and taking a place are atomic, so no more attempts are under way than may still

@@ -20,7 +20,7 @@ from valkey.exceptions import (
 from portico.core.errors import FAILING, Unavailable
 from portico.core.plans import UNLIMITED, Plan, Use, Verdict, judge, judge_all
 from portico.core.times import DAY, MINUTE, month_of
-from portico.limits.guard import HELD, Entry, Patience
+from portico.limits.guard import HELD, Backoff, GuardEntry
 from portico.limits.protocol import ACCOUNT, LIMITED, Caller, Claims, Guards, network_of, spelled
 from portico.limits.valkey_client import (
     ANSWER_SECONDS,
@@ -121,7 +121,7 @@ return 0
 """
 
 
-def terms(patiences: Iterable[Patience]) -> Iterator[int | str]:
+def terms(patiences: Iterable[Backoff]) -> Iterator[int | str]:
     """The script arguments of each: free failures, window, waits."""
     for patience in patiences:
         yield patience.free
@@ -296,7 +296,7 @@ class ValkeyLimiter:
         except (TypeError, ValueError) as error:  # as for `take`
             raise Unavailable(REFUSES, why=FAILING) from error
 
-    async def enter(self, guards: Guards, now_ms: int) -> Entry:
+    async def enter(self, guards: Guards, now_ms: int) -> GuardEntry:
         """See `protocol.Limiter`."""
         wait = await self._run(
             ENTER,
@@ -304,7 +304,7 @@ class ValkeyLimiter:
             now_ms,
             *terms(patience for _, patience in guards),
         )
-        return Entry(admitted=wait < 0, wait=max(wait, 0))
+        return GuardEntry(admitted=wait < 0, wait=max(wait, 0))
 
     async def leave(
         self, guards: Guards, now_ms: int, *, entered_ms: int, has_failed: bool

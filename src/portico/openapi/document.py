@@ -150,7 +150,7 @@ _LAST_EVENT_ID = {
 }
 
 
-class Part(NamedTuple):
+class DocumentPart(NamedTuple):
     """Routes at an address."""
 
     address: str
@@ -158,8 +158,8 @@ class Part(NamedTuple):
 
 
 def document(
-    version_part: Part,
-    auth_part: Part,
+    version_part: DocumentPart,
+    auth_part: DocumentPart,
     plans: Mapping[str, Plan],
     extra_headers: Sequence[tuple[str, str]] = (),
     *,
@@ -203,7 +203,7 @@ def document(
 
 
 def auth_document(
-    auth_part: Part, version_address: str, plans: Mapping[str, Plan], *, site_name: str
+    auth_part: DocumentPart, version_address: str, plans: Mapping[str, Plan], *, site_name: str
 ) -> Json:
     """The document of the authorization server alone; `version_address` is the address of the API
     that accepts its tokens."""
@@ -269,7 +269,7 @@ def _tables(plans: Mapping[str, Plan]) -> Json:
     }
 
 
-def _paths(part: Part, answers: Mapping[Any, Json], extra: Sequence[str]) -> Json:
+def _paths(part: DocumentPart, answers: Mapping[Any, Json], extra: Sequence[str]) -> Json:
     paths: Json = {}
     for route in part.routes:
         answer = answers.get(route.answer)

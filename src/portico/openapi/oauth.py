@@ -6,7 +6,7 @@ import msgspec
 
 from portico.core import errors
 from portico.core.errors import PorticoError
-from portico.core.oauth import Refused
+from portico.core.oauth import AuthorizationRefused
 from portico.features.access.oauth_responder import refusal
 from portico.openapi.responses import (
     ALWAYS,
@@ -31,15 +31,21 @@ _ANSWERS: Mapping[str, tuple[str, Sequence[PorticoError]]] = {
     "OAuthRefused": (
         _REFUSED,
         (
-            Refused("invalid_grant", "This code is not valid, has expired or was used before."),
-            Refused("invalid_request", "Send grant_type."),
-            Refused("invalid_scope", "A refresh cannot ask for more than was granted."),
-            Refused("unsupported_grant_type", "grant_type must be authorization_code."),
+            AuthorizationRefused(
+                "invalid_grant", "This code is not valid, has expired or was used before."
+            ),
+            AuthorizationRefused("invalid_request", "Send grant_type."),
+            AuthorizationRefused(
+                "invalid_scope", "A refresh cannot ask for more than was granted."
+            ),
+            AuthorizationRefused(
+                "unsupported_grant_type", "grant_type must be authorization_code."
+            ),
         ),
     ),
     "OAuthClientUnknown": (
         "The client is unknown, or its secret is wrong.",
-        (Refused("invalid_client", "The client is unknown or its secret is wrong."),),
+        (AuthorizationRefused("invalid_client", "The client is unknown or its secret is wrong."),),
     ),
     **{
         f"OAuth{error.__name__}": (meaning(error), (EXAMPLES[error],))

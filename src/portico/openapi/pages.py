@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from portico.core.errors import NotFound, PorticoError
 from portico.core.plans import Plan
 from portico.environment import Addresses
-from portico.openapi.document import Part, auth_document, document, operation_id
+from portico.openapi.document import DocumentPart, auth_document, document, operation_id
 from portico.openapi.webhooks import TAG as DELIVERIES
 from portico.web.cors import PUBLISHED, Sharing
 from portico.web.messages import JSON, Reply, Request
@@ -34,7 +34,7 @@ from portico.web.pages.files import (
 )
 from portico.web.pages.html import template
 from portico.web.pages.site import html
-from portico.web.reference.pages import Edition, Place, Reference, Sandbox
+from portico.web.reference.pages import Edition, PagePlace, Reference, Sandbox
 from portico.web.routing import AnyRoute, Mount, Responder
 
 Json = Mapping[str, Any]
@@ -162,10 +162,10 @@ def docs_mounts(
     """
     env = mount.environment
     addresses = env.addresses
-    own = Part(addresses.base, mount.routes)
-    auth = Part(addresses.auth, () if mount.extra_headers else auth_routes)
+    own = DocumentPart(addresses.base, mount.routes)
+    auth = DocumentPart(addresses.auth, () if mount.extra_headers else auth_routes)
     described = partial(document, site_name=env.settings.site_name)
-    alone = partial(described, own, Part(addresses.auth, ()), plans, mount.extra_headers)
+    alone = partial(described, own, DocumentPart(addresses.auth, ()), plans, mount.extra_headers)
     together = partial(described, own, auth, plans, mount.extra_headers)
 
     tested = (env.mirror or env).addresses
@@ -179,7 +179,7 @@ def docs_mounts(
     @cache
     def reference(addresses: Addresses) -> Reference:
         note = template("authority_copy.html").render(needs_copy=addresses.needs_copy)
-        place = Place(
+        place = PagePlace(
             addresses.base,
             curl=addresses.curl,
             note=Markup(note),  # noqa: S704 - our own

@@ -38,7 +38,7 @@ from aiohttp.http import HttpProcessingError
 from yarl import URL
 
 from portico.core.networks import Destinations
-from portico.outbound.exchange import LookUp, Reply, Unsent
+from portico.outbound.exchange import HttpReply, LookUp, Unsent
 
 ANSWER_BYTES = 1024
 
@@ -73,7 +73,7 @@ class _Attempt:
 _attempt: ContextVar[_Attempt] = ContextVar("attempt")
 
 
-class Client:
+class HttpClient:
     """The client of deliveries: no cookies, redirects, decompression, or proxy from the
     environment variables."""
 
@@ -94,7 +94,7 @@ class Client:
 
     async def post(
         self, url: str, headers: Mapping[str, str], body: bytes, *, until: float
-    ) -> Reply:
+    ) -> HttpReply:
         """The answer to a POST: its status, and as much of the first KiB of its body as arrives
         `until` this time of the loop's clock. Raises `Unsent` if no status arrives by then."""
         response: ClientResponse | None = None
@@ -112,7 +112,7 @@ class Client:
         finally:
             if response is not None:
                 response.close()  # if the answer was read to its end, its connection stays open
-        return Reply(response.status, response.headers.get("retry-after"), answer, arrived)
+        return HttpReply(response.status, response.headers.get("retry-after"), answer, arrived)
 
     async def close(self) -> None:
         """Ends all connections."""

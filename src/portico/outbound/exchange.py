@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from portico.outbound.client import Client, PlainClient
+    from portico.outbound.client import HttpClient, PlainClient
 
 LookUp = Callable[[str], Sequence[str]]
 """Returns the addresses of a name, best first. It may block for any time. Raises `OSError` if there
@@ -24,7 +24,7 @@ class Unsent(Exception):
         self.reason = reason
 
 
-class Reply(msgspec.Struct, frozen=True):
+class HttpReply(msgspec.Struct, frozen=True):
     """A receiver's answer, as far as it was read; `arrived` is when its status arrived, by the
     loop's clock."""
 
@@ -36,7 +36,7 @@ class Reply(msgspec.Struct, frozen=True):
 
 async def load(
     tls: ssl.SSLContext | None,
-) -> "tuple[type[Client], type[PlainClient], ssl.SSLContext]":
+) -> "tuple[type[HttpClient], type[PlainClient], ssl.SSLContext]":
     """The client of deliveries, that of plain requests, and the trusted authorities: `tls`, or the
     system's."""
     # In a thread: it would block the event loop for too long.
@@ -45,7 +45,7 @@ async def load(
 
 def _load(
     tls: ssl.SSLContext | None,
-) -> "tuple[type[Client], type[PlainClient], ssl.SSLContext]":
-    from portico.outbound.client import Client, PlainClient
+) -> "tuple[type[HttpClient], type[PlainClient], ssl.SSLContext]":
+    from portico.outbound.client import HttpClient, PlainClient
 
-    return Client, PlainClient, tls or ssl.create_default_context()
+    return HttpClient, PlainClient, tls or ssl.create_default_context()

@@ -18,7 +18,7 @@ from portico.core.times import Clock
 from portico.outbound.exchange import LookUp, Unsent, load
 
 if TYPE_CHECKING:
-    from portico.outbound.client import Client
+    from portico.outbound.client import HttpClient
 
 SECONDS = 15.0
 """How long it may take to get the status of the answer, including looking up the host's name."""
@@ -26,7 +26,7 @@ SECONDS = 15.0
 log = logging.getLogger(__name__)
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class DeliveryOutcome(msgspec.Struct, frozen=True):
     """The outcome of sending one delivery once.
 
     `status` is that of the answer, which may be a redirect; None if none arrived in time, and then
@@ -45,7 +45,7 @@ class Outcome(msgspec.Struct, frozen=True):
 class Sends(Protocol):
     """Sends deliveries."""
 
-    async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> Outcome:
+    async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> DeliveryOutcome:
         """POSTs a body once. Raises only when it is cancelled."""
         ...
 
@@ -74,9 +74,9 @@ class Sender:
         self._look_up = look_up
         self._seconds = seconds
         self._loading = asyncio.Lock()
-        self._client: Client | None = None
+        self._client: HttpClient | None = None
 
-    async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> Outcome:
+    async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> DeliveryOutcome:
         """POSTs `body` to a URL that `Destinations.check_url` accepts.
 
         Simultaneous deliveries each use a connection of their own. A delivery may reach its
@@ -94,7 +94,7 @@ class Sender:
         except Exception:
             log.exception("a delivery could not be sent")
             return self._failed("it could not be sent: see the log", started)
-        return Outcome(
+        return DeliveryOutcome(
             status=reply.status,
             error=None,
             # PostgreSQL stores no NUL.
@@ -108,16 +108,16 @@ class Sender:
         if self._client is not None:
             await self._client.close()
 
-    async def _loaded(self) -> "Client":
+    async def _loaded(self) -> "HttpClient":
         async with self._loading:
             if self._client is None:
                 make, _, tls = await load(self._tls)
                 self._client = make(self._destinations, self._look_up, tls)
         return self._client
 
-    def _failed(self, reason: str, started: float) -> Outcome:
+    def _failed(self, reason: str, started: float) -> DeliveryOutcome:
         milliseconds = round((asyncio.get_running_loop().time() - started) * 1000)
-        return Outcome(None, reason, "", milliseconds, None)
+        return DeliveryOutcome(None, reason, "", milliseconds, None)
 
 
 def _retry_after(text: str | None, now_ms: int) -> int | None:

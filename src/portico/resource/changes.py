@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from portico.change import Change
-from portico.core.audit import SYSTEM, By
+from portico.core.audit import SYSTEM, Author
 from portico.core.errors import (
     Conflict,
     Duplicate,
@@ -49,7 +49,9 @@ def unchecked(_row: Any) -> None:
     """No condition."""
 
 
-async def create_record(env: Environment, kind: Compiled, values: dict[str, Any], by: By) -> Any:
+async def create_record(
+    env: Environment, kind: Compiled, values: dict[str, Any], by: Author
+) -> Any:
     """Creates a record of these stored values by field; returns its row. Raises `Invalid`,
     `Duplicate`, and what rules refuse by."""
 
@@ -57,7 +59,7 @@ async def create_record(env: Environment, kind: Compiled, values: dict[str, Any]
 
 
 async def change_record(
-    env: Environment, kind: Compiled, row_id: int, values: dict[str, Any], check: Check, by: By
+    env: Environment, kind: Compiled, row_id: int, values: dict[str, Any], check: Check, by: Author
 ) -> Any:
     """Changes values of a record; returns its row. Raises as `create_record`, `NotFound` and
     `PreconditionFailed`."""
@@ -66,7 +68,7 @@ async def change_record(
 
 
 async def delete_record(
-    env: Environment, kind: Compiled, row_id: int, check: Check, by: By
+    env: Environment, kind: Compiled, row_id: int, check: Check, by: Author
 ) -> None:
     """Deletes a record. Raises `NotFound`, `PreconditionFailed`, `Conflict`, and what rules refuse
     by."""
@@ -74,7 +76,9 @@ async def delete_record(
     await carry_out(env, by, lambda changing: changing.delete(kind, row_id, check))
 
 
-async def carry_out(env: Environment, by: By, work: Callable[["Changing"], Awaitable[Any]]) -> Any:
+async def carry_out(
+    env: Environment, by: Author, work: Callable[["Changing"], Awaitable[Any]]
+) -> Any:
     """Runs a change of records, then what follows it; a unique value that is taken becomes
     `Duplicate`."""
     tried: list[tuple[Records, Any]] = []

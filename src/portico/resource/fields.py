@@ -31,7 +31,7 @@ from portico.core.times import moment
 from portico.core.users import email
 from portico.web.envelope import encode, timestamp
 from portico.web.fields import Boolean, Integer, Items, Number, Text, Texts
-from portico.web.reading import Faults, Kind, read_object
+from portico.web.reading import Faults, FieldKind, read_object
 
 NOTHING: Any = object()
 """That an option was not given."""
@@ -102,7 +102,7 @@ class Field:
         """What is wrong with its own options; each continues the field's name."""
         return []
 
-    def reader(self) -> Kind:
+    def reader(self) -> FieldKind:
         """How a value that was sent is read into its stored form."""
         raise NotImplementedError
 
@@ -172,7 +172,7 @@ class TextField(Field):
             return [f"has bounds that no text meets: write 0 <= low <= high <= {LONGEST}"]
         return []
 
-    def reader(self) -> Kind:
+    def reader(self) -> FieldKind:
         return Text(self.rule)
 
     def answer(self) -> Any:
@@ -202,7 +202,7 @@ class IntegerField(Field):
             return [f"has bounds that no number meets: write {-LARGEST} <= low <= high <= 2**53"]
         return []
 
-    def reader(self) -> Kind:
+    def reader(self) -> FieldKind:
         return Integer(Between(self.low, self.high))
 
     def answer(self) -> Any:
@@ -259,7 +259,7 @@ class DecimalField(Field):
             raise BrokenRule(f"must have at most {self.places} decimals") from None
         return int(exact.scaleb(self.places, context=_EXACT))
 
-    def reader(self) -> Kind:
+    def reader(self) -> FieldKind:
         return Number(self.rule, minimum=_plain(self.low), maximum=_plain(self.high))
 
     def show(self, stored: Any) -> Any:
@@ -328,7 +328,7 @@ class MoneyField(DecimalField):
     def __init__(self, **options: Any) -> None:
         super().__init__(4, 0, Decimal(MAX_PRICE) / UNITS_PER_ONE, **options)
 
-    def reader(self) -> Kind:
+    def reader(self) -> FieldKind:
         return Number(price_units)
 
     def text(self, stored: int) -> str:
@@ -359,7 +359,7 @@ class BooleanField(Field):
     shown = "({}) == 1"
     json = "boolean"
 
-    def reader(self) -> Kind:
+    def reader(self) -> FieldKind:
         return Boolean()
 
     def stored(self, value: Any) -> Any:
@@ -408,7 +408,7 @@ class ChoiceField(Field):
             return ["must have choices that are texts without white space around them"]
         return []
 
-    def reader(self) -> Kind:
+    def reader(self) -> FieldKind:
         return Text(self.rule)
 
     def answer(self) -> Any:
@@ -452,7 +452,7 @@ class DateField(Field):
     sort = "date"
     ranged = True
 
-    def reader(self) -> Kind:
+    def reader(self) -> FieldKind:
         return Text(_date, format="date", description="Such as 2026-11-28.")
 
     def given(self, stored: Any) -> Any:
@@ -494,7 +494,7 @@ class MomentField(Field):
     ranged = True
     shown = "timestamp({})"
 
-    def reader(self) -> Kind:
+    def reader(self) -> FieldKind:
         return Text(moment)  # type: ignore[arg-type]  # a text is stored as a number
 
     def show(self, stored: Any) -> Any:
@@ -548,7 +548,7 @@ class RuledField(Field):
         self.rule = rule
         self._usual = usual
 
-    def reader(self) -> Kind:
+    def reader(self) -> FieldKind:
         return Text(self.rule, **self._schema)
 
     def answer(self) -> Any:
@@ -597,7 +597,7 @@ class ReferenceField(Field):
             return ['must be optional to be cleared: add optional=True, or use on_delete="delete"']
         return []
 
-    def reader(self) -> Kind:
+    def reader(self) -> FieldKind:
         return Integer(Between(1, MAX_ID))
 
     def answer(self) -> Any:
@@ -643,7 +643,7 @@ class TextsField(JsonField):
     def faults(self) -> list[str]:
         return [] if 1 <= self.most <= MOST_TEXTS else [f"must have 1 to {MOST_TEXTS} names"]
 
-    def reader(self) -> Kind:
+    def reader(self) -> FieldKind:
         return Texts(Text(Measured(1, 100)), Text(Measured(0, 1_000)), most=self.most)
 
     def stored(self, value: Any) -> Any:
@@ -687,7 +687,7 @@ class ItemsField(JsonField):
                 found.append(f"has {field.name}, which can only have default, optional, example")
         return found
 
-    def reader(self) -> Kind:
+    def reader(self) -> FieldKind:
         return Items(_ObjectOf(self.inner), most=self.most)
 
     def stored(self, value: Any) -> Any:
@@ -755,7 +755,7 @@ class _ObjectOf:
         self._required = [field.name for field in fields if field.required]
 
     def read(self, value: Any, path: str, faults: Faults) -> Any:
-        """See `Kind.read`."""
+        """See `FieldKind.read`."""
         read = read_object(self._shape, value, path, faults)
         if isinstance(value, dict):
             for name in self._required:
@@ -767,7 +767,7 @@ class _ObjectOf:
         }
 
     def schema(self) -> dict[str, Any]:
-        """See `Kind.schema`."""
+        """See `FieldKind.schema`."""
         properties = {field.name: described(field).schema() for field in self._fields}
         schema: dict[str, Any] = {
             "type": "object",
@@ -787,7 +787,7 @@ class _Described:
         self._optional = field.optional
 
     def read(self, value: Any, path: str, faults: Faults) -> Any:
-        """See `Kind.read`."""
+        """See `FieldKind.read`."""
         if value is None and self._optional:
             return None
         before = len(faults.unreadable) + len(faults.broken)
@@ -797,7 +797,7 @@ class _Described:
         return self._stored(read)
 
     def schema(self) -> dict[str, Any]:
-        """See `Kind.schema`."""
+        """See `FieldKind.schema`."""
         field, schema = self._field, dict(self._kind.schema())
         told = [field.about, schema.get("description", "")]
         if field.default not in (NOTHING, None, ""):
@@ -816,7 +816,7 @@ def plain_json(value: Any) -> str:
     return value if isinstance(value, str) else encode(value).decode()
 
 
-def described(field: Field) -> Kind:
+def described(field: Field) -> FieldKind:
     """The reader of a field, with its description."""
     return _Described(field)
 

@@ -56,7 +56,7 @@ _FIELD = re.compile(r"[a-z][a-z0-9_]*")
 _LIST = frozenset({*ListQuery.__struct_fields__, "sort", "order", "search", "format"})
 
 
-class Fault(NamedTuple):
+class FileFault(NamedTuple):
     """What is wrong in a file, and where."""
 
     file: str
@@ -71,7 +71,7 @@ class Fault(NamedTuple):
 class KindsError(SettingError):
     """The files of kinds cannot be used. The message has every fault, one a line."""
 
-    def __init__(self, faults: Sequence[Fault]) -> None:
+    def __init__(self, faults: Sequence[FileFault]) -> None:
         super().__init__("\n".join(map(str, faults)))
         self.faults = tuple(faults)
 
@@ -84,7 +84,7 @@ def load(directory: Path, roles: frozenset[str] = frozenset()) -> Kinds:
         content = [(path.name, path.read_bytes()) for path in paths]
     except OSError as error:
         raise KindsError(
-            [Fault(str(directory), 0, f"{error.strerror}: name a directory")]
+            [FileFault(str(directory), 0, f"{error.strerror}: name a directory")]
         ) from None
     digest = sha256()
     for name, text in content:
@@ -101,14 +101,14 @@ def _loaded(directory: Path, digest: str, roles: frozenset[str]) -> Kinds:
     return Kinds(kinds, digest)
 
 
-def declared(directory: Path) -> tuple[list[Kind[Any]], list[Fault]]:
+def declared(directory: Path) -> tuple[list[Kind[Any]], list[FileFault]]:
     """The kinds of the files of a directory, and why some cannot be loaded."""
     for name in [name for name in sys.modules if name.partition(".")[0] == PACKAGE]:
         del sys.modules[name]
     package = ModuleType(PACKAGE)
     package.__path__ = [str(directory)]
     sys.modules[PACKAGE] = package
-    faults: list[Fault] = []
+    faults: list[FileFault] = []
     kinds: list[Kind[Any]] = []
     take_declared()
     for path in sorted(directory.glob("*.py")):
@@ -119,17 +119,19 @@ def declared(directory: Path) -> tuple[list[Kind[Any]], list[Fault]]:
     return kinds, faults
 
 
-def _execute(path: Path) -> Fault | None:
+def _execute(path: Path) -> FileFault | None:
     name = f"{PACKAGE}.{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not path.stem.isidentifier():
-        return Fault(str(path), 0, "is not named like a module: rename it, such as orders.py")
+        return FileFault(str(path), 0, "is not named like a module: rename it, such as orders.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
     except SyntaxError as error:
-        return Fault(error.filename or str(path), error.lineno or 0, f"is not Python: {error.msg}")
+        return FileFault(
+            error.filename or str(path), error.lineno or 0, f"is not Python: {error.msg}"
+        )
     except Exception as error:  # noqa: BLE001 - whatever a file of others raises
         frames = [
             frame
@@ -139,14 +141,14 @@ def _execute(path: Path) -> Fault | None:
         line = frames[-1].lineno or 0 if frames else 0
         file = frames[-1].filename if frames else str(path)
         told = f"{type(error).__name__}: {error}".replace("\n", " ")
-        return Fault(file, line, f"cannot be loaded: {told}")
+        return FileFault(file, line, f"cannot be loaded: {told}")
     return None
 
 
-def _faults(kinds: Sequence[Kind[Any]], known_roles: Collection[str]) -> Iterator[Fault]:
+def _faults(kinds: Sequence[Kind[Any]], known_roles: Collection[str]) -> Iterator[FileFault]:
     if len(kinds) > MOST_KINDS:
         place = kinds[MOST_KINDS].place
-        yield Fault(*place, f"is kind {MOST_KINDS + 1}: declare at most {MOST_KINDS}")
+        yield FileFault(*place, f"is kind {MOST_KINDS + 1}: declare at most {MOST_KINDS}")
     known = {resource.path for resource in RESOURCES}
     built_in = known - {kind.many for kind in kinds}
     seen: dict[str, Place] = {}
@@ -154,69 +156,75 @@ def _faults(kinds: Sequence[Kind[Any]], known_roles: Collection[str]) -> Iterato
     for kind in kinds:
         for name, what in ((kind.one, "one"), (kind.many, "many")):
             if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > LONGEST_NAME:
-                yield Fault(
+                yield FileFault(
                     *kind.place,
                     f"{what}={name!r} must be lower-case letters, digits and -, beginning with a"
                     f" letter, at most {LONGEST_NAME} characters",
                 )
             elif name in _PATHS | _NOUNS | built_in:
-                yield Fault(*kind.place, f"{what}={name!r} is Portico's own: choose another name")
+                yield FileFault(
+                    *kind.place, f"{what}={name!r} is Portico's own: choose another name"
+                )
             elif name in seen:
                 first = seen[name]
                 told = f"{Path(first.file).name}:{first.line}"
-                yield Fault(
+                yield FileFault(
                     *kind.place, f"{what}={name!r} is declared at {told}: choose another name"
                 )
             seen.setdefault(name, kind.place)
         yield from _faults_of(kind, targets, known_roles)
 
 
-def _faults_of(kind: Kind[Any], targets: set[str], known_roles: Collection[str]) -> Iterator[Fault]:
+def _faults_of(
+    kind: Kind[Any], targets: set[str], known_roles: Collection[str]
+) -> Iterator[FileFault]:
     record = kind.record
     if not (isinstance(record, type) and issubclass(record, Record)):
-        yield Fault(*kind.place, "must be given a class that is a Record")
+        yield FileFault(*kind.place, "must be given a class that is a Record")
         return
     fields = record.declared_fields
     for name in record.unmade:
-        yield Fault(
+        yield FileFault(
             *record.place, f"{name} has no maker: write {name}: … = text(1, 100), or the like"
         )
     if not fields:
-        yield Fault(*record.place, "has no fields: declare one, such as name: str = text(1, 100)")
+        yield FileFault(
+            *record.place, "has no fields: declare one, such as name: str = text(1, 100)"
+        )
     if len(fields) > MOST_FIELDS:
-        yield Fault(*record.place, f"has {len(fields)} fields: declare at most {MOST_FIELDS}")
+        yield FileFault(*record.place, f"has {len(fields)} fields: declare at most {MOST_FIELDS}")
     if not any(field.whole for field in fields):
-        yield Fault(
+        yield FileFault(
             *record.place, "leaves every field out of lists: declare one without whole=False"
         )
     for field in fields:
         for message in _field_faults(field, targets):
-            yield Fault(*field.place, f"{field.name} {message}")
+            yield FileFault(*field.place, f"{field.name} {message}")
     by_name = {field.name: field for field in fields}
     for roles, what in ((kind.readers, "readers"), (kind.writers, "writers")):
         for role in roles:
             if role not in known_roles:
-                yield Fault(
+                yield FileFault(
                     *kind.place,
                     f"{what} name {role!r}, which is no role: {', '.join(sorted(known_roles))}",
                 )
     yield from _list_faults(kind, by_name)
     if kind.samples is not None and not (Path(kind.place.file).parent / kind.samples).is_file():
-        yield Fault(*kind.place, f"samples={kind.samples!r} is no file beside this one")
+        yield FileFault(*kind.place, f"samples={kind.samples!r} is no file beside this one")
 
 
-def _list_faults(kind: Kind[Any], by_name: dict[str, Field]) -> Iterator[Fault]:
+def _list_faults(kind: Kind[Any], by_name: dict[str, Field]) -> Iterator[FileFault]:
     parameters: set[str] = set()
     for name in kind.filters:
         field = by_name.get(name)
         if field is None:
-            yield Fault(*kind.place, f"filters name {name!r}, which is no field")
+            yield FileFault(*kind.place, f"filters name {name!r}, which is no field")
         elif not (field.equality or field.ranged):
-            yield Fault(*kind.place, f"filters name {name!r}: {field.sort} has no filter")
+            yield FileFault(*kind.place, f"filters name {name!r}: {field.sort} has no filter")
         else:
             own = {f"min_{name}", f"max_{name}"} if field.ranged else {name}
             if own & (_LIST | parameters) or len(own - parameters) < len(own):
-                yield Fault(
+                yield FileFault(
                     *kind.place, f"the filter {name!r} is called like another parameter of the list"
                 )
             parameters |= own
@@ -226,20 +234,20 @@ def _list_faults(kind: Kind[Any], by_name: dict[str, Field]) -> Iterator[Fault]:
             continue
         field = by_name.get(name)
         if field is None:
-            yield Fault(*kind.place, f"sorts name {name!r}, which is no field")
+            yield FileFault(*kind.place, f"sorts name {name!r}, which is no field")
         elif not field.sortable:
-            yield Fault(*kind.place, f"sorts name {name!r}: {field.sort} has no order")
+            yield FileFault(*kind.place, f"sorts name {name!r}: {field.sort} has no order")
         else:
             yield from _indexed_faults(kind, field, "sorts")
     for names, what in ((kind.filters, "filters"), (kind.sorts, "sorts")):
         if len(set(names)) < len(names):
-            yield Fault(*kind.place, f"{what} name a field twice")
+            yield FileFault(*kind.place, f"{what} name a field twice")
 
 
-def _indexed_faults(kind: Kind[Any], field: Field, what: str) -> Iterator[Fault]:
+def _indexed_faults(kind: Kind[Any], field: Field, what: str) -> Iterator[FileFault]:
     if isinstance(field, TextField) and field.high > LONGEST_INDEXED:
         told = f"{what} name {field.name!r}: only text of at most {LONGEST_INDEXED} characters"
-        yield Fault(*kind.place, f"{told} can be one of them")
+        yield FileFault(*kind.place, f"{told} can be one of them")
 
 
 def _field_faults(field: Field, targets: set[str]) -> Iterator[str]:

@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from portico.core.audit import By
+from portico.core.audit import Author
 from portico.core.errors import Conflict, Duplicate, Fault, Invalid, NotFound, PreconditionFailed
-from portico.data.database import ListPart, Part
+from portico.data.database import Dependency, ListDependency
 from portico.environment import Environment
 from portico.features.catalogue.batches import route as batches
 from portico.resource.changes import (
@@ -40,7 +40,7 @@ class _Batches:
         }
 
     async def carry_out(
-        self, env: Environment, by: By, work: Callable[[Any], Awaitable[Any]]
+        self, env: Environment, by: Author, work: Callable[[Any], Awaitable[Any]]
     ) -> Any:
         async def changed(changing: Changing) -> Any:
             result = await work(changing)
@@ -70,7 +70,7 @@ def routes(kind: Compiled) -> Sequence[AnyRoute]:
     number, path, words = kind.number, kind.path, kind.words
     many = kind.many.replace("-", " ")
     item, body = kind.item, kind.body
-    part = ListPart(kind.table_name, "", None)
+    part = ListDependency(kind.table_name, "", None)
 
     async def list_records(request: QueryRequest[Any]) -> Reply:
         start = start_of(request)
@@ -78,7 +78,7 @@ def routes(kind: Compiled) -> Sequence[AnyRoute]:
         page = await records.page(request.query, start.offset, start.behind)
         return list_reply(request, path, start, page, [*map(item, page.rows)])
 
-    def shows(_request: QueryRequest[Any]) -> Part:
+    def shows(_request: QueryRequest[Any]) -> Dependency:
         return part
 
     async def read_record(request: Request) -> Reply:

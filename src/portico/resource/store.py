@@ -11,7 +11,7 @@ from portico.data.database import (
     NOTHING,
     Database,
     Engine,
-    ListPart,
+    ListDependency,
     Params,
     Rank,
     Transaction,
@@ -39,10 +39,10 @@ class Records:
         self._db = db
         self.kind = kind
         self._table = table = kind.table
-        self.part = ListPart(table.name, "", None)
+        self.part = ListDependency(table.name, "", None)
         """The part of the data that all its lists show."""
-        self._listing = Listing(db.shown, kind.listing, in_blocks=True, count_limit=count_limit)
-        self._search = WordSearch(kind.indexed, db.shown, kind.listing, count_limit)
+        self._listing = Listing(db.replica, kind.listing, in_blocks=True, count_limit=count_limit)
+        self._search = WordSearch(kind.indexed, db.replica, kind.listing, count_limit)
         self._by_id_locked = table.by_id + LOCKED[db.engine]
         columns = ("id", *table.written)
         self._insert = (
@@ -84,24 +84,24 @@ class Records:
     async def insert(self, tx: Transaction, row: Any) -> Any:
         """Stores a new row, ignoring its id; returns it with the assigned one. Raises
         `UniqueViolation`, perhaps not before the commit."""
-        tx.touch(self.part)
+        tx.invalidate(self.part)
         [new] = await tx.next_ids(self._table.name, 1)
         stored = msgspec.structs.replace(row, id=new)
-        await tx.last(self._insert, self._table.values(stored))
+        await tx.conclude(self._insert, self._table.values(stored))
         if self.kind.searched:
             await self._search.add(tx, stored)
         return stored
 
     async def update(self, tx: Transaction, before: Any, after: Any) -> None:
         """Stores a row again. `before` is what is stored. Raises as `insert`."""
-        tx.touch(self.part)
-        await tx.last(self._table.update, self._table.values(after))
+        tx.invalidate(self.part)
+        await tx.conclude(self._table.update, self._table.values(after))
         if self.kind.searched and self.kind.texts(before) != self.kind.texts(after):
             await self._search.replace(tx, after)
 
     async def delete(self, tx: Transaction, row_id: int) -> None:
         """Deletes a row."""
-        tx.touch(self.part)
+        tx.invalidate(self.part)
         if self.kind.searched:
             await self._search.remove(tx, row_id)
         await tx.run(self._table.delete, {"id": row_id})
@@ -122,7 +122,7 @@ class Records:
 
     async def delete_all(self, tx: Transaction) -> None:
         """Deletes every row."""
-        tx.touch_all()
+        tx.invalidate_all()
         if self.kind.searched:
             await self._search.remove_all(tx)
         await tx.run(f"DELETE FROM {self._table.name}", NOTHING)
@@ -150,7 +150,7 @@ class Records:
 
     async def batches(self, where: str = "TRUE", params: Params = NOTHING) -> AsyncIterator[Any]:
         """The rows of a list, oldest first, in batches."""
-        async for batch in self._table.batches(self._db.shown.slow, where, params):
+        async for batch in self._table.batches(self._db.replica.slow, where, params):
             yield batch
 
 

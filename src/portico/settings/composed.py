@@ -90,7 +90,7 @@ class Limits(Group):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Mail(Group):
+class MailSettings(Group):
     """The mail server and the sender."""
 
     title = "Mail"
@@ -119,7 +119,7 @@ class Mail(Group):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Events(Group):
+class EventSettings(Group):
     """How long events are kept, and where webhooks may send them."""
 
     title = "Events and webhooks"
@@ -623,7 +623,16 @@ def derived_addresses(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Settings(Stores, Listening, PublicAddresses, Mail, SigningIn, Events, Limits, Observability):
+class Settings(
+    Stores,
+    Listening,
+    PublicAddresses,
+    MailSettings,
+    SigningIn,
+    EventSettings,
+    Limits,
+    Observability,
+):
     """Every setting, parsed and checked. Paths are absolute.
 
     Code that needs a single group takes that group.

@@ -25,7 +25,7 @@ from opentelemetry.trace import (
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from portico.data.database import traceparent
-from portico.outbound.sender import Outcome, Sends
+from portico.outbound.sender import DeliveryOutcome, Sends
 from portico.web.messages import Application, Request, Scope
 from portico.web.routing import Endpoint
 
@@ -118,7 +118,7 @@ class TracedSender:
         self._sender = sender
         self._tracer = tracer
 
-    async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> Outcome:
+    async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> DeliveryOutcome:
         """See `Sends`. The span only has the URL's host: the path may be a secret."""
         if "traceparent" not in headers:
             return await self._sender.send(url, headers, body)

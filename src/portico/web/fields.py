@@ -11,7 +11,7 @@ from portico.core.errors import BrokenRule
 from portico.core.text import text_fault
 from portico.web import json_schema
 from portico.web.json_schema import facts
-from portico.web.reading import Faults, Kind, printable, read_object, required
+from portico.web.reading import Faults, FieldKind, printable, read_object, required
 from portico.web.reading import fields as fields_of
 
 _BEYOND = Decimal(10**40)
@@ -34,7 +34,7 @@ class Text:
         self._schema = schema
 
     def read(self, value: Any, path: str, faults: Faults) -> Any:
-        """See `Kind.read`."""
+        """See `FieldKind.read`."""
         if not isinstance(value, str):
             faults.cannot_read(path, "must be a string")
         elif fault := text_fault(value):
@@ -44,7 +44,7 @@ class Text:
         return None
 
     def schema(self) -> dict[str, Any]:
-        """See `Kind.schema`."""
+        """See `FieldKind.schema`."""
         return {"type": "string", **facts(self._rule), **self._schema}
 
 
@@ -62,7 +62,7 @@ class Integer:
         self._schema = schema
 
     def read(self, value: Any, path: str, faults: Faults) -> Any:
-        """See `Kind.read`."""
+        """See `FieldKind.read`."""
         # 5.0 is an integer in JSON Schema, and clients that compute in floats send it.
         if isinstance(value, Decimal) and value == value.to_integral_value():
             # No rule allows larger values, and converting a large exponent would take forever.
@@ -73,7 +73,7 @@ class Integer:
         return _ruled(self._rule, value, path, faults)
 
     def schema(self) -> dict[str, Any]:
-        """See `Kind.schema`."""
+        """See `FieldKind.schema`."""
         return {"type": "integer", **facts(self._rule), **self._schema}
 
 
@@ -86,14 +86,14 @@ class Number:
         self._schema = schema
 
     def read(self, value: Any, path: str, faults: Faults) -> Any:
-        """See `Kind.read`."""
+        """See `FieldKind.read`."""
         if not isinstance(value, int | Decimal) or isinstance(value, bool):
             faults.cannot_read(path, "must be a number")
             return None
         return _ruled(self._rule, value, path, faults)
 
     def schema(self) -> dict[str, Any]:
-        """See `Kind.schema`."""
+        """See `FieldKind.schema`."""
         return {"type": "number", **facts(self._rule), **self._schema}
 
 
@@ -101,28 +101,28 @@ class Boolean:
     """true or false."""
 
     def read(self, value: Any, path: str, faults: Faults) -> Any:
-        """See `Kind.read`."""
+        """See `FieldKind.read`."""
         if not isinstance(value, bool):
             faults.cannot_read(path, "must be true or false")
         return value
 
     def schema(self) -> dict[str, Any]:
-        """See `Kind.schema`."""
+        """See `FieldKind.schema`."""
         return {"type": "boolean"}
 
 
 class Nullable:
     """null, or a value of another kind."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: FieldKind) -> None:
         self._kind = kind
 
     def read(self, value: Any, path: str, faults: Faults) -> Any:
-        """See `Kind.read`."""
+        """See `FieldKind.read`."""
         return None if value is None else self._kind.read(value, path, faults)
 
     def schema(self) -> dict[str, Any]:
-        """See `Kind.schema`."""
+        """See `FieldKind.schema`."""
         schema = self._kind.schema()
         return {**schema, "type": [schema["type"], "null"]}
 
@@ -131,11 +131,11 @@ class FormOnly:
     """Checks that a value has the form of another kind and leaves it as it was sent. A use case
     checks its rules, so that it can report their faults together with its own: `Faults.defer`."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: FieldKind) -> None:
         self._kind = kind
 
     def read(self, value: Any, path: str, faults: Faults) -> Any:
-        """See `Kind.read`."""
+        """See `FieldKind.read`."""
         form = Faults()
         self._kind.read(value, path, form)
         for fault in form.unreadable:
@@ -145,7 +145,7 @@ class FormOnly:
         return value
 
     def schema(self) -> dict[str, Any]:
-        """See `Kind.schema`."""
+        """See `FieldKind.schema`."""
         return self._kind.schema()
 
 
@@ -156,11 +156,11 @@ class Object:
         self._shape = shape
 
     def read(self, value: Any, path: str, faults: Faults) -> Any:
-        """See `Kind.read`."""
+        """See `FieldKind.read`."""
         return read_object(self._shape, value, path, faults)
 
     def schema(self) -> dict[str, Any]:
-        """See `Kind.schema`."""
+        """See `FieldKind.schema`."""
         return object_schema(self._shape)
 
 
@@ -171,7 +171,7 @@ _EXTRA_ENTRIES = 100
 class Items:
     """An array of one kind of value."""
 
-    def __init__(self, kind: Kind, most: int | Sized, least: int = 0) -> None:
+    def __init__(self, kind: FieldKind, most: int | Sized, least: int = 0) -> None:
         """`most` is a number, or a container: as many as there are in it."""
         self._kind = kind
         self._limit = most
@@ -182,7 +182,7 @@ class Items:
         return self._limit if isinstance(self._limit, int) else len(self._limit)
 
     def read(self, value: Any, path: str, faults: Faults) -> Any:
-        """See `Kind.read`."""
+        """See `FieldKind.read`."""
         if not isinstance(value, list):
             faults.cannot_read(path, "must be an array")
             return None
@@ -196,7 +196,7 @@ class Items:
         ]
 
     def schema(self) -> dict[str, Any]:
-        """See `Kind.schema`."""
+        """See `FieldKind.schema`."""
         least = {"minItems": self._least} if self._least else {}
         return {"type": "array", "items": self._kind.schema(), "maxItems": self._most, **least}
 
@@ -210,7 +210,7 @@ class Texts:
         self._most = most
 
     def read(self, value: Any, path: str, faults: Faults) -> Any:
-        """See `Kind.read`."""
+        """See `FieldKind.read`."""
         if not isinstance(value, dict):
             faults.cannot_read(path, "must be an object")
             return None
@@ -224,7 +224,7 @@ class Texts:
         }
 
     def schema(self) -> dict[str, Any]:
-        """See `Kind.schema`."""
+        """See `FieldKind.schema`."""
         return {
             "type": "object",
             "propertyNames": self._name.schema(),

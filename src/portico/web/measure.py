@@ -144,7 +144,7 @@ class RequestLog:
         self._write(_encode_lines([_line(*entry) for entry in entries]))
 
 
-class Spans(Protocol):
+class RequestSpans(Protocol):
     """Traces requests."""
 
     def answered(self, request: Request, endpoint: Endpoint | None, status: int) -> str:
@@ -155,7 +155,7 @@ class Spans(Protocol):
 class Measure:
     """Records every answered request of this process."""
 
-    def __init__(self, log: RequestLog | None, spans: Spans | None = None) -> None:
+    def __init__(self, log: RequestLog | None, spans: RequestSpans | None = None) -> None:
         """`log` is None if requests are not logged, `spans` if they are not traced."""
         self._log = log
         self._spans = spans

@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from portico.core.audit import Actor, Answer, By, KeyedRequest
+from portico.core.audit import Actor, Answer, Author, KeyedRequest
 from portico.core.caller import Principal
 from portico.core.errors import PayloadTooLarge, RequestTimeout, Unreadable
 from portico.core.ids import parse_id
@@ -192,11 +192,11 @@ class TypedRequest(Generic[Q_co, B_co]):
         """The error code of the answer; empty on success."""
 
     @property
-    def by(self) -> By:
+    def by(self) -> Author:
         """On whose behalf this request changes something, for `env.change`."""
         caller = self.caller
         if caller is None:
-            return By(Actor(address=self.address, request_id=self.id))
+            return Author(Actor(address=self.address, request_id=self.id))
         actor = Actor(
             caller.user_id,
             caller.email,
@@ -205,7 +205,7 @@ class TypedRequest(Generic[Q_co, B_co]):
             self.address,
             self.id,
         )
-        return By(actor, caller)
+        return Author(actor, caller)
 
     @property
     def peer(self) -> str:
@@ -232,7 +232,7 @@ class TypedRequest(Generic[Q_co, B_co]):
         is_here = origin.known and is_loopback(origin.address)
         return is_here and is_loopback(host.strip("[]").lower())
 
-    def answering(self, reply: Callable[[T], Reply]) -> By:
+    def answering(self, reply: Callable[[T], Reply]) -> Author:
         """As `by`, for a change that returns a `T`. If the request has an `Idempotency-Key`, the
         `reply` to that value is stored with the change; it must contain no secrets."""
 

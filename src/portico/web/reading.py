@@ -1,9 +1,9 @@
 """Reads JSON bodies and query strings into declared shapes and reports all faults at once.
 
-A shape is a `msgspec.Struct` whose fields are annotated with a `Kind`: how a value is read, which
-rule it must satisfy, and its JSON Schema. A field with a default is optional. Input that cannot be
-read raises `errors.Unreadable` (400), a value that breaks a rule `errors.Invalid` (422), see
-decisions §6.
+A shape is a `msgspec.Struct` whose fields are annotated with a `FieldKind`: how a value is read,
+which rule it must satisfy, and its JSON Schema. A field with a default is optional. Input that
+cannot be read raises `errors.Unreadable` (400), a value that breaks a rule `errors.Invalid` (422),
+see decisions §6.
 """
 
 import json
@@ -75,7 +75,7 @@ class Faults:
             raise invalid(*broken[:MOST_FAULTS])
 
 
-class Kind(Protocol):
+class FieldKind(Protocol):
     """How one value is read."""
 
     def read(self, value: Any, path: str, faults: Faults) -> Any:
@@ -208,15 +208,15 @@ def read_object(shape: type[msgspec.Struct], value: Any, path: str, faults: Faul
 
 
 @lru_cache
-def fields(shape: type[msgspec.Struct]) -> Mapping[str, Kind]:
+def fields(shape: type[msgspec.Struct]) -> Mapping[str, FieldKind]:
     """The kind of each field of a shape."""
     hints = get_type_hints(shape, include_extras=True)
     return {name: _kind(hints[name]) for name in shape.__struct_fields__}
 
 
-def _kind(hint: Any) -> Kind:
+def _kind(hint: Any) -> FieldKind:
     if get_origin(hint) is Annotated:
-        kind: Kind = next(item for item in hint.__metadata__ if hasattr(item, "read"))
+        kind: FieldKind = next(item for item in hint.__metadata__ if hasattr(item, "read"))
         return kind
     # `Annotated[…] | UnsetType` and similar: the one annotated member has the kind.
     return next(_kind(item) for item in get_args(hint) if get_origin(item) is Annotated)
@@ -282,7 +282,7 @@ class Param:
         self._schema = schema
 
     def read(self, value: str, path: str, faults: Faults) -> Any:
-        """See `Kind.read`."""
+        """See `FieldKind.read`."""
         if not value and not self._empty:
             faults.cannot_read(path, "must not be empty; omit the parameter instead")
             return None
@@ -293,7 +293,7 @@ class Param:
             return None
 
     def schema(self) -> dict[str, Any]:
-        """See `Kind.schema`."""
+        """See `FieldKind.schema`."""
         return {**facts(self._parse), **self._schema}
 
 

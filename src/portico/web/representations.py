@@ -12,7 +12,7 @@ from typing import Self
 
 import msgspec
 
-from portico.data.database import Part, Version
+from portico.data.database import Dependency, Version
 from portico.web.conditions import coded_tag, entity_tag, matches, require_tag
 from portico.web.content import BY_CODING, GZIP, LEAST, check_accept, gzipped, takes_gzip
 from portico.web.messages import Reply, Request
@@ -87,7 +87,7 @@ def tagged(request: Request, reply: Reply) -> Reply:
 class _Kept(Representation, gc=False):
     """A kept representation, valid while this part of the data has this version."""
 
-    part: Part = ()
+    part: Dependency = ()
     version: Version = 0
     counted: int = 0
     """The size that `Representations.size` includes for it."""
@@ -129,7 +129,7 @@ class Representations:
         return reply
 
     async def read(
-        self, request: Request, endpoint: Endpoint, shows: Callable[[Request], Part]
+        self, request: Request, endpoint: Endpoint, shows: Callable[[Request], Dependency]
     ) -> Reply:
         """The handler's answer, which is kept from now on if there is room."""
         part = shows(request)

@@ -20,7 +20,7 @@ from portico.core.errors import Fault, PorticoError
 from portico.core.oauth import OPENID_SCOPES
 from portico.core.resources import SCOPED
 from portico.core.scopes import SCOPES
-from portico.data.database import Part
+from portico.data.database import Dependency
 from portico.web.cors import Cors, Sharing, Sharings
 from portico.web.messages import JSON, BodyRequest, Handler, QueryRequest, Reply, Request
 from portico.web.reading import MOST_VALUES
@@ -124,7 +124,7 @@ class AnyRoute(msgspec.Struct, frozen=True, kw_only=True):
     """Only for pages: the largest file that the form may upload, in bytes; 0: no files."""
     sets_cookie: bool = False
     """Whether a success has `Set-Cookie`."""
-    shows: Callable[[Any], Part] | None = None
+    shows: Callable[[Any], Dependency] | None = None
     """Returns the one part of the data that the answer depends on. The answer must then be the same
     for every permitted caller, and is kept (`web/representations.py`). None: it is not kept."""
 
@@ -180,7 +180,7 @@ class Route(AnyRoute, frozen=True, kw_only=True):
     """A route that reads neither query nor body."""
 
     handler: Handler
-    shows: Callable[[Request], Part] | None = None
+    shows: Callable[[Request], Dependency] | None = None
 
 
 class QueryRoute(AnyRoute, Generic[Q], frozen=True, kw_only=True):
@@ -188,7 +188,7 @@ class QueryRoute(AnyRoute, Generic[Q], frozen=True, kw_only=True):
 
     handler: Callable[[QueryRequest[Q]], Awaitable[Reply]]
     query: type[Q]
-    shows: Callable[[QueryRequest[Q]], Part] | None = None
+    shows: Callable[[QueryRequest[Q]], Dependency] | None = None
 
 
 class BodyRoute(AnyRoute, Generic[B], frozen=True, kw_only=True):

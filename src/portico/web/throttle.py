@@ -15,8 +15,8 @@ from portico.limits.protocol import (
     VISITOR,
     VISITOR_NETWORK,
     Caller,
+    CallerKind,
     Claims,
-    Kind,
     network_of,
 )
 from portico.web.messages import Request
@@ -106,7 +106,7 @@ def _of_address(request: Request) -> Claims:
     return _claims((ADDRESS, NETWORK), request.address, request.environment.plan("free"))
 
 
-def _claims(kinds: tuple[Kind, Kind], address: str, plan: Plan) -> Claims:
+def _claims(kinds: tuple[CallerKind, CallerKind], address: str, plan: Plan) -> Claims:
     """The address, and for IPv6 the network around it, which has tens of thousands of them."""
     network = network_of(address)
     if network is None:

@@ -17,16 +17,16 @@ import asyncpg
 from portico.core.errors import FULL, OutcomeUnknown, Unavailable, WrongDatabase
 from portico.data.database import (
     AdvisoryLock,
-    Bell,
+    Dependency,
     Engine,
     Identified,
-    ListPart,
-    Part,
+    ListDependency,
     PoolUse,
     Reader,
     Reads,
     ReplicaState,
     Row,
+    Signal,
     Transaction,
     Version,
 )
@@ -51,7 +51,7 @@ from portico.data.postgres.statements import (
     faults,
 )
 from portico.data.postgres.versions import VERSION_SECONDS, ListVersions
-from portico.data.postgres.writes import Shared, Writes
+from portico.data.postgres.writes import PostgresWrites, SharedStatement
 
 OLDEST_SERVER = 140000
 ENCODINGS = ("UTF8", "SQL_ASCII")
@@ -150,7 +150,7 @@ class PostgresDatabase:
         self._full_until = -math.inf
         self._notices = Notices(clock)
         self._listener: asyncio.Task[None] | None = None
-        self.bell = Bell()
+        self.bell = Signal()
         self._writes = Pool(self._hosts, settings, WRITE_CONNECTIONS, CONNECT_SECONDS)
         point = Pool(self._hosts, settings, POINT_CONNECTIONS, CONNECT_SECONDS)
         slow = Pool(self._hosts, settings, SLOW_CONNECTIONS, SLOW_PATIENCE_SECONDS)
@@ -164,20 +164,22 @@ class PostgresDatabase:
             "version": version,
         }
         self._point, self._checks = PoolReads(point), PoolReads(check)
-        self._shared = Shared(self._writes, self._hosts)
+        self._shared = SharedStatement(self._writes, self._hosts)
         self._rows = Rows(point, POINT_ROWS)
         self._list_versions = ListVersions(version, clock)
         self.one, self.all = self._point.one, self._point.all
         slow_reads = PoolReads(slow)
         self.slow = slow_reads
         self.snapshot = slow_reads.snapshot
-        self.shown: Reads = self
+        self.replica: Reads = self
         self._replicas: Replicas | None = None
         if read_url:
             known = positions or MemoryPositions()
             self._replicas = Replicas(each_host(read_url), settings, options, known)
             slowly = ReplicatedReads(self._replicas, lambda one: one.slow, slow_reads)
-            self.shown = ReplicatedReads(self._replicas, lambda one: one.short, self._point, slowly)
+            self.replica = ReplicatedReads(
+                self._replicas, lambda one: one.short, self._point, slowly
+            )
 
     async def open(self) -> None:
         try:
@@ -256,12 +258,12 @@ class PostgresDatabase:
                 await asyncio.gather(*(pool.close() for pool in self._pools.values()))
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Writes]:
-        tx: Writes | None = None
+    async def transaction(self) -> AsyncIterator[PostgresWrites]:
+        tx: PostgresWrites | None = None
         try:
             with faults():
                 async with AsyncExitStack() as stack:
-                    tx = Writes(stack, self._writes, self._hosts, self._shared)
+                    tx = PostgresWrites(stack, self._writes, self._hosts, self._shared)
                     if not self._hosts.keeps_sessions:
                         await tx.connect()  # ids and rows must come from one session
                     try:
@@ -289,18 +291,18 @@ class PostgresDatabase:
         if self._replicas is not None:
             await self._replicas.stored(self._point)
 
-    def version(self, *parts: Part) -> int:
+    def version(self, *parts: Dependency) -> int:
         return self._notices.version(parts)
 
     async def row(self, rows: Identified, row_id: int) -> Row | None:
         return await self._rows.one(rows.by_ids, row_id)
 
-    async def version_of(self, part: Part) -> Version | None:
+    async def version_of(self, part: Dependency) -> Version | None:
         # Read from the database: the notification of another host's commit may arrive after its
         # writer was answered. Only for lists: reading a row takes as long as reading its version.
         # Not with replicas or a pooler: one server's list may be older than another's version.
         from_one = self._replicas is None and self._hosts.keeps_sessions
-        if not isinstance(part, ListPart) or not from_one:
+        if not isinstance(part, ListDependency) or not from_one:
             return None
         return await self._list_versions.of(part)
 
@@ -319,7 +321,7 @@ class PostgresDatabase:
 
     def _heard(self, _connection: object, _pid: int, _channel: str, text: str) -> None:
         if text in RINGS:
-            self.bell.ring()
+            self.bell.notify()
         else:
             self._notices.hear(text)
 
@@ -371,7 +373,7 @@ class PostgresDatabase:
             if self._direct.keeps_sessions:  # a pooler would deliver no notifications
                 async with asyncio.timeout(CONNECT_SECONDS):
                     await connection.add_listener(self._schema, self._heard)
-                self.bell.ring()  # earlier notifications were missed
+                self.bell.notify()  # earlier notifications were missed
                 checks = asyncio.ensure_future(self._check())
             while not gone.is_set():
                 with suppress(TimeoutError):

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from portico.data.database import Part, PartVersions
+from portico.data.database import Dependency, PartVersions
 
 TRUST_SECONDS = 1.0
 """How long cached data is trusted after all notifications were known to have arrived."""
@@ -44,7 +44,7 @@ class Notices:
         self._table = 0
         self._complete_at = -math.inf
 
-    def version(self, parts: Iterable[Part]) -> int:
+    def version(self, parts: Iterable[Dependency]) -> int:
         """A number that changes with each of these parts, or with any part if none are given. While
         it is not known that all notifications arrived, it changes with each call."""
         if not self.complete:
@@ -56,9 +56,9 @@ class Notices:
         """Whether all notifications have arrived, except for those of the last second."""
         return self._clock() - self._complete_at < TRUST_SECONDS
 
-    def stored(self, parts: Iterable[Part]) -> None:
+    def stored(self, parts: Iterable[Dependency]) -> None:
         """Changes the versions of parts that this process has changed itself."""
-        self._parts.touch(*parts)
+        self._parts.invalidate(*parts)
         self._parts.move()
 
     def forget(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 
 from portico.core.errors import FAILING, FULL, SILENT, DatabaseUnusable, Unavailable
-from portico.data.database import NOTHING, Contended, Params, Part, Row, UniqueViolation
+from portico.data.database import NOTHING, Contended, Dependency, Params, Row, UniqueViolation
 
 SCRIPT_SECONDS = 86_400.0
 """Long enough for a migration that builds an index on a large table, or reads the whole table."""
@@ -127,7 +127,7 @@ class Statements:
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
-        self.touched: set[Part] = set()
+        self.touched: set[Dependency] = set()
         """The parts that were declared as changed."""
         self.touched_all = False
 

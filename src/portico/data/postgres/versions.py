@@ -6,7 +6,7 @@ from collections.abc import Callable
 import asyncpg
 
 from portico.core.errors import Unavailable
-from portico.data.database import ListPart, Part
+from portico.data.database import Dependency, ListDependency
 from portico.data.filtered_totals import list_versions
 from portico.data.postgres.batches import Rows
 from portico.data.postgres.pool import Pool
@@ -29,12 +29,12 @@ class ListVersions:
         """`clock` is monotonic, in seconds."""
         self._rows = Rows(pool, CALLERS, VERSION_SECONDS)
         self._clock = clock
-        self._known: dict[Part, str] = {}
+        self._known: dict[Dependency, str] = {}
         """The last version of each list by key, so that all cached answers share one string."""
         self._pause_ends = 0.0
         """0 if the last version came."""
 
-    async def of(self, part: ListPart) -> str | None:
+    async def of(self, part: ListDependency) -> str | None:
         """The current version of a list, or None if it does not come in time."""
         if self._pause_ends:
             if self._clock() < self._pause_ends:

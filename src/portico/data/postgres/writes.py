@@ -9,7 +9,7 @@ from typing import Any
 
 import asyncpg
 
-from portico.data.database import NOTHING, Contended, Params, Part, Row
+from portico.data.database import NOTHING, Contended, Dependency, Params, Row
 from portico.data.postgres.batches import Batches
 from portico.data.postgres.hosts import Hosts
 from portico.data.postgres.pool import Pool
@@ -33,7 +33,7 @@ _UNMET = "PO001"
 _Last = tuple[str, Params, Exception | None]
 """A statement, its values, and the exception to raise if it returns no row."""
 
-_Insert = tuple["Writes", Sequence[_Last]]
+_Insert = tuple["PostgresWrites", Sequence[_Last]]
 """A change and all its statements."""
 
 _PLACE = re.compile(r"\$([0-9]+)")
@@ -95,7 +95,7 @@ async def _run(connection: Any, *changes: Sequence[_Last]) -> None:
         raise otherwise from None
 
 
-class Shared:
+class SharedStatement:
     """Statements for changes that have no connection of their own; many changes share one."""
 
     def __init__(self, pool: Pool, hosts: Hosts) -> None:
@@ -118,7 +118,7 @@ class Shared:
         given: tuple[int, Sequence[int]] = await self._ids.ask(table, answer, count)
         return given
 
-    async def insert(self, change: "Writes", asked: Sequence[_Last]) -> None:
+    async def insert(self, change: "PostgresWrites", asked: Sequence[_Last]) -> None:
         """Stores the rows of a change together with those of others. If that fails, stores them
         alone, so that the change neither waits for another's lock nor gets another's error."""
         if await self._inserts.ask(_shape(asked), self._together, (change, asked)):
@@ -143,7 +143,7 @@ class Shared:
         return [True] * len(changes)
 
 
-class Writes(Statements):
+class PostgresWrites(Statements):
     """One write transaction.
 
     It takes a connection and begins with the first statement of a method other than `last`. The
@@ -152,7 +152,9 @@ class Writes(Statements):
     together with those of other changes.
     """
 
-    def __init__(self, stack: AsyncExitStack, pool: Pool, hosts: Hosts, shared: Shared) -> None:
+    def __init__(
+        self, stack: AsyncExitStack, pool: Pool, hosts: Hosts, shared: SharedStatement
+    ) -> None:
         """The connection is taken from `pool` and released by `stack`."""
         super().__init__(None)
         self._stack = stack
@@ -193,7 +195,7 @@ class Writes(Statements):
         await self._begin()
         await super().script(sql)
 
-    async def last(
+    async def conclude(
         self, sql: str, params: Params = NOTHING, otherwise: Exception | None = None
     ) -> None:
         """See `Transaction`."""
@@ -202,10 +204,10 @@ class Writes(Statements):
             await self._begin()
         self._last[table] = sql, params, otherwise
 
-    async def later(self, sql: str, rows: Iterable[Params]) -> None:
+    async def defer(self, sql: str, rows: Iterable[Params]) -> None:
         """See `Transaction`."""
         for row in rows:
-            await self.last(sql, row)
+            await self.conclude(sql, row)
 
     async def next_ids(self, table: str, count: int) -> Sequence[int]:
         """See `Transaction`. A rollback would not return the ids, so none is begun for them."""
@@ -266,10 +268,10 @@ class Writes(Statements):
             raise Contended
         self._timeline = timeline
 
-    def touch(self, *parts: Part) -> None:
+    def invalidate(self, *parts: Dependency) -> None:
         """See `Transaction`. For this process only, which need not wait for the notification."""
         self.touched.update(parts)
 
-    def touch_all(self) -> None:
+    def invalidate_all(self) -> None:
         """See `Transaction`; as `touch`."""
         self.touched_all = True

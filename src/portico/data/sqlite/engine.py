@@ -21,17 +21,17 @@ import apsw
 from portico.core.errors import OutcomeUnknown, Unavailable
 from portico.data.database import (
     NOTHING,
-    Bell,
+    Dependency,
     Engine,
     Identified,
     Params,
-    Part,
     PartVersions,
     PoolUse,
     Reader,
     Reads,
     ReplicaState,
     Row,
+    Signal,
     T,
     Transaction,
     UniqueViolation,
@@ -39,7 +39,7 @@ from portico.data.database import (
 )
 from portico.data.sqlite.connection import BUSY_SECONDS, OUTAGES, OpenedFile, opened, translated
 from portico.data.sqlite.reads import SlowReads
-from portico.data.sqlite.writes import Group, Writes
+from portico.data.sqlite.writes import CommitGroup, SqliteWrites
 
 BUSY_STEP_SECONDS = 0.01
 """How long to wait between two tries for a lock that another process holds."""
@@ -67,7 +67,7 @@ class SqliteDatabase:
         self._lock = asyncio.Lock()
         self._waiting = 0
         self._waited = 0.0
-        self._group: Group | None = None
+        self._group: CommitGroup | None = None
         self._orphan: asyncio.Future[None] | None = None
         """Commits a group whose members were all cancelled. Kept here, since the event loop keeps
         no strong reference to a task."""
@@ -77,14 +77,14 @@ class SqliteDatabase:
         self._others_seen: int | None = None
         self._commit_job: Future[object] | None = None
         self._watch: asyncio.Task[None] | None = None
-        self.bell = Bell()
-        self.shown: Reads = self
+        self.bell = Signal()
+        self.replica: Reads = self
 
     async def open(self) -> None:
         self._call_soon = asyncio.get_running_loop().call_soon
         self._reader, self._writer = opened(self._path, create=self._create)
         self._file = OpenedFile(self._path)
-        self._writes = Writes(self._writer, self._parts)
+        self._writes = SqliteWrites(self._writer, self._parts)
         self._read = self._reader.execute
         self._committer = ThreadPoolExecutor(1, thread_name_prefix="sqlite-commit")
         self.slow = self._slow = SlowReads(self._file)
@@ -122,7 +122,7 @@ class SqliteDatabase:
     def row(self, rows: Identified, row_id: int) -> Awaitable[Row | None]:
         return self.one(rows.by_id, {"id": row_id})
 
-    def version(self, *_parts: Part) -> int:
+    def version(self, *_parts: Dependency) -> int:
         # One read serves all requests of this turn of the event loop: everything that runs before
         # `_expire` was queued before this read, so it sees every commit made before it was queued.
         if self._version is None:
@@ -137,7 +137,7 @@ class SqliteDatabase:
                 raise translated(error, self._path) from error
         return self._version
 
-    async def version_of(self, part: Part) -> Version | None:
+    async def version_of(self, part: Dependency) -> Version | None:
         # The reader's version changes when any commit becomes visible, the writer's only by commits
         # of other processes. While a thread commits, it cannot be known whether another process's
         # commit has followed ours: then the version is unknown (docs/decisions/0029).
@@ -168,7 +168,7 @@ class SqliteDatabase:
             with contextlib.suppress(Unavailable):
                 seen, before = self.version(), seen
                 if seen != before:
-                    self.bell.ring()
+                    self.bell.notify()
 
     def _expire(self) -> None:
         self._version = None
@@ -197,7 +197,7 @@ class SqliteDatabase:
             return await work(reader)
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Writes]:
+    async def transaction(self) -> AsyncIterator[SqliteWrites]:
         group = await self._join()
         # The first member needs no savepoint: to undo it, the whole transaction can be rolled back.
         # A savepoint keeps every written page in memory, which may be too much for a large import.
@@ -230,7 +230,7 @@ class SqliteDatabase:
         await self._finish(group)
         await asyncio.shield(group.committed)
 
-    async def _join(self) -> Group:
+    async def _join(self) -> CommitGroup:
         """Waits for the writer and takes it. Opens a group unless one is gathering. Raises
         `Unavailable` if the writer is not free in time."""
         time = asyncio.get_running_loop().time
@@ -258,7 +258,7 @@ class SqliteDatabase:
         except BaseException:
             self._lock.release()
             raise
-        self._group = self._writes.group = Group()
+        self._group = self._writes.group = CommitGroup()
         return self._group
 
     async def _begin(self, deadline: float) -> None:
@@ -285,7 +285,7 @@ class SqliteDatabase:
         else:
             await self._finish(self._group)
 
-    def _undo(self, group: Group) -> None:
+    def _undo(self, group: CommitGroup) -> None:
         """Rolls back the current member, or the whole group if that is not possible."""
         if not group.members and self._writer.in_transaction:
             self._roll_back()
@@ -307,7 +307,7 @@ class SqliteDatabase:
             if self._writer.in_transaction:
                 self._writer.execute("ROLLBACK")
 
-    def _fail(self, group: Group, error: Exception) -> None:
+    def _fail(self, group: CommitGroup, error: Exception) -> None:
         """Raises `error` in every member of the group."""
         if self._group is group:
             self._group = None
@@ -315,7 +315,7 @@ class SqliteDatabase:
             group.committed.set_exception(error)
             group.committed.exception()  # marks it as retrieved: no member may be left to await it
 
-    async def _finish(self, group: Group) -> None:
+    async def _finish(self, group: CommitGroup) -> None:
         """Releases the writer to the next member, or commits if no other waits or the group is
         full."""
         if self._group is not group or (self._waiting and group.members < GROUP_LIMIT):
@@ -326,7 +326,7 @@ class SqliteDatabase:
         # A cancelled caller must not leave the writer locked.
         await asyncio.shield(task)
 
-    async def _commit(self, group: Group) -> None:
+    async def _commit(self, group: CommitGroup) -> None:
         """Commits the group in a thread, resumes its members, and releases the writer."""
         try:
             self._expire()

@@ -27,7 +27,7 @@ async def _in_turns(rows: Iterable[Params]) -> AsyncIterator[list[Params]]:
             await asyncio.sleep(0)
 
 
-class Group:
+class CommitGroup:
     """Transactions that share one commit."""
 
     def __init__(self) -> None:
@@ -37,15 +37,15 @@ class Group:
         """What is written just before the commit: statements, each with its rows."""
 
 
-class Writes:
+class SqliteWrites:
     """The writer connection as a `Transaction`."""
 
     def __init__(self, connection: apsw.Connection, versions: PartVersions) -> None:
         self._execute = connection.execute
         self._many = connection.executemany
-        self.group: Group
-        self.touch = versions.touch
-        self.touch_all = versions.touch_all
+        self.group: CommitGroup
+        self.invalidate = versions.invalidate
+        self.invalidate_all = versions.invalidate_all
 
     async def one(self, sql: str, params: Params = NOTHING) -> Row | None:
         row: Row | None = self._execute(sql, params).fetchone()
@@ -61,14 +61,14 @@ class Writes:
         async for part in _in_turns(rows):
             self._many(sql, part).fetchall()
 
-    async def last(
+    async def conclude(
         self, sql: str, params: Params = NOTHING, otherwise: Exception | None = None
     ) -> None:
         row = self._execute(sql, params).fetchone()
         if otherwise is not None and row is None:
             raise otherwise
 
-    async def later(self, sql: str, rows: Iterable[Params]) -> None:
+    async def defer(self, sql: str, rows: Iterable[Params]) -> None:
         # FTS5 flushes its buffer whenever a savepoint begins or ends, which would write a segment
         # of its index for each member instead of one for the group.
         later = self.group.later
@@ -87,5 +87,5 @@ class Writes:
         return range(last + 1, last + 1 + count)
 
     async def script(self, sql: str) -> None:
-        self.touch_all()
+        self.invalidate_all()
         self._execute(sql).fetchall()

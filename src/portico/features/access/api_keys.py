@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from portico.change import Change
-from portico.core.audit import SYSTEM, By
+from portico.core.audit import SYSTEM, Author
 from portico.core.caller import Principal
 from portico.core.errors import AuthenticationRequired, Conflict, NotFound, PermissionDenied
 from portico.core.scopes import SCOPES
@@ -30,7 +30,7 @@ from portico.features.access.rules import (
     mint,
 )
 from portico.features.access.storage import ApiKeys
-from portico.features.mail.letters import tell
+from portico.features.mail.letters import notify
 from portico.features.mail.storage import Mails
 from portico.features.people.storage import Users
 from portico.jobs.runner import Wait
@@ -39,7 +39,7 @@ Check = Callable[[ApiKey], None]
 """Raises where the caller expected a different key."""
 
 
-class Made(NamedTuple):
+class CreatedKey(NamedTuple):
     """A new key and its secret, which is not stored."""
 
     key: ApiKey
@@ -55,8 +55,8 @@ class Rotation(msgspec.Struct, frozen=True):
 
 
 async def create_key(
-    env: Environment, user_id: int, new: NewKey, by: By, *, told: bool = True
-) -> Made:
+    env: Environment, user_id: int, new: NewKey, by: Author, *, told: bool = True
+) -> CreatedKey:
     """Creates a key for a user; `told` says whether the user is told by mail. Raises `Invalid` with
     every fault, and `PermissionDenied` if the caller may not manage this user's keys.
 
@@ -64,7 +64,7 @@ async def create_key(
     """
     permit(by.principal, user_id)
 
-    async def work(change: Change) -> Made:
+    async def work(change: Change) -> CreatedKey:
         return await add_key(env, change, user_id, new, told=told)
 
     return await env.change(by, work)
@@ -72,7 +72,7 @@ async def create_key(
 
 async def add_key(
     env: Environment, change: Change, user_id: int, new: NewKey, *, told: bool
-) -> Made:
+) -> CreatedKey:
     """As `create_key`, within a change. The caller must be permitted to manage the user's keys."""
     owner = await change.lock(env[Users], user_id)
     if owner is None:
@@ -85,8 +85,8 @@ async def add_key(
     key = await env[ApiKeys].insert(change.tx, key, digest(secret))
     change.note(KeyCreated(key))
     if told and owner is not None:
-        await tell(env, change, owner, "new-key", by=change.by, **_facts(env, key))
-    return Made(key, secret)
+        await notify(env, change, owner, "new-key", by=change.by, **_facts(env, key))
+    return CreatedKey(key, secret)
 
 
 def _facts(env: Environment, key: ApiKey) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def permit_rotation(caller: Principal) -> None:
         raise PermissionDenied("Only an API key can be rotated: send the key itself as credential.")
 
 
-async def rotate_key(env: Environment, caller: Principal, by: By) -> Rotation:
+async def rotate_key(env: Environment, caller: Principal, by: Author) -> Rotation:
     """Issues a successor for the caller's own key, which expires 24 hours later.
 
     Raises `PermissionDenied` for other credentials, and `Conflict` if it was already rotated.
@@ -158,7 +158,7 @@ async def rotate_key(env: Environment, caller: Principal, by: By) -> Rotation:
         raise AuthenticationRequired(INVALID_KEY, error="invalid_token") from None
 
 
-async def renew_key(env: Environment, key_id: int, by: By) -> Rotation:
+async def renew_key(env: Environment, key_id: int, by: Author) -> Rotation:
     """Issues a successor for a key, as `rotate_key` does. Raises `NotFound` and `Conflict`."""
     found = await _found(env, key_id)
     secret = mint(found.type, env.random)
@@ -186,7 +186,7 @@ async def renew_key(env: Environment, key_id: int, by: By) -> Rotation:
         # A thief could rotate a stolen key and keep the successor, so the owner is told.
         if owner is not None:
             facts = _facts(env, successor)
-            await tell(env, change, owner, "rotated-key", by=by, until=end, **facts)
+            await notify(env, change, owner, "rotated-key", by=by, until=end, **facts)
         return Rotation(successor, secret, end)
 
     return await env.change(by, work)
@@ -195,7 +195,7 @@ async def renew_key(env: Environment, key_id: int, by: By) -> Rotation:
 async def list_keys(
     env: Environment,
     user_id: int,
-    by: By,
+    by: Author,
     *,
     offset: int,
     limit: int,
@@ -229,7 +229,7 @@ async def keys_for_others(
     return found
 
 
-async def read_key(env: Environment, key_id: int, by: By) -> ApiKey:
+async def read_key(env: Environment, key_id: int, by: Author) -> ApiKey:
     """The key with this id. Raises `NotFound`, and `PermissionDenied` for another user's key."""
     found = await _found(env, key_id)
     permit(by.principal, found.user_id)
@@ -237,7 +237,7 @@ async def read_key(env: Environment, key_id: int, by: By) -> ApiKey:
 
 
 async def revoke_key(
-    env: Environment, key_id: int, by: By, check: Check = lambda _: None
+    env: Environment, key_id: int, by: Author, check: Check = lambda _: None
 ) -> ApiKey:
     """Revokes a key at once. A key that is already revoked stays as it is. Raises what `read_key`
     and `check` raise."""
@@ -319,5 +319,7 @@ class Remind:
             if owner is None or until is None:
                 continue
             name, hint = key.name, key.hint
-            await tell(env, change, owner, "key-ends", name=name, hint=hint, until=until, page=page)
+            await notify(
+                env, change, owner, "key-ends", name=name, hint=hint, until=until, page=page
+            )
         return len(keys) == BATCH

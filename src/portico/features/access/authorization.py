@@ -12,13 +12,13 @@ from urllib.parse import urlencode
 import msgspec
 
 from portico.change import Change
-from portico.core.audit import By
+from portico.core.audit import Author
 from portico.core.oauth import (
     CODE_SECONDS,
     PROMPTS,
     REFRESH_SECONDS,
+    AuthorizationRefused,
     Client,
-    Refused,
     asked_scopes,
     code_challenge,
     narrowed,
@@ -41,7 +41,7 @@ from portico.data.vault import Vault
 from portico.environment import Environment
 from portico.features.access.rules import ClientAuthorized
 from portico.features.access.signing import Signer
-from portico.features.access.storage import Clients, Code, Grants, OwnedToken
+from portico.features.access.storage import AuthorizationCode, Clients, Grants, OwnedToken
 from portico.features.access.tokens import Pair, good_for_one_use, issue, refresh_end, refreshable
 from portico.features.people.storage import Users
 from portico.features.signin.rules import GrantRevoked
@@ -76,20 +76,20 @@ class Exchanged(NamedTuple):
     id_token: str | None
 
 
-async def grant_code(env: Environment, wanted: ConsentRequest, proof: Proof, by: By) -> str:
+async def grant_code(env: Environment, wanted: ConsentRequest, proof: Proof, by: Author) -> str:
     """Issues a code for what the user of `by` grants, narrowed to their role; `proof` is how and
-    when they authenticated. Raises `Refused`."""
+    when they authenticated. Raises `AuthorizationRefused`."""
     code = mint(AUTHORIZATION_CODE, env.random)
 
     async def work(change: Change) -> None:
         user = await change.lock(env[Users], by.actor.user_id or 0)
         client = await change.lock(env[Clients], wanted.client.id)
         if user is None or user.suspended_at is not None or client is None:
-            raise Refused(
+            raise AuthorizationRefused(
                 "invalid_request",
                 "The account was suspended or deleted, or the application was deleted.",
             )
-        granted = Code(
+        granted = AuthorizationCode(
             client_row_id=client.id,
             user_id=user.id,
             redirect_uri=wanted.redirect_uri,
@@ -107,8 +107,10 @@ async def grant_code(env: Environment, wanted: ConsentRequest, proof: Proof, by:
     return code
 
 
-async def exchange_code(env: Environment, client: Client, exchange: Exchange, by: By) -> Exchanged:
-    """Exchanges a code for tokens (RFC 6749 §4.1.3). Raises `Refused`.
+async def exchange_code(
+    env: Environment, client: Client, exchange: Exchange, by: Author
+) -> Exchanged:
+    """Exchanges a code for tokens (RFC 6749 §4.1.3). Raises `AuthorizationRefused`.
 
     If a code is used a second time, the tokens of the first exchange are revoked.
     """
@@ -116,7 +118,7 @@ async def exchange_code(env: Environment, client: Client, exchange: Exchange, by
     code_hash = digest(exchange.code)
     found = await env[Grants].code(code_hash)
     if found is None or found.client_row_id != client.id:
-        raise Refused("invalid_grant", _INVALID)
+        raise AuthorizationRefused("invalid_grant", _INVALID)
 
     async def work(change: Change) -> Exchanged | None:
         user = await change.lock(env[Users], found.user_id)
@@ -139,7 +141,7 @@ async def exchange_code(env: Environment, client: Client, exchange: Exchange, by
     with good_for_one_use():
         exchanged = await env.change(by, work)
     if exchanged is None:
-        raise Refused("invalid_grant", _INVALID)
+        raise AuthorizationRefused("invalid_grant", _INVALID)
     return exchanged
 
 
@@ -147,17 +149,17 @@ async def _spend(
     env: Environment,
     change: Change,
     client: Client,
-    code: Code,
+    code: AuthorizationCode,
     code_hash: bytes,
     exchange: Exchange,
 ) -> Exchanged:
     now = change.now
     if now >= code.expires_at:
-        raise Refused("invalid_grant", _INVALID)
+        raise AuthorizationRefused("invalid_grant", _INVALID)
     if exchange.redirect_uri != code.redirect_uri:
-        raise Refused("invalid_grant", "The code was issued for another redirect_uri.")
+        raise AuthorizationRefused("invalid_grant", "The code was issued for another redirect_uri.")
     if not verified(code.code_challenge, exchange.verifier):
-        raise Refused("invalid_grant", "The code_verifier does not match this code.")
+        raise AuthorizationRefused("invalid_grant", "The code_verifier does not match this code.")
     change.noted_elsewhere()  # when the user gave the consent
     grant = await env[Grants].insert(
         change.tx,
@@ -178,7 +180,7 @@ async def _spend(
     return Exchanged(pair, env[Signer].sign(_identity(client, code, access_token), now))
 
 
-def _identity(client: Client, code: Code, access_token: str) -> dict[str, Any]:
+def _identity(client: Client, code: AuthorizationCode, access_token: str) -> dict[str, Any]:
     """The claims of an ID token (OpenID Connect Core §2 and §3.1.3.6)."""
     half = sha256(access_token.encode()).digest()[:16]
     claims: dict[str, Any] = {
@@ -197,16 +199,17 @@ def _proven(proof: Proof) -> dict[str, Any]:
     return {"auth_time": proof.at // SECOND, "acr": level(proof.amr), "amr": list(proof.amr)}
 
 
-async def revoke_token(env: Environment, client: Client, token: str, by: By) -> None:
+async def revoke_token(env: Environment, client: Client, token: str, by: Author) -> None:
     """Revokes a client's own token (RFC 7009): an access token alone, a refresh token with its
-    whole family. Unknown tokens are ignored. Raises `Refused` for another client's token."""
+    whole family. Unknown tokens are ignored. Raises `AuthorizationRefused` for another
+    client's token."""
     token_hash = digest(token)
     refresh = await env[Grants].by_refresh(token_hash)
     owned = refresh or await env[Grants].by_access(token_hash)
     if owned is None:
         return
     if owned.grant.client_row_id != client.id:
-        raise Refused("invalid_grant", "This token was not issued to this client.")
+        raise AuthorizationRefused("invalid_grant", "This token was not issued to this client.")
 
     async def work(change: Change) -> None:
         if refresh is None:
@@ -267,7 +270,7 @@ _KNOWN = frozenset(
 )
 
 
-class Returned(Refused):
+class Returned(AuthorizationRefused):
     """A fault that is reported to the client: the browser is redirected to `address`."""
 
     def __init__(self, error: str, message: str, address: str) -> None:
@@ -310,18 +313,20 @@ async def read_request(
     env: Environment, parameters: Sequence[tuple[str, str]]
 ) -> AuthorizationRequest:
     """The request with these parameters. Unknown ones are ignored, and empty ones count as omitted
-    (RFC 6749 §3.1). Raises `Refused` and `Returned`."""
+    (RFC 6749 §3.1). Raises `AuthorizationRefused` and `Returned`."""
     known = [(name, value) for name, value in parameters if name in _KNOWN]
     first = {name: value for name, value in reversed(known) if value}
     for name in ("client_id", "redirect_uri"):
         if [one for one, _ in known].count(name) != 1 or name not in first:
-            raise Refused("invalid_request", f"{name} must be sent exactly once.")
+            raise AuthorizationRefused("invalid_request", f"{name} must be sent exactly once.")
     client = await env[Clients].by_client_id(first["client_id"])
     if client is None:
-        raise Refused("invalid_client", "There is no application with this client_id.")
+        raise AuthorizationRefused("invalid_client", "There is no application with this client_id.")
     redirect_uri = first["redirect_uri"]
     if not redirect_allowed(client, redirect_uri):
-        raise Refused("invalid_request", "This redirect_uri is not registered for the application.")
+        raise AuthorizationRefused(
+            "invalid_request", "This redirect_uri is not registered for the application."
+        )
     issuer = env.addresses.auth
     state = _single(known, "state")  # is sent back as it came, even if empty
     try:
@@ -340,7 +345,7 @@ async def read_request(
         user_id = await _hinted(env, client, first.get("id_token_hint"))
         wishes = _prompt(first), _max_age(first), _level(first)
         return AuthorizationRequest(wanted, state, *wishes, user_id)
-    except Refused as refused:
+    except AuthorizationRefused as refused:
         told = {"error": refused.error, "error_description": refused.message}
         address = _address(redirect_uri, state, issuer, told)
         raise Returned(refused.error, refused.message, address) from None
@@ -353,33 +358,37 @@ def _single(parameters: Sequence[tuple[str, str]], name: str) -> str | None:
 
 def _check(known: Sequence[tuple[str, str]], first: Mapping[str, str]) -> None:
     if len({name for name, _ in known}) < len(known):
-        raise Refused("invalid_request", "A parameter was sent more than once.")
+        raise AuthorizationRefused("invalid_request", "A parameter was sent more than once.")
     for name, value in first.items():
         most = MAX_STATE_LENGTH if name == "state" else MAX_LENGTH
         if len(value) > most and name != "id_token_hint":
-            raise Refused("invalid_request", f"{name} is longer than {most} characters.")
+            raise AuthorizationRefused(
+                "invalid_request", f"{name} is longer than {most} characters."
+            )
     if not all(map(str.isprintable, first.values())):
-        raise Refused("invalid_request", "A parameter contains a character that is not printable.")
+        raise AuthorizationRefused(
+            "invalid_request", "A parameter contains a character that is not printable."
+        )
     for name, error in (
         ("request", "request_not_supported"),
         ("request_uri", "request_uri_not_supported"),
         ("registration", "registration_not_supported"),
     ):
         if name in first:
-            raise Refused(error, f"{name} is not supported.")
+            raise AuthorizationRefused(error, f"{name} is not supported.")
     if "response_type" not in first:
-        raise Refused("invalid_request", "response_type must be code.")
+        raise AuthorizationRefused("invalid_request", "response_type must be code.")
     if first["response_type"] != "code":
-        raise Refused("unsupported_response_type", "response_type must be code.")
+        raise AuthorizationRefused("unsupported_response_type", "response_type must be code.")
     if first.get("response_mode", "query") != "query":
-        raise Refused("invalid_request", "response_mode must be query.")
+        raise AuthorizationRefused("invalid_request", "response_mode must be query.")
 
 
 def _prompt(first: Mapping[str, str]) -> frozenset[str]:
     prompt = frozenset(first.get("prompt", "").split())
     if not prompt.issubset(PROMPTS) or ("none" in prompt and len(prompt) > 1):
         others = ", ".join(one for one in PROMPTS if one != "none")
-        raise Refused("invalid_request", f"prompt must be none, or some of {others}.")
+        raise AuthorizationRefused("invalid_request", f"prompt must be none, or some of {others}.")
     return prompt
 
 
@@ -388,7 +397,7 @@ def _max_age(first: Mapping[str, str]) -> int | None:
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise Refused("invalid_request", "max_age must be a number of seconds.")
+        raise AuthorizationRefused("invalid_request", "max_age must be a number of seconds.")
     return int(text)
 
 
@@ -406,7 +415,9 @@ async def _hinted(env: Environment, client: Client, hint: str | None) -> int | N
         return None
     subject = await env[Signer].subject_of(hint, audience=client.client_id)
     if subject is None:
-        raise Refused("invalid_request", "id_token_hint must be an ID token of this client.")
+        raise AuthorizationRefused(
+            "invalid_request", "id_token_hint must be an ID token of this client."
+        )
     return int(subject)
 
 

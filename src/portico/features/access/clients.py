@@ -8,12 +8,12 @@ from typing import NamedTuple
 import msgspec
 
 from portico.change import Change
-from portico.core.audit import By
+from portico.core.audit import Author
 from portico.core.errors import BrokenRule, Fault, Invalid, NotFound, Unavailable, invalid
 from portico.core.oauth import (
     MAX_URIS,
+    AuthorizationRefused,
     Client,
-    Refused,
     client_name,
     client_scopes,
     is_page_of,
@@ -40,7 +40,7 @@ Check = Callable[[Client], None]
 _UNKNOWN = "The client is unknown or its secret is wrong."
 
 
-class Unproven(Refused):
+class Unproven(AuthorizationRefused):
     """A request that names a confidential client without its secret."""
 
     def __init__(self, client: Client) -> None:
@@ -64,7 +64,7 @@ class Registration(NamedTuple):
 
 
 async def register_client(
-    env: Environment, owner: User | None, wanted: Registration, *, public: bool, by: By
+    env: Environment, owner: User | None, wanted: Registration, *, public: bool, by: Author
 ) -> Registered:
     """Registers a client. Raises `Invalid` with every fault, and `NotFound` if the owner was
     deleted."""
@@ -93,7 +93,7 @@ async def register_client(
 
 
 async def change_client(
-    env: Environment, row_id: int, wanted: Registration, check: Check, *, by: By
+    env: Environment, row_id: int, wanted: Registration, check: Check, *, by: Author
 ) -> Client:
     """Replaces the metadata of a client. Raises `NotFound`, `Invalid` and what `check` raises."""
     name, uris, scopes = checked(wanted)
@@ -111,7 +111,7 @@ async def change_client(
     return await env.change(by, work)
 
 
-async def renew_secret(env: Environment, row_id: int, *, by: By) -> Registered:
+async def renew_secret(env: Environment, row_id: int, *, by: Author) -> Registered:
     """Gives a confidential client a new secret; the old one stops working at once.
 
     Raises `NotFound`, and `Invalid` for a public client.
@@ -130,7 +130,7 @@ async def renew_secret(env: Environment, row_id: int, *, by: By) -> Registered:
     return await env.change(by, work)
 
 
-async def delete_client(env: Environment, row_id: int, *, by: By) -> Client:
+async def delete_client(env: Environment, row_id: int, *, by: Author) -> Client:
     """Deletes a client and ends its grants. Raises `NotFound`."""
 
     async def work(change: Change) -> Client:
@@ -145,14 +145,16 @@ async def delete_client(env: Environment, row_id: int, *, by: By) -> Client:
 async def authenticate_client(env: Environment, client_id: str, secret: str | None) -> Client:
     """The client with this id and secret, or the public client without one (RFC 6749 §2.3).
 
-    Raises `Refused` (`invalid_client`).
+    Raises `AuthorizationRefused` (`invalid_client`).
     """
     client = await env[Clients].by_client_id(client_id)
     if client is None:
-        raise Refused("invalid_client", _UNKNOWN)
+        raise AuthorizationRefused("invalid_client", _UNKNOWN)
     if client.secret_hash is None:
         if secret:
-            raise Refused("invalid_client", "This client is public: do not send a secret.")
+            raise AuthorizationRefused(
+                "invalid_client", "This client is public: do not send a secret."
+            )
         return client
     if not secret or not compare_digest(client.secret_hash, digest(secret)):
         raise Unproven(client)
@@ -174,7 +176,7 @@ class PageOrigins:
     async def has(self, origin: str) -> bool:
         """Whether a public client has pages at this origin. While the database is unavailable, the
         cached origins count."""
-        version = self._env.db.version(CLIENTS.part())
+        version = self._env.db.version(CLIENTS.dependency())
         if version != self._version:
             with suppress(Unavailable):
                 await self._renew()
@@ -183,7 +185,7 @@ class PageOrigins:
 
     async def _renew(self) -> None:
         # On SQLite every commit changes `Database.version`, but only those of clients change this.
-        version = await self._env.db.version_of(CLIENTS.part())
+        version = await self._env.db.version_of(CLIENTS.dependency())
         if version is not None and version == self._part_version:
             return
         origins: set[str] = set()
@@ -193,7 +195,7 @@ class PageOrigins:
         self._origins, self._part_version = frozenset(origins), version
 
 
-async def note_refusal(env: Environment, client: Client, by: By) -> None:
+async def note_refusal(env: Environment, client: Client, by: Author) -> None:
     """Notes that a request named this client without its secret."""
     await env.change.note(by, ClientRefused(client))
 

@@ -17,7 +17,7 @@ from portico.core.oauth import OPENID_SCOPES
 from portico.core.scopes import effective
 from portico.core.secrets import ACCESS_TOKEN, digest
 from portico.core.sessions import idle_end
-from portico.data.database import Part
+from portico.data.database import Dependency
 from portico.environment import Environment
 from portico.features.access.live_credentials import parts
 from portico.features.access.rules import key_type_of, usable
@@ -49,7 +49,7 @@ class _Kept(NamedTuple):
     """A credential's principal, valid while these parts of the data have this version."""
 
     principal: Principal
-    parts: tuple[Part, ...]
+    parts: tuple[Dependency, ...]
     version: int
 
 

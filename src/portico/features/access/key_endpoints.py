@@ -7,7 +7,7 @@ from msgspec import UNSET, UnsetType
 from portico.core.caller import Principal
 from portico.core.errors import Conflict, Invalid
 from portico.features.access.api_keys import (
-    Made,
+    CreatedKey,
     Rotation,
     create_key,
     list_keys,
@@ -63,7 +63,7 @@ async def create_api_key(request: BodyRequest[CreateApiKey]) -> Reply:
     """POST /api-keys."""
     env, body = request.environment, request.body
 
-    def reply(made: Made, secret: str | UnsetType = UNSET) -> Reply:
+    def reply(made: CreatedKey, secret: str | UnsetType = UNSET) -> Reply:
         location = ("location", f"{env.addresses.base}/api-keys/{made.key.id}")
         data = api_key_with_secret(made.key, secret, request.now)
         tag = etag_header(api_key_item(made.key, request.now))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from portico.core.caller import Principal
 from portico.core.sessions import IDLE_SECONDS
 from portico.core.times import SECOND
-from portico.data.database import AMONG, Database, Part, Transaction, among
+from portico.data.database import IN_ID_LIST, Database, Dependency, Transaction, id_list
 from portico.data.table import Table
 from portico.features.access.storage import API_KEYS, GRANTS, SIGNING_KEYS
 from portico.features.people.storage import USERS
@@ -73,12 +73,12 @@ def holder(principal: Principal) -> Holder:
 _TABLES: dict[str, Table[Any]] = {"api_key": API_KEYS, "session": SESSIONS}
 
 
-def parts(principal: Principal) -> tuple[Part, ...]:
+def parts(principal: Principal) -> tuple[Dependency, ...]:
     """The parts on which a cached caller depends: the account, the row of the key, session or
     grant, and for a JWT the signing keys."""
     table = _TABLES.get(principal.credential, GRANTS)
-    rows = USERS.part(principal.user_id), table.part(principal.credential_id)
-    return (*rows, SIGNING_KEYS.part()) if principal.credential == "jwt" else rows
+    rows = USERS.dependency(principal.user_id), table.dependency(principal.credential_id)
+    return (*rows, SIGNING_KEYS.dependency()) if principal.credential == "jwt" else rows
 
 
 def held(principal: Principal, now: int) -> tuple[str, dict[str, object]]:
@@ -108,11 +108,11 @@ class LiveCredentials:
             ids[kind].append(row_id)
         found: dict[Holder, Standing] = {}
         for kind, given in ids.items():
-            rows = await self._db.all(self._ends(kind), among(self._db.engine, given))
+            rows = await self._db.all(self._ends(kind), id_list(self._db.engine, given))
             found |= {(kind, row[0]): Standing(row[1], row[2]) for row in rows}
         return found
 
     def _ends(self, kind: str) -> str:
         rows, living, end = _KINDS[kind]
         end = _IDLE_SESSION if kind == "session" else end
-        return _ENDS.format(end=end, rows=rows, given=AMONG[self._db.engine], living=living)
+        return _ENDS.format(end=end, rows=rows, given=IN_ID_LIST[self._db.engine], living=living)

@@ -2,11 +2,17 @@
 
 from msgspec import UNSET, UnsetType
 
-from portico.core.oauth import ACCESS_SECONDS, GRANT_TYPES, Refused, spelled
+from portico.core.oauth import ACCESS_SECONDS, GRANT_TYPES, AuthorizationRefused, spelled
 from portico.features.access import authorization
 from portico.features.access.authorization import Exchange, exchange_code
 from portico.features.access.oauth_responder import missing_parameter
-from portico.features.access.schemas import Ended, IssuedTokens, OneTokenForm, TokenFacts, TokenForm
+from portico.features.access.schemas import (
+    EndedSession,
+    IssuedTokens,
+    OneTokenForm,
+    TokenFacts,
+    TokenForm,
+)
 from portico.features.access.tokens import Pair, refresh
 from portico.web.cors import Sharing
 from portico.web.messages import BodyRequest, Reply, json_reply
@@ -19,7 +25,9 @@ async def token(request: BodyRequest[TokenForm]) -> Reply:
         return await _exchange(request)
     if request.body.grant_type == "refresh_token":
         return await _refresh(request)
-    raise Refused("unsupported_grant_type", f"grant_type must be {' or '.join(GRANT_TYPES)}.")
+    raise AuthorizationRefused(
+        "unsupported_grant_type", f"grant_type must be {' or '.join(GRANT_TYPES)}."
+    )
 
 
 async def _exchange(request: BodyRequest[TokenForm]) -> Reply:
@@ -49,13 +57,13 @@ async def revoke(request: BodyRequest[OneTokenForm]) -> Reply:
     """POST /revoke (RFC 7009)."""
     asked = request.body.token
     await authorization.revoke_token(request.environment, request.client, asked, request.by)
-    return json_reply(200, Ended())
+    return json_reply(200, EndedSession())
 
 
 async def introspect(request: BodyRequest[OneTokenForm]) -> Reply:
     """POST /introspect (RFC 7662)."""
     if request.client.public:
-        raise Refused("invalid_client", "Introspection is for clients with a secret.")
+        raise AuthorizationRefused("invalid_client", "Introspection is for clients with a secret.")
     asked = request.body.token
     facts = await authorization.introspect(request.environment, request.client, asked)
     return json_reply(200, TokenFacts(**facts))
@@ -101,7 +109,7 @@ ROUTES = (
         description="Revoking a refresh token revokes all tokens of the same grant. Unknown tokens"
         " are ignored. Tokens of another client are refused.",
         form=OneTokenForm,
-        answer=Ended,
+        answer=EndedSession,
         sharing=Sharing.CLIENTS,
     ),
     FormRoute(

@@ -16,7 +16,7 @@ from portico.core.errors import (
     Unreadable,
     UnsupportedMediaType,
 )
-from portico.core.oauth import Client, Refused
+from portico.core.oauth import AuthorizationRefused, Client
 from portico.core.text import text_fault
 from portico.features.access.clients import Unproven, authenticate_client, note_refusal
 from portico.features.access.schemas import OAuthError
@@ -90,10 +90,12 @@ async def _basic_client(request: Request) -> Client | None:
         return None
     try:
         if len(request.headers.get_all("authorization")) > 1:
-            raise Refused("invalid_request", "Send the Authorization header once.")
+            raise AuthorizationRefused("invalid_request", "Send the Authorization header once.")
         client_id, secret = _basic(request.header("authorization") or "")
         if not client_id:
-            raise Refused("invalid_client", "HTTP Basic must have the client_id as the user.")
+            raise AuthorizationRefused(
+                "invalid_client", "HTTP Basic must have the client_id as the user."
+            )
         return await authenticate_client(request.environment, client_id, secret)
     except PorticoError as error:
         await _count_failure(request, error)
@@ -114,14 +116,18 @@ async def _client(request: Request, parameters: Mapping[str, str], named: Client
     client_id, secret = parameters.get("client_id"), parameters.get("client_secret")
     if named is not None:
         if secret is not None:
-            raise Refused(
+            raise AuthorizationRefused(
                 "invalid_request", "Authenticate by HTTP Basic or in the body, not by both."
             )
         if client_id not in (None, named.client_id):
-            raise Refused("invalid_request", "client_id must be the one of HTTP Basic.")
+            raise AuthorizationRefused(
+                "invalid_request", "client_id must be the one of HTTP Basic."
+            )
         return named
     if not client_id:
-        raise Refused("invalid_client", "Send client_id, and client_secret if you have one.")
+        raise AuthorizationRefused(
+            "invalid_client", "Send client_id, and client_secret if you have one."
+        )
     return await authenticate_client(request.environment, client_id, secret)
 
 
@@ -140,25 +146,25 @@ async def _count(request: Request, client: Client) -> None:
     await throttle.client(request, client.id)
 
 
-def missing_parameter(name: str) -> Refused:
+def missing_parameter(name: str) -> AuthorizationRefused:
     """The error for a missing required parameter."""
-    return Refused("invalid_request", f"Send {name}.")
+    return AuthorizationRefused("invalid_request", f"Send {name}.")
 
 
 def refusal(error: PorticoError) -> Reply:
     """The reply to an error: the body of RFC 6749 §5.2, with the usual status and headers."""
     kind, status = _code_and_status(error)
-    body = encode(OAuthError(kind, Refused(kind, error.message).message))
+    body = encode(OAuthError(kind, AuthorizationRefused(kind, error.message).message))
     headers = [("content-type", JSON), *NO_STORE]
     if status == 401:
         headers.append(("www-authenticate", 'Basic realm="Portico", charset="UTF-8"'))
-    elif not isinstance(error, Refused):
+    elif not isinstance(error, AuthorizationRefused):
         headers += [field for field in problem(error).headers if field not in headers]
     return Reply(status, body, headers)
 
 
 def _code_and_status(error: PorticoError) -> tuple[str, int]:
-    if isinstance(error, Refused):
+    if isinstance(error, AuthorizationRefused):
         return error.error, 401 if error.error == "invalid_client" else 400
     status = status_of(type(error))
     if isinstance(error, RateLimited | Unavailable):
@@ -176,7 +182,7 @@ def _basic(header: str) -> tuple[str, str]:
     except ValueError:
         found = ""
     if scheme.lower() != "basic" or not found:
-        raise Refused("invalid_client", "The Authorization header must be HTTP Basic.")
+        raise AuthorizationRefused("invalid_client", "The Authorization header must be HTTP Basic.")
     return unquote_plus(named), unquote_plus(secret)
 
 
@@ -198,15 +204,17 @@ def _parameters(request: Request, body: bytes, shape: type[Struct] | None) -> di
         if name not in known:
             continue
         if name in parameters:
-            raise Refused("invalid_request", "A parameter was sent more than once.")
+            raise AuthorizationRefused("invalid_request", "A parameter was sent more than once.")
         if text_fault(value):
-            raise Refused("invalid_request", "A parameter holds a character that cannot be text.")
+            raise AuthorizationRefused(
+                "invalid_request", "A parameter holds a character that cannot be text."
+            )
         parameters[name] = value
     return {name: value for name, value in parameters.items() if value}
 
 
 def _as_form(shape: type[Struct] | None, parameters: Mapping[str, str]) -> Struct | None:
-    """The parameters in their shape. Raises `Refused` if a required one is missing."""
+    """The parameters in their shape. Raises `AuthorizationRefused` if a required one is missing."""
     if shape is None:
         return None
     for name in required(shape):
@@ -222,17 +230,19 @@ def _form(body: bytes) -> list[tuple[str, str]]:
         )
     except ValueError:
         expected = f"send UTF-8, with at most {MAX_PARAMETERS} parameters"
-        raise Refused("invalid_request", f"The form cannot be read; {expected}.") from None
+        raise AuthorizationRefused(
+            "invalid_request", f"The form cannot be read; {expected}."
+        ) from None
 
 
 def _json(body: bytes, known: Iterable[str]) -> list[tuple[str, str]]:
     try:
         members = read_json(body)
     except Unreadable as error:
-        raise Refused("invalid_request", error.details[0].message) from None
+        raise AuthorizationRefused("invalid_request", error.details[0].message) from None
     if not isinstance(members, dict):
-        raise Refused("invalid_request", "The body must be a JSON object.")
+        raise AuthorizationRefused("invalid_request", "The body must be a JSON object.")
     for name in known:
         if not isinstance(members.get(name, ""), str):
-            raise Refused("invalid_request", f"{name} must be a string.")
+            raise AuthorizationRefused("invalid_request", f"{name} must be a string.")
     return [(name, value) for name, value in members.items() if isinstance(value, str)]

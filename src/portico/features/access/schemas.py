@@ -275,7 +275,7 @@ class IssuedTokens(msgspec.Struct, frozen=True, omit_defaults=True):
     ) = UNSET
 
 
-class Ended(msgspec.Struct, frozen=True):
+class EndedSession(msgspec.Struct, frozen=True):
     """The answer of POST /revoke: an empty object, because some clients accept only JSON."""
 
 

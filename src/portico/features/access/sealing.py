@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from portico.change import Change
-from portico.core.audit import By
+from portico.core.audit import Author
 from portico.data.database import Database, Params, Row, Transaction
 from portico.data.vault import Vault
 from portico.environment import Environment
@@ -94,7 +94,7 @@ async def sealed_in(db: Database, vault: Vault, where: Column) -> AsyncIterator[
 
 
 async def reencrypt(
-    env: Environment, by: By, passed: Callable[[int], object]
+    env: Environment, by: Author, passed: Callable[[int], object]
 ) -> tuple[dict[str, int], int]:
     """Encrypts under the present secret what is encrypted under a former one. Servers may keep
     running; it can be interrupted at any time and run again. Calls `passed` with the number of
@@ -113,7 +113,7 @@ async def reencrypt(
     return done, undecryptable
 
 
-async def _store(env: Environment, by: By, where: Column, behind: list[dict[str, Any]]) -> None:
+async def _store(env: Environment, by: Author, where: Column, behind: list[dict[str, Any]]) -> None:
     async def work(change: Change) -> None:
         await replace(change.tx, where, behind)
         change.note(Reencrypted({where.table: len(behind)}))

@@ -17,7 +17,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import RSAKey
 
 from portico.change import Change, Changes
-from portico.core.audit import SYSTEM, By
+from portico.core.audit import SYSTEM, Author
 from portico.core.errors import Unavailable
 from portico.core.oauth import ACCESS_SECONDS
 from portico.core.secrets import Random, from_base64url
@@ -97,7 +97,7 @@ class Signer:
             raise wrong_secret()
         return False
 
-    async def start_over(self, by: By) -> str | None:
+    async def start_over(self, by: Author) -> str | None:
         """Creates a signing key, which signs at once, and returns its `kid`. Changes nothing and
         returns None if this host's secret decrypts one of the existing keys.
 
@@ -168,7 +168,7 @@ class Signer:
         rows = reversed(self._published(self._clock()))
         return [msgspec.json.decode(row.public_key) for row in rows]
 
-    async def rotate(self, by: By, *, at_once: bool = False) -> SigningKey:
+    async def rotate(self, by: Author, *, at_once: bool = False) -> SigningKey:
         """Creates the next key and retires the present ones once their tokens have expired.
 
         With `at_once`, for a leaked key, it signs now and tokens of the other keys fail now. Raises
@@ -214,7 +214,7 @@ class Signer:
         return made
 
     async def _refresh(self) -> None:
-        version = self._db.version(SIGNING_KEYS.part())
+        version = self._db.version(SIGNING_KEYS.dependency())
         if version != self._version:
             self._take(await self._keys.all())
             self._version = version

@@ -15,7 +15,7 @@ from portico.data.database import (
     Rank,
     Row,
     Transaction,
-    alone,
+    exclusive_lock,
     integer,
 )
 from portico.data.listing import Keyset, Page, counted_page, page_by_id, page_of_matches
@@ -194,13 +194,13 @@ class ApiKeys:
 
         None if it was rotated or revoked before.
         """
-        tx.touch(API_KEYS.part(key_id))
+        tx.invalidate(API_KEYS.dependency(key_id))
         row = await tx.one(_ROTATE, {"id": key_id, "now": now, "until": until})
         return int(row[0]) if row else None
 
     async def revoke(self, tx: Transaction, key_id: int, *, now: int) -> None:
         """Revokes a key; does nothing if it is revoked already."""
-        tx.touch(API_KEYS.part(key_id))
+        tx.invalidate(API_KEYS.dependency(key_id))
         await tx.run(_REVOKE_KEY, {"id": key_id, "now": now})
 
     async def are_ending(self, now: int) -> bool:
@@ -269,17 +269,17 @@ class Clients:
 
     async def insert(self, tx: Transaction, client: Client) -> Client:
         """Stores a new client, ignoring its `id`; returns it with the assigned id."""
-        tx.touch(CLIENTS.part())
+        tx.invalidate(CLIENTS.dependency())
         return await CLIENTS.add(tx, client)
 
     async def update(self, tx: Transaction, client: Client) -> None:
         """Stores every changeable field of a client again."""
-        tx.touch(CLIENTS.part())
+        tx.invalidate(CLIENTS.dependency())
         await tx.run(CLIENTS.update, CLIENTS.values(client))
 
     async def delete(self, tx: Transaction, row_id: int) -> None:
         """Deletes a client with all grants to it."""
-        tx.touch_all()  # its grants are not listed here
+        tx.invalidate_all()  # its grants are not listed here
         await delete_grants(tx, self._db.engine, "client_row_id", row_id)
         await tx.run(CLIENTS.delete, {"id": row_id})
 
@@ -340,7 +340,7 @@ class OwnedToken(Owner, frozen=True, kw_only=True):
         return self.grant.revoked_at is None and now < self.token.access_expires_at
 
 
-class Code(msgspec.Struct, frozen=True):
+class AuthorizationCode(msgspec.Struct, frozen=True):
     """An authorization code; `grant_id` is the grant that it was exchanged for."""
 
     client_row_id: int
@@ -364,7 +364,10 @@ GRANTS = Table("grants", Grant, forms={"scopes": SCOPES, "amr": WORDS})
 TOKENS = Table("tokens", Token, forms={"scopes": SCOPES}, secrets=("refresh_hash", "access_hash"))
 _OWNER, _TOKEN, _GRANT = cuts(OWNERS, TOKENS, GRANTS)
 CODES = Table(
-    "authorization_codes", Code, forms={"scopes": SCOPES, "amr": WORDS}, secrets=("code_hash",)
+    "authorization_codes",
+    AuthorizationCode,
+    forms={"scopes": SCOPES, "amr": WORDS},
+    secrets=("code_hash",),
 )
 
 _OWNED = f"""
@@ -510,7 +513,7 @@ class Grants:
     async def end_access(self, tx: Transaction, token_id: int) -> None:
         """Makes an access token expire at once; its refresh token stays valid."""
         if row := await tx.one(_END_ACCESS, {"id": token_id}):
-            tx.touch(GRANTS.part(row[0]))
+            tx.invalidate(GRANTS.dependency(row[0]))
 
     async def end_access_of_logins(self, tx: Transaction, now: int) -> None:
         """Makes the access tokens of all logins expire at once; their refresh tokens stay valid.
@@ -520,7 +523,7 @@ class Grants:
 
     async def revoke(self, tx: Transaction, grant_id: int, now: int) -> bool:
         """Revokes a grant with all its tokens; False if it was revoked before."""
-        tx.touch(GRANTS.part(grant_id))
+        tx.invalidate(GRANTS.dependency(grant_id))
         return await tx.one(_REVOKE, {"id": grant_id, "now": now}) is not None
 
     async def revoke_of_user(self, tx: Transaction, user_id: int, now: int) -> int:
@@ -529,7 +532,7 @@ class Grants:
         await tx.run(_FORGET_CODES_OF_USER, {"user_id": user_id})
         values, revoked = {"user_id": user_id, "now": now}, 0
         async for ids in in_batches(tx, self._db.engine, _REVOKE_OF_USER, values):
-            tx.touch(*map(GRANTS.part, ids))
+            tx.invalidate(*map(GRANTS.dependency, ids))
             revoked += len(ids)
         return revoked
 
@@ -538,11 +541,13 @@ class Grants:
         uses = [{"id": grant, "at": at} for grant, at in used.items()]
         await tx.run_many(_USED[self._db.engine], uses)
 
-    async def add_code(self, tx: Transaction, code_hash: bytes, code: Code) -> None:
+    async def add_code(self, tx: Transaction, code_hash: bytes, code: AuthorizationCode) -> None:
         """Stores a new authorization code and its digest."""
         await CODES.add(tx, code, code_hash=code_hash)
 
-    async def code(self, code_hash: bytes, tx: Transaction | None = None) -> Code | None:
+    async def code(
+        self, code_hash: bytes, tx: Transaction | None = None
+    ) -> AuthorizationCode | None:
         """The code with this digest, if any. With `tx` it is locked until the transaction ends."""
         return await CODES.one(self._db, _CODE, {"hash": code_hash}, tx)
 
@@ -570,7 +575,7 @@ SIGNING_KEYS = Table("signing_keys", SigningKey)
 
 _ALL = f"SELECT {SIGNING_KEYS.columns} FROM signing_keys ORDER BY signs_at, id"
 # An empty table has no rows to lock, and several processes may start at the same time.
-_LOCK = alone(AdvisoryLock.SIGNING_KEYS)
+_LOCK = exclusive_lock(AdvisoryLock.SIGNING_KEYS)
 _RETIRE = """
 UPDATE signing_keys SET retires_at = :at
 WHERE id <> :except AND (retires_at IS NULL OR retires_at > :at)"""
@@ -603,11 +608,11 @@ class SigningKeys:
         signs_at: int,
     ) -> SigningKey:
         """Stores a new key."""
-        tx.touch(SIGNING_KEYS.part())
+        tx.invalidate(SIGNING_KEYS.dependency())
         key = SigningKey(0, kid, public_key, private_key, created_at, signs_at, retires_at=None)
         return await SIGNING_KEYS.add(tx, key)
 
     async def retire_others(self, tx: Transaction, key_id: int, at: int) -> None:
         """Makes every other key retire at `at`, unless it retires earlier."""
-        tx.touch(SIGNING_KEYS.part())
+        tx.invalidate(SIGNING_KEYS.dependency())
         await tx.run(_RETIRE, {"except": key_id, "at": at})

@@ -10,9 +10,16 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from portico.change import Change
-from portico.core.audit import By
+from portico.core.audit import Author
 from portico.core.errors import AuthenticationRequired, OutcomeUnknown
-from portico.core.oauth import ACCESS_SECONDS, REFRESH_SECONDS, Client, Refused, implied, narrowed
+from portico.core.oauth import (
+    ACCESS_SECONDS,
+    REFRESH_SECONDS,
+    AuthorizationRefused,
+    Client,
+    implied,
+    narrowed,
+)
 from portico.core.scopes import of_role
 from portico.core.secrets import ACCESS_TOKEN, REFRESH_TOKEN, digest, mint
 from portico.core.sessions import Proof
@@ -78,7 +85,7 @@ async def log_in(env: Environment, attempt: Attempt, *, user_agent: str) -> Pair
     return await env.change(proven.by(attempt.by), work)
 
 
-async def refresh_login(env: Environment, refresh_token: str, by: By) -> Pair:
+async def refresh_login(env: Environment, refresh_token: str, by: Author) -> Pair:
     """Rotates the refresh token of a login. Raises `AuthenticationRequired`."""
     owned = await env[Grants].by_refresh(digest(refresh_token))
     now = env.clock()
@@ -93,28 +100,30 @@ async def refresh_login(env: Environment, refresh_token: str, by: By) -> Pair:
 
 
 async def refresh(
-    env: Environment, client: Client, refresh_token: str, asked: str | None, by: By
+    env: Environment, client: Client, refresh_token: str, asked: str | None, by: Author
 ) -> Pair:
     """Rotates a client's refresh token; `asked` may narrow the access token's scopes (RFC 6749 §6).
 
     Scopes that the client is no longer registered for, or that the user's role no longer has, are
-    left out. Raises `Refused`.
+    left out. Raises `AuthorizationRefused`.
     """
     owned = await env[Grants].by_refresh(digest(refresh_token))
     now = env.clock()
     if owned is None or owned.grant.client_row_id != client.id or not refreshable(env, owned, now):
-        raise Refused("invalid_grant", USED)
+        raise AuthorizationRefused("invalid_grant", USED)
     scopes = owned.grant.scopes
     if narrower := frozenset((asked or "").split()):
         scopes = narrower
         beyond = not scopes <= implied(owned.grant.scopes)
         if beyond and owned.token.used_at is None:  # a used token must reach `_rotate` below
-            raise Refused("invalid_scope", "A refresh cannot ask for more than was granted.")
+            raise AuthorizationRefused(
+                "invalid_scope", "A refresh cannot ask for more than was granted."
+            )
     scopes &= client.registered
     scopes = narrowed(scopes, of_role(owned.role))
     pair = await _rotate(env, owned, mint(ACCESS_TOKEN, env.random), scopes, by)
     if pair is None:
-        raise Refused("invalid_grant", USED)
+        raise AuthorizationRefused("invalid_grant", USED)
     return pair
 
 
@@ -167,7 +176,7 @@ def _family_end(env: Environment, grant: Grant) -> int:
 
 
 async def _rotate(
-    env: Environment, owned: OwnedToken, access_token: str, scopes: frozenset[str], by: By
+    env: Environment, owned: OwnedToken, access_token: str, scopes: frozenset[str], by: Author
 ) -> Pair | None:
     """The successor of a pair. If it has one already, revokes the family and returns None."""
 

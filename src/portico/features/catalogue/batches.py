@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from portico.change import Change
-from portico.core.audit import By
+from portico.core.audit import Author
 from portico.core.errors import Conflict, Duplicate, Fault, Invalid, PorticoError, unreadable
 from portico.core.ids import MAX_ID
 from portico.core.rules import OneOf
@@ -83,7 +83,7 @@ class Target(Protocol):
     unique: Sequence[str]
 
     async def carry_out(
-        self, env: Environment, by: By, work: Callable[[Any], Awaitable[Any]]
+        self, env: Environment, by: Author, work: Callable[[Any], Awaitable[Any]]
     ) -> Any:
         """Runs `work` as one change; returns its result. Raises `PorticoError`."""
         ...
@@ -109,7 +109,7 @@ class _OfProducts:
     unique: Sequence[str] = ()
 
     async def carry_out(
-        self, env: Environment, by: By, work: Callable[[Any], Awaitable[Any]]
+        self, env: Environment, by: Author, work: Callable[[Any], Awaitable[Any]]
     ) -> Any:
         async def changed(change: Change) -> Any:
             result = await work((env, change))
@@ -156,7 +156,7 @@ async def _store(target: Target, changing: Any, item: Any, by: str | None) -> Ba
 
 
 async def run(
-    env: Environment, target: Target, items: Sequence[Any], upsert_by: str | None, by: By
+    env: Environment, target: Target, items: Sequence[Any], upsert_by: str | None, by: Author
 ) -> list[BatchResult]:
     """Stores items that stand alone; returns what became of each."""
     results: list[BatchResult] = []
@@ -186,7 +186,7 @@ def _refused(error: PorticoError) -> BatchResult:
 
 
 async def _together(
-    env: Environment, target: Target, items: Sequence[Any], upsert_by: str | None, by: By
+    env: Environment, target: Target, items: Sequence[Any], upsert_by: str | None, by: Author
 ) -> list[BatchResult]:
     """Stores all items or none. Raises `PorticoError`, whose faults name the item."""
 

@@ -23,7 +23,7 @@ from portico.features.catalogue.storage import Products
 
 if TYPE_CHECKING:
     from portico.environment import Environment
-    from portico.features.catalogue.rules import FileRow, Outcome
+    from portico.features.catalogue.rules import FileRow, ImportOutcome
     from portico.settings import Settings
 
 with lazy_imports():
@@ -147,7 +147,7 @@ class _Import:
                 self._count(outcome)
                 self.stored_to_line = outcome.line
 
-    def _count(self, outcome: Outcome) -> None:
+    def _count(self, outcome: ImportOutcome) -> None:
         self.inserted += outcome.inserted
         self.updated += outcome.updated
         for row in outcome.refused:

@@ -5,7 +5,7 @@ from typing import Any
 
 from portico.core.errors import Fault, Invalid, NotFound, PreconditionFailed
 from portico.core.money import bound_units
-from portico.data.database import Part
+from portico.data.database import Dependency
 from portico.data.search import query_words
 from portico.features.catalogue import service as catalogue_service
 from portico.features.catalogue.rules import Product
@@ -49,7 +49,7 @@ async def list_products(request: QueryRequest[ListProducts]) -> Reply:
     return list_reply(request, "/products", start, page, items)
 
 
-def _list_part(request: QueryRequest[ListProducts]) -> Part:
+def _list_part(request: QueryRequest[ListProducts]) -> Dependency:
     return list_part(request.query.status, request.query.category)
 
 

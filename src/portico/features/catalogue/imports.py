@@ -24,15 +24,15 @@ from typing import NamedTuple, Self
 import msgspec
 
 from portico.change import Change
-from portico.core.audit import By
+from portico.core.audit import Author
 from portico.core.errors import Conflict, Fault
 from portico.core.ids import MAX_ID
 from portico.core.times import SECOND
 from portico.environment import Environment
 from portico.features.catalogue.rules import (
     FileRow,
+    ImportOutcome,
     Named,
-    Outcome,
     Product,
     ProductsImported,
     changed,
@@ -69,7 +69,7 @@ IDLE_PERIOD = 10.0
 _REPEATED_ID = Fault("id", "is also in an earlier row: remove one of the two")
 
 
-Keep = Callable[[Change, Outcome], Awaitable[None]]
+Keep = Callable[[Change, ImportOutcome], Awaitable[None]]
 """Stores the outcome of a batch, in its transaction."""
 
 
@@ -97,11 +97,11 @@ class _Changed(NamedTuple):
 async def store_in_batches(
     env: Environment,
     rows: Iterable[FileRow],
-    by: By,
+    by: Author,
     most: BatchLimits = LARGE,
     keep: Keep | None = None,
     after: int = 0,
-) -> AsyncGenerator[Outcome, None]:
+) -> AsyncGenerator[ImportOutcome, None]:
     """Stores the rows without faults behind the line `after`; yields the outcome of each batch once
     it is on disk. What was yielded stays stored, whatever happens afterwards, and is noted at the
     end; if the process is killed before that, `tell_of_idle` notes it."""
@@ -119,7 +119,7 @@ async def store_in_batches(
 
 async def check_in_batches(
     env: Environment, rows: Iterable[FileRow], most: BatchLimits = LARGE
-) -> AsyncIterator[Outcome]:
+) -> AsyncIterator[ImportOutcome]:
     """The outcomes that storing these rows now would have."""
     async for batch in _batches(env, rows, 0, most):
         ids = [row.id for row in batch.changes]
@@ -131,12 +131,12 @@ async def tell_of_idle(env: Environment) -> None:
     killed or wait for more input. What they store later is noted separately. Raises
     `Unavailable`."""
     for idle in await env[Imports].idle(env.clock() - IDLE_SECONDS * SECOND):
-        await env.change(By(idle.actor), partial(_announce, env, idle.name, idle.at))
+        await env.change(Author(idle.actor), partial(_announce, env, idle.name, idle.at))
 
 
 async def _store_batch(
     env: Environment, name: str, batch: _Batch, keep: Keep | None, change: Change
-) -> Outcome:
+) -> ImportOutcome:
     applied, stored = await _store(env, batch, change)
     outcome = _outcome(batch, applied)
     if stored is not None:
@@ -180,8 +180,8 @@ def _apply(batch: _Batch, known: dict[int, Product], now: int) -> _Changed:
     return _Changed(pairs, unchanged, refused)
 
 
-def _outcome(batch: _Batch, applied: _Changed) -> Outcome:
-    return Outcome(
+def _outcome(batch: _Batch, applied: _Changed) -> ImportOutcome:
+    return ImportOutcome(
         batch.line,
         batch.end,
         len(batch.new),
@@ -199,13 +199,13 @@ async def _announce(env: Environment, name: str, at: int, change: Change) -> Non
 
 
 async def store_at_once(
-    env: Environment, spool: "Spool", by: By, progress: Callable[[int], None]
-) -> Outcome:
+    env: Environment, spool: "Spool", by: Author, progress: Callable[[int], None]
+) -> ImportOutcome:
     """Stores all rows or none. `progress` is called with the size of each batch; if it raises,
     everything is rolled back. Raises `Conflict` if a row that passed the check can no longer be
     stored."""
 
-    async def work(change: Change) -> Outcome:
+    async def work(change: Change) -> ImportOutcome:
         unchanged = 0
         told: ProductsImported | None = None
         async for batch in _batches(env, spool, change.now, LARGE):
@@ -219,9 +219,9 @@ async def store_at_once(
             told = told.plus(stored) if told and stored else told or stored
             progress(len(batch.new) + len(batch.changes))
         if told is None:
-            return Outcome(0, 0, 0, 0, unchanged, [])
+            return ImportOutcome(0, 0, 0, 0, unchanged, [])
         change.note(told)
-        return Outcome(0, 0, told.inserted, told.updated, unchanged, [])
+        return ImportOutcome(0, 0, told.inserted, told.updated, unchanged, [])
 
     return await env.change(by, work)
 

@@ -227,7 +227,7 @@ class Named:
         return not known >> place & 1
 
 
-class Outcome(NamedTuple):
+class ImportOutcome(NamedTuple):
     """The result of importing, or checking, some rows of a file up to a line and a byte. `refused`
     are faulty rows, and rows that the products' current state does not allow."""
 

@@ -149,7 +149,7 @@ class WordSearch(Generic[R]):
             words: Params = {"name": " ".join(name), "description": " ".join(description)}
         else:
             words = {"words": _lexemes(name, description)}
-        await tx.later(self._sql.add[self._engine], [{"id": _id(product), **words}])
+        await tx.defer(self._sql.add[self._engine], [{"id": _id(product), **words}])
 
     async def replace(self, tx: Transaction, product: R) -> None:
         """Replaces the words of an indexed product."""
@@ -165,25 +165,25 @@ class WordSearch(Generic[R]):
                 {"id": new, "name": " ".join(name), "description": " ".join(description)}
                 for new, (name, description) in zip(ids, words, strict=True)
             )
-            await tx.later(self._sql.add["sqlite"], rows)
+            await tx.defer(self._sql.add["sqlite"], rows)
         else:
             lexemes = [" ".join(_lexemes(*both)) for both in words]
             await tx.run(self._sql.add_arrays, {"ids": ids, "words": lexemes})
 
     async def remove(self, tx: Transaction, product_id: int) -> None:
         """Removes a product's words."""
-        await tx.later(self._sql.remove[self._engine], [{"id": product_id}])
+        await tx.defer(self._sql.remove[self._engine], [{"id": product_id}])
 
     async def remove_many(self, tx: Transaction, ids: Sequence[int]) -> None:
         """Removes the words of several products."""
         if self._engine == "sqlite":
-            await tx.later(self._sql.remove["sqlite"], ({"id": product_id} for product_id in ids))
+            await tx.defer(self._sql.remove["sqlite"], ({"id": product_id} for product_id in ids))
         else:
             await tx.run(self._sql.remove_array, {"ids": ids})
 
     async def remove_all(self, tx: Transaction) -> None:
         """Removes all words."""
-        await tx.later(self._sql.remove_all[self._engine], [NOTHING])
+        await tx.defer(self._sql.remove_all[self._engine], [NOTHING])
 
     async def page(
         self,

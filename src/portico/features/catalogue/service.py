@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from portico.change import Change
-from portico.core.audit import By
+from portico.core.audit import Author
 from portico.core.errors import BrokenRule, Fault, NotFound, invalid
 from portico.environment import Environment
 from portico.features.catalogue.rules import (
@@ -23,7 +23,7 @@ Check = Callable[[Product], None]
 """Checks `If-Match` against the stored product. Raises `PreconditionFailed`."""
 
 
-async def create_product(env: Environment, values: dict[str, Any], by: By) -> Product:
+async def create_product(env: Environment, values: dict[str, Any], by: Author) -> Product:
     """Creates a product. `values` are validated fields of `Product`, with images and metadata as
     the contract reads them."""
 
@@ -46,7 +46,7 @@ def new_product(values: dict[str, Any], now: int) -> Product:
 
 
 async def change_product(
-    env: Environment, product_id: int, values: dict[str, Any], check: Check, by: By
+    env: Environment, product_id: int, values: dict[str, Any], check: Check, by: Author
 ) -> Product:
     """Changes values of a product and returns it as stored. `values` are as for `create_product`.
     Raises `NotFound`, `PreconditionFailed`, and `Invalid` for a change of status that is not
@@ -87,7 +87,7 @@ async def status_faults(
     return []
 
 
-async def delete_product(env: Environment, product_id: int, check: Check, by: By) -> None:
+async def delete_product(env: Environment, product_id: int, check: Check, by: Author) -> None:
     """Deletes a product. Raises `NotFound` and `PreconditionFailed`."""
 
     async def work(change: Change) -> None:

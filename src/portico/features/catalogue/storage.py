@@ -21,17 +21,17 @@ from portico.core.audit import Actor
 from portico.core.ids import MAX_ID
 from portico.core.text import case_key
 from portico.data.database import (
-    AMONG,
+    IN_ID_LIST,
     LOCKED,
-    Bell,
     Database,
+    Dependency,
     Engine,
-    ListPart,
+    ListDependency,
     Params,
-    Part,
     Rank,
+    Signal,
     Transaction,
-    among,
+    id_list,
     keep_unwritten,
 )
 from portico.data.listing import BY_ID, Beginning, Keyset, Listing, Order, Page
@@ -85,7 +85,7 @@ FROM (SELECT * FROM unnest({
 }) AS given ({PRODUCTS.columns})) AS new WHERE products.id = new.id"""
 _SEVERAL = {
     engine: f"SELECT {PRODUCTS.columns} FROM products WHERE id {among_them} ORDER BY id"
-    for engine, among_them in AMONG.items()
+    for engine, among_them in IN_ID_LIST.items()
 }
 # SQLite has `octet_length` only since 3.43.
 _BYTES: dict[Engine, str] = {
@@ -98,7 +98,7 @@ _SIZE = {
 }
 _SIZES = {
     engine: f"SELECT id, {_SIZE[engine]} FROM products WHERE id {among_them}"
-    for engine, among_them in AMONG.items()
+    for engine, among_them in IN_ID_LIST.items()
 }
 _LAST_OF_BATCH = f"""
 SELECT max(id) FROM
@@ -166,16 +166,16 @@ class ProductFilter(msgspec.Struct, frozen=True):
 EVERY = ProductFilter(None)
 
 
-def list_part(status: str, category: str | None) -> Part:
+def list_part(status: str, category: str | None) -> Dependency:
     """The part (`Database.version_of`) of all lists and searches of products of this status, and of
     this category if one is given, whatever other filters they have."""
-    return ListPart("products", status, category)
+    return ListDependency("products", status, category)
 
 
 def _touch_lists(tx: Transaction, products: Iterable[Product]) -> None:
     """Declares a change of all lists that can show one of these products."""
     for status, category in {(product.status, product.category) for product in products}:
-        tx.touch(list_part(status, category), list_part(status, None))
+        tx.invalidate(list_part(status, category), list_part(status, None))
 
 
 class Products:
@@ -186,8 +186,8 @@ class Products:
     def __init__(self, db: Database, count_limit: int | None = None) -> None:
         """`count_limit` is the most products to count for a filter or a search; None counts all."""
         self._db = db
-        self._listing = Listing(db.shown, LISTED, in_blocks=True, count_limit=count_limit)
-        self._search = ProductSearch(db.shown, LISTED, count_limit)
+        self._listing = Listing(db.replica, LISTED, in_blocks=True, count_limit=count_limit)
+        self._search = ProductSearch(db.replica, LISTED, count_limit)
 
     async def get(self, product_id: int, tx: Transaction | None = None) -> Product | None:
         """The product with this id, if any. With `tx` it is locked until the transaction ends."""
@@ -205,7 +205,7 @@ class Products:
         if not ids:
             return {}
         engine = self._db.engine
-        params = among(engine, ids)
+        params = id_list(engine, ids)
         if tx is None:
             rows = await self._db.slow.all(_SEVERAL[engine], params)
         else:
@@ -218,7 +218,7 @@ class Products:
         if not ids:
             return {}
         engine = self._db.engine
-        rows = await self._db.shown.slow.all(_SIZES[engine], among(engine, ids))
+        rows = await self._db.replica.slow.all(_SIZES[engine], id_list(engine, ids))
         return {row[0]: row[1] for row in rows}
 
     async def page(
@@ -261,7 +261,7 @@ class Products:
     async def categories(self, most: int) -> list[str]:
         """All categories in case-insensitive order; if there are more than `most`, the first ones
         in the engine's own order."""
-        rows = await self._db.shown.all(_CATEGORIES, {"most": most})
+        rows = await self._db.replica.all(_CATEGORIES, {"most": most})
         return sorted((row[0] for row in rows), key=lambda name: (case_key(name), name))
 
     async def batches(
@@ -284,7 +284,7 @@ class Products:
             further = None if chosen.by_status_alone else where
             return await self._search.ids_after(words, chosen.status, further, params)
         by_id = "" if chosen.by_status_alone else BY_ID[self._db.engine]
-        rows = await self._db.shown.slow.all(
+        rows = await self._db.replica.slow.all(
             f"SELECT id FROM products{by_id} WHERE {where} AND id > :after"
             " ORDER BY id LIMIT :limit",
             params,
@@ -295,10 +295,10 @@ class Products:
         """The products with these ids that are still in the list, ordered by id."""
         where, params = chosen.sql()
         engine = self._db.engine
-        rows = await self._db.shown.slow.all(
+        rows = await self._db.replica.slow.all(
             f"SELECT {PRODUCTS.columns} FROM products{BY_ID[engine]}"
-            f" WHERE id {AMONG[engine]} AND {where} ORDER BY id",
-            {**params, **among(engine, ids)},
+            f" WHERE id {IN_ID_LIST[engine]} AND {where} ORDER BY id",
+            {**params, **id_list(engine, ids)},
         )
         return PRODUCTS.read_all(rows)
 
@@ -307,7 +307,7 @@ class Products:
         _touch_lists(tx, [product])
         [new] = await tx.next_ids("products", 1)
         stored = msgspec.structs.replace(product, id=new)
-        await tx.last(_INSERT[self._db.engine], PRODUCTS.values(stored))
+        await tx.conclude(_INSERT[self._db.engine], PRODUCTS.values(stored))
         await self._search.add(tx, stored)
         return stored
 
@@ -330,7 +330,7 @@ class Products:
     async def update(self, tx: Transaction, before: Product, after: Product) -> None:
         """Stores all fields of a product. `before` is what is stored."""
         _touch_lists(tx, [before, after])
-        await tx.last(PRODUCTS.update, PRODUCTS.values(after))
+        await tx.conclude(PRODUCTS.update, PRODUCTS.values(after))
         if _worded(after) != _worded(before):
             await self._search.replace(tx, after)
 
@@ -360,7 +360,7 @@ class Products:
 
     async def delete_all(self, tx: Transaction) -> None:
         """Deletes every product."""
-        tx.touch_all()
+        tx.invalidate_all()
         await self._search.remove_all(tx)
         after = 0
         while last := (await tx.all(_LAST_OF_BATCH, {"after": after}))[0][0]:
@@ -475,7 +475,7 @@ class Uploads:
         self._db = db
         self.queue = Queue(db, UPLOADS, due="seen_at", pending=_UNDER_WAY, lane="id = :id_{n}")
         """Each file is a lane. A claim ends `SILENT` after the time of `seen_at`."""
-        self.bell = Bell()
+        self.bell = Signal()
         """Rings when a file waits to be checked or stored."""
 
     async def get(self, upload_id: int, tx: Transaction | None = None) -> Upload | None:
@@ -511,7 +511,7 @@ class Uploads:
         row = await self._db.one(_REPORT, {"id": upload_id})
         return msgspec.json.decode(row[0], type=list[Rejected]) if row else []
 
-    async def tell(self, tx: Transaction, upload_id: int, rejected: list[Rejected]) -> None:
+    async def report(self, tx: Transaction, upload_id: int, rejected: list[Rejected]) -> None:
         """Stores the rejected rows to report."""
         await tx.run(_TELL, {"id": upload_id, "rejected": _REJECTED.store(rejected)})
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from portico.change import Change
-from portico.core.audit import By
+from portico.core.audit import Author
 from portico.core.errors import (
     Conflict,
     NotFound,
@@ -35,7 +35,7 @@ from portico.features.catalogue.rules import (
     SILENT,
     WAITING,
     FileRow,
-    Outcome,
+    ImportOutcome,
     Rejected,
     RowFault,
     State,
@@ -69,7 +69,7 @@ async def take_in(
     account_id: int,
     name: str,
     chunks: AsyncIterable[bytes],
-    by: By,
+    by: Author,
     *,
     updates: bool,
 ) -> Upload:
@@ -96,7 +96,7 @@ async def take_in(
     except BaseException:
         path.unlink(missing_ok=True)
         raise
-    env[Uploads].bell.ring()
+    env[Uploads].bell.notify()
     return upload
 
 
@@ -132,7 +132,7 @@ async def _written(path: Path, account_id: int, chunks: AsyncIterable[bytes]) ->
     return size
 
 
-async def begin_storing(env: Environment, upload_id: int, account_id: int, by: By) -> None:
+async def begin_storing(env: Environment, upload_id: int, account_id: int, by: Author) -> None:
     """Lets the job store a checked file; does nothing if that has begun already. Raises `NotFound`,
     and `Conflict` for a file that cannot be stored."""
 
@@ -147,13 +147,13 @@ async def begin_storing(env: Environment, upload_id: int, account_id: int, by: B
         begun = {"state": "storing", "created_at": change.now, "seen_at": 0}
         after = msgspec.structs.replace(upload, **begun, **NO_COUNTS)
         await env[Uploads].move(change.tx, upload, after)
-        await env[Uploads].tell(change.tx, upload_id, [])
+        await env[Uploads].report(change.tx, upload_id, [])
 
     await env.change(by, work)
-    env[Uploads].bell.ring()
+    env[Uploads].bell.notify()
 
 
-async def discard(env: Environment, upload_id: int, account_id: int, by: By) -> None:
+async def discard(env: Environment, upload_id: int, account_id: int, by: Author) -> None:
     """Deletes a file, unless it is being stored and not lost. Raises `NotFound` and `Conflict`."""
 
     async def work(change: Change) -> Upload:
@@ -294,7 +294,7 @@ class _Work:
                 self._upload, self._rejected = self._next
 
     async def _store(self, rows: Iterator[FileRow]) -> None:
-        by, line = By(self._upload.actor), self._upload.line
+        by, line = Author(self._upload.actor), self._upload.line
         await self._require_permission()
         batches = store_in_batches(self._env, rows, by, SMALL, self._keep, line)
         async with aclosing(batches):
@@ -302,12 +302,12 @@ class _Work:
                 self._upload, self._rejected = self._next
                 await self._require_permission()
 
-    async def _keep(self, change: Change, outcome: Outcome) -> None:
+    async def _keep(self, change: Change, outcome: ImportOutcome) -> None:
         change.noted_elsewhere()
         self._count(self._upload, self._rejected, outcome)
         await self._write(change.tx)
 
-    def _count(self, upload: Upload, rejected: list[Rejected], outcome: Outcome) -> None:
+    def _count(self, upload: Upload, rejected: list[Rejected], outcome: ImportOutcome) -> None:
         """Adds the outcome of a batch."""
         upload = msgspec.structs.replace(
             upload,
@@ -328,7 +328,7 @@ class _Work:
         if not await self._env[Uploads].move(tx, self._upload, following):
             raise _TakenOver
         if rejected is not self._rejected:
-            await self._env[Uploads].tell(tx, following.id, rejected)
+            await self._env[Uploads].report(tx, following.id, rejected)
 
     async def _require_permission(self) -> None:
         """Raises `PermissionDenied` if the account that sent the file may no longer change

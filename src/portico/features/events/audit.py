@@ -147,10 +147,10 @@ class Audit:
             "details": msgspec.json.encode(event.details).decode(),
         }
         if still is None:
-            await tx.last(_RECORD, values)
+            await tx.conclude(_RECORD, values)
             return
         kind, asked = held(still, at)
-        await tx.last(_RECORDED_WHERE[kind], {**values, **asked}, ended)
+        await tx.conclude(_RECORDED_WHERE[kind], {**values, **asked}, ended)
 
     async def page(
         self, chosen: AuditFilter = EVERYTHING, *, before: int | None = None, limit: int
@@ -158,7 +158,7 @@ class Audit:
         """The newest entries of a filter that are older than the entry `before`."""
         if chosen.users is not None and not chosen.users:
             return []
-        slow = self._db.shown.slow
+        slow = self._db.replica.slow
         place = None
         if before is not None:  # a replica may not have this entry yet
             asked = {"before": before}
@@ -197,12 +197,12 @@ class Audit:
         )
         text = msgspec.json.encode(email).decode()
         values = {"folded": pattern(text), "typed": anywhere(text), "most": MOST_ACCOUNTS}
-        rows = await self._db.shown.slow.all(sql, values)
+        rows = await self._db.replica.slow.all(sql, values)
         return frozenset(int(row[0]) for row in rows)
 
     async def actions(self) -> list[str]:
         """Every action that any entry has, in order."""
-        return [str(row[0]) for row in await self._db.shown.slow.all(_ACTIONS)]
+        return [str(row[0]) for row in await self._db.replica.slow.all(_ACTIONS)]
 
     async def oldest_time(self, after: int, before: int) -> int | None:
         """The time of the first entry after the entry `after`, or None if that is not old."""

@@ -24,25 +24,25 @@ from portico.core.webhooks import (
     Webhook,
 )
 from portico.data import queue
-from portico.data.database import Contended, Listener
+from portico.data.database import Contended, Waiter
 from portico.environment import Environment
 from portico.features.events.rules import signed_headers
-from portico.features.events.storage import Attempt, Deliveries, Events, Webhooks
+from portico.features.events.storage import Deliveries, DeliveryAttempt, Events, Webhooks
 from portico.features.events.webhooks import decrypted, disable_webhook, fan_out
 from portico.jobs.queue import CLOSE_SECONDS, DATABASE_RETRY_SECONDS, Consumer, Lane, Work
-from portico.outbound.sender import Outcome, Sends
+from portico.outbound.sender import DeliveryOutcome, Sends
 
 GONE = 410
 
 log = logging.getLogger(__name__)
 
 
-class Ended(msgspec.Struct, frozen=True):
+class FinishedAttempt(msgspec.Struct, frozen=True):
     """A finished attempt; `delivery` is as it was before."""
 
     webhook: Webhook
     delivery: Delivery
-    attempt: Attempt
+    attempt: DeliveryAttempt
 
 
 def next_try(env: Environment, delivery: Delivery, retry_after: int | None = None) -> int | None:
@@ -58,11 +58,11 @@ def next_try(env: Environment, delivery: Delivery, retry_after: int | None = Non
 class Recorder:
     """Stores the outcomes of one process's attempts."""
 
-    def __init__(self, env: Environment, bell: Listener) -> None:
+    def __init__(self, env: Environment, bell: Waiter) -> None:
         """`bell` is rung when a webhook is disabled."""
         self._env = env
         self._bell = bell
-        self._done: list[Ended] = []
+        self._done: list[FinishedAttempt] = []
         self._task: asyncio.Task[None] | None = None
         self.is_behind = False
         """Whether the outcomes of some attempts could not be stored yet."""
@@ -73,7 +73,7 @@ class Recorder:
             await asyncio.wait([self._task], timeout=CLOSE_SECONDS)
             self._task.cancel()
 
-    def note(self, ended: Ended) -> None:
+    def note(self, ended: FinishedAttempt) -> None:
         """Stores the outcome of an attempt in the background, together with others that end
         meanwhile."""
         self._done.append(ended)
@@ -104,7 +104,7 @@ class Recorder:
             for ended in done:
                 await self._disable_if_failing(ended)
 
-    async def _store(self, done: list[Ended]) -> None:
+    async def _store(self, done: list[FinishedAttempt]) -> None:
         for place, ended in enumerate(done):
             if ended.attempt.last_status == GONE:  # there is no later attempt to act on it
                 done[place] = await self._disable_gone(ended)
@@ -118,7 +118,7 @@ class Recorder:
                     await self._env[Webhooks].fails(tx, webhook_id, self._env.clock())
             await self._env[Deliveries].done(tx, [one.attempt for one in done])
 
-    async def _disable_gone(self, ended: Ended) -> Ended:
+    async def _disable_gone(self, ended: FinishedAttempt) -> FinishedAttempt:
         """Disables the webhook of a receiver that answered 410 Gone. If the webhook's URL was
         changed meanwhile, the delivery is tried again at the new one."""
         webhook, attempt = ended.webhook, ended.attempt
@@ -128,9 +128,9 @@ class Recorder:
         if now is None or not now.enabled or now.url == webhook.url or again is None:
             return ended
         attempt = msgspec.structs.replace(attempt, status="pending", next_attempt_at=again)
-        return Ended(webhook, ended.delivery, attempt)
+        return FinishedAttempt(webhook, ended.delivery, attempt)
 
-    async def _disable_if_failing(self, ended: Ended) -> None:
+    async def _disable_if_failing(self, ended: FinishedAttempt) -> None:
         """Disables a webhook whose deliveries have all failed for `FAILING_DAYS`."""
         since = ended.webhook.failing_since
         long = since and self._env.clock() - since >= FAILING_DAYS * DAY
@@ -143,7 +143,9 @@ class Recorder:
         except Exception:  # the others must not wait for this one
             log.exception("webhook %d could not be disabled", ended.webhook.id)
 
-    async def _disable(self, webhook: Webhook, reason: str, attempt: Attempt | None = None) -> bool:
+    async def _disable(
+        self, webhook: Webhook, reason: str, attempt: DeliveryAttempt | None = None
+    ) -> bool:
         disabled = await disable_webhook(self._env, webhook, reason, SYSTEM, attempt)
         if disabled:
             self._bell.hear()
@@ -190,7 +192,7 @@ LATE = DAY
 
 _EVENT_REMOVED = "The event is no longer kept."
 
-_NOT_SENT = Outcome(None, "This server cannot decrypt the webhook's secret.", "", 0, None)
+_NOT_SENT = DeliveryOutcome(None, "This server cannot decrypt the webhook's secret.", "", 0, None)
 """The outcome if nothing was sent."""
 
 
@@ -240,7 +242,7 @@ class Deliver:
         if self._is_busy():
             await asyncio.sleep(BUSY_RUN_SECONDS)
         env = self._env
-        await env[Events].settle()
+        await env[Events].number()
         webhooks = await env[Webhooks].all()
         dropping = [one for one in webhooks if one.dropped_up_to != self._dropped.get(one.id, 0)]
         # Deliveries that were given up are marked before any are claimed.
@@ -315,7 +317,7 @@ class Deliver:
         now = env.clock()
         secret, *former = (decrypted(env, sealed) for sealed in webhook.secrets(now))
         if body is None:
-            attempt = Attempt(delivery.id, "failed", None, None, _EVENT_REMOVED, 0, None)
+            attempt = DeliveryAttempt(delivery.id, "failed", None, None, _EVENT_REMOVED, 0, None)
         elif secret is None:
             # Another host may be able to read it, or this one once it has the right secret again.
             attempt = self._attempt(delivery, _NOT_SENT)
@@ -334,20 +336,20 @@ class Deliver:
             attempt = self._attempt(delivery, outcome)
             quick = outcome.milliseconds < QUICK_MILLISECONDS and len(body) <= QUICK_BYTES
             self._pace(lane, failing=attempt.status != "delivered", quick=quick)
-        self._recorder.note(Ended(webhook, delivery, attempt))
+        self._recorder.note(FinishedAttempt(webhook, delivery, attempt))
 
     def _pace(self, lane: Lane, *, failing: bool, quick: bool) -> None:
         """How many deliveries to claim, and with which pause, after an attempt."""
         lane.most = 1 if failing else max(AHEAD, lane.places) if quick else lane.places
         lane.pause = FAILING_PAUSE_SECONDS if failing else 0.0
 
-    def _attempt(self, delivery: Delivery, outcome: Outcome) -> Attempt:
+    def _attempt(self, delivery: Delivery, outcome: DeliveryOutcome) -> DeliveryAttempt:
         status = outcome.status
         delivered = status is not None and 200 <= status < 300
         again = None
         if not delivered and status != GONE:
             again = next_try(self._env, delivery, outcome.retry_after)
-        return Attempt(
+        return DeliveryAttempt(
             id=delivery.id,
             status="delivered" if delivered else "failed" if again is None else "pending",
             next_attempt_at=again,

@@ -8,7 +8,7 @@ from itertools import takewhile
 
 from portico.core.errors import Gone, Unavailable
 from portico.core.events import StoredEvent
-from portico.data.database import Bell, Listener
+from portico.data.database import Signal, Waiter
 from portico.features.events.storage import EventPage, Events
 
 
@@ -18,7 +18,7 @@ async def read_events(
     """The oldest events with an id above `after`, of these types or of all; for `after` 0, the
     oldest that are kept. Includes every change that was acknowledged before the call. Raises `Gone`
     if some events after `after` are no longer kept."""
-    await store.settle()
+    await store.number()
     page = await store.page(after, types, limit)
     # If no id is skipped, no event is missing, and no further query is needed. Otherwise check
     # after reading, because events may be removed between the statements of a read.
@@ -36,7 +36,7 @@ async def latest_events(
 ) -> EventPage:
     """The newest events, or the newest with an id below `before`, of these types or of all, newest
     first. Includes every change that was acknowledged before the call."""
-    await store.settle()
+    await store.number()
     return await store.latest(before, types, limit)
 
 
@@ -45,7 +45,7 @@ async def events_after(
 ) -> EventPage:
     """The events that directly follow the id `after`, of these types or of all, newest first.
     `has_more` is whether there are newer ones."""
-    await store.settle()
+    await store.number()
     page = await store.page(after, types, limit)
     return EventPage(page.rows[::-1], page.has_more)
 
@@ -75,11 +75,11 @@ them yet; a follower further behind reads from the database."""
 class Feed:
     """Keeps the latest events for its followers. Without followers it reads nothing."""
 
-    def __init__(self, store: Events, bell: Bell) -> None:
+    def __init__(self, store: Events, bell: Signal) -> None:
         """`bell` rings when there may be new events."""
         self._store = store
         self._news = bell.listener()
-        self._bell = Bell()
+        self._bell = Signal()
         self._followers: set[Follower] = set()
         self._recent: deque[StoredEvent] = deque()
         self._bytes = 0
@@ -92,7 +92,7 @@ class Feed:
         """Begins to follow the events with an id above `after`, or from now on if that is None, of
         these types or of all. Raises `Unavailable`."""
         if after is None:
-            await self._store.settle()
+            await self._store.number()
             after = await self._store.last_id()
         follower = Follower(self, self._bell.listener(), after, types)
         self._followers.add(follower)
@@ -118,7 +118,7 @@ class Feed:
             more = page.has_more
             if page.rows:
                 self._keep(page.rows)
-                self._bell.ring()
+                self._bell.notify()
                 await asyncio.sleep(0)  # followers take this page before the next pushes it out
 
     async def after(self, after: int, types: Sequence[str] | None) -> tuple[list[StoredEvent], int]:
@@ -138,7 +138,7 @@ class Feed:
         self._bytes = 0
         self._from = self._to = last_id
         self._live = True
-        self._bell.ring()
+        self._bell.notify()
 
     def _keep(self, rows: Sequence[StoredEvent]) -> None:
         self._recent.extend(rows)
@@ -153,9 +153,7 @@ class Feed:
 class Follower:
     """One follower of a feed, at its own pace: it gets each event once, in order."""
 
-    def __init__(
-        self, feed: Feed, heard: Listener, after: int, types: Sequence[str] | None
-    ) -> None:
+    def __init__(self, feed: Feed, heard: Waiter, after: int, types: Sequence[str] | None) -> None:
         """`heard` is notified of new events in the feed."""
         self._feed = feed
         self._heard = heard

@@ -15,15 +15,15 @@ import msgspec
 from portico.core.events import Published, StoredEvent
 from portico.core.webhooks import DROPPED, PING, Delivery, Webhook
 from portico.data.database import (
-    AMONG,
+    IN_ID_LIST,
     LOCKED,
     SKIP_LOCKED,
     AdvisoryLock,
     Database,
     Rank,
     Transaction,
-    alone,
-    among,
+    exclusive_lock,
+    id_list,
     integer,
     traceparent,
 )
@@ -108,9 +108,9 @@ class Events:
             "previous": event.previous,
             "traceparent": traceparent.get(),
         }
-        await tx.last(_INSERT_EVENT, values)
+        await tx.conclude(_INSERT_EVENT, values)
 
-    async def settle(self) -> None:
+    async def number(self) -> None:
         """Numbers all committed events that have no number yet, and notifies every process. Does
         nothing on SQLite."""
         waiting = AT_ONCE if self._db.engine == "postgres" else 0
@@ -118,9 +118,9 @@ class Events:
             # Usually there are none, and no write transaction is needed.
             if waiting := await integer(self._db, _WAITING):
                 async with self._db.transaction() as tx:
-                    await tx.last(_SETTLE)
+                    await tx.conclude(_SETTLE)
 
-    async def settled_in(self, tx: Transaction) -> int:
+    async def numbered_in(self, tx: Transaction) -> int:
         """The number of the newest event, after numbering all events committed before. Events that
         are committed later get higher numbers."""
         more = self._db.engine == "postgres"
@@ -186,7 +186,7 @@ class Events:
     async def some(self, ids: Collection[int]) -> dict[int, StoredEvent]:
         """The events with these numbers that are still stored, by number."""
         engine = self._db.engine
-        rows = await self._db.all(f"{_ONES} {AMONG[engine]}", among(engine, ids))
+        rows = await self._db.all(f"{_ONES} {IN_ID_LIST[engine]}", id_list(engine, ids))
         return {event.id: event for event in EVENTS.read_all(rows)}
 
     async def each(self, ids: Collection[int]) -> AsyncGenerator[StoredEvent, None]:
@@ -229,7 +229,7 @@ SELECT {WEBHOOKS.columns} FROM webhooks
 WHERE disabled_reason IS NULL AND told_up_to < :last ORDER BY id"""
 _COUNT_WEBHOOKS = "SELECT count(*) FROM webhooks"
 # The limit applies to all webhooks together, and rows that are not inserted yet cannot be locked.
-_LOCK = alone(AdvisoryLock.WEBHOOKS)
+_LOCK = exclusive_lock(AdvisoryLock.WEBHOOKS)
 _TOLD = "UPDATE webhooks SET told_up_to = :up_to WHERE id = :id"
 _FAILS = """
 UPDATE webhooks SET failing_since = :since WHERE id = :id AND failing_since IS NULL"""
@@ -288,7 +288,7 @@ class Webhooks:
         """Stores a webhook again, except for the fields that its deliveries change."""
         await tx.run(WEBHOOKS.update, WEBHOOKS.values(webhook))
 
-    async def told(self, tx: Transaction, webhook_id: int, up_to: int) -> None:
+    async def served(self, tx: Transaction, webhook_id: int, up_to: int) -> None:
         """Records up to which event the webhook was served: events up to it have their deliveries,
         or never get any."""
         await tx.run(_TOLD, {"id": webhook_id, "up_to": up_to})
@@ -351,7 +351,7 @@ RETURNING id"""
 _TELL = "SELECT pg_notify(current_schema(), 'webhooks')"
 
 
-class Attempt(msgspec.Struct, frozen=True):
+class DeliveryAttempt(msgspec.Struct, frozen=True):
     """The outcome of one attempt, in the columns of its delivery."""
 
     id: int
@@ -386,7 +386,7 @@ class Deliveries:
             ],
         )
 
-    async def tell(self, tx: Transaction) -> None:
+    async def notify(self, tx: Transaction) -> None:
         """On PostgreSQL, rings the bell of every process once `tx` is committed."""
         if self._db.engine == "postgres":
             await tx.one(_TELL)
@@ -421,7 +421,7 @@ class Deliveries:
         """The id of a webhook's newest delivery, or 0 if it has none."""
         return await integer(tx, _LAST, {"webhook_id": webhook_id})
 
-    async def done(self, tx: Transaction, attempts: Sequence[Attempt]) -> None:
+    async def done(self, tx: Transaction, attempts: Sequence[DeliveryAttempt]) -> None:
         """Stores the outcomes of attempts, unless the delivery was given up meanwhile."""
         await tx.run_many(_DONE, [msgspec.structs.asdict(attempt) for attempt in attempts])
 

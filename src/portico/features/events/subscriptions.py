@@ -7,7 +7,7 @@ import msgspec
 from portico.core.caller import Principal
 from portico.core.errors import RateLimited
 from portico.core.times import SECOND, Clock
-from portico.data.database import Database, Part
+from portico.data.database import Database, Dependency
 from portico.data.leases import Leases
 from portico.features.access.live_credentials import LiveCredentials, holder, parts
 from portico.features.events.feed import Feed, Follower
@@ -30,7 +30,7 @@ class _Open(msgspec.Struct):
 
     principal: Principal
     place: str
-    parts: tuple[Part, ...]
+    parts: tuple[Dependency, ...]
     until: int | None
     version: int | None = None
 

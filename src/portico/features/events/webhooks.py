@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from portico.change import Change
-from portico.core.audit import SYSTEM, By
+from portico.core.audit import SYSTEM, Author
 from portico.core.errors import BrokenRule, Conflict, Fault, Gone, NotFound, invalid
 from portico.core.secrets import ROTATION_OVERLAP
 from portico.core.users import User
@@ -33,8 +33,8 @@ from portico.features.events.rules import (
     WebhookTested,
     mint_webhook_secret,
 )
-from portico.features.events.storage import Attempt, Deliveries, Events, ToTell, Webhooks
-from portico.features.mail.letters import Kind, tell
+from portico.features.events.storage import Deliveries, DeliveryAttempt, Events, ToTell, Webhooks
+from portico.features.mail.letters import Kind, notify
 from portico.features.people.storage import Users
 
 DELIVERIES_AT_ONCE = 500
@@ -75,7 +75,7 @@ async def _batch(env: Environment, after: int, ids: set[int]) -> int:
         ]
         await env[Deliveries].add(change.tx, change.now, told)
         for webhook in webhooks:
-            await env[Webhooks].told(change.tx, webhook.id, last)
+            await env[Webhooks].served(change.tx, webhook.id, last)
         change.noted_elsewhere()
 
     await env.change(SYSTEM, work)
@@ -86,12 +86,12 @@ async def queue_so_far(env: Environment, change: Change, webhook: Webhook) -> No
     """Queues all events so far for a locked webhook, before its types change: the new types apply
     to later events."""
     types = covered(webhook.types)
-    after, last = webhook.told_up_to, await env[Events].settled_in(change.tx)
+    after, last = webhook.told_up_to, await env[Events].numbered_in(change.tx)
     while events := await env[Events].to_tell(after, DELIVERIES_AT_ONCE, change.tx):
         told = [(webhook.id, one.id, one.type) for one in events if _wants(webhook, types, one)]
         await env[Deliveries].add(change.tx, change.now, told)
         after = events[-1].id
-    await env[Webhooks].told(change.tx, webhook.id, max(after, last))
+    await env[Webhooks].served(change.tx, webhook.id, max(after, last))
 
 
 class _Ping(msgspec.Struct):
@@ -134,7 +134,7 @@ async def read_webhook(env: Environment, webhook_id: int) -> Webhook:
     return webhook
 
 
-async def create_webhook(env: Environment, values: dict[str, Any], by: By) -> Signing:
+async def create_webhook(env: Environment, values: dict[str, Any], by: Author) -> Signing:
     """Creates a webhook. `values` are validated fields of `Webhook`. It gets events from now on.
     Raises `Invalid` for a URL that leads to an internal address, and `Conflict` for more than
     `MOST_WEBHOOKS`."""
@@ -151,7 +151,7 @@ async def create_webhook(env: Environment, values: dict[str, Any], by: By) -> Si
             secret=sealed,
             former_secret=None,
             former_until=None,
-            told_up_to=await env[Events].settled_in(change.tx),
+            told_up_to=await env[Events].numbered_in(change.tx),
             dropped_up_to=0,
             failing_since=None,
             created_at=change.now,
@@ -169,7 +169,7 @@ async def change_webhook(
     env: Environment,
     webhook_id: int,
     values: dict[str, Any],
-    by: By,
+    by: Author,
     check: Check = lambda _: None,
 ) -> Webhook:
     """Changes a webhook's values. Setting `enabled` to false drops pending deliveries; a webhook
@@ -202,12 +202,12 @@ async def change_webhook(
         if seen.enabled and seen.types != changes["types"]:
             await fan_out(env, [seen])  # in batches, so that the change has little left to do
     webhook = await env.change(by, work)
-    env.db.bell.ring()
+    env.db.bell.notify()
     return webhook
 
 
 async def disable_webhook(
-    env: Environment, seen: Webhook, reason: str, by: By, attempt: Attempt | None = None
+    env: Environment, seen: Webhook, reason: str, by: Author, attempt: DeliveryAttempt | None = None
 ) -> bool:
     """Disables a webhook for this reason, which was found for the webhook as `seen`, and tells the
     admins by mail. Also stores the `attempt` that gave the reason, if given. Returns False, and
@@ -239,7 +239,7 @@ async def _tell_admins(
     kind: Kind = "webhook-gone" if reason == RECEIVER_GONE else "webhook-failing"
     page = f"{env.addresses.dashboard}/webhooks/{webhook.id}"
     for admin in admins:
-        await tell(
+        await notify(
             env,
             change,
             admin,
@@ -261,14 +261,14 @@ async def _switched(
         webhook = msgspec.structs.replace(webhook, dropped_up_to=dropped)
         change.note(WebhookDisabled(webhook))
     else:
-        told = await env[Events].settled_in(change.tx)
-        await env[Webhooks].told(change.tx, webhook.id, told)
+        told = await env[Events].numbered_in(change.tx)
+        await env[Webhooks].served(change.tx, webhook.id, told)
         await env[Webhooks].begin_anew(change.tx, webhook.id)
         change.note(WebhookEnabled(webhook))
     return webhook
 
 
-async def rotate_secret(env: Environment, webhook_id: int, by: By) -> Signing:
+async def rotate_secret(env: Environment, webhook_id: int, by: Author) -> Signing:
     """Gives a webhook a new secret. The old one also signs for 24 hours, if it can be decrypted.
     Raises `NotFound`."""
     secret = mint_webhook_secret(env.random)
@@ -292,7 +292,7 @@ async def rotate_secret(env: Environment, webhook_id: int, by: By) -> Signing:
 
 
 async def delete_webhook(
-    env: Environment, webhook_id: int, by: By, check: Check = lambda _: None
+    env: Environment, webhook_id: int, by: Author, check: Check = lambda _: None
 ) -> None:
     """Deletes a webhook; nothing more is sent to it. Raises `NotFound` and what `check` raises."""
 
@@ -303,10 +303,10 @@ async def delete_webhook(
         change.note(WebhookDeleted(webhook))
 
     await env.change(by, work)
-    env.db.bell.ring()
+    env.db.bell.notify()
 
 
-async def test_webhook(env: Environment, webhook_id: int, by: By) -> None:
+async def test_webhook(env: Environment, webhook_id: int, by: Author) -> None:
     """Sends a webhook a `ping` event, which is not listed, once. Raises `NotFound`, and `Conflict`
     if it is disabled."""
 
@@ -317,7 +317,7 @@ async def test_webhook(env: Environment, webhook_id: int, by: By) -> None:
     await env.change(by, work)
 
 
-async def redeliver(env: Environment, webhook_id: int, delivery_id: int, by: By) -> None:
+async def redeliver(env: Environment, webhook_id: int, delivery_id: int, by: Author) -> None:
     """Queues another delivery of the same event. Raises `NotFound`, `Conflict` if the webhook is
     disabled, and `Gone` if the event is no longer kept."""
     delivery = await read_delivery(env, webhook_id, delivery_id)
@@ -328,11 +328,11 @@ async def redeliver(env: Environment, webhook_id: int, delivery_id: int, by: By)
         webhook = _enabled(await _locked(env, change, webhook_id))
         told = [(webhook.id, delivery.event_id, delivery.type)]
         await env[Deliveries].add(change.tx, change.now, told)
-        await env[Deliveries].tell(change.tx)
+        await env[Deliveries].notify(change.tx)
         change.note(WebhookRedelivered(webhook, delivery.event_id))
 
     await env.change(by, work)
-    env.db.bell.ring()
+    env.db.bell.notify()
 
 
 async def read_delivery(env: Environment, webhook_id: int, delivery_id: int) -> Delivery:

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from portico.change import Change
-from portico.core.audit import Actor, By
+from portico.core.audit import Actor, Author
 from portico.core.errors import Conflict, Unavailable
 from portico.core.text import without_direction_marks
 from portico.core.times import SECOND
@@ -96,7 +96,7 @@ async def ask(env: Environment, asked: Ask) -> None:
         await post(env, change, WaitingMail(asked.purpose, ask=asked))
         change.noted_elsewhere()  # when the mail is written
 
-    await env.change(By(asked.by), work)
+    await env.change(Author(asked.by), work)
 
 
 def decrypted(env: Environment, sealed: bytes) -> WaitingMail | None:
@@ -163,7 +163,7 @@ Value = str | int | Agent
 """A value in a text: an integer is a time in epoch milliseconds."""
 
 
-class Reader(NamedTuple):
+class Recipient(NamedTuple):
     """The recipient of a letter: an address, its owner's language tag, and the id of the user, 0 if
     the address has no account yet."""
 
@@ -172,19 +172,19 @@ class Reader(NamedTuple):
     user_id: int = 0
 
 
-def reader(user: User, to: str | None = None) -> Reader:
+def reader(user: User, to: str | None = None) -> Recipient:
     """A user as a recipient, at the address `to` instead of their own if given."""
-    return Reader(to or user.email, user.language, user.id)
+    return Recipient(to or user.email, user.language, user.id)
 
 
-def without_user(by: By) -> By:
+def without_user(by: Author) -> Author:
     """`by` without a user, for requests that ask for a mail with a link: it does not matter who is
     signed in in that browser."""
     return by.named(user_id=None)
 
 
 def letter(
-    env: Environment, kind: Kind, to: Reader, *, by: By | None = None, **values: Value
+    env: Environment, kind: Kind, to: Recipient, *, by: Author | None = None, **values: Value
 ) -> Letter:
     """A letter about something that happens now; with `by`, it says where that came from. A
     paragraph that is the address of a page becomes a link."""
@@ -221,13 +221,13 @@ def letter(
     )
 
 
-async def tell(
+async def notify(
     env: Environment,
     change: Change,
     user: User,
     kind: Kind,
     *,
-    by: By | None = None,
+    by: Author | None = None,
     to: str | None = None,
     **values: Value,
 ) -> None:
@@ -279,7 +279,7 @@ def _spelled(words: dict[str, str], value: Value) -> str:
     return words["browser_on_system"].format(browser=browser, system=system)
 
 
-def _where(words: dict[str, str], by: By, user_id: int) -> str:
+def _where(words: dict[str, str], by: Author, user_id: int) -> str:
     """Where the user did something from, or that somebody else did it. An address that is not an IP
     address is left out, because a proxy may pass on any text."""
     if by.actor.credential == "command" or by.actor.user_id not in (None, user_id):

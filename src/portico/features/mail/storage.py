@@ -3,7 +3,7 @@
 import msgspec
 
 from portico.core.ids import MAX_ID
-from portico.data.database import Bell, Database, Reader, Transaction, integer
+from portico.data.database import Database, Reader, Signal, Transaction, integer
 from portico.data.queue import Queue
 from portico.data.table import Table
 
@@ -30,7 +30,7 @@ class Mails:
 
     def __init__(self, db: Database) -> None:
         self.queue = Queue(db, MAILS, counted="attempts")
-        self.bell = Bell()
+        self.bell = Signal()
         """Rings when a mail waits to be sent."""
         self.waiting = 0
         """How many mails were waiting when the job last counted them."""

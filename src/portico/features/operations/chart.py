@@ -12,7 +12,7 @@ _LEAST = 2
 """The height of the smallest part of a bar."""
 
 
-class Part(NamedTuple):
+class Segment(NamedTuple):
     """The answered, failed or refused requests of one bar, and their place in it."""
 
     kind: str
@@ -28,7 +28,7 @@ class Bar(NamedTuple):
     sums: Sums
     x: int
     width: int
-    parts: list[Part]
+    parts: list[Segment]
 
 
 class Chart(NamedTuple):
@@ -75,7 +75,7 @@ def chart(use: Mapping[int, Sums], span: Span, now: int) -> Chart:
     return Chart(bars, sum(shown, Sums()), most, step * span.units)
 
 
-def _parts(sums: Sums, most: int) -> list[Part]:
+def _parts(sums: Sums, most: int) -> list[Segment]:
     kinds = {"answered": sums.answered, "failed": sums.failed, "refused": sums.refused}
     kinds = {kind: requests for kind, requests in kinds.items() if requests}
     if not kinds:
@@ -88,5 +88,5 @@ def _parts(sums: Sums, most: int) -> list[Part]:
     parts, y = [], HEIGHT
     for kind, height in heights.items():
         y -= height
-        parts.append(Part(kind, y, height))
+        parts.append(Segment(kind, y, height))
     return parts

@@ -1,12 +1,12 @@
 """Records backups in the audit log, and finds the newest one there."""
 
-from portico.core.audit import By
+from portico.core.audit import Author
 from portico.environment import Environment
 from portico.features.events.audit import Audit, AuditFilter
 from portico.features.operations.events import BackedUp
 
 
-async def note_backup(env: Environment, by: By, size: int) -> None:
+async def note_backup(env: Environment, by: Author, size: int) -> None:
     """Records a backup of `size` bytes. Raises `Unavailable`."""
     await env.change.note(by, BackedUp(size))
 

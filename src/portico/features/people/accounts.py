@@ -6,15 +6,15 @@ from collections.abc import Sequence
 import msgspec
 
 from portico.change import Change
-from portico.core.audit import By
+from portico.core.audit import Author
 from portico.core.errors import Conflict, NotFound, PermissionDenied
 from portico.core.secrets import Random
 from portico.core.users import User, new_user, typed_email
 from portico.data.database import UniqueViolation
 from portico.environment import Environment
-from portico.features.access.api_keys import Made, add_key, create_key
+from portico.features.access.api_keys import CreatedKey, add_key, create_key
 from portico.features.access.rules import NewKey
-from portico.features.mail.letters import tell
+from portico.features.mail.letters import notify
 from portico.features.people.endings import set_suspended
 from portico.features.people.mirrors import mirror_user, mirrored, try_to_update_mirror
 from portico.features.people.passwords import Passwords
@@ -47,7 +47,7 @@ async def account(env: Environment, email: str) -> User:
     return user
 
 
-async def set_plan(env: Environment, email: str, plan: str, by: By) -> User:
+async def set_plan(env: Environment, email: str, plan: str, by: Author) -> User:
     """Sets an account's plan. Raises `NotFound` for an unknown account or plan, and `Conflict` for
     a mirror user, whose plan is its account's."""
     if plan not in env.settings.plans:
@@ -57,13 +57,13 @@ async def set_plan(env: Environment, email: str, plan: str, by: By) -> User:
     return await _set(env, email, by, plan=plan)
 
 
-async def set_role(env: Environment, email: str, role: str, by: By) -> User:
+async def set_role(env: Environment, email: str, role: str, by: Author) -> User:
     """Sets an account's role. Raises `NotFound`, and `Conflict` for the last admin and for a mirror
     user, whose role is its account's."""
     return await _set(env, email, by, role=role)
 
 
-async def _set(env: Environment, email: str, by: By, **values: str) -> User:
+async def _set(env: Environment, email: str, by: Author, **values: str) -> User:
     found = await account(env, email)
 
     async def work(change: Change) -> User:
@@ -87,13 +87,13 @@ async def _set(env: Environment, email: str, by: By, **values: str) -> User:
 
 
 async def create_admin(
-    env: Environment, *, name: str, email: str, password: str, key_name: str, by: By
-) -> tuple[User, Made]:
+    env: Environment, *, name: str, email: str, password: str, key_name: str, by: Author
+) -> tuple[User, CreatedKey]:
     """Creates an admin on the plan Enterprise and a live key, in one change and without a mail.
     Raises `Duplicate` if the e-mail is taken."""
     password_hash = await env[Passwords].hash(password)
 
-    async def work(change: Change) -> tuple[User, Made]:
+    async def work(change: Change) -> tuple[User, CreatedKey]:
         user = new_user(
             name=name,
             email=email,
@@ -120,11 +120,11 @@ async def give_key(
     name: str,
     key_type: str,
     expires_at: int | None,
-    by: By,
+    by: Author,
     scopes: Sequence[str] | None = None,
     networks: Sequence[str] | None = None,
     told: bool = True,
-) -> Made:
+) -> CreatedKey:
     """Creates a key with the values of a `NewKey` for an account of `env`. A key type that belongs
     to the mirroring environment is created there, for the account's mirror user. `told` says
     whether the owner is told by mail. Raises `Invalid` with every fault."""
@@ -137,7 +137,7 @@ async def give_key(
     return await create_key(env, user_id, new, by, told=told)
 
 
-async def suspend(env: Environment, user_id: int, by: By) -> User:
+async def suspend(env: Environment, user_id: int, by: Author) -> User:
     """Suspends an account and tells it by mail. Its sessions, logins and consents end for good; its
     API keys fail until it is resumed. An account that is already suspended stays as it is.
 
@@ -154,7 +154,7 @@ async def suspend(env: Environment, user_id: int, by: By) -> User:
         if user.role == "admin":
             await keep_an_admin(env, change, user_id)
         suspended = await set_suspended(env, change, user, change.now)
-        await tell(env, change, suspended, "suspended")
+        await notify(env, change, suspended, "suspended")
         return suspended
 
     user = await env.change(by, work)
@@ -162,7 +162,7 @@ async def suspend(env: Environment, user_id: int, by: By) -> User:
     return user
 
 
-async def resume(env: Environment, user_id: int, by: By) -> User:
+async def resume(env: Environment, user_id: int, by: Author) -> User:
     """Ends an account's suspension: its API keys work again. Raises what `suspend` raises, except
     for the caller's own account and the last admin."""
 

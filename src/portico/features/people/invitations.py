@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from portico.change import Change
-from portico.core.audit import SYSTEM, By
+from portico.core.audit import SYSTEM, Author
 from portico.core.errors import Conflict, Fault, Invalid, NotFound
 from portico.core.secrets import digest, mint
 from portico.core.users import User, mail_domain, new_user, same_mailbox
@@ -16,7 +16,7 @@ from portico.data.database import UniqueViolation
 from portico.environment import Environment
 from portico.features.mail.letters import (
     Ask,
-    Reader,
+    Recipient,
     WaitingMail,
     admit,
     ask,
@@ -50,7 +50,7 @@ _INVALID_LINK = (
 )
 
 
-class Made(NamedTuple):
+class MadeInvitation(NamedTuple):
     """An invitation, and the address of its link, which is not stored."""
 
     invitation: Invitation
@@ -65,9 +65,9 @@ async def invite(
     role: str,
     plan: str,
     handed_over: bool,
-    by: By,
+    by: Author,
     renews: Invitation | None = None,
-) -> Made:
+) -> MadeInvitation:
     """Invites an e-mail, by mail if there is a mail server; replaces an earlier invitation.
 
     `handed_over` says that the inviting admin sees the link too, so its use does not verify the
@@ -90,9 +90,9 @@ async def invite(
     )
     # In the language of the inviting admin: that of the invited person is not known yet.
     host = await env[Users].get(by.actor.user_id or 0)
-    to = Reader(email) if host is None else Reader(email, host.language)
+    to = Recipient(email) if host is None else Recipient(email, host.language)
 
-    def write(made: Made) -> Letter:
+    def write(made: MadeInvitation) -> Letter:
         until = invitation.expires_at
         return letter(env, "invitation", to, role=role, link=made.link, until=until)
 
@@ -102,7 +102,9 @@ async def invite(
     return made
 
 
-async def renew(env: Environment, invitation_id: int, *, handed_over: bool, by: By) -> Made:
+async def renew(
+    env: Environment, invitation_id: int, *, handed_over: bool, by: Author
+) -> MadeInvitation:
     """Replaces an admin's invitation by a new one, with a new link that is valid for seven days.
     Raises `NotFound`, `Conflict` if somebody else has just done so, and what `invite` raises."""
     found = await env[Invitations].get(invitation_id)
@@ -120,7 +122,7 @@ async def renew(env: Environment, invitation_id: int, *, handed_over: bool, by: 
     )
 
 
-async def revoke(env: Environment, invitation_id: int, by: By) -> None:
+async def revoke(env: Environment, invitation_id: int, by: Author) -> None:
     """Deletes an admin's invitation. Raises `NotFound`."""
 
     async def work(change: Change) -> None:
@@ -150,7 +152,7 @@ def may_sign_up(env: Environment, email: str) -> bool:
 
 
 async def accept(
-    env: Environment, token: str, *, name: str, password: str, by: By, language: str = "en"
+    env: Environment, token: str, *, name: str, password: str, by: Author, language: str = "en"
 ) -> User:
     """Creates the account of an invitation, with the chosen name and password. `language` is the
     user's language tag.
@@ -183,7 +185,7 @@ async def accept(
         return user
 
     try:
-        return await env.change(by.alone, work)
+        return await env.change(by.without_principal, work)
     except UniqueViolation as error:
         raise taken_meanwhile() from error
 
@@ -203,12 +205,12 @@ async def put(
     env: Environment,
     invitation: Invitation,
     noted: type[OfInvitation],
-    by: By,
-    write: Callable[[Made], Letter] | None,
+    by: Author,
+    write: Callable[[MadeInvitation], Letter] | None,
     *,
     renews: Invitation | None = None,
     place: Mail | None = None,
-) -> Made | None:
+) -> MadeInvitation | None:
     """Stores an invitation, notes it as `noted`, and mails what `write` returns, if given, in this
     `place`. Returns None if it is a sign-up and an admin has invited the e-mail. Raises `Duplicate`
     if the e-mail has an account, and what `post` raises; with `renews`, also `NotFound` if that
@@ -216,7 +218,7 @@ async def put(
     token = mint("", env.random)
     link = f"{env.addresses.dashboard}/invitation?token={token}"
 
-    async def work(change: Change) -> Made | None:
+    async def work(change: Change) -> MadeInvitation | None:
         if invitation.inviter_id is not None:
             # Whoever suspends the inviter meanwhile ends this invitation too.
             await change.lock(env[Users], invitation.inviter_id)
@@ -232,7 +234,7 @@ async def put(
         if stored is None:
             return None
         change.note(noted(stored))
-        made = Made(stored, link)
+        made = MadeInvitation(stored, link)
         if write is not None:
             purpose = "sign-up" if stored.signed_up else "invitation"
             await post(env, change, WaitingMail(purpose, write(made)), place)
@@ -249,7 +251,7 @@ def _invalid_link() -> Invalid:
     return Invalid(_INVALID_LINK, [Fault("token", _INVALID_LINK)])
 
 
-async def ask_sign_up(env: Environment, email: str, by: By, language: str = "en") -> None:
+async def ask_sign_up(env: Environment, email: str, by: Author, language: str = "en") -> None:
     """Mails a normalised e-mail a link to create an account on Free, in the language with this tag.
     If there already is an account or an invitation, the mail says so instead.
 
@@ -269,7 +271,7 @@ async def ask_sign_up(env: Environment, email: str, by: By, language: str = "en"
 
 async def write_sign_up(env: Environment, asked: Ask, place: Mail) -> None:
     """Writes the mail that `ask_sign_up` asked for. Raises what `admit` and `post` raise."""
-    email, by, now = asked.email, without_user(By(asked.by)), env.clock()
+    email, by, now = asked.email, without_user(Author(asked.by)), env.clock()
     user = await env[Users].by_email(email)
     name = name_of(env, email)
     await admit(env, mails_to(user.id, asked.purpose) if user else (SIGN_UP, name), place)
@@ -293,15 +295,15 @@ async def write_sign_up(env: Environment, asked: Ask, place: Mail) -> None:
         created_at=now,
         expires_at=now + SIGN_UP_VALIDITY,
     )
-    to, until = Reader(email, asked.language), invitation.expires_at
+    to, until = Recipient(email, asked.language), invitation.expires_at
 
-    def write(made: Made) -> Letter:
+    def write(made: MadeInvitation) -> Letter:
         return letter(env, "sign-up", to, by=by, link=made.link, until=until)
 
-    if await put(env, invitation, SignedUp, By(asked.by), write, place=place) is None:
+    if await put(env, invitation, SignedUp, Author(asked.by), write, place=place) is None:
         invited = await env[Invitations].of_email(email)
         if invited is not None:  # otherwise it has just been used or revoked
-            to = Reader(invited.email, asked.language)
+            to = Recipient(invited.email, asked.language)
             await _send(env, letter(env, "invited-before", to, by=by), place)
 
 

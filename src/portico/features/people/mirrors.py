@@ -10,9 +10,9 @@ import logging
 import msgspec
 
 from portico.change import Change
-from portico.core.audit import SYSTEM, By
+from portico.core.audit import SYSTEM, Author
 from portico.core.errors import NotFound, Unavailable
-from portico.core.users import Shared, User, email_key
+from portico.core.users import AccountState, User, email_key
 from portico.data.database import UniqueViolation
 from portico.environment import Environment
 from portico.features.people.endings import set_suspended
@@ -26,7 +26,7 @@ _AT_ONCE = 1_000
 """How many mirrors are compared with one read of each database."""
 
 
-async def mirror_of(env: Environment, account: User, by: By) -> User:
+async def mirror_of(env: Environment, account: User, by: Author) -> User:
     """The mirror user of an account of `env`, created if there is none.
 
     If another user there has the account's e-mail, it is freed: the mirror of another account gets
@@ -43,21 +43,21 @@ async def mirror_of(env: Environment, account: User, by: By) -> User:
         return await _create(env, sandbox, account.id, by)
 
 
-async def mirror_user(env: Environment, owner: User, by: By) -> User:
+async def mirror_user(env: Environment, owner: User, by: Author) -> User:
     """As `mirror_of`, on behalf of an actor of `env`; also updates the mirror."""
     mirror = await mirror_of(env, owner, await mirrored(_mirroring(env), by))
     await try_to_update_mirror(env, owner.id)  # the account may have changed since it was read
     return mirror
 
 
-async def mirrored(env: Environment, by: By) -> By:
+async def mirrored(env: Environment, by: Author) -> Author:
     """`by` for a change in the mirroring environment `env`: the actor is the account's mirror user,
     under the same e-mail. The credential is not checked, since it belongs to the account's own
     environment."""
     if by.actor.user_id is None:
         return by
     mirror = await env[Users].by_account(by.actor.user_id)
-    return By(by.named(user_id=mirror and mirror.id).actor)
+    return Author(by.named(user_id=mirror and mirror.id).actor)
 
 
 def _mirroring(env: Environment) -> Environment:
@@ -66,7 +66,7 @@ def _mirroring(env: Environment) -> Environment:
     return env.mirror
 
 
-async def _create(env: Environment, sandbox: Environment, account_id: int, by: By) -> User:
+async def _create(env: Environment, sandbox: Environment, account_id: int, by: Author) -> User:
     # Read again: its e-mail may have been changed, and taken by another account.
     account = await env[Users].get(account_id)
     if account is None:
@@ -171,7 +171,7 @@ async def _free_email(sandbox: Environment, change: Change, mirror: User, email:
 
 
 async def _copy_shared(sandbox: Environment, change: Change, mirror: User, account: User) -> None:
-    shared = {name: getattr(account, name) for name in Shared.__struct_fields__}
+    shared = {name: getattr(account, name) for name in AccountState.__struct_fields__}
     shared["suspended_at"] = mirror.suspended_at  # `set_suspended` changes it, below
     changed = msgspec.structs.replace(mirror, **shared)
     if changed != mirror:

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from portico.change import Change
-from portico.core.audit import By
+from portico.core.audit import Author
 from portico.core.errors import BrokenRule, Conflict, Fault, Invalid, PermissionDenied
 from portico.core.secrets import digest, mint
 from portico.core.times import HOUR
@@ -72,7 +72,7 @@ VERIFY = Link("verify", 24)
 NEW_EMAIL = Link("new-email", 24)
 
 
-async def ask_reset(env: Environment, email: str, by: By) -> None:
+async def ask_reset(env: Environment, email: str, by: Author) -> None:
     """Mails the user with this e-mail, if there is one, a link to `reset_password`.
 
     Everything that depends on the account happens later, so that the answer does not reveal whether
@@ -86,7 +86,7 @@ async def ask_reset(env: Environment, email: str, by: By) -> None:
     await ask(env, Ask("reset", address, by.actor))
 
 
-async def give_reset(env: Environment, user_id: int, by: By) -> HandedOver:
+async def give_reset(env: Environment, user_id: int, by: Author) -> HandedOver:
     """Creates a link to `reset_password` for an admin to hand over. It is valid for 24 hours and
     replaces earlier ones. It is not mailed, so its use verifies no e-mail.
 
@@ -121,7 +121,7 @@ async def give_reset(env: Environment, user_id: int, by: By) -> HandedOver:
     return await env.change(by, work)
 
 
-async def ask_verification(env: Environment, user: User, by: By) -> None:
+async def ask_verification(env: Environment, user: User, by: Author) -> None:
     """Mails a user a link to `verify_email`, at most three an hour. Raises `RateLimited`, and
     `Unavailable` if too many mails wait."""
     await _write(env, user, VERIFY, by)
@@ -135,7 +135,7 @@ def another_email(user: User, address: str) -> str:
     return address
 
 
-async def ask_new_email(env: Environment, user: User, email: str, current: str, by: By) -> None:
+async def ask_new_email(env: Environment, user: User, email: str, current: str, by: Author) -> None:
     """Mails a link to `take_new_email` to the e-mail that a user wants. `current` is the user's
     password.
 
@@ -151,7 +151,7 @@ async def ask_new_email(env: Environment, user: User, email: str, current: str, 
     await _write(env, user, NEW_EMAIL, by, to=email)
 
 
-async def take_new_email(env: Environment, token: str, by: By) -> bool:
+async def take_new_email(env: Environment, token: str, by: Author) -> bool:
     """Changes the e-mail of a token's user to the address that the token was sent to, and tells the
     old and the new address. Returns whether that verifies the e-mail, because the token was mailed.
     Raises `Invalid` if the token is not valid, and `Duplicate` if another user has that e-mail."""
@@ -173,7 +173,7 @@ async def take_new_email(env: Environment, token: str, by: By) -> bool:
     return found.mailed
 
 
-async def reset_password(env: Environment, token: str, password: str, by: By) -> None:
+async def reset_password(env: Environment, token: str, password: str, by: Author) -> None:
     """Sets the password of a token's user, which must satisfy `chosen_passwords.chosen`.
 
     Ends all sessions, logins and consents of the account; API keys stay. If the token was mailed to
@@ -210,7 +210,7 @@ async def reset_password(env: Environment, token: str, password: str, by: By) ->
     await forgive(env, after.email, by.address)
 
 
-async def verify_email(env: Environment, token: str, by: By) -> None:
+async def verify_email(env: Environment, token: str, by: Author) -> None:
     """Marks the e-mail that the token was sent to as verified. Raises `Invalid` if the token is not
     valid, or the user has another e-mail by now."""
     found = await find_link(env, token, VERIFY)
@@ -270,14 +270,14 @@ async def write_reset(env: Environment, asked: Ask, place: Mail) -> None:
     user = await env[Users].by_email(asked.email)
     # A mirror user gets no password: its e-mail may be one that its account no longer has.
     if user is not None and user.account_id is None and user.suspended_at is None:
-        await _write(env, user, RESET, By(asked.by), place=place)
+        await _write(env, user, RESET, Author(asked.by), place=place)
 
 
 async def _write(
     env: Environment,
     user: User,
     link: Link,
-    by: By,
+    by: Author,
     *,
     to: str | None = None,
     place: Mail | None = None,
@@ -309,7 +309,7 @@ async def _write(
         )
         await post(env, change, WaitingMail(link.purpose, brought, until=until), place)
 
-    await env.change(by.alone, work)
+    await env.change(by.without_principal, work)
 
 
 def _address(env: Environment, link: Link, token: str) -> str:

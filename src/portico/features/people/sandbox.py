@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from portico.change import Change
-from portico.core.audit import By
+from portico.core.audit import Author
 from portico.core.errors import Conflict
 from portico.core.money import price_units
 from portico.core.resources import RESOURCES
@@ -64,7 +64,7 @@ class Filled(msgspec.Struct):
     mirrors: int
 
 
-async def reset(env: Environment, by: By) -> Filled:
+async def reset(env: Environment, by: Author) -> Filled:
     """Replaces the sandbox's data by the samples, in one transaction.
 
     Mirror users of live accounts and what belongs to them, OAuth clients and the audit log stay. A
@@ -81,7 +81,7 @@ async def reset(env: Environment, by: By) -> Filled:
         await env[Products].lock_all(change.tx)
         await env[Users].lock_all(change.tx)
         for untold in await env[Imports].take_all(change.tx):
-            change.note(untold.stored, By(untold.actor))
+            change.note(untold.stored, Author(untold.actor))
         for records in env.records:
             await records.lock_all(change.tx)
             await records.delete_all(change.tx)

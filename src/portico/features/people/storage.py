@@ -5,17 +5,17 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 import msgspec
 
 from portico.core.text import case_key
-from portico.core.users import Owner, Shared, User, email_key
+from portico.core.users import AccountState, Owner, User, email_key
 from portico.data.database import (
-    AMONG,
+    IN_ID_LIST,
     NOTHING,
     AdvisoryLock,
     Database,
     Engine,
     Rank,
     Transaction,
-    alone,
-    among,
+    exclusive_lock,
+    id_list,
     integer,
     keep_unwritten,
 )
@@ -39,7 +39,7 @@ USERS = Table(
     fixed=("account_id", "created_at"),
 )
 OWNERS = Table("users", Owner)
-_SHARED = Table("users", Shared)
+_SHARED = Table("users", AccountState)
 
 SORTS = {"name": "name_key", "email": "email_key", "created_at": "created_at"}
 """The sort keys of a list and their columns."""
@@ -52,7 +52,7 @@ SELECT account_id, {_SHARED.columns} FROM users
 WHERE account_id > :after ORDER BY account_id LIMIT :limit"""
 _STANDING = f"SELECT id, {_SHARED.columns} FROM users WHERE id"
 # Of two transactions that each remove an admin, the second must see the effect of the first.
-_LOCK_ADMINS = alone(AdvisoryLock.ADMINS)
+_LOCK_ADMINS = exclusive_lock(AdvisoryLock.ADMINS)
 _EMAILS = "SELECT id, email FROM users WHERE id"
 _ADMIN = "role = 'admin' AND suspended_at IS NULL"
 _COUNT_ADMINS = f"SELECT count(*) FROM users WHERE {_ADMIN} AND id <> :id"
@@ -107,7 +107,7 @@ class Users:
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self._listing = Listing(db.shown, USERS)
+        self._listing = Listing(db.replica, USERS)
 
     async def get(self, user_id: int, tx: Transaction | None = None) -> User | None:
         """The user with this id, if any. With `tx` it is locked until the transaction ends."""
@@ -133,15 +133,15 @@ class Users:
         """How many sandbox mirrors of live accounts there are."""
         return await integer(self._db, _COUNT_MIRRORS)
 
-    async def standing_of_mirrors(self, after: int, limit: int) -> dict[int, Shared]:
+    async def standing_of_mirrors(self, after: int, limit: int) -> dict[int, AccountState]:
         """What the next `limit` mirrors share with their accounts, by account id, above `after`."""
         rows = await self._db.slow.all(_STANDING_OF_MIRRORS, {"after": after, "limit": limit})
         return {row[0]: _SHARED.read(row[1:]) for row in rows}
 
-    async def standing(self, ids: Sequence[int]) -> dict[int, Shared]:
+    async def standing(self, ids: Sequence[int]) -> dict[int, AccountState]:
         """What the existing users with these ids share with their mirrors, by id."""
         engine = self._db.engine
-        rows = await self._db.slow.all(f"{_STANDING} {AMONG[engine]}", among(engine, ids))
+        rows = await self._db.slow.all(f"{_STANDING} {IN_ID_LIST[engine]}", id_list(engine, ids))
         return {row[0]: _SHARED.read(row[1:]) for row in rows}
 
     async def page(
@@ -186,7 +186,7 @@ class Users:
             is_slow=bool(text),
         )
         values = {"pattern": pattern(text), "role": role, "limit": limit, "offset": offset}
-        return counted_page(await self._db.shown.slow.all(sql, values), USERS.read)
+        return counted_page(await self._db.replica.slow.all(sql, values), USERS.read)
 
     def batches(self, role: str | None) -> AsyncIterator[list[User]]:
         """Every user with this role, or every user, oldest first, in batches."""
@@ -196,7 +196,7 @@ class Users:
     async def emails(self, ids: Iterable[int]) -> dict[int, str]:
         """The e-mails of the existing users with these ids, by id."""
         engine = self._db.engine
-        rows = await self._db.slow.all(f"{_EMAILS} {AMONG[engine]}", among(engine, ids))
+        rows = await self._db.slow.all(f"{_EMAILS} {IN_ID_LIST[engine]}", id_list(engine, ids))
         return {row[0]: row[1] for row in rows}
 
     async def insert(self, tx: Transaction, user: User) -> User:
@@ -208,12 +208,12 @@ class Users:
 
     async def update(self, tx: Transaction, user: User) -> None:
         """Stores every field of a user again. Raises `UniqueViolation` if the e-mail is taken."""
-        tx.touch(USERS.part(user.id))
+        tx.invalidate(USERS.dependency(user.id))
         await tx.run(USERS.update, USERS.values(user))
 
     async def delete(self, tx: Transaction, user_id: int) -> None:
         """Deletes a user with everything they own."""
-        tx.touch(USERS.part(user_id))
+        tx.invalidate(USERS.dependency(user_id))
         engine, owner = self._db.engine, {"user_id": user_id}
         await delete_grants(tx, engine, "user_id", user_id)
         for table, key in _MANY[engine].items():
@@ -227,7 +227,7 @@ class Users:
 
     async def delete_all_but_mirrors(self, tx: Transaction) -> None:
         """Deletes every user that is not the mirror of a live account."""
-        tx.touch_all()
+        tx.invalidate_all()
         some = _DELETE_SOME_BUT_MIRRORS
         async for _ in in_batches(tx, self._db.engine, some, NOTHING, most=USERS_AT_ONCE):
             pass

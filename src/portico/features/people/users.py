@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from portico.change import Change, ended
-from portico.core.audit import By
+from portico.core.audit import Author
 from portico.core.caller import Principal
 from portico.core.errors import (
     Conflict,
@@ -23,7 +23,7 @@ from portico.core.users import User, new_user, same_mailbox, typed_email
 from portico.data.database import UniqueViolation
 from portico.environment import Environment
 from portico.features.events.audit import Audit
-from portico.features.mail.letters import tell
+from portico.features.mail.letters import notify
 from portico.features.people.endings import end_prepared, end_sign_ins
 from portico.features.people.guard import Claim, password_is_right
 from portico.features.people.mirrors import try_to_update_mirror
@@ -93,7 +93,7 @@ async def create_user(
     password: str,
     role: str,
     plan: str = "free",
-    by: By,
+    by: Author,
 ) -> User:
     """Creates a user. Raises `Duplicate` if the e-mail is taken, and `PermissionDenied` if an admin
     is created without the scope `admin`."""
@@ -128,7 +128,7 @@ async def change_user(
     user_id: int,
     values: dict[str, Any],
     check: Check,
-    by: By,
+    by: Author,
 ) -> User:
     """Changes a user's values on behalf of `caller`.
 
@@ -189,15 +189,15 @@ async def tell_changed(env: Environment, change: Change, before: User, after: Us
     by = change.by
     if not same_mailbox(before.email, after.email):
         for address in (before.email, after.email):
-            await tell(env, change, after, "email-changed", to=address, by=by, email=after.email)
+            await notify(env, change, after, "email-changed", to=address, by=by, email=after.email)
     if before.password_hash != after.password_hash:
         page = f"{env.addresses.dashboard}/forgot"
-        await tell(env, change, after, "new-password", by=by, page=page)
+        await notify(env, change, after, "new-password", by=by, page=page)
     if before.role != after.role and after.account_id is None:  # a mirror's account is told instead
-        await tell(env, change, after, "new-role", by=by, role=after.role, before=before.role)
+        await notify(env, change, after, "new-role", by=by, role=after.role, before=before.role)
     if not set(before.mails) <= set(after.mails):
         page = f"{env.addresses.dashboard}/profile"
-        await tell(env, change, after, "mails-off", by=by, page=page)
+        await notify(env, change, after, "mails-off", by=by, page=page)
 
 
 async def store_change(
@@ -245,7 +245,7 @@ async def _uninvite(env: Environment, change: Change, email: str) -> None:
         change.note(InvitationRevoked(found))
 
 
-async def delete_user(env: Environment, user_id: int, check: Check, by: By) -> None:
+async def delete_user(env: Environment, user_id: int, check: Check, by: Author) -> None:
     """Deletes a user and everything that belongs to them. Raises `NotFound`, `PreconditionFailed`,
     `PermissionDenied` for an admin without the scope `admin`, and `Conflict` for the last admin and
     for a mirror."""
@@ -348,7 +348,7 @@ def _missing_proof(env: Environment, user: User, current: str | None) -> list[Fa
     return [Fault("current_password", message)]
 
 
-async def prove_password(env: Environment, user: User, current: str | None, by: By) -> str:
+async def prove_password(env: Environment, user: User, current: str | None, by: Author) -> str:
     """The hash of a user's password, if `current` is that password. Raises `Invalid` if it is not
     or the user has none, `Conflict` for a mirror user, whose password is its account's, and
     `RateLimited` after too many wrong ones."""

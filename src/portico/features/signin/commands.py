@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from portico.cli.arguments import LOGIN, SESSION, Commands, add_sandbox, session_id, text
 from portico.cli.lazy import lazy_imports
-from portico.cli.listing import Form, print_list
+from portico.cli.listing import ListForm, print_list
 from portico.cli.output import CommandError, answer, minute, plain
 from portico.features.access.storage import Grants
 from portico.features.people.storage import Users
@@ -148,7 +148,7 @@ def _cells(each: _SignedIn) -> Sequence[str]:
     )
 
 
-_LIST = Form(
+_LIST = ListForm(
     _fact,
     ("ID", "OWNER", "ADDRESS", "SINCE", "LAST USED", "UNTIL", "WITH"),
     _cells,

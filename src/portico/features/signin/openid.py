@@ -85,7 +85,7 @@ class Trip(NamedTuple):
         return cls(*map(base64url, made))
 
 
-class Answer(NamedTuple):
+class ProviderAnswer(NamedTuple):
     """The parameters that the browser brings back (RFC 6749 §4.1.2, RFC 9207); missing ones are
     empty."""
 
@@ -177,7 +177,7 @@ class RelyingParty:
         provider: Provider,
         trip: Trip,
         redirect_uri: str,
-        answer: Answer,
+        answer: ProviderAnswer,
         *,
         since: int | None,
     ) -> Person:
@@ -282,7 +282,7 @@ def _check_metadata(provider: Provider, metadata: _Metadata) -> None:
             raise _InvalidAnswer(f"its endpoint {endpoint!r:.200} is not https")
 
 
-def _check_issuer(provider: Provider, metadata: _Metadata, answer: Answer) -> None:
+def _check_issuer(provider: Provider, metadata: _Metadata, answer: ProviderAnswer) -> None:
     """The issuer of the answer is the provider that was asked (RFC 9207 §2.4)."""
     wanted = metadata.authorization_response_iss_parameter_supported
     if (answer.iss or wanted) and answer.iss != provider.issuer:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from portico.change import Change
-from portico.core.audit import By
+from portico.core.audit import Author
 from portico.core.errors import AuthenticationRequired, Conflict, Fault, Invalid, NotFound
 from portico.core.secrets import base64url, digest, from_base64url
 from portico.core.sessions import BY_PASSKEY
@@ -141,7 +141,7 @@ def _json(**options: Any) -> str:
 
 
 async def add_passkey(
-    env: Environment, user_id: int, session_id: int, *, answer: str, name: str, by: By
+    env: Environment, user_id: int, session_id: int, *, answer: str, name: str, by: Author
 ) -> tuple[str, ...]:
     """Registers a passkey for a user who is signed in; their session then counts as authenticated
     with it.
@@ -187,7 +187,7 @@ async def add_passkey(
         raise Conflict("This passkey is already registered.") from error
 
 
-async def check_assertion(env: Environment, answer: str, by: By) -> tuple[User, Assertion]:
+async def check_assertion(env: Environment, answer: str, by: Author) -> tuple[User, Assertion]:
     """The user who answers a challenge with a passkey, and the assertion.
 
     Raises `AuthenticationRequired` with the same message for every failure. A sign count that did
@@ -216,7 +216,9 @@ async def use_assertion(env: Environment, change: Change, assertion: Assertion) 
         raise AuthenticationRequired(_REFUSED)
 
 
-async def rename_passkey(env: Environment, user_id: int, row_id: int, name: str, by: By) -> None:
+async def rename_passkey(
+    env: Environment, user_id: int, row_id: int, name: str, by: Author
+) -> None:
     """Renames a user's passkey. Raises `NotFound`."""
 
     async def work(change: Change) -> None:
@@ -230,7 +232,7 @@ async def rename_passkey(env: Environment, user_id: int, row_id: int, name: str,
     await env.change(by, work)
 
 
-async def remove_passkey(env: Environment, user_id: int, row_id: int, by: By) -> None:
+async def remove_passkey(env: Environment, user_id: int, row_id: int, by: Author) -> None:
     """Removes a user's passkey, and with the last factor the recovery codes. Raises `NotFound`, and
     `Conflict` if it is the only way to sign in."""
 
@@ -254,7 +256,7 @@ async def _own(env: Environment, change: Change, user_id: int, row_id: int) -> P
     return passkey
 
 
-async def _note_refusal(env: Environment, user: User, passkey: Passkey, by: By) -> None:
+async def _note_refusal(env: Environment, user: User, passkey: Passkey, by: Author) -> None:
     await env.change.note(by.proving(KIND), PasskeyRefused(user, passkey))
 
 

@@ -10,7 +10,7 @@ import logging
 from typing import NamedTuple
 
 from portico.change import Change
-from portico.core.audit import By
+from portico.core.audit import Author
 from portico.core.errors import BrokenRule, Conflict, NotFound
 from portico.core.providers import (
     VISIT_SECONDS,
@@ -31,7 +31,7 @@ from portico.features.people.invitations import accept_by_email
 from portico.features.people.rules import InvitationAccepted, UserCreated
 from portico.features.people.storage import Users
 from portico.features.people.users import locked_user
-from portico.features.signin.openid import Answer, NotAccepted, RelyingParty, Trip
+from portico.features.signin.openid import NotAccepted, ProviderAnswer, RelyingParty, Trip
 from portico.features.signin.rules import ProviderLinked, ProviderUnlinked
 from portico.features.signin.second_factor import keep_a_way_in, tell_of_ways_in
 from portico.features.signin.service import note_refusal
@@ -84,7 +84,7 @@ async def begin_visit(
     provider: Provider,
     redirect_uri: str,
     target: str,
-    by: By,
+    by: Author,
     *,
     user_id: int | None,
     again: bool,
@@ -98,7 +98,12 @@ async def begin_visit(
 
 
 async def end_visit(
-    env: Environment, provider: Provider, redirect_uri: str, secret: str, answer: Answer, by: By
+    env: Environment,
+    provider: Provider,
+    redirect_uri: str,
+    secret: str,
+    answer: ProviderAnswer,
+    by: Author,
 ) -> Known:
     """Ends a visit, once, with the answer that the browser brought back. Returns the person and
     their account, which is created if the provider may do so. Raises `NotAccepted` and
@@ -134,7 +139,7 @@ async def end_visit(
     return Known(person, user, visit, again)
 
 
-async def await_link(env: Environment, provider: Provider, known: Known, by: By) -> str:
+async def await_link(env: Environment, provider: Provider, known: Known, by: Author) -> str:
     """Lets the account that signs in next in this browser be linked to a person who has no link
     yet, if both have the same e-mail. Returns the secret for the browser's cookie. Raises
     `NotAccepted` unless the provider has verified the person's e-mail: anybody may have typed it
@@ -165,12 +170,14 @@ async def awaited_link(env: Environment, secret: str | None) -> AwaitedLink | No
     return None
 
 
-async def end_awaited_link(env: Environment, secret: str, by: By) -> None:
+async def end_awaited_link(env: Environment, secret: str, by: Author) -> None:
     """Links nobody in this browser any more."""
     await _take_visit(env, secret, by)
 
 
-async def link(env: Environment, provider: Provider, person: Person, user_id: int, by: By) -> None:
+async def link(
+    env: Environment, provider: Provider, person: Person, user_id: int, by: Author
+) -> None:
     """Links an account to a person at a provider, and tells the user by mail. A link that exists
     already stays as it is. Raises `NotFound`, and `Conflict` if the person is linked to another
     account."""
@@ -194,7 +201,7 @@ async def link(env: Environment, provider: Provider, person: Person, user_id: in
         ) from None
 
 
-async def unlink(env: Environment, user_id: int, link_id: int, by: By) -> None:
+async def unlink(env: Environment, user_id: int, link_id: int, by: Author) -> None:
     """Deletes a link, and tells the user by mail. Raises `NotFound`, and `Conflict` if it is the
     only way to sign in."""
 
@@ -225,7 +232,7 @@ async def _user(env: Environment, provider: Provider, person: Person) -> User | 
     return None if known is None else await env[Users].get(known.user_id)
 
 
-async def _create(env: Environment, provider: Provider, person: Person, by: By) -> User | None:
+async def _create(env: Environment, provider: Provider, person: Person, by: Author) -> User | None:
     """Creates an account for a person whose e-mail the provider has verified, with the role and
     plan of their invitation, if an admin sent one. None if the e-mail is not verified, or an
     account has it."""
@@ -254,35 +261,35 @@ async def _create(env: Environment, provider: Provider, person: Person, by: By) 
         return user
 
     try:
-        return await env.change(by.alone, work)
+        return await env.change(by.without_principal, work)
     except UniqueViolation:  # another visit has just created it
         return await _user(env, provider, person)
 
 
 async def _add(
-    env: Environment, change: Change, provider: Provider, person: Person, user: User, by: By
+    env: Environment, change: Change, provider: Provider, person: Person, user: User, by: Author
 ) -> None:
     new = ProviderLink(0, user.id, provider.issuer, person.subject, person.email, change.now)
     await env[ProviderStore].add_link(change.tx, new)
     change.note(ProviderLinked(user, provider.issuer), by)
 
 
-async def _keep_visit(env: Environment, secret: str, visit: ProviderVisit, by: By) -> None:
+async def _keep_visit(env: Environment, secret: str, visit: ProviderVisit, by: Author) -> None:
     async def work(change: Change) -> None:
         await env[ProviderStore].add_visit(
             change.tx, digest(secret), visit, change.now + VISIT_SECONDS * SECOND
         )
         change.noted_elsewhere()  # by signing in, or linking
 
-    await env.change(by.alone, work)
+    await env.change(by.without_principal, work)
 
 
-async def _take_visit(env: Environment, secret: str, by: By) -> ProviderVisit | None:
+async def _take_visit(env: Environment, secret: str, by: Author) -> ProviderVisit | None:
     async def work(change: Change) -> ProviderVisit | None:
         change.noted_elsewhere()  # by signing in, or linking
         return await env[ProviderStore].take_visit(change.tx, digest(secret), change.now)
 
-    return await env.change(by.alone, work)
+    return await env.change(by.without_principal, work)
 
 
 def _name(person: Person) -> str:

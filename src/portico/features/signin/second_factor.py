@@ -10,7 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 from portico.change import Change
-from portico.core.audit import By
+from portico.core.audit import Author
 from portico.core.errors import (
     AuthenticationRequired,
     Conflict,
@@ -25,7 +25,7 @@ from portico.core.text import counted
 from portico.core.users import User
 from portico.data.vault import Vault
 from portico.environment import Environment
-from portico.features.mail.letters import Kind, tell
+from portico.features.mail.letters import Kind, notify
 from portico.features.people.guard import Claim, guarded, too_many
 from portico.features.people.storage import Users
 from portico.features.people.users import locked_user
@@ -66,11 +66,11 @@ async def keep_a_way_in(env: Environment, change: Change, user: User) -> None:
 
 
 async def tell_of_ways_in(
-    env: Environment, change: Change, user: User, kind: Kind, by: By, **values: str
+    env: Environment, change: Change, user: User, kind: Kind, by: Author, **values: str
 ) -> None:
     """Tells a user by mail about a change of their ways to sign in or second factors."""
     page = f"{env.addresses.dashboard}/security"
-    await tell(env, change, user, kind, by=by, page=page, **values)
+    await notify(env, change, user, kind, by=by, page=page, **values)
 
 
 KIND = "authenticator"
@@ -92,7 +92,7 @@ _OFF_STEPS = 20
 """While an app is set up, how many steps its clock may be off in either direction to be told so."""
 
 
-class Code(NamedTuple):
+class OneTimeCode(NamedTuple):
     """A correct, unused code: of an authenticator's time step, or a recovery code."""
 
     authenticator_id: int
@@ -117,7 +117,9 @@ class Offer(NamedTuple):
     sealed: str
 
 
-async def check_code(env: Environment, user: User, factors: Factors, text: str, by: By) -> Code:
+async def check_code(
+    env: Environment, user: User, factors: Factors, text: str, by: Author
+) -> OneTimeCode:
     """Checks a code from a user who has proved the first factor, as `by` says.
 
     Raises `AuthenticationRequired` with the detail `otp` if it is wrong or was used, or if
@@ -128,19 +130,19 @@ async def check_code(env: Environment, user: User, factors: Factors, text: str, 
     secret = _opened(env, authenticator) if authenticator else ""
     typed = read_code(text)
 
-    async def find(change: Change) -> Code | None:
+    async def find(change: Change) -> OneTimeCode | None:
         if authenticator is not None:
             present = step_of(change.now)
             step = matching_step(secret, typed, (present - 1, present, present + 1))
             if step is not None:
                 used = authenticator.has_used(step)
-                return None if used else Code(authenticator.id, step, b"")
+                return None if used else OneTimeCode(authenticator.id, step, b"")
         recovery_hash = digest(typed)
         known = await env[FactorStore].has_recovery_code(user.id, recovery_hash, change.tx)
-        return Code(0, None, recovery_hash) if known else None
+        return OneTimeCode(0, None, recovery_hash) if known else None
 
     # Checked while the user is locked: of simultaneous guesses each sees those before it counted.
-    async def work(change: Change) -> Code | None:
+    async def work(change: Change) -> OneTimeCode | None:
         current = await change.lock(env[Users], user.id)
         if current is None:
             raise _wrong_code()
@@ -155,7 +157,7 @@ async def check_code(env: Environment, user: User, factors: Factors, text: str, 
             await env[FactorStore].count_wrong_code(change.tx, user.id, change.now)
             if wrong.in_a_row + 1 == TOLD_WRONG_CODES:
                 count, page = str(TOLD_WRONG_CODES), f"{env.addresses.dashboard}/forgot"
-                await tell(env, change, current, "wrong-codes", by=by, count=count, page=page)
+                await notify(env, change, current, "wrong-codes", by=by, count=count, page=page)
         return code
 
     claim = Claim(user.email, user.id, by.address)
@@ -165,13 +167,13 @@ async def check_code(env: Environment, user: User, factors: Factors, text: str, 
     return code
 
 
-async def note_factor_refusal(env: Environment, user: User, by: By) -> None:
+async def note_factor_refusal(env: Environment, user: User, by: Author) -> None:
     """Notes that a sign-in whose first factor (the credential of `by`) was right had a wrong second
     factor, or none."""
     await env.change.note(by, SecondFactorRefused(user))
 
 
-async def use_code(env: Environment, change: Change, user: User, code: Code) -> None:
+async def use_code(env: Environment, change: Change, user: User, code: OneTimeCode) -> None:
     """Uses up a code of a locked user, whose wrong codes are then counted anew. Raises
     `AuthenticationRequired` if it was used before."""
     if code.step is not None:
@@ -226,7 +228,7 @@ async def add_authenticator(
 
 
 async def enrol(
-    env: Environment, user_id: int, enrolment: Enrolment, session_id: int, by: By
+    env: Environment, user_id: int, enrolment: Enrolment, session_id: int, by: Author
 ) -> tuple[str, ...]:
     """Sets up an app for a user who is signed in; their session then counts as authenticated with
     two factors. Returns and raises what `add_authenticator` does; also raises `NotFound`."""
@@ -265,7 +267,7 @@ def read_enrolment(env: Environment, user_id: int, sealed: str, code: str, name:
 
 
 async def rename_authenticator(
-    env: Environment, user_id: int, row_id: int, name: str, by: By
+    env: Environment, user_id: int, row_id: int, name: str, by: Author
 ) -> None:
     """Renames a user's app. Raises `NotFound`."""
 
@@ -280,7 +282,7 @@ async def rename_authenticator(
     await env.change(by, work)
 
 
-async def remove_authenticator(env: Environment, user_id: int, row_id: int, by: By) -> None:
+async def remove_authenticator(env: Environment, user_id: int, row_id: int, by: Author) -> None:
     """Removes a user's app, and with the last factor the recovery codes. Raises `NotFound`."""
 
     async def work(change: Change) -> None:
@@ -295,7 +297,7 @@ async def remove_authenticator(env: Environment, user_id: int, row_id: int, by: 
     await env.change(by, work)
 
 
-async def renew_recovery_codes(env: Environment, user_id: int, by: By) -> tuple[str, ...]:
+async def renew_recovery_codes(env: Environment, user_id: int, by: Author) -> tuple[str, ...]:
     """Replaces the recovery codes by new ones. Raises `NotFound` if the user has no factor."""
     codes = new_recovery_codes(env)
 
@@ -311,7 +313,7 @@ async def renew_recovery_codes(env: Environment, user_id: int, by: By) -> tuple[
     return codes
 
 
-async def reset_factors(env: Environment, user_id: int, by: By) -> User:
+async def reset_factors(env: Environment, user_id: int, by: Author) -> User:
     """Removes all factors of a user who has lost them. Raises `NotFound`, and `Conflict` if there
     are none."""
 

@@ -8,7 +8,7 @@ accept it. Whatever ends an account's sessions also ends its pending sign-ins.
 from typing import NamedTuple
 
 from portico.change import Change
-from portico.core.audit import By
+from portico.core.audit import Author
 from portico.core.errors import AuthenticationRequired
 from portico.core.secrets import digest, mint
 from portico.core.sessions import (
@@ -60,7 +60,7 @@ async def needs_second_step(env: Environment, user: User) -> bool:
 
 
 async def begin_second_step(
-    env: Environment, user: User, by: By, provider: str | None = None
+    env: Environment, user: User, by: Author, provider: str | None = None
 ) -> str:
     """Begins the second step of a user; returns its secret. Raises what `lock_user` raises."""
     secret = mint("", env.random)
@@ -92,7 +92,7 @@ async def waiting(env: Environment, secret: str | None) -> Waiting | None:
 
 
 async def finish_by_code(
-    env: Environment, waits: Waiting, text: str, by: By, browser: Browser
+    env: Environment, waits: Waiting, text: str, by: Author, browser: Browser
 ) -> Opened:
     """Signs in with a code of the app, or a recovery code. Raises what `check_code` and
     `open_session` raise."""
@@ -102,7 +102,7 @@ async def finish_by_code(
     return await open_session(env, proven, by, browser)
 
 
-async def sign_in_by_passkey(env: Environment, answer: str, by: By, browser: Browser) -> Opened:
+async def sign_in_by_passkey(env: Environment, answer: str, by: Author, browser: Browser) -> Opened:
     """Signs in with a passkey alone, which clears the account's failures. Raises what
     `check_assertion` and `open_session` raise."""
     user, assertion = await check_assertion(env, answer, by)
@@ -115,7 +115,7 @@ async def sign_in_by_passkey(env: Environment, answer: str, by: By, browser: Bro
 
 
 async def finish_by_enrolling(
-    env: Environment, waits: Waiting, enrolment: Enrolment, by: By, browser: Browser
+    env: Environment, waits: Waiting, enrolment: Enrolment, by: Author, browser: Browser
 ) -> Opened:
     """Signs in by setting up an app. Raises what `open_session` raises, and `StepGone` if the user
     has a factor by now."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from portico.change import Change
-from portico.core.audit import By, Tried
+from portico.core.audit import Author, Tried
 from portico.core.errors import AuthenticationRequired, NotFound
 from portico.core.secrets import digest
 from portico.core.sessions import BY_CODE, BY_PASSWORD, Methods
@@ -19,7 +19,7 @@ from portico.core.users import PASSWORD_LENGTH, User, normalized_password, typed
 from portico.environment import Environment
 from portico.features.access.credentials import SUSPENDED
 from portico.features.access.storage import Clients, Grants
-from portico.features.mail.letters import tell
+from portico.features.mail.letters import notify
 from portico.features.people.endings import end_sign_ins
 from portico.features.people.guard import Claim, password_is_right
 from portico.features.people.passwords import Passwords
@@ -36,8 +36,8 @@ from portico.features.signin.rules import (
 )
 from portico.features.signin.second_factor import KIND as AUTHENTICATOR
 from portico.features.signin.second_factor import (
-    Code,
     Enrolment,
+    OneTimeCode,
     add_authenticator,
     check_code,
     code_wanted,
@@ -49,7 +49,7 @@ from portico.limits.protocol import network_of
 
 
 async def end_session(
-    env: Environment, session_id: int, by: By, *, of_user: int | None = None
+    env: Environment, session_id: int, by: Author, *, of_user: int | None = None
 ) -> None:
     """Ends a cookie session at once. Raises `NotFound`."""
 
@@ -64,7 +64,9 @@ async def end_session(
     await env.change(by, work)
 
 
-async def end_grant(env: Environment, grant_id: int, by: By, *, of_user: int | None = None) -> None:
+async def end_grant(
+    env: Environment, grant_id: int, by: Author, *, of_user: int | None = None
+) -> None:
     """Ends a login or a consent at once, with all its tokens. Raises `NotFound`, also if it is
     already revoked."""
     found = await env[Grants].get(grant_id)
@@ -87,7 +89,7 @@ async def end_grant(env: Environment, grant_id: int, by: By, *, of_user: int | N
 
 
 async def sign_out_everywhere(
-    env: Environment, user_id: int, by: By, *, but_session: int = 0
+    env: Environment, user_id: int, by: Author, *, but_session: int = 0
 ) -> tuple[int, int]:
     """Ends a user's sessions except `but_session`, and all logins and consents; API keys stay.
     Returns how many sessions and how many grants it ended. Raises `NotFound`."""
@@ -103,7 +105,7 @@ async def sign_out_everywhere(
 
 
 async def log_out(
-    env: Environment, *, access_token: str | None, refresh_token: str | None, by: By
+    env: Environment, *, access_token: str | None, refresh_token: str | None, by: Author
 ) -> bool:
     """Ends the logins that these tokens belong to, even if the tokens have expired. Tokens that are
     unknown, belong to an application or to a login that has ended are ignored. Returns whether any
@@ -117,7 +119,7 @@ async def log_out(
         if owned is None or owned.grant.client_row_id is not None:
             continue
         grant = owned.grant
-        whose = by.alone.named(
+        whose = by.without_principal.named(
             user_id=grant.user_id,
             email=owned.email,
             credential="jwt",
@@ -150,7 +152,7 @@ async def tell_new_device(env: Environment, change: Change, user: User, user_age
     """Tells a user by mail about their sign-in on a new device."""
     page = f"{env.addresses.dashboard}/devices"
     device = read_agent(user_agent)
-    await tell(env, change, user, "new-device", by=change.by, device=device, page=page)
+    await notify(env, change, user, "new-device", by=change.by, device=device, page=page)
 
 
 WRONG = "The e-mail or the password is wrong."
@@ -174,7 +176,7 @@ class Attempt(NamedTuple):
 
     email: str
     password: str
-    by: By
+    by: Author
     otp: str | None = None
 
     @property
@@ -191,12 +193,12 @@ class Proven(NamedTuple):
 
     user: User
     amr: Methods
-    shown: Code | Enrolment | Assertion | None = None
+    shown: OneTimeCode | Enrolment | Assertion | None = None
     pending: bytes | None = None
     provider: str | None = None
     again: bool = False
 
-    def by(self, by: By) -> By:
+    def by(self, by: Author) -> Author:
         """`by` as the user, who has no credential yet."""
         by_passkey = isinstance(self.shown, Assertion)
         return by.proving("passkey" if by_passkey else first_step(self.provider), self.user)
@@ -282,7 +284,7 @@ async def lock_proven_user(env: Environment, change: Change, proven: Proven) -> 
         change.tx, proven.pending, change.now
     ):
         raise StepGone
-    if isinstance(proven.shown, Code):
+    if isinstance(proven.shown, OneTimeCode):
         await use_code(env, change, current, proven.shown)
     elif isinstance(proven.shown, Enrolment):
         if await env[FactorStore].of_user(current.id, change.tx):
@@ -304,7 +306,7 @@ def is_proof(proven: Proven, user: User) -> bool:
     no other proof."""
     if proven.provider is None:
         return True
-    return user.password_hash is None and (isinstance(proven.shown, Code) or proven.again)
+    return user.password_hash is None and (isinstance(proven.shown, OneTimeCode) or proven.again)
 
 
 def must_enrol(env: Environment, user: User) -> bool:
@@ -347,12 +349,12 @@ async def note_sign_in(
 
 def _second_factor(proven: Proven) -> str | None:
     """The second factor that was used, as the audit log names it."""
-    if isinstance(proven.shown, Code):
+    if isinstance(proven.shown, OneTimeCode):
         return AUTHENTICATOR if proven.shown.step is not None else "recovery code"
     return AUTHENTICATOR if isinstance(proven.shown, Enrolment) else None
 
 
-async def note_refusal(env: Environment, user: User | None, how: Tried, by: By) -> None:
+async def note_refusal(env: Environment, user: User | None, how: Tried, by: Author) -> None:
     """Notes a refused sign-in. The text of an unknown e-mail is left out of the audit log: it may
     be a password that was typed into the wrong field."""
     await env.change.note(by.proving(how), SignInRefused(user))

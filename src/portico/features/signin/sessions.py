@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from portico.change import Change
-from portico.core.audit import By
+from portico.core.audit import Author
 from portico.core.errors import NotFound
 from portico.core.secrets import digest, mint
 from portico.core.sessions import MAX_SECONDS, Session
@@ -49,7 +49,7 @@ async def read_session(env: Environment, session_id: int) -> Session:
     return session
 
 
-async def open_session(env: Environment, proven: Proven, by: By, browser: Browser) -> Opened:
+async def open_session(env: Environment, proven: Proven, by: Author, browser: Browser) -> Opened:
     """Signs in. The session that the browser already has ends, in case an attacker planted it.
     Raises what `lock_proven_user` raises."""
     secret = mint("", env.random)
@@ -86,7 +86,7 @@ async def open_session(env: Environment, proven: Proven, by: By, browser: Browse
     return await env.change(proven.by(by), work)
 
 
-async def close_session(env: Environment, by: By) -> None:
+async def close_session(env: Environment, by: Author) -> None:
     """Ends the session that `by` is authenticated with."""
     session_id = by.actor.credential_id or 0
 
@@ -95,4 +95,4 @@ async def close_session(env: Environment, by: By) -> None:
             change.note(SignedOut(session_id))
 
     # If two do this at once, the second finds nothing to end, which is no error.
-    await env.change(by.alone, work)
+    await env.change(by.without_principal, work)

@@ -5,7 +5,7 @@ and is used up by a valid proof, so that the form is carried out only once.
 """
 
 from portico.change import Change
-from portico.core.audit import By
+from portico.core.audit import Author
 from portico.core.errors import AuthenticationRequired, Conflict, NotFound
 from portico.core.secrets import digest, mint
 from portico.core.sessions import BY_PASSKEY, Session
@@ -35,7 +35,7 @@ def is_fresh(session: Session, now: int) -> bool:
     return now - session.proved_at < FRESH
 
 
-async def ask_proof(env: Environment, session: Session, by: By) -> str:
+async def ask_proof(env: Environment, session: Session, by: Author) -> str:
     """Creates the token of a form that waits for its sender's proof."""
     token = mint("", env.random)
 
@@ -52,7 +52,7 @@ async def ask_proof(env: Environment, session: Session, by: By) -> str:
 
 
 async def prove_by_password(
-    env: Environment, user: User, session: Session, token: str, password: str, by: By
+    env: Environment, user: User, session: Session, token: str, password: str, by: Author
 ) -> None:
     """Proves who a session's owner is by their password, and uses up the form's token.
 
@@ -63,7 +63,7 @@ async def prove_by_password(
 
 
 async def prove_by_passkey(
-    env: Environment, user: User, session: Session, token: str, answer: str, by: By
+    env: Environment, user: User, session: Session, token: str, answer: str, by: Author
 ) -> None:
     """As `prove_by_password`, by a passkey. Raises what `check_assertion` raises, and
     `Conflict`."""
@@ -80,7 +80,7 @@ async def _prove(
     token: str,
     password_hash: str | None,
     assertion: Assertion | None,
-    by: By,
+    by: Author,
 ) -> None:
     amr = session.amr if assertion is None else BY_PASSKEY
 

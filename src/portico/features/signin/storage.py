@@ -126,14 +126,14 @@ class Sessions:
 
     async def delete(self, tx: Transaction, session_id: int) -> bool:
         """Ends a session; returns whether there was one."""
-        tx.touch(SESSIONS.part(session_id))
+        tx.invalidate(SESSIONS.dependency(session_id))
         return await tx.one(_DELETE_SESSION, {"id": session_id}) is not None
 
     async def delete_of_user(self, tx: Transaction, user_id: int, *, but: int = 0) -> int:
         """Ends a user's sessions except one; returns how many it ended."""
         values, ended = {"user_id": user_id, "except": but}, 0
         async for ids in in_batches(tx, self._db.engine, _DELETE_OF_USER, values):
-            tx.touch(*map(SESSIONS.part, ids))
+            tx.invalidate(*map(SESSIONS.dependency, ids))
             ended += len(ids)
         return ended
 
@@ -410,7 +410,7 @@ class ProviderStore:
         return VISITS.read(row) if row else None
 
 
-class Place(msgspec.Struct, frozen=True):
+class KnownDevice(msgspec.Struct, frozen=True):
     """A place where an account is signed in: `by` is "session" or "login", `id` the id of that row.
     Times are epoch milliseconds."""
 
@@ -445,17 +445,17 @@ class Devices:
 
     async def page(
         self, user_id: int, now: int, *, session_id: int, offset: int, limit: int
-    ) -> Page[Place]:
+    ) -> Page[KnownDevice]:
         """One page of an account's places: the one with this session first, then the most recently
         seen. The total is 0 past the last page."""
         values = {"session_id": session_id, "offset": offset, "limit": limit}
         rows = await self._db.slow.all(_PAGE, {**_of(user_id, now), **values})
-        return counted_page(rows, lambda row: Place(*row))
+        return counted_page(rows, lambda row: KnownDevice(*row))
 
-    async def get(self, user_id: int, now: int, by: str, row_id: int) -> Place | None:
+    async def get(self, user_id: int, now: int, by: str, row_id: int) -> KnownDevice | None:
         """The place of an account with this session or login, if that is valid."""
         row = await self._db.one(_ONE, {**_of(user_id, now), "kind": by, "id": row_id})
-        return Place(*row) if row else None
+        return KnownDevice(*row) if row else None
 
 
 def _of(user_id: int, now: int) -> Mapping[str, int]:

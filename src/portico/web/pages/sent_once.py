@@ -8,7 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from portico.change import AnsweredBefore
-from portico.core.audit import Answer, By, Kept, KeyedRequest, keyed
+from portico.core.audit import Answer, Author, Kept, KeyedRequest, keyed
 from portico.core.errors import Conflict, Gone, PorticoError
 from portico.core.secrets import base64url
 from portico.data.idempotency_keys import IdempotencyKeys
@@ -28,7 +28,7 @@ def fresh_key(visit: Visit) -> str:
 
 
 async def sent_once(
-    visit: Visit, make: Callable[[By], Awaitable[T]], reply: Callable[[T], Reply]
+    visit: Visit, make: Callable[[Author], Awaitable[T]], reply: Callable[[T], Reply]
 ) -> Reply:
     """Call `make`, and return `reply` of its result. If the same form is sent again within 24 hours
     with the same values, it gets the first reply, as by `Idempotency-Key` in the API; both create
@@ -57,7 +57,7 @@ async def sent_once(
 
 
 async def shown_once(
-    visit: Visit, make: Callable[[By], Awaitable[T]], page: Callable[[T], Reply]
+    visit: Visit, make: Callable[[Author], Awaitable[T]], page: Callable[[T], Reply]
 ) -> Reply:
     """As `sent_once`, for a result that holds a secret: each reply redirects to its `page`, which
     is shown once."""
@@ -68,7 +68,7 @@ async def shown_once(
     token = base64url(digest(key.encode(), place + _sent(visit), "sha256"))
     made: list[T] = []
 
-    async def making(by: By) -> T:
+    async def making(by: Author) -> T:
         made.append(await make(by))
         return made[0]
 

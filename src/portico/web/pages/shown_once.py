@@ -6,7 +6,7 @@ digest. So a copy of the database reveals nothing, and every host can show the p
 """
 
 from portico.change import Change
-from portico.core.audit import By
+from portico.core.audit import Author
 from portico.core.errors import NotFound
 from portico.core.secrets import digest
 from portico.core.times import MINUTE, SECOND
@@ -23,7 +23,7 @@ AGAIN = 30 * SECOND
 been lost on the way."""
 
 
-async def keep_page(env: Environment, user_id: int, token: str, page: bytes, by: By) -> None:
+async def keep_page(env: Environment, user_id: int, token: str, page: bytes, by: Author) -> None:
     """Keeps a page for a user of `env`. `take_page` returns it for the token, which has 256 random
     bits. Raises `NotFound` if the user was deleted."""
     sealed = _vault(env, token).seal(page, _name(user_id))
@@ -41,7 +41,7 @@ async def keep_page(env: Environment, user_id: int, token: str, page: bytes, by:
 
 
 async def take_page(
-    env: Environment, user_id: int, token: str, session_id: int, by: By
+    env: Environment, user_id: int, token: str, session_id: int, by: Author
 ) -> bytes | None:
     """The page that was kept for this user under this token. From now on only this session may see
     it again, for `AGAIN`. None if it was already taken, has expired, or does not exist."""

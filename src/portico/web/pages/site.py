@@ -6,7 +6,7 @@ from hmac import compare_digest, digest
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from portico.core.audit import By
+from portico.core.audit import Author
 from portico.core.errors import NotFound, PermissionDenied
 from portico.core.ids import parse_id, whole_number
 from portico.core.secrets import mint
@@ -237,14 +237,14 @@ class Visit:
             return known
         return await mirror_user(self.site.accounts.environment, self.user, self.request.by)
 
-    async def by(self) -> By:
+    async def by(self) -> Author:
         """On whose behalf a change is made, as the audit log of the shown environment names it."""
         by = self.request.by
         if self.shows_accounts:
             return by
         owner = await self.made_owner()
         # The session belongs to the accounts' environment and means nothing in this one.
-        return By(by.named(user_id=owner.id).actor)
+        return Author(by.named(user_id=owner.id).actor)
 
     def sent(self, name: str) -> str:
         """A value from the form, or else from the query; empty if there is none."""
@@ -339,7 +339,7 @@ class Visit:
         accounts = self.site.accounts.environment
         token = mint("", accounts.random)
         # Signing in has just ended the session that the browser had.
-        await keep_page(accounts, user.id, token, page.body, self.request.by.alone)
+        await keep_page(accounts, user.id, token, page.body, self.request.by.without_principal)
         return self.go(ONCE_PATH, page=token)
 
     def go(self, path: str, **query: str) -> Reply:

@@ -11,7 +11,7 @@ from urllib.parse import urljoin
 
 import msgspec
 
-from portico.web.reference.schemas import Field, Json, Schemas
+from portico.web.reference.schemas import FieldView, Json, Schemas
 
 _METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 _JSON = re.compile(r"application/(.+\+)?json\b")
@@ -42,7 +42,7 @@ class Example(NamedTuple):
     is_json: bool
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ResponseView(msgspec.Struct, frozen=True):
     """One response of an operation."""
 
     status: str
@@ -64,7 +64,7 @@ class Body(msgspec.Struct, frozen=True):
     content_type: str
     required: bool
     description: str
-    fields: list[Field]
+    fields: list[FieldView]
     example: Any
     text: str
     """The example as it is sent; empty if a page cannot send it as text."""
@@ -92,9 +92,9 @@ class Operation(msgspec.Struct, frozen=True):
     """Its external documentation, as Markdown."""
     ways: list[list[Credential]]
     """The alternatives of credentials that it takes; an empty one is none."""
-    parameters: dict[str, list[Field]]
+    parameters: dict[str, list[FieldView]]
     body: Body | None
-    answers: list[Answer]
+    answers: list[ResponseView]
     samples: list[Sample]
     tryable: bool
     """Whether a page may send it: to the document's server, to be answered once, without another
@@ -139,14 +139,14 @@ def see_also(value: Json) -> str:
     return f"[{docs.get('description', docs['url'])}]({docs['url']})" if "url" in docs else ""
 
 
-def credentials(document: Json) -> list[Field]:
+def credentials(document: Json) -> list[FieldView]:
     """The security schemes of a document."""
     schemes = document.get("components", {}).get("securitySchemes", {})
     found = []
     for name, one in schemes.items():
         scheme = Schemas(document).resolved(one)
         description = scheme.get("description", "")
-        found.append(Field(name=name, kind=_scheme_kind(scheme), description=description))
+        found.append(FieldView(name=name, kind=_scheme_kind(scheme), description=description))
     return found
 
 
@@ -166,7 +166,7 @@ class _Reading:
                 yield self._operation(path, method.upper(), item, item[method])
 
     def _operation(self, path: str, method: str, item: Json, operation: Json) -> Operation:
-        parameters: dict[str, list[Field]] = {}
+        parameters: dict[str, list[FieldView]] = {}
         for one in self._parameters(item, operation):
             schema = one.get("schema", {})
             for media in one.get("content", {}).values():
@@ -249,12 +249,12 @@ class _Reading:
             text=text,
         )
 
-    def _answer(self, status: str, response: Json) -> Answer:
+    def _answer(self, status: str, response: Json) -> ResponseView:
         content = response.get("content", {})
         kind = _preferred(content)
         examples = [*self._examples(kind, content[kind])] if kind else []
         phrases = {str(one.value): one.phrase for one in HTTPStatus}
-        return Answer(
+        return ResponseView(
             status=status,
             phrase=phrases.get(status, ""),
             description=response.get("description", ""),

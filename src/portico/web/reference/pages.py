@@ -22,7 +22,7 @@ from portico.web.reference.operations import (
 Json = Mapping[str, Any]
 
 
-class Entry(NamedTuple):
+class IndexEntry(NamedTuple):
     """A link to a page; `name` is the end of its address. `path` is empty for webhooks."""
 
     name: str
@@ -31,13 +31,13 @@ class Entry(NamedTuple):
     path: str
 
 
-class Group(NamedTuple):
+class OperationGroup(NamedTuple):
     """A tag with what it has; `id` is its anchor on the first page."""
 
     id: str
     title: str
     description: str
-    entries: list[Entry]
+    entries: list[IndexEntry]
 
 
 class Edition(NamedTuple):
@@ -57,7 +57,7 @@ class Sandbox(NamedTuple):
     hint: str
 
 
-class Place(NamedTuple):
+class PagePlace(NamedTuple):
     """Where a reference is, and what is around it."""
 
     address: str
@@ -77,7 +77,7 @@ class Place(NamedTuple):
 class Reference:
     """The pages of one OpenAPI document."""
 
-    def __init__(self, document: Json, place: Place) -> None:
+    def __init__(self, document: Json, place: PagePlace) -> None:
         self._document = document
         self._place = place
         names = _Names()
@@ -130,7 +130,7 @@ class Reference:
         up = f"{urlsplit(self._place.address).path}/"
         return self._page("docs_nowhere.html", None, up=up)
 
-    def _page(self, name: str, entry: Entry | None, **values: object) -> str:
+    def _page(self, name: str, entry: IndexEntry | None, **values: object) -> str:
         return template(name).render(
             document=self._document,
             place=self._place,
@@ -143,7 +143,7 @@ class Reference:
             **values,
         )
 
-    def _grouped(self, names: "_Names") -> Iterator[Group]:
+    def _grouped(self, names: "_Names") -> Iterator[OperationGroup]:
         """The operations and webhooks by their tags, in the document's order."""
         called = list(operations(self._document, self._place.address, self._place.curl))
         sent = list(webhooks(self._document))
@@ -156,7 +156,7 @@ class Reference:
                     name = names.free(one.id or f"{one.method.lower()}{one.path}")
                     self._operations[name] = one
                     title = one.summary or one.id or f"{one.method} {one.path}"
-                    entries.append(Entry(name, one.method, title, one.path))
+                    entries.append(IndexEntry(name, one.method, title, one.path))
             about = self._tags.get(tag, {})
             title = about.get("x-displayName") or tag or "Operations"
             of_tag = [one for one in sent if one.tag == tag]
@@ -164,9 +164,9 @@ class Reference:
                 name = names.free(f"{ids[tag]}-webhooks") if entries else ids[tag]
                 self._webhooks[name] = of_tag
                 more = "Webhooks" if entries or not tag else title
-                entries.append(Entry(name, of_tag[0].method, more, ""))
+                entries.append(IndexEntry(name, of_tag[0].method, more, ""))
             if entries:
-                yield Group(ids[tag], title, about.get("description", ""), entries)
+                yield OperationGroup(ids[tag], title, about.get("description", ""), entries)
 
     def _told(self, name: str) -> dict[str, object]:
         """What the webhooks of a page have in common, and each of them."""

@@ -41,7 +41,7 @@ _BOUNDS = (
 )
 
 
-class Field(msgspec.Struct, frozen=True):
+class FieldView(msgspec.Struct, frozen=True):
     """A parameter, or a field of a body."""
 
     name: str
@@ -79,13 +79,13 @@ class Schemas:
             found = found.get(name, {}) if isinstance(found, Mapping) else {}
         return found
 
-    def field(self, name: str, schema: Any, facts: Json, example: str = "") -> Field:
+    def field(self, name: str, schema: Any, facts: Json, example: str = "") -> FieldView:
         """A field with this schema; `facts` say what its place adds: `required`, `description`,
         `deprecated`."""
         whole = self._whole(schema)
         description = facts.get("description") or whole.get("description", "")
         deprecated = ["deprecated"] if facts.get("deprecated") or whole.get("deprecated") else []
-        return Field(
+        return FieldView(
             name=name,
             kind=self._kind(schema),
             required=facts.get("required", False),
@@ -95,13 +95,13 @@ class Schemas:
             example=example,
         )
 
-    def fields(self, schema: Any) -> list[Field]:
+    def fields(self, schema: Any) -> list[FieldView]:
         """The fields of a body that a client sends or gets; those within others have dotted
         names."""
         found = {one.name: one for one in self._inner(schema, "", ())}
         return [*found.values()] or [self.field("body", schema, {"required": True})]
 
-    def _inner(self, schema: Any, prefix: str, above: _Above) -> Iterator[Field]:
+    def _inner(self, schema: Any, prefix: str, above: _Above) -> Iterator[FieldView]:
         whole, inside = self._whole(schema), _below(schema, above)
         if inside is None:
             return

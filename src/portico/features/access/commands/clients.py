@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from portico.cli.arguments import Commands, add_sandbox, add_yes, by_rule, text
 from portico.cli.lazy import lazy_imports
-from portico.cli.listing import Form, print_list
+from portico.cli.listing import ListForm, print_list
 from portico.cli.output import CommandError, answer, asks, command_line, confirm, plain
 from portico.features.access.storage import Clients
 from portico.features.people.storage import Users
@@ -180,7 +180,7 @@ def _cells(owned: _Owned) -> Sequence[str]:
     )
 
 
-_LIST = Form(
+_LIST = ListForm(
     _entry,
     ("CLIENT ID", "NAME", "TYPE", "OWNER", "SCOPES", "REDIRECT URIS"),
     _cells,

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from portico.cli.arguments import Commands, add_sandbox, add_yes, by_rule, key_id, text
 from portico.cli.lazy import lazy_imports
-from portico.cli.listing import Form, print_list
+from portico.cli.listing import ListForm, print_list
 from portico.cli.output import CommandError, answer, asks, command_line, confirm, minute, plain
 from portico.core.rules import KEY_TYPES
 from portico.features.access.storage import ApiKeys
 from portico.features.people.storage import Users
 
 if TYPE_CHECKING:
-    from portico.core.users import Shared
+    from portico.core.users import AccountState
     from portico.environment import Environment
     from portico.features.access.rules import ApiKey
     from portico.settings import Settings
@@ -103,7 +103,7 @@ def _add_restrictions(command: ArgumentParser) -> None:
 
 class _Owned(NamedTuple):
     key: ApiKey
-    owner: Shared
+    owner: AccountState
 
 
 def run_create(settings: Settings, chosen: Namespace) -> None:
@@ -160,7 +160,7 @@ def run_list(settings: Settings, chosen: Namespace) -> None:
         *("ID", "TYPE", "NAME", "OWNER", "HINT", "SCOPES", "NETWORKS"),
         *("CREATED", "LAST USED", "STATUS"),
     )
-    form = Form(_entry, headings, partial(_cells, app.system_clock()), "There are no keys.")
+    form = ListForm(_entry, headings, partial(_cells, app.system_clock()), "There are no keys.")
     print_list(settings, chosen, form, partial(_found, chosen))
 
 

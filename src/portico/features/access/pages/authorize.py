@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from portico.core.errors import AuthenticationRequired
-from portico.core.oauth import Client, Refused, implied, narrowed
+from portico.core.oauth import AuthorizationRefused, Client, implied, narrowed
 from portico.core.scopes import SCOPES, of_role
 from portico.core.text import counted
 from portico.features.access.authorization import (
@@ -103,7 +103,7 @@ async def ask(visit: Visit) -> Reply:
             raise _refusal(visit, asked, "consent_required", "The user must be asked for consent.")
     except Returned as returned:
         return see_other(returned.address)
-    except Refused as refused:
+    except AuthorizationRefused as refused:
         return refusal_page(visit, refused.error, refused.message)
     return _question(visit, asked.wanted)
 
@@ -150,7 +150,7 @@ async def decide(visit: Visit) -> Reply:
         code = await grant_code(visit.env, wanted, session.proof, visit.request.by)
     except Returned as returned:
         return see_other(returned.address)
-    except Refused as refused:
+    except AuthorizationRefused as refused:
         return refusal_page(visit, refused.error, refused.message)
     return see_other(asked.answer(visit.env.addresses.auth, code=code))
 
@@ -164,7 +164,7 @@ def _parameters(visit: Visit) -> Parameters:
             max_num_fields=MAX_PARAMETERS,
         )
     except ValueError:
-        raise Refused("invalid_request", "The address cannot be read.") from None
+        raise AuthorizationRefused("invalid_request", "The address cannot be read.") from None
 
 
 def _refusal(visit: Visit, asked: AuthorizationRequest, error: str, message: str) -> Returned:

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Iterable
 
-from portico.core.audit import By
+from portico.core.audit import Author
 from portico.core.errors import NotFound, PreconditionFailed
 from portico.core.oauth import Client
 from portico.core.rules import OneOf
@@ -98,7 +98,7 @@ async def register(visit: Visit) -> Reply:
     visit.form.check()
     owner = await visit.made_owner()
 
-    def make(by: By) -> Awaitable[Registered]:
+    def make(by: Author) -> Awaitable[Registered]:
         return register_client(visit.env, owner, wanted, public=public, by=by)
 
     if public:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from portico.cli.arguments import Commands, add_limit, add_sandbox, row_id, text
 from portico.cli.lazy import lazy_imports
-from portico.cli.listing import Form, print_list
+from portico.cli.listing import ListForm, print_list
 from portico.cli.output import CommandError, minute, plain
 from portico.features.events.audit import Audit
 
@@ -68,7 +68,7 @@ def add_to(commands: Commands) -> None:
 
 def run(settings: Settings, chosen: Namespace) -> None:
     headings = ("ID", "AT", "WHO", "WITH", "FROM", "ACTION", "TARGET", "DETAILS")
-    form = Form(contract_audit.entry_out, headings, _cells, "There are no entries.")
+    form = ListForm(contract_audit.entry_out, headings, _cells, "There are no entries.")
     print_list(settings, chosen, form, partial(_found, chosen))
 
 

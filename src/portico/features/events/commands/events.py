@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from portico.cli.arguments import Commands, add_limit, add_sandbox, by_rule, event_id, forward_url
 from portico.cli.lazy import lazy_imports
-from portico.cli.listing import Form, print_list
+from portico.cli.listing import ListForm, print_list
 from portico.cli.output import mention, minute, plain
 from portico.features.events.storage import Events
 
@@ -99,7 +99,7 @@ def run_list(settings: Settings, chosen: Namespace) -> None:
                 left, after = left - len(page.rows), page.rows[-1].id
 
     headings = ("ID", "AT", "TYPE", "OF")
-    form = Form(contract_events.event_body, headings, _cells, "There are no events.")
+    form = ListForm(contract_events.event_body, headings, _cells, "There are no events.")
     print_list(settings, chosen, form, found)
     if page.has_more and not chosen.json:
         mention(f"There are more: --after {page.rows[-1].id}")

@@ -39,7 +39,7 @@ from portico.features.events.feed import LOOK_SECONDS, read_events, require_kept
 from portico.features.events.payloads import EventBody, delivered, event_body
 from portico.features.events.rules import mint_webhook_secret, signed_headers, webhook_secret
 from portico.features.events.storage import Events
-from portico.outbound.sender import Outcome, Sender
+from portico.outbound.sender import DeliveryOutcome, Sender
 from portico.settings import Settings
 from portico.version import version
 from portico.web.envelope import encode, timestamp
@@ -85,7 +85,7 @@ class Receiver:
         self._sender = Sender(ANYWHERE, clock)
         self._agent = f"Portico/{version()}"
 
-    async def send(self, event: StoredEvent) -> Outcome:
+    async def send(self, event: StoredEvent) -> DeliveryOutcome:
         """Sends an event until there is an answer with any status, a few times at most."""
         body = delivered(event)
         for number, wait in enumerate(self._again):
@@ -97,7 +97,7 @@ class Receiver:
             await asyncio.sleep(wait)
         return await self._once(event.id, body)
 
-    async def _once(self, event_id: int, body: bytes) -> Outcome:
+    async def _once(self, event_id: int, body: bytes) -> DeliveryOutcome:
         now = self._clock() // SECOND
         headers = signed_headers([self._secret], f"evt_{event_id}", now, body)
         headers |= {"content-type": "application/json", "user-agent": self._agent}
@@ -163,7 +163,7 @@ async def _listen(settings: Settings, chosen: Namespace, given: str | None) -> N
 async def _beginning(env: Environment, after: int | None) -> int:
     """The id of the event after which to begin. Raises `Gone`."""
     if after is None:
-        await env[Events].settle()
+        await env[Events].number()
         return await env[Events].last_id()
     if after:
         await require_kept(env[Events], after)
@@ -207,13 +207,13 @@ async def _events(source: _Source, after: int) -> AsyncGenerator[StoredEvent, No
             source.check()
 
 
-def _object(event: StoredEvent, outcome: Outcome | None) -> bytes:
+def _object(event: StoredEvent, outcome: DeliveryOutcome | None) -> bytes:
     body = event_body(event)
     forwarded = Forwarded(outcome.status, outcome.error, outcome.milliseconds) if outcome else UNSET
     return encode(Heard(body.id, body.type, body.timestamp, body.data, body.previous, forwarded))
 
 
-def _line(event: StoredEvent, outcome: Outcome | None, *, colours: bool) -> str:
+def _line(event: StoredEvent, outcome: DeliveryOutcome | None, *, colours: bool) -> str:
     """An event as a line of text: time, id, type, description, and the receiver's answer."""
 
     def paint(colour: str, text: str) -> str:
@@ -231,7 +231,7 @@ def _line(event: StoredEvent, outcome: Outcome | None, *, colours: bool) -> str:
     return "  ".join(parts)
 
 
-def _answered(outcome: Outcome, *, well: bool) -> str:
+def _answered(outcome: DeliveryOutcome, *, well: bool) -> str:
     if outcome.status is None:
         return f"not delivered: {plain(outcome.error or '')}"
     summary = f"{outcome.status} in {outcome.milliseconds} ms"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from portico.cli.arguments import Commands, Suggested, add_sandbox, by_rule, meant, text
 from portico.cli.lazy import lazy_imports
-from portico.cli.listing import Form, print_list
+from portico.cli.listing import ListForm, print_list
 from portico.cli.output import CommandError, answer, command_line, mention, minute, plain, table
 from portico.core.rules import ROLES
 from portico.features.access.storage import ApiKeys, Grants
@@ -19,7 +19,7 @@ from portico.features.people.storage import Users
 from portico.features.signin.storage import Sessions
 
 if TYPE_CHECKING:
-    from portico.core.audit import By
+    from portico.core.audit import Author
     from portico.core.users import User
     from portico.environment import Environment
     from portico.features.access.api_keys import MadeKey
@@ -55,7 +55,7 @@ _ROLES = f"{', '.join(ROLES)}, or one from the settings"
 
 MAX_PASSWORD_BYTES = 4096
 T = TypeVar("T")
-Act: TypeAlias = "Callable[[Environment, int, By], Awaitable[T]]"
+Act: TypeAlias = "Callable[[Environment, int, Author], Awaitable[T]]"
 """What to do with the account of this id."""
 
 
@@ -342,7 +342,7 @@ def run_delete(settings: Settings, chosen: Namespace) -> None:
     answer(facts, text, as_json=chosen.json)
 
 
-async def _delete(env: Environment, user_id: int, by: By) -> User:
+async def _delete(env: Environment, user_id: int, by: Author) -> User:
     user = await services_users.read_user(env, user_id)
     await services_users.delete_user(env, user_id, lambda _user: None, by)
     return user
@@ -351,7 +351,7 @@ async def _delete(env: Environment, user_id: int, by: By) -> User:
 def _naming_keys(act: Act[User]) -> Act[tuple[User, list[MadeKey]]]:
     """What `act` does, and the keys that the account created for others, which still work."""
 
-    async def work(env: Environment, user_id: int, by: By) -> tuple[User, list[MadeKey]]:
+    async def work(env: Environment, user_id: int, by: Author) -> tuple[User, list[MadeKey]]:
         mirror = None if env.mirror is None else await env.mirror[Users].by_account(user_id)
         user = await act(env, user_id, by)
         return user, await api_keys.keys_for_others(
@@ -430,7 +430,7 @@ def _cells(user: User) -> Sequence[str]:
     )
 
 
-_LIST = Form(
+_LIST = ListForm(
     _entry,
     ("ID", "E-MAIL", "NAME", "ROLE", "PLAN", "CREATED", "LAST SIGN-IN", "STATUS"),
     _cells,

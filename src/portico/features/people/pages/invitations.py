@@ -4,13 +4,13 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from portico.core import users
-from portico.core.audit import By
+from portico.core.audit import Author
 from portico.core.errors import BrokenRule, Invalid, NotFound
 from portico.core.rules import OneOf
 from portico.core.users import ROLES
 from portico.data.listing import Page
 from portico.features.people.invitations import (
-    Made,
+    MadeInvitation,
     accept,
     ask_sign_up,
     find,
@@ -65,7 +65,7 @@ async def make(visit: Visit) -> Reply:
     plan = form.read("plan", OneOf(tuple(visit.env.settings.plans)))
     form.check()
 
-    def invited(by: By) -> Awaitable[Made]:
+    def invited(by: Author) -> Awaitable[MadeInvitation]:
         return invite(
             visit.env,
             email=email,
@@ -79,7 +79,7 @@ async def make(visit: Visit) -> Reply:
     return await _made(visit, invited)
 
 
-async def _made(visit: Visit, make: Callable[[By], Awaitable[Made]]) -> Reply:
+async def _made(visit: Visit, make: Callable[[Author], Awaitable[MadeInvitation]]) -> Reply:
     """Send the link by mail; without a mail server, show it to the admin, who passes it on."""
     if visit.env.has_mail_server:
         return await sent_once(

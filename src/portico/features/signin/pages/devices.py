@@ -7,7 +7,7 @@ from portico.core.user_agents import read_agent
 from portico.data.listing import Page
 from portico.environment import Environment
 from portico.features.signin.service import end_grant, end_session, sign_out_everywhere
-from portico.features.signin.storage import Devices, Place
+from portico.features.signin.storage import Devices, KnownDevice
 from portico.web.messages import Reply
 from portico.web.pages.paging import PER_PAGE, numbered, offset_of, page_of
 from portico.web.pages.site import PageRoute, Visit
@@ -39,7 +39,7 @@ async def devices_of(
     return Page([_shown(place, now, session_id) for place in found.rows], found.total)
 
 
-def _shown(place: Place, now: int, session_id: int) -> Device:
+def _shown(place: KnownDevice, now: int, session_id: int) -> Device:
     current = (place.by, place.id) == ("session", session_id)
     return Device(
         place.by,

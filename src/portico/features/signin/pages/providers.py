@@ -13,7 +13,7 @@ from portico.core.errors import (
 from portico.core.providers import VISIT_SECONDS, Provider, ProviderLink
 from portico.core.times import SECOND
 from portico.environment import Environment
-from portico.features.signin.openid import Answer
+from portico.features.signin.openid import ProviderAnswer
 from portico.features.signin.pages.sign_in import LINK, enter, local
 from portico.features.signin.pages.step_up import fresh
 from portico.features.signin.providers import (
@@ -84,7 +84,7 @@ async def come_back(provider: Provider, visit: Visit) -> Reply:
     if visit.cookie_kept_back:
         raise AuthenticationRequired("The cookie was withheld. Load the page again.")
     env, by = visit.site.accounts.environment, visit.request.by
-    answer = Answer(*(visit.sent(name) for name in Answer._fields))
+    answer = ProviderAnswer(*(visit.sent(name) for name in ProviderAnswer._fields))
     secret = PROVIDER.read(visit.request.headers) or ""
     target = visit.site.home
     try:
