@@ -123,7 +123,7 @@ def test_every_variable_that_is_named_exists() -> None:
     assert CONFIG_VARIABLE in variables(SETTINGS_GUIDE.text), "the pattern finds what is there"
 
 
-LAYERS = "|".join(path.stem for path in (ROOT / "src/portico").iterdir() if path.stem[0] != "_")
+LAYERS = "|".join(path.stem for path in (ROOT / "src/portico").glob("[a-z]*/"))
 TOP = "bench|clients|deploy|docs|requirements|script|src|tests"
 
 

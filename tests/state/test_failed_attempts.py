@@ -207,6 +207,15 @@ async def test_failures_survive_a_restart() -> None:
     assert await attempt(limiter, NOON, account("bob")) == ADMITTED
 
 
+async def test_a_restart_forgets_no_failures_of_earlier_accounts() -> None:
+    names = ("ada", "bob", "cyd")
+    limiter = MemoryLimiter()
+    for later, name in enumerate(names):
+        await fail(limiter, 10, NOON + later, account(name))
+    limiter = restarted(limiter)
+    assert [await attempt(limiter, NOON + 3, account(name)) for name in names].count(ADMITTED) == 0
+
+
 async def test_who_was_forgiven_and_then_was_right_is_forgiven_after_a_restart_too() -> None:
     limiter = MemoryLimiter()
     await fail(limiter, 10, NOON, account())

@@ -34,6 +34,7 @@ from portico.cli.stopping import StopSignals, end_at_once
 from portico.cli.supervise import supervise
 from portico.cli.trial import Untried, require_accepted
 from portico.core.webhooks import MOST_WEBHOOKS
+from portico.data.migrate import GrowthError
 from portico.features.events.deliveries import AT_ONCE
 from portico.features.operations.certificates import CertificateError, check_pair
 from portico.features.operations.commands.renewal import Pair, Renewal, Serving
@@ -101,7 +102,10 @@ def run(settings: Settings, chosen: Namespace) -> None:
                 " service, or ulimit -n, to 512 at least."
             )
         migrates = not chosen.no_migrate
-        asyncio.run(begin(settings, migrates=migrates))
+        try:
+            asyncio.run(begin(settings, migrates=migrates))
+        except GrowthError as error:
+            raise CommandError(str(error), exit_code=2) from error
         end_at_once()
         announce = partial(
             _tell, f"Portico serves {settings.base_url} (sandbox: {settings.sandbox_url})"

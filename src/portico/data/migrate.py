@@ -61,6 +61,10 @@ class MigrationError(Exception):
     """The database does not fit this program; the message says what to do."""
 
 
+class GrowthError(MigrationError):
+    """Stored records forbid what the files of kinds declare; the message says what to do."""
+
+
 class Migration(msgspec.Struct, frozen=True):
     """One migration file."""
 

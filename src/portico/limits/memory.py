@@ -112,7 +112,7 @@ class FailedAttempts:
     def restore(self, caller: Caller, until: int, count: int) -> None:
         """Restores the values of a row of `changes`."""
         if count:
-            self._keep(caller, until).failures = Failures(count, until)
+            self._keep(caller, 0).failures = Failures(count, until)  # none is over yet
 
     def _keep(self, caller: Caller, now: int) -> _Guarded:
         """The caller's entry, created if missing."""

@@ -21,7 +21,7 @@ from portico.data.database import (
     Transaction,
 )
 from portico.data.filtered_totals import BLOCK
-from portico.data.migrate import MigrationError
+from portico.data.migrate import GrowthError
 from portico.features.catalogue.search import WordSearch
 from portico.resource.compiled import LOWEST, Compiled, Kinds, column, table_of
 from portico.resource.fields import Field, default_of
@@ -61,10 +61,6 @@ _ALONE: dict[Engine, str] = {
     " FROM set_config('lock_timeout', '1s', true) AS a, set_config('statement_timeout', '0', true)"
     " AS b",
 }
-
-
-class GrowthError(MigrationError):
-    """Stored records forbid what the files declare; the message says what to do."""
 
 
 class StoredField(msgspec.Struct, frozen=True):
