@@ -24,6 +24,12 @@ from portico.web import json_schema
 CURSOR = ("cursor", "must ")
 """One that no page has given, or that stands beside a page's number."""
 
+VERIFIED = ("service", "scope", "limit", "address", "method", "path", "cost")
+IN_A_CHECK = {
+    ("checks", ""),
+    *((field, text) for field in VERIFIED for text in ("is ", "must ", "needs ")),
+}
+
 SAID_BY_NO_SCHEMA = {
     # A bound above the other one.
     ("GET", "/products", 400): {("min_price", "must not be greater than max_price"), CURSOR},
@@ -48,6 +54,11 @@ SAID_BY_NO_SCHEMA = {
     # Where webhooks may lead.
     ("POST", "/webhooks", 422): {("url", "must ")},
     ("PATCH", "/webhooks/{id}", 422): {("url", "must ")},
+    # Either one check or several, of what is an address and what the settings declare.
+    ("POST", "/verify", 400): {("credential", "is required, here or in each"), *IN_A_CHECK},
+    ("POST", "/verify", 422): IN_A_CHECK,
+    # An item is checked as one request is, and an atomic batch refused as its first fault is.
+    **{("POST", "/products/batch", status): {("items", "")} for status in (400, 404, 409, 422)},
     ("PATCH", "/users/{id}", 422): {
         ("current_password", "This is not the current password."),
         ("current_password", "Send the current password too"),

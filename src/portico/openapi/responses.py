@@ -109,6 +109,7 @@ HEADERS: Mapping[str, Json] = {
 }
 """Every response header that the document describes."""
 
+_PERHAPS_LIMITS = {name: {**HEADERS[name], "required": False} for name in LIMITS}
 NO_STORE = _header("Caches must not keep the response.", "no-store", const="no-store")
 SUCCESS = {
     200: "The request succeeded.",
@@ -144,13 +145,19 @@ def responses(route: AnyRoute, answer: Json | None, extra: Sequence[str]) -> Jso
     if route.tagged:
         shown[304] = {"description": _NOT_MODIFIED, "headers": refs(*ALWAYS, *_TAGGED, *extra)}
     for status, kinds in by_status(route).items():
-        name = component_name(kinds, replayable=_is_replayable(route, kinds))
+        replayable = _is_replayable(route, kinds)
+        name = component_name(kinds, replayable=replayable)
         shown[status] = {"$ref": f"#/components/responses/{name}"}
+        if route.uncounted:  # unlike the component
+            shown[status] = _error_component(kinds, extra, replayable=replayable)
+            shown[status]["headers"] |= _PERHAPS_LIMITS
     return {str(status): shown[status] for status in sorted(shown)}
 
 
 def _success(route: AnyRoute, answer: Json | None, extra: Sequence[str]) -> Json:
     headers = refs(*ALWAYS, *extra)
+    if route.uncounted:
+        headers |= _PERHAPS_LIMITS
     if route.tagged:
         headers |= refs(*_TAGGED)
     if route.location:
@@ -253,7 +260,7 @@ def _error_component(
     if replayable:
         headers |= refs("Idempotent-Replayed")
     if any(kind in UNCOUNTED for kind in kinds):
-        headers |= {name: {**HEADERS[name], "required": False} for name in LIMITS}
+        headers |= _PERHAPS_LIMITS
     own = {name for reply in replies.values() for name, _ in reply.headers}
     headers |= refs(*(name for name in HEADERS if name.lower() in own))
     headers["Cache-Control"] = NO_STORE
