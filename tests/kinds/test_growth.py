@@ -8,8 +8,9 @@ import pytest
 
 from driving import Api, InProcess
 from portico.cli.main import main
+from portico.data.migrate import GrowthError
 from portico.resource.loading import KindsError, load
-from portico.resource.tables import GrowthError, keep
+from portico.resource.tables import keep
 
 USUAL = "name: str = text(1, 40); size: int = integer(0, 9, default=1)"
 HEAD = """from portico.kinds import *
