@@ -1,9 +1,10 @@
-"""Products in files: CSV and NDJSON, both with the fields and rules of POST /products.
+"""Products in files, and records of other kinds: CSV and NDJSON, both with the fields and rules of
+POST.
 
-NDJSON has one product per line; CSV has a header that names fields, and one product per record. A
-CSV cell of `images` or `metadata` contains JSON. A row with an `id` changes that product by the
+NDJSON has one record per line; CSV has a header that names fields, and one record per row. A CSV
+cell of a field with an object or array contains JSON. A row with an `id` changes that record by the
 rules of PATCH if `update` is set; otherwise it is faulty. An empty CSV cell is omitted from a new
-product, and empties the field of a changed one. Records of only empty cells are ignored, and so are
+record, and empties the field of a changed one. Records of only empty cells are ignored, and so are
 empty cells after the last column. Files are UTF-8, with or without a byte order mark, and read as
 streams: memory, and the time to get to the next row, are bounded by the longest row that is
 accepted. Files that are written here read back the same.
@@ -14,7 +15,7 @@ apostrophe before it, which is removed when the cell is read (`csv_cells`).
 
 import csv
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from io import BufferedReader
 from itertools import chain
@@ -205,16 +206,66 @@ ROW = "row"
 """The field that a fault of a whole row names."""
 
 _ID = "id"
+
+
+class Columns:
+    """The columns of the files of one kind of records, and the shapes that read their values."""
+
+    def __init__(
+        self,
+        create: type[msgspec.Struct],
+        change: type[msgspec.Struct],
+        names: Sequence[str],
+        *,
+        one: str,
+        many: str,
+        reference: str,
+        numbers: Collection[str],
+        json: Collection[str],
+        empty: Mapping[str, Any],
+        booleans: Collection[str] = (),
+        prices: Collection[str] = (),
+    ) -> None:
+        """`one` and `many` are what records are called; an id is that of `reference`. Cells of
+        `json` contain JSON; `empty` are the values of empty cells in a row that changes a record,
+        where that is not an empty text. The messages about `prices` say how to write them."""
+        self.create, self.change = create, change
+        self.one, self.many, self.reference = one, many, reference
+        self.all = (_ID, *names)
+        self.required = tuple(name for name in names if name in required(create))
+        self.numbers = frozenset((_ID, *numbers))
+        self.json, self.empty = frozenset(json), dict(empty)
+        self.booleans, self.prices = frozenset(booleans), frozenset(prices)
+
+    def named(self, name: str) -> str:
+        """The field of a column's name, in any case."""
+        return name.lower() if name.lower() in self.all else name
+
+    def place(self, fault: Fault) -> int:
+        """The position of a fault's field among the columns; other names come last."""
+        name = fault.field.partition(".")[0]
+        return self.all.index(name) if name in self.all else len(self.all)
+
+
 _NAMES = CreateProduct.__struct_fields__
-_COLUMNS = (_ID, *_NAMES)
-_REQUIRED = tuple(name for name in _NAMES if name in required(CreateProduct))
 _KINDS = fields(CreateProduct)
-_NUMBERS = frozenset(
-    (_ID, *(name for name in _NAMES if isinstance(_KINDS[name], Integer | Number)))
+
+PRODUCTS = Columns(
+    CreateProduct,
+    ChangeProduct,
+    _NAMES,
+    one="product",
+    many="products",
+    reference="a product",
+    numbers=[name for name in _NAMES if isinstance(_KINDS[name], Integer | Number)],
+    json=[name for name in _NAMES if isinstance(_KINDS[name], Items | Texts)],
+    empty={
+        name: [] if isinstance(_KINDS[name], Items) else {}
+        for name in _NAMES
+        if isinstance(_KINDS[name], Items | Texts)
+    },
+    prices=["price"],
 )
-_JSON = frozenset(name for name in _NAMES if isinstance(_KINDS[name], Items | Texts))
-_EMPTY: dict[str, Any] = {name: [] if isinstance(_KINDS[name], Items) else {} for name in _JSON}
-"""The values of empty cells of these fields in a row that changes a product."""
 
 
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
@@ -234,29 +285,36 @@ def format_of(name: str) -> Format | None:
     return "ndjson" if ending in ("ndjson", "jsonl") else None
 
 
-def sniff(start: bytes) -> Format:
+def sniff(start: bytes, one: str = PRODUCTS.one) -> Format:
     """The format that a file's first bytes imply. Raises `Unreadable` for a JSON array."""
     first = start.removeprefix(BYTE_ORDER_MARK).lstrip()[:1]
     if first == b"[":
-        raise Unreadable("This is a JSON array; write one product per line instead (NDJSON).")
+        raise Unreadable(f"This is a JSON array; write one {one} per line instead (NDJSON).")
     return "ndjson" if first == b"{" else "csv"
 
 
 def read_products(file: BinaryIO, form: Format, *, update: bool = False) -> Iterator[FileRow]:
-    """All rows of a file, including faulty ones; with `update`, rows with an `id` change products.
+    """`read_rows` of a file of products."""
+    return read_rows(PRODUCTS, file, form, update=update)
+
+
+def read_rows(
+    columns: Columns, file: BinaryIO, form: Format, *, update: bool = False
+) -> Iterator[FileRow]:
+    """All rows of a file, including faulty ones; with `update`, rows with an `id` change records.
     Raises `Unreadable` for an invalid CSV header, and for what is no UTF-8 text."""
-    lines = Lines(file)
-    return _csv(lines, update=update) if form == "csv" else _ndjson(lines, update=update)
+    read = _csv if form == "csv" else _ndjson
+    return read(columns, Lines(file), update=update)
 
 
-def form_of(file: BufferedReader, name: str) -> Format:
+def form_of(file: BufferedReader, name: str, one: str = PRODUCTS.one) -> Format:
     """The format that a file's name implies, or otherwise its first bytes. Raises what `sniff`
     raises."""
-    implied = sniff(file.peek(1))
+    implied = sniff(file.peek(1), one)
     return format_of(name) or implied
 
 
-def _ndjson(lines: Lines, *, update: bool) -> Iterator[FileRow]:
+def _ndjson(columns: Columns, lines: Lines, *, update: bool) -> Iterator[FileRow]:
     while True:
         try:
             text = lines.next_row()
@@ -268,13 +326,13 @@ def _ndjson(lines: Lines, *, update: bool) -> Iterator[FileRow]:
         except (RowError, NotJson) as error:
             yield FileRow(lines.number, lines.end, {}, [Fault(ROW, str(error))])
         else:
-            yield _row(lines.number, lines.end, value, Faults(), update=update)
+            yield _row(columns, lines.number, lines.end, value, Faults(), update=update)
         lines.begin_row()
 
 
-def _csv(lines: Lines, *, update: bool) -> Iterator[FileRow]:
+def _csv(columns: Columns, lines: Lines, *, update: bool) -> Iterator[FileRow]:
     csv.field_size_limit(MAX_ROW_BYTES)
-    names, records = _header(lines, update=update)
+    names, records = _header(columns, lines, update=update)
     lines.begin_row()
     while True:
         line = lines.number + 1
@@ -299,9 +357,8 @@ def _csv(lines: Lines, *, update: bool) -> Iterator[FileRow]:
             yield FileRow(line, lines.end, {}, [Fault(ROW, NOT_UTF8)])
         elif len(cells) == len(names):
             faults = Faults()
-            yield _row(
-                line, lines.end, _values(names, cells, faults, update=update), faults, update=update
-            )
+            values = _values(columns, names, cells, faults, update=update)
+            yield _row(columns, line, lines.end, values, faults, update=update)
         else:
             count = f"must have {len(names)} cells like the header, not {len(cells)}"
             yield FileRow(line, lines.end, {}, [Fault(ROW, count)])
@@ -333,7 +390,9 @@ def _fault_message(error: Exception) -> str:
     return f"is not well-formed CSV: {error}"
 
 
-def _header(lines: Lines, *, update: bool) -> tuple[list[str], Iterator[list[str]]]:
+def _header(
+    columns: Columns, lines: Lines, *, update: bool
+) -> tuple[list[str], Iterator[list[str]]]:
     """The names of the columns, and the records that follow. Raises `Unreadable`."""
     separator = ","
     try:
@@ -345,38 +404,33 @@ def _header(lines: Lines, *, update: bool) -> tuple[list[str], Iterator[list[str
         cells = next(records, [])
     except (TooLong, csv.Error) as error:
         told = _fault_message(error) if lines.is_utf8 else NOT_UTF8
-        raise _bad_header(lines.text, separator, f"The CSV header {told}.") from None
+        raise _bad_header(columns, lines.text, separator, f"The CSV header {told}.") from None
     if not lines.is_utf8:
         raise Unreadable(f"The CSV header {NOT_UTF8}: save the file as UTF-8.")
-    allowed = f"The fields are {', '.join(_COLUMNS)}, separated by {_SEPARATORS[separator]}."
+    allowed = f"The fields are {', '.join(columns.all)}, separated by {_SEPARATORS[separator]}."
     if len(cells) > MOST_CELLS:
         problem = f"The CSV header has {len(cells)} cells. {allowed}"
-        raise _bad_header(lines.text, separator, problem)
-    names = shortened([_column(name.strip()) for name in cells], 0)
+        raise _bad_header(columns, lines.text, separator, problem)
+    names = shortened([columns.named(name.strip()) for name in cells], 0)
     if not names:
         raise Unreadable("The first line must be a CSV header that names the columns.")
-    problems = [f"{printable(name)!r} is not a field" for name in names if name not in _COLUMNS]
-    problems += [f"{name} appears twice" for name in _COLUMNS if names.count(name) > 1]
+    problems = [f"{printable(name)!r} is not a field" for name in names if name not in columns.all]
+    problems += [f"{name} appears twice" for name in columns.all if names.count(name) > 1]
     if not (update and _ID in names):
-        problems += [f"{name} is missing" for name in _REQUIRED if name not in names]
+        problems += [f"{name} is missing" for name in columns.required if name not in names]
     if problems:
         problem = f"The CSV header is not valid: {', '.join(problems[:_MOST_PROBLEMS])}. {allowed}"
-        raise _bad_header(lines.text, separator, problem)
+        raise _bad_header(columns, lines.text, separator, problem)
     return names, records
 
 
-def _column(name: str) -> str:
-    """The field of a column's name, in any case."""
-    return name.lower() if name.lower() in _COLUMNS else name
-
-
-def _bad_header(header: str, separator: str, problem: str) -> Unreadable:
+def _bad_header(columns: Columns, header: str, separator: str, problem: str) -> Unreadable:
     """The error for an invalid header: that it has another separator, as spreadsheets write in
     countries with a decimal comma, or else its `problem`."""
     for other, words in _SEPARATORS.items():
         parts = header.split(other, MOST_CELLS)
-        names = {_column(name.strip(' "\r\n')) for name in parts}
-        if other != separator and len(names & {*_COLUMNS}) > 1:
+        names = {columns.named(name.strip(' "\r\n')) for name in parts}
+        if other != separator and len(names & {*columns.all}) > 1:
             return Unreadable(
                 f"The columns of this file are separated by {words}: save it with"
                 f" {_SEPARATORS[separator]} instead, and with a decimal point in prices."
@@ -384,22 +438,27 @@ def _bad_header(header: str, separator: str, problem: str) -> Unreadable:
     return Unreadable(problem)
 
 
-def _values(names: list[str], cells: list[str], faults: Faults, *, update: bool) -> dict[str, Any]:
+def _values(
+    columns: Columns, names: list[str], cells: list[str], faults: Faults, *, update: bool
+) -> dict[str, Any]:
     """The JSON values of cells; notes a fault for each that cannot be read."""
     values: dict[str, Any] = {}
     changing = update and _ID in names and bool(cells[names.index(_ID)])
     for name, cell in zip(names, cells, strict=True):
         if not cell:
             if changing:
-                values[name] = _EMPTY.get(name, "")
+                values[name] = columns.empty.get(name, "")
             continue
-        if name in _NUMBERS:
+        if name in columns.numbers:
             cell = cell.strip()
             is_respelled = name == _ID and cell.startswith("0")  # as in paths, ids have one form
             values[name] = cell if is_respelled else _number(cell)
             continue
+        if name in columns.booleans:
+            values[name] = _TRUTH.get(cell.strip().lower(), cell)
+            continue
         text = unguarded(cell)
-        if name in _JSON:
+        if name in columns.json:
             try:
                 values[name] = parse_json(text)
             except NotJson as error:
@@ -407,6 +466,10 @@ def _values(names: list[str], cells: list[str], faults: Faults, *, update: bool)
         else:
             values[name] = text
     return values
+
+
+_TRUTH = {"true": True, "false": False}
+"""Cells of truth values, in any case: spreadsheets write TRUE and FALSE."""
 
 
 def _number(cell: str) -> int | Decimal | str:
@@ -421,52 +484,50 @@ def _number(cell: str) -> int | Decimal | str:
         return cell
 
 
-def _row(line: int, end: int, value: Any, faults: Faults, *, update: bool) -> FileRow:
+def _row(
+    columns: Columns, line: int, end: int, value: Any, faults: Faults, *, update: bool
+) -> FileRow:
     if not isinstance(value, dict):
         return FileRow(line, end, {}, [Fault(ROW, "must be a JSON object")])
-    product_id = 0
+    row_id = 0
     given = {}
     if _ID in value:
         given[_ID] = value.pop(_ID)
-        product_id = _id(given[_ID], faults, update=update)
-        values = read_object(ChangeProduct, value, "", faults)
+        row_id = _id(columns, given[_ID], faults, update=update)
+        values = read_object(columns.change, value, "", faults)
     else:
-        values = read_object(CreateProduct, value, "", faults)
+        values = read_object(columns.create, value, "", faults)
     if found := [*faults.unreadable, *faults.broken]:
         whole = value | given
         told = {fault.field: beginning(whole, fault.field) for fault in found}
-        found = sorted((_advised(fault, value) for fault in found), key=_column_index)
-        return FileRow(line, end, {}, found, product_id, told)
-    if not product_id:
-        values = sent(CreateProduct(**values))
-    return FileRow(line, end, values, [], product_id)
+        found = sorted((_advised(columns, fault, value) for fault in found), key=columns.place)
+        return FileRow(line, end, {}, found, row_id, told)
+    if not row_id:
+        values = sent(columns.create(**values))
+    return FileRow(line, end, values, [], row_id)
 
 
-def _advised(fault: Fault, value: dict[str, Any]) -> Fault:
+def _advised(columns: Columns, fault: Fault, value: dict[str, Any]) -> Fault:
     """A fault that says how to write a price which is written as on pages, such as 24,50."""
     given = value.get(fault.field)
-    if fault.field != "price" or not isinstance(given, str) or _NUMBER.fullmatch(given):
+    if fault.field not in columns.prices or not isinstance(given, str) or _NUMBER.fullmatch(given):
         return fault
     try:
-        return Fault("price", f"must be a plain number: write {price_text(price_written(given))}")
+        written = price_text(price_written(given))
     except BrokenRule:
         return fault
+    return Fault(fault.field, f"must be a plain number: write {written}")
 
 
-def _id(value: Any, faults: Faults, *, update: bool) -> int:
+def _id(columns: Columns, value: Any, faults: Faults, *, update: bool) -> int:
     if not update:
-        faults.cannot_read(_ID, "must be omitted unless the import updates existing products")
+        told = f"must be omitted unless the import updates existing {columns.many}"
+        faults.cannot_read(_ID, told)
     elif type(value) is not int or not 0 < value <= MAX_ID:
-        faults.cannot_read(_ID, "must be the id of a product")
+        faults.cannot_read(_ID, f"must be the id of {columns.reference}")
     else:
         return value
     return 0
-
-
-def _column_index(fault: Fault) -> int:
-    """The position of a fault's field among the columns; other names come last."""
-    name = fault.field.partition(".")[0]
-    return _COLUMNS.index(name) if name in _COLUMNS else len(_COLUMNS)
 
 
 class _NdjsonRow(msgspec.Struct):
@@ -482,9 +543,9 @@ class _NdjsonRow(msgspec.Struct):
     metadata: Raw
 
 
-def header(form: Format) -> bytes:
-    """The beginning of a file, before the first product."""
-    return csv_text([_COLUMNS]) if form == "csv" else b""
+def header(form: Format, columns: Columns = PRODUCTS) -> bytes:
+    """The beginning of a file, before the first record."""
+    return csv_text([columns.all]) if form == "csv" else b""
 
 
 def rows(form: Format, products: Iterable[Product]) -> bytes:
