@@ -6,14 +6,14 @@ import os
 import signal
 import stat
 import sys
-from argparse import Namespace
-from collections.abc import Iterator
+from argparse import ArgumentParser, Namespace
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import ExitStack, aclosing, contextmanager
 from io import BufferedReader
 from operator import itemgetter
 from pathlib import Path
 from tempfile import gettempdir, mkstemp
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from portico.cli.arguments import Commands, add_sandbox
 from portico.cli.lazy import lazy_imports
@@ -23,6 +23,8 @@ from portico.features.catalogue.storage import Products
 
 if TYPE_CHECKING:
     from portico.environment import Environment
+    from portico.features.catalogue.files import Columns
+    from portico.features.catalogue.imports import Spool
     from portico.features.catalogue.rules import FileRow, ImportOutcome
     from portico.settings import Settings
 
@@ -69,21 +71,88 @@ def add_to(commands: Commands) -> None:
     """Declares `portico products …`."""
     products = commands.noun("products", "import and export products")
     importing = products.verb("import", run_import, "import products from a file", _IMPORT)
+    exporting = products.verb("export", run_export, "export all products to a file", _EXPORT)
+    add_arguments(importing, exporting, "products")
+
+
+def add_arguments(importing: ArgumentParser, exporting: ArgumentParser, many: str) -> None:
+    """Declares the arguments of commands that import and export records."""
     importing.add_argument("file", metavar="FILE", help="the file, or - for standard input")
     importing.add_argument("--strict", action="store_true", help="import all rows or none")
     importing.add_argument(
-        "--update", action="store_true", help="update existing products by the id of their rows"
+        "--update", action="store_true", help=f"update existing {many} by the id of their rows"
     )
     add_sandbox(importing)
-    exporting = products.verb("export", run_export, "export all products to a file", _EXPORT)
     exporting.add_argument("file", metavar="FILE", help="the file, or - for standard output")
     add_sandbox(exporting)
     for command in (importing, exporting):
         command.add_argument("--format", choices=FORMATS, help="file format (default: by the name)")
 
 
+class Target(Protocol):
+    """Records that are imported and exported."""
+
+    @property
+    def columns(self) -> Columns:
+        """The columns of their files."""
+        ...
+
+    def store_in_batches(
+        self, env: Environment, rows: Iterator[FileRow]
+    ) -> AsyncGenerator[ImportOutcome, None]:
+        """See `imports.store_in_batches`."""
+        ...
+
+    def check_in_batches(self, env: Environment, spool: Spool, /) -> AsyncIterator[ImportOutcome]:
+        """The rows that cannot be stored, as far as that is known before `store_at_once`."""
+        ...
+
+    async def store_at_once(
+        self, env: Environment, spool: Spool, stored: Callable[[int], None]
+    ) -> ImportOutcome:
+        """Stores all rows, or none: then `refused` says why, or it raises `Conflict`."""
+        ...
+
+    def batches(self, env: Environment) -> AsyncIterator[Sequence[Any]]:
+        """Every record, oldest first."""
+        ...
+
+    def written(self, form: Format, batch: Sequence[Any]) -> bytes:
+        """Records as rows of a file."""
+        ...
+
+
+class _Products:
+    """Products as a target."""
+
+    @property
+    def columns(self) -> Columns:
+        return files.PRODUCTS
+
+    def store_in_batches(
+        self, env: Environment, rows: Iterator[FileRow]
+    ) -> AsyncGenerator[ImportOutcome, None]:
+        return imports.store_in_batches(env, rows, audit.OPERATOR)
+
+    def check_in_batches(self, env: Environment, spool: Spool) -> AsyncIterator[ImportOutcome]:
+        return imports.check_in_batches(env, spool)
+
+    async def store_at_once(
+        self, env: Environment, spool: Spool, stored: Callable[[int], None]
+    ) -> ImportOutcome:
+        return await imports.store_at_once(env, spool, audit.OPERATOR, stored)
+
+    def batches(self, env: Environment) -> AsyncIterator[Sequence[Any]]:
+        return env[Products].batches()
+
+    def written(self, form: Format, batch: Sequence[Any]) -> bytes:
+        return files.rows(form, batch)
+
+
 class _Import:
     """An import under way, with its counts and progress bars."""
+
+    target: Target
 
     def __init__(self, source: BinaryIO, form: Format, *, update: bool) -> None:
         self._source = source
@@ -102,7 +171,9 @@ class _Import:
         status = os.fstat(self._source.fileno())
         size = status.st_size if stat.S_ISREG(status.st_mode) else None
         with progress("Reading", size, "B") as bar:
-            rows = files.read_products(self._source, self._form, update=self._update)
+            rows = files.read_rows(
+                self.target.columns, self._source, self._form, update=self._update
+            )
             while (row := self._next(rows)) is not None:
                 yield row
                 bar.update(row.end - bar.n)
@@ -137,12 +208,15 @@ class _Import:
         )
         tqdm.write(f"line {row.line}: {plain('; '.join(text))}", file=sys.stderr)
 
-    async def run(self, env: Environment, directory: Path | None, *, strict: bool) -> None:
+    async def run(
+        self, env: Environment, target: Target, directory: Path | None, *, strict: bool
+    ) -> None:
         """Stores the valid rows; with `strict` all rows, or none if one is faulty."""
+        self.target = target
         if strict:
             await self._all_or_nothing(env, directory)
             return
-        async with aclosing(imports.store_in_batches(env, self.rows(), audit.OPERATOR)) as batches:
+        async with aclosing(target.store_in_batches(env, self.rows())) as batches:
             async for outcome in batches:
                 self._count(outcome)
                 self.stored_to_line = outcome.line
@@ -161,19 +235,19 @@ class _Import:
                 else:
                     spool.add(row)
             if self._update:
-                async for outcome in imports.check_in_batches(env, spool):
+                async for outcome in self.target.check_in_batches(env, spool):
                     self._check()
                     for row in outcome.refused:
                         self._refuse(row)
             if self.faulty:
                 return
-            with progress("Storing", spool.size, " products") as bar:
+            with progress("Storing", spool.size, f" {self.target.columns.many}") as bar:
 
                 def stored(count: int) -> None:
                     bar.update(count)
                     self._check()
 
-                self._count(await imports.store_at_once(env, spool, audit.OPERATOR, stored))
+                self._count(await self.target.store_at_once(env, spool, stored))
 
     def facts(self) -> dict[str, Any]:
         """The result as JSON."""
@@ -183,8 +257,11 @@ class _Import:
     def stored(self) -> str:
         """What it has stored, as text without the full stop."""
         if not self._update:
-            return f"Inserted {_products(self.inserted)}"
-        return f"Inserted {_products(self.inserted)} and updated {_products(self.updated)}"
+            return f"Inserted {self._number(self.inserted)}"
+        return f"Inserted {self._number(self.inserted)} and updated {self._number(self.updated)}"
+
+    def _number(self, count: int) -> str:
+        return _number(self.target.columns, count)
 
     def text(self) -> str:
         """The result as text."""
@@ -196,15 +273,22 @@ class _Import:
 
 
 def run_import(settings: Settings, chosen: Namespace) -> int:
+    return import_file(settings, chosen, "product", lambda _env: _Products())
+
+
+def import_file(
+    settings: Settings, chosen: Namespace, one: str, target: Callable[[Environment], Target]
+) -> int:
+    """Imports the chosen file; `one` is what its records are called."""
     with _source(chosen.file) as source:
         # Also where another is chosen: refuses arrays.
-        implied = files.form_of(source, chosen.file)
+        implied = files.form_of(source, chosen.file, one)
         job = _Import(source, chosen.format or implied, update=chosen.update)
 
         async def store(env: Environment) -> None:
             spool = settings.data if settings.data.is_dir() else None
             with needing_room(spool or gettempdir()):
-                await job.run(env, spool, strict=chosen.strict)
+                await job.run(env, target(env), spool, strict=chosen.strict)
 
         signal.signal(signal.SIGINT, job.stop)
         try:
@@ -231,27 +315,39 @@ def _source(name: str) -> Iterator[BufferedReader]:
 
 
 def run_export(settings: Settings, chosen: Namespace) -> None:
+    export_file(settings, chosen, lambda _env: _Products())
+
+
+def export_file(
+    settings: Settings, chosen: Namespace, target: Callable[[Environment], Target]
+) -> None:
+    """Exports all records to the chosen file."""
     if chosen.file == STANDARD and chosen.json:
         raise CommandError("--json and - both use standard output: name a file", 2)
     form = chosen.format or files.format_of(chosen.file) or "ndjson"
     with _destination(chosen.file) as destination:
-        count = prepared.interruptible(settings, chosen, lambda env: _write(env, form, destination))
-    text = f"Exported {_products(count)}."
+        count, text = prepared.interruptible(
+            settings, chosen, lambda env: _write(env, target(env), form, destination)
+        )
     if chosen.file == STANDARD:
         mention(text)
     else:
         answer({"exported": count}, text, as_json=chosen.json)
 
 
-async def _write(env: Environment, form: Format, destination: BinaryIO) -> int:
+async def _write(
+    env: Environment, target: Target, form: Format, destination: BinaryIO
+) -> tuple[int, str]:
+    """Writes all records; returns their number, and a sentence about it."""
     count = 0
-    destination.write(files.header(form))
-    with progress("Exporting", None, " products") as bar:
-        async for batch in env[Products].batches():
-            destination.write(files.rows(form, batch))
+    columns = target.columns
+    destination.write(files.header(form, columns))
+    with progress("Exporting", None, f" {columns.many}") as bar:
+        async for batch in target.batches(env):
+            destination.write(target.written(form, batch))
             count += len(batch)
             bar.update(len(batch))
-    return count
+    return count, f"Exported {_number(columns, count)}."
 
 
 @contextmanager
@@ -294,5 +390,5 @@ def _writing(name: str) -> Iterator[None]:
         raise CommandError(f"{plain(name)} cannot be written: {error.strerror}", 2) from None
 
 
-def _products(count: int) -> str:
-    return "1 product" if count == 1 else f"{count:,} products"
+def _number(columns: Columns, count: int) -> str:
+    return f"1 {columns.one}" if count == 1 else f"{count:,} {columns.many}"
