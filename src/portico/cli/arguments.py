@@ -89,17 +89,28 @@ def _listing(parser: ArgumentParser) -> str:
 class Commands:
     """The commands of `portico`, or of a noun such as `portico users`."""
 
-    def __init__(self, parser: ArgumentParser) -> None:
+    def __init__(self, parser: ArgumentParser, of: tuple[str, str] | None = None) -> None:
         """`parser` reads the arguments before the command. Without a command, what it has read
-        names no action (`run`), but this parser, whose help lists the commands (`without`)."""
+        names no action (`run`), but this parser, whose help lists the commands (`without`). `of` is
+        an argument that comes before the command, and its help."""
         _add_data(parser)
         parser.set_defaults(without=parser)
+        if of is not None:
+            name, told = of
+            parser.add_argument(name, metavar=name.upper(), help=told)
         self._verbs = parser.add_subparsers(title="commands", metavar="COMMAND")
 
-    def noun(self, name: str, summary: str, run: Run | None = None) -> Commands:
-        """Adds a noun and returns its commands. `run` is what it does without one."""
+    def noun(
+        self,
+        name: str,
+        summary: str,
+        run: Run | None = None,
+        of: tuple[str, str] | None = None,
+    ) -> Commands:
+        """Adds a noun and returns its commands. `run` is what it does without one; `of` is as for
+        `Commands`."""
         parser = self._verbs.add_parser(name, help=summary, description=_sentence(summary))
-        commands = Commands(parser)
+        commands = Commands(parser, of)
         if run is not None:
             parser.add_argument("--json", action="store_true", help=_JSON)
             parser.set_defaults(run=run, sandbox=False)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, NoReturn
 
-from portico.cli import kinds, openapi
+from portico.cli import kinds, openapi, records
 from portico.cli.arguments import Commands, Parser, by_rule
 from portico.cli.lazy import lazy_imports
 from portico.features.access.commands import clients, keys, secret, signing_keys
@@ -26,7 +26,7 @@ with lazy_imports():
 
 _NOUNS = (
     *(users, keys, signin_commands, clients, signing_keys, secret, catalogue_commands, events),
-    *(webhooks, kinds, sandbox, audit, openapi, trust),
+    *(webhooks, kinds, records, sandbox, audit, openapi, trust),
 )
 
 _COMPLETION = """\

@@ -109,6 +109,10 @@ def taken(kind: Compiled, field: str) -> Duplicate:
     )
 
 
+class RulesTooSlow(Unavailable):
+    """The rules of a change took longer than `RULE_SECONDS`."""
+
+
 class Changing:
     """The change of one or several records in one transaction."""
 
@@ -118,6 +122,9 @@ class Changing:
         self._rules = RuleChange(self)
         self.followed: list[tuple[Compiled, Any, Any]] = []
         """The changes of records that others follow: their kind, rows before and after."""
+        self.in_bulk = False
+        """Whether unique values are looked up before they are stored: then it is known which of
+        many records is refused, and a transaction of PostgreSQL goes on after that."""
         self._ends: float | None = None
         """When the time of the rules is over, once the first has begun."""
 
@@ -125,21 +132,28 @@ class Changing:
         """Begins another item of several: its rules have the whole time."""
         self._ends = None
 
-    async def create(self, kind: Compiled, values: Mapping[str, Any]) -> Any:
-        """Creates a record of these stored values."""
+    async def create(self, kind: Compiled, values: Mapping[str, Any], *, noted: bool = True) -> Any:
+        """Creates a record of these stored values. Unless `noted`, the caller notes that."""
         row = kind.new(values, self.change.now)
         row = await self._ruled(kind, None, row)
         await self._check_references(kind, None, row)
         records: Records = self.env.records[kind.number]
-        self._try(records, row)
+        await self._try(records, row)
         row = await records.insert(self.change.tx, row)
-        self._note(kind, None, row)
+        self._note(kind, None, row, noted=noted)
         return row
 
     async def update(
-        self, kind: Compiled, row_id: int, values: Mapping[str, Any], check: Check = unchecked
+        self,
+        kind: Compiled,
+        row_id: int,
+        values: Mapping[str, Any],
+        check: Check = unchecked,
+        *,
+        noted: bool = True,
     ) -> Any:
-        """Changes stored values of a record. Nothing is noted where nothing changes."""
+        """Changes stored values of a record. Nothing is noted where nothing changes; then what
+        `check` got is returned. Unless `noted`, the caller notes the change."""
         before = await self._locked(kind, row_id, check)
         if faults := change_faults(kind, before, values):
             raise invalid(*faults)
@@ -152,9 +166,9 @@ class Changing:
         await self._check_references(kind, before, after)
         after = msgspec.structs.replace(after, updated_at=self.change.now)
         records: Records = self.env.records[kind.number]
-        self._try(records, after)
+        await self._try(records, after)
         await records.update(self.change.tx, before, after)
-        self._note(kind, before, after)
+        self._note(kind, before, after, noted=noted)
         return after
 
     async def delete(self, kind: Compiled, row_id: int, check: Check = unchecked) -> None:
@@ -165,8 +179,10 @@ class Changing:
         await self.env.records[kind.number].delete(self.change.tx, row_id)
         self._note(kind, before, None)
 
-    def _note(self, kind: Compiled, before: Any, after: Any) -> None:
-        if before is None:
+    def _note(self, kind: Compiled, before: Any, after: Any, *, noted: bool = True) -> None:
+        if not noted:
+            pass
+        elif before is None:
             self.change.note(kind.created(after))
         elif after is None:
             self.change.note(kind.deleted(before))
@@ -204,9 +220,12 @@ class Changing:
         check(row)
         return row
 
-    def _try(self, records: Records, row: Any) -> None:
-        if records.kind.unique:
-            self.change.tried.append((records, row))
+    async def _try(self, records: Records, row: Any) -> None:
+        if not records.kind.unique:
+            return
+        self.change.tried.append((records, row))
+        if self.in_bulk and (field := await records.taken(row, self.change.tx)):
+            raise taken(records.kind, field.name)
 
     async def _check_references(self, kind: Compiled, before: Any, after: Any) -> None:
         """Raises `Invalid` for a reference to what does not exist, or may not be read."""
@@ -241,7 +260,7 @@ class Changing:
                     if given is not None and new is not None:
                         new = given
         except TimeoutError as error:
-            raise Unavailable(
+            raise RulesTooSlow(
                 f"The rules of {kind.many} took longer than {RULE_SECONDS:g} seconds; nothing was"
                 " changed."
             ) from error

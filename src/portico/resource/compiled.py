@@ -22,6 +22,7 @@ from portico.core.scopes import PERMISSIONS
 from portico.data.database import Params
 from portico.data.search import tokens
 from portico.data.table import Table
+from portico.features.catalogue.rules import ProductsImported
 from portico.features.catalogue.search import Indexed
 from portico.features.events import payloads as event_shapes
 from portico.features.events.records import RecordNote
@@ -325,6 +326,13 @@ class Compiled:
 
         self.created, self.updated, self.deleted = map(note, ("created", "updated", "deleted"))
         self.event_types = [f"{noun}.{deed}" for deed in ("created", "updated", "deleted")]
+        action = f"{self.many.replace('-', '_')}.imported"
+        self.imported: type[ProductsImported] = types.new_class(
+            f"{self.name}Imported",
+            (ProductsImported,),
+            {"frozen": True},
+            lambda body: body.update(action=action, target=noun),
+        )
 
     @property
     def resource(self) -> Resource:
@@ -364,6 +372,11 @@ class Kinds(Sequence[Compiled]):
             field = (kind.listed or kind.fields)[0]
             for name in kind.event_types:
                 event_shapes.EVENT_DATA[name] = kind.body_shape
+            if kind.kind.files:
+                imported, many = kind.imported.action, kind.many.replace("-", " ")
+                EVENTS.add([imported], kind.reads)
+                shape = event_shapes.imported_shape(f"{kind.name}ImportedBody", many)
+                event_shapes.EVENT_DATA[imported] = shape
             event_shapes.EVENT_PREVIOUS[kind.event_types[1]] = {field.name: field.shown_example()}
 
 

@@ -148,9 +148,12 @@ class Records:
         )
         return self._table.read_all(rows)
 
-    async def batches(self, where: str = "TRUE", params: Params = NOTHING) -> AsyncIterator[Any]:
-        """The rows of a list, oldest first, in batches."""
-        async for batch in self._table.batches(self._db.replica.slow, where, params):
+    async def batches(
+        self, where: str = "TRUE", params: Params = NOTHING, *, newest_first: bool = False
+    ) -> AsyncIterator[Any]:
+        """The rows of a list, oldest or newest first, in batches."""
+        slow = self._db.replica.slow
+        async for batch in self._table.batches(slow, where, params, newest_first=newest_first):
             yield batch
 
 

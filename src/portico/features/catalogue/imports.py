@@ -66,7 +66,7 @@ IDLE_SECONDS = 60
 IDLE_PERIOD = 10.0
 """Seconds between two checks for that."""
 
-_REPEATED_ID = Fault("id", "is also in an earlier row: remove one of the two")
+REPEATED_ID = Fault("id", "is also in an earlier row: remove one of the two")
 
 
 Keep = Callable[[Change, ImportOutcome], Awaitable[None]]
@@ -114,7 +114,7 @@ async def store_in_batches(
             yield outcome
     finally:
         if stored:
-            await env.change(by, partial(_announce, env, name, MAX_ID))
+            await env.change(by, partial(announce, env, name, MAX_ID))
 
 
 async def check_in_batches(
@@ -131,7 +131,7 @@ async def tell_of_idle(env: Environment) -> None:
     killed or wait for more input. What they store later is noted separately. Raises
     `Unavailable`."""
     for idle in await env[Imports].idle(env.clock() - IDLE_SECONDS * SECOND):
-        await env.change(Author(idle.actor), partial(_announce, env, idle.name, idle.at))
+        await env.change(Author(idle.actor), partial(announce, env, idle.name, idle.at))
 
 
 async def _store_batch(
@@ -170,7 +170,7 @@ def _apply(batch: _Batch, known: dict[int, Product], now: int) -> _Changed:
     for row in batch.changes:
         after = changed(known.get(row.id), row)
         if not isinstance(after, Fault) and not named.add(row.id):
-            after = _REPEATED_ID
+            after = REPEATED_ID
         if isinstance(after, Fault):
             refused.append(FileRow(row.line, row.end, {}, [after], row.id))
         elif after == (before := known[row.id]):
@@ -191,11 +191,18 @@ def _outcome(batch: _Batch, applied: _Changed) -> ImportOutcome:
     )
 
 
-async def _announce(env: Environment, name: str, at: int, change: Change) -> None:
-    """Notes what an import has stored, if it has stored nothing since `at`."""
+async def announce(env: Environment, name: str, at: int, change: Change) -> None:
+    """Notes what an import has stored, if it has stored nothing since `at`. The name of an import
+    of another kind of records ends in a colon and the name of that kind."""
     untold = await env[Imports].take(change.tx, name, at)
-    if untold is not None:
+    if untold is None:
+        return
+    many = name.partition(":")[2]
+    if not many:
         change.note(untold.stored)
+    for records in env.records:
+        if records.kind.many == many:
+            change.note(records.kind.imported(*msgspec.structs.astuple(untold.stored)))
 
 
 async def store_at_once(
@@ -261,7 +268,7 @@ class Spool:
         return map(self._decoder.decode, self._file)
 
 
-async def _in_turns(rows: Iterable[FileRow]) -> AsyncGenerator[FileRow, None]:
+async def in_turns(rows: Iterable[FileRow]) -> AsyncGenerator[FileRow, None]:
     """The rows of a file; lets the event loop run other tasks in between."""
     count = end = 0
     for row in rows:
@@ -275,10 +282,10 @@ async def _in_turns(rows: Iterable[FileRow]) -> AsyncGenerator[FileRow, None]:
 async def _sized(
     env: Environment, rows: Iterable[FileRow]
 ) -> AsyncGenerator[tuple[FileRow, int], None]:
-    """The rows as `_in_turns`, each with the size in bytes of the product that it changes."""
+    """The rows as `in_turns`, each with the size in bytes of the product that it changes."""
     some: list[FileRow] = []
     end = 0
-    async for row in _in_turns(rows):
+    async for row in in_turns(rows):
         some.append(row)
         if len(some) == _SIZED_AT_ONCE.rows or row.end - end >= _SIZED_AT_ONCE.size:
             for each in await _with_sizes(env, some):
@@ -303,7 +310,7 @@ async def _batches(
     products = 0
     async for row, size in _sized(env, rows):
         if size and not named.add(row.id):  # ids without a product need no memory
-            row.faults.append(_REPEATED_ID)
+            row.faults.append(REPEATED_ID)
         if row.line <= after:
             batch.start = row.end
             continue

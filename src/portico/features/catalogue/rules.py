@@ -138,9 +138,9 @@ class ProductDeleted(_OfProduct, frozen=True):
 
 
 class ProductsImported(Event, frozen=True):
-    """Products were imported from a file. The ids of new and changed ones are from `first_id` to
-    `last_id`, both included; `inserted_ids` and `updated_ids` are the lowest `MOST_IDS` of each,
-    ascending."""
+    """Products were imported from a file; of a subclass: records of another kind. The ids of new
+    and changed ones are from `first_id` to `last_id`, both included; `inserted_ids` and
+    `updated_ids` are the lowest `MOST_IDS` of each, ascending."""
 
     action = "products.imported"
     target = "product"

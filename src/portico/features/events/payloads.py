@@ -113,6 +113,28 @@ class ProductsImportedBody(msgspec.Struct, frozen=True):
     ]
 
 
+def imported_shape(name: str, many: str) -> type[msgspec.Struct]:
+    """The data of events about imports of other records, which are called `many`."""
+    number = Annotated[int, Meta(ge=0, examples=[1])]
+    told = f"The first {MOST_IDS:,}, ascending."
+    ids = Annotated[
+        Sequence[Identifier], Meta(max_length=MOST_IDS, description=told, examples=[[18]])
+    ]
+    return msgspec.defstruct(
+        name,
+        [
+            ("inserted", number),
+            ("updated", number),
+            ("first_id", Identifier),
+            ("last_id", Identifier),
+            ("inserted_ids", ids),
+            ("updated_ids", ids),
+        ],
+        frozen=True,
+        namespace={"__doc__": f"How many {many} an import created and updated, and which."},
+    )
+
+
 SandboxResetBody = msgspec.defstruct(
     "SandboxResetBody",
     [
@@ -274,6 +296,8 @@ def published(event: Event, now: int) -> Published | None:
     published."""
     if isinstance(event, RecordNote):
         return event.published()
+    if isinstance(event, ProductsImported):  # or an import of other records
+        return Published(event.action, _text(ProductsImportedBody(**asdict(event))))
     publish = _PUBLISHERS.get(type(event))
     return publish(event, now) if publish else None
 
@@ -311,10 +335,6 @@ def _key_rotated(event: KeyRotated, now: int) -> Published:
     return Published("api_key.rotated", _text(successor_key(event.successor, previous, now)))
 
 
-def _imported(event: ProductsImported, _now: int) -> Published:
-    return Published("products.imported", _text(ProductsImportedBody(**asdict(event))))
-
-
 def _tested(event: WebhookTested, _now: int) -> Published:
     return Published(PING, _text(PingBody(event.webhook.id)))
 
@@ -340,7 +360,6 @@ _PUBLISHERS: dict[type[Event], Callable[[Any, int], Published | None]] = {
     ProductCreated: _of_product("product.created"),
     ProductChanged: _product_changed,
     ProductDeleted: _of_product("product.deleted"),
-    ProductsImported: _imported,
     SandboxReset: lambda event, _now: Published("sandbox.reset", _text(event.filled)),
     KeyCreated: _of_key("api_key.created"),
     KeyRotated: _key_rotated,

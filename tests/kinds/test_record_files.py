@@ -1,0 +1,225 @@
+"""Records of a kind in files: `portico records KIND import | export | list`."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beside import prepared
+from driving import Api
+from operating import Installation
+from portico.features.catalogue.files import read_rows
+from portico.features.catalogue.imports import IDLE_SECONDS, tell_of_idle
+from portico.resource.files import RecordFiles
+from servers import PostgresServer
+
+FILES = Path(__file__).with_name("files")
+CLOSED = """from portico.kinds import *
+
+
+class Secret(Record):
+    word: str = text(1, 9)
+
+
+secrets = Kind(Secret, one="secret", many="secrets", files=False)
+"""
+
+
+@pytest.fixture(scope="module")
+def on_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    """An installation with kinds and a lamp, of which there are ten."""
+    return installed(tmp_path_factory.mktemp("sqlite"))
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def installation(request: pytest.FixtureRequest, tmp_path: Path) -> Installation:
+    """One on each database."""
+    if request.param == "sqlite":
+        return installed(tmp_path)
+    postgres: PostgresServer = request.getfixturevalue("postgres")
+    return installed(tmp_path, database_url=postgres.fresh_database())
+
+
+def installed(directory: Path, **variables: str) -> Installation:
+    """An installation with the files of kinds, and one more."""
+    kinds = directory / "kinds"
+    kinds.mkdir()
+    for file in FILES.iterdir():
+        if file.is_file():
+            (kinds / file.name).write_bytes(file.read_bytes())
+    (kinds / "closed.py").write_text(CLOSED)
+    made = prepared(directory, kinds=str(kinds), **variables)
+    lamp = {"name": "Lamp", "category": "light", "price": 1, "stock_quantity": 10}
+    assert made.told("products", "import", written(made, "lamp.ndjson", lamp))["inserted"] == 1
+    return made
+
+
+def written(installation: Installation, name: str, *rows: dict[str, Any]) -> str:
+    """The path of an NDJSON file."""
+    path = installation.directory / name
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+def imported(installation: Installation, many: str, *words: str) -> tuple[int, dict[str, Any]]:
+    """The exit code and the answer of an import; rejected rows by line, with their messages."""
+    done = installation.run("records", many, "import", *words, "--json")
+    answer = json.loads(done.stdout or "null")
+    assert answer is not None, done.stderr
+    answer["rejected"] = {
+        row["line"]: {fault["field"]: fault["message"] for fault in row["faults"]}
+        for row in answer["rejected"]
+    }
+    return done.returncode, answer
+
+
+def order(number: int, **values: Any) -> dict[str, Any]:
+    """A row of an order."""
+    return {"number": f"N-{number}", "product_id": 1, "total": 49.5, **values}
+
+
+def events(installation: Installation) -> list[tuple[str, Any]]:
+    """The events about orders."""
+    names = ("orders.imported", "order.*")
+    found = installation.told("events", "list", *(f"--type={name}" for name in names))
+    return [(event["type"], event["data"]) for event in found]
+
+
+def test_rows_are_judged_one_by_one_and_one_event_tells_of_them(
+    installation: Installation,
+) -> None:
+    rows = [
+        order(1),
+        order(2, quantity=11),
+        order(1, note="again"),
+        order(4, product_id=99),
+        order(5, total=-1, status="lost"),
+        {"id": 1, **order(6)},
+        order(7, note="=1+1"),
+    ]
+    code, answer = imported(installation, "orders", written(installation, "o.ndjson", *rows))
+    rejected = answer.pop("rejected")
+    assert (code, answer) == (1, {"inserted": 2, "updated": 0, "faulty": 5})
+    assert rejected[2] == {"quantity": "is more than there is in stock"}
+    assert rejected[3] == {"number": "is taken"}
+    assert rejected[4] == {"product_id": "must be the id of one of the products"}
+    assert rejected[5].keys() == {"total", "status"}
+    assert rejected[6] == {"id": "must be omitted unless the import updates existing orders"}
+    [(name, data)] = events(installation)
+    assert (name, data["inserted"], data["updated"]) == ("orders.imported", 2, 0)
+    assert len(data["inserted_ids"]) == 2
+
+    out = installation.directory / "o.csv"
+    exported = installation.run("records", "orders", "export", str(out))
+    assert exported.stdout == "Exported 2 orders.\n"
+    head, first, second = out.read_text().splitlines()
+    assert head == "id,number,product_id,quantity,total,currency,note,status"
+    assert second.endswith(",N-7,1,1,49.5,USD,'=1+1,open")
+    out.write_text("\r\n".join([head, first.replace("open", "paid"), second]))
+    code, answer = imported(installation, "orders", "--update", str(out))
+    assert (code, answer["updated"], answer["rejected"]) == (0, 1, {})
+    out.write_text("\r\n".join([head, first, f"99{second.lstrip('0123456789')}", first]))
+    code, answer = imported(installation, "orders", "--update", str(out))
+    assert (code, answer["updated"]) == (1, 0)
+    assert answer["rejected"] == {
+        2: {"status": "cannot change from paid to open"},
+        3: {"id": "must name a record. There is no order 99."},
+        4: {"id": "is also in an earlier row: remove one of the two"},
+    }
+    assert [name for name, _ in events(installation)] == ["orders.imported"] * 2
+
+
+def test_strict_stores_all_rows_or_none(installation: Installation) -> None:
+    rows = [order(1), order(2, quantity=11), order(1), order(4)]
+    path = written(installation, "o.ndjson", *rows)
+    code, answer = imported(installation, "orders", "--strict", path)
+    assert (code, answer["inserted"], [*answer["rejected"]]) == (1, 0, [2, 3])
+    assert events(installation) == []
+    path = written(installation, "o.ndjson", *(order(number) for number in range(250)))
+    code, answer = imported(installation, "orders", "--strict", path)
+    assert (code, answer) == (0, {"inserted": 250, "updated": 0, "faulty": 0, "rejected": {}})
+    [(_, data)] = events(installation)
+    assert (data["inserted"], data["last_id"] - data["first_id"]) == (250, 249)
+
+
+THING = {
+    "name": "first", "order": "  'x\r\n", "group": -5, "rank": 10**9, "price": 12.3456,
+    "weight": -0.001, "active": False, "colour": 'deep "blue"', "stage": "used",
+    "day": "2026-11-28", "at": "2026-01-31T08:15:30.123Z", "contact": "ada@example.com",
+    "site": "https://example.com/", "currency": "EUR", "code": "=c", "origin": "there",
+    "parent_id": None, "product_id": 1, "labels": {"a": "b,c"},
+    "lines": [{"sku": "s", "price": 1.5, "count": 2, "day": None}], "essay": "- long",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["csv", "ndjson"])
+def test_every_sort_of_field_reads_back_the_same(on_sqlite: Installation, form: str) -> None:
+    row = THING | {"code": form}
+    path = written(on_sqlite, "things.ndjson", row, {"name": "second"})
+    assert imported(on_sqlite, "things", "--sandbox", path)[1]["inserted"] == 2
+    out = str(on_sqlite.directory / f"out.{form}")
+    on_sqlite.told("records", "things", "export", out, "--sandbox")
+    text = Path(out).read_bytes()
+    code, answer = imported(on_sqlite, "things", "--update", "--sandbox", out)
+    assert (code, answer["updated"], answer["rejected"]) == (0, 0, {})
+    listed = on_sqlite.told("records", "things", "list", "--limit=2", "--sandbox")
+    assert {name: listed[1][name] for name in row} == row
+    if form == "csv":
+        changed = f"id,rank,labels,lines\n{listed[1]['id']},,,\n"
+        Path(out).write_text(changed)
+        assert imported(on_sqlite, "things", "--update", "--sandbox", out)[1]["updated"] == 1
+        listed = on_sqlite.told("records", "things", "list", "--limit=2", "--sandbox")
+        cleared = {"rank": None, "labels": {}, "lines": []}
+        assert {name: listed[1][name] for name in cleared} == cleared
+        assert b"'- long" in text
+
+
+def test_a_rule_that_takes_too_long_refuses_its_row_alone(on_sqlite: Installation) -> None:
+    rows = [{"name": "a", "order": "sleep"}, {"name": "b", "order": "conflict"}, {"name": "c"}]
+    code, answer = imported(on_sqlite, "things", written(on_sqlite, "slow.ndjson", *rows))
+    assert (code, answer["inserted"]) == (1, 1)
+    assert answer["rejected"][1]["row"].startswith("The rules of things took longer than 2")
+    assert answer["rejected"][2] == {"row": "It is so."}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("secrets export x.csv", "secrets have no import and export: their file says files=False."),
+        ("tables list", "There is no kind tables: the kinds are secrets, orders, things."),
+    ],
+)
+def test_what_has_no_files_is_refused(on_sqlite: Installation, words: str, told: str) -> None:
+    assert on_sqlite.refused("records", *words.split()) == (2, told)
+
+
+def test_doctor_tells_of_other_files_than_the_databases(installation: Installation) -> None:
+    def kinds() -> list[tuple[str, bool]]:
+        findings = json.loads(installation.run("doctor", "--json").stdout)["findings"]
+        return [(one["message"], one["ok"]) for one in findings if one["check"] == "live kinds"]
+
+    directory = installation.directory / "kinds"
+    assert kinds() == [(f"as in {directory}", True)]
+    (directory / "closed.py").write_text(CLOSED.replace("9", "10"))
+    assert kinds() == [(f"{directory} has other files than the database's", True)]
+    (directory / "closed.py").write_text("x = (")
+    assert [ok for _, ok in kinds()] == [False]
+
+
+async def test_an_import_that_is_killed_is_told_once(api: Api) -> None:
+    caller = await api.caller()
+    env = api.portico.live
+    kind = next(records.kind for records in env.records if records.kind.many == "things")
+    text = b"".join(b'{"name": "n"}\n' for _ in range(150))
+    files = RecordFiles(kind)
+    outcomes = files.store_in_batches(env, read_rows(files.columns, io.BytesIO(text), "ndjson"))
+    first = await anext(outcomes)
+    assert first.inserted == 100
+    api.clock.advance(seconds=IDLE_SECONDS + 1)
+    await tell_of_idle(env)
+    [told] = (await caller.get("/events?type=things.imported")).json()["data"]
+    assert told["data"]["inserted"] == 100
+    await outcomes.aclose()
+    assert len((await caller.get("/events?type=things.imported")).json()["data"]) == 1
