@@ -34,6 +34,9 @@ from portico.features.operations.commands.findings import (
 from portico.features.operations.last_backup import last_backup
 from portico.features.operations.moments import newest
 from portico.lost import advice_if_lost, advice_to_move, is_lost, is_prepared
+from portico.resource.installed import OTHER_FILES
+from portico.resource.loading import KindsError, load
+from portico.resource.tables import is_behind
 from portico.secret_file import NAME as SECRET
 from portico.secret_file import SecretError, Secrets, found_secrets, has_secret_file, is_given
 from portico.settings import Settings
@@ -344,6 +347,24 @@ async def _database(
     if environment == LIVE and (made_at := await last_backup(Audit(db))) is not None:
         yield _backup(made_at)
     yield await _clock(environment, db)
+    if settings.kinds is not None:
+        yield await _declared_kinds(settings, settings.kinds, environment, db)
+
+
+async def _declared_kinds(
+    settings: Settings, directory: Path, environment: str, db: Database
+) -> Finding:
+    """Whether the database was last migrated to the files of kinds of this host."""
+    check = f"{environment} kinds"
+    try:
+        kinds = load(directory, frozenset(settings.declared.roles))
+    except KindsError as error:
+        advice = "correct the files; portico kinds check tells every fault"
+        return problem(check, str(error).partition("\n")[0].rstrip("."), advice)
+    if await is_behind(db, kinds):
+        advice = "give every host the same files, then run portico migrate"
+        return notice(check, f"{directory} has {OTHER_FILES}", advice)
+    return ok(check, f"as in {directory}")
 
 
 def _backup(made_at: int) -> Finding:
