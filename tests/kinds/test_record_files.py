@@ -82,9 +82,8 @@ def order(number: int, **values: Any) -> dict[str, Any]:
 
 def events(installation: Installation) -> list[tuple[str, Any]]:
     """The events about orders."""
-    names = ("orders.imported", "order.*")
-    found = installation.told("events", "list", *(f"--type={name}" for name in names))
-    return [(event["type"], event["data"]) for event in found]
+    found = installation.told("events", "list")
+    return [(event["type"], event["data"]) for event in found if event["type"][:5] == "order"]
 
 
 def test_rows_are_judged_one_by_one_and_one_event_tells_of_them(
@@ -142,38 +141,6 @@ def test_strict_stores_all_rows_or_none(installation: Installation) -> None:
     assert (code, answer) == (0, {"inserted": 250, "updated": 0, "faulty": 0, "rejected": {}})
     [(_, data)] = events(installation)
     assert (data["inserted"], data["last_id"] - data["first_id"]) == (250, 249)
-
-
-THING = {
-    "name": "first", "order": "  'x\r\n", "group": -5, "rank": 10**9, "price": 12.3456,
-    "weight": -0.001, "active": False, "colour": 'deep "blue"', "stage": "used",
-    "day": "2026-11-28", "at": "2026-01-31T08:15:30.123Z", "contact": "ada@example.com",
-    "site": "https://example.com/", "currency": "EUR", "code": "=c", "origin": "there",
-    "parent_id": None, "product_id": 1, "labels": {"a": "b,c"},
-    "lines": [{"sku": "s", "price": 1.5, "count": 2, "day": None}], "essay": "- long",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("form", ["csv", "ndjson"])
-def test_every_sort_of_field_reads_back_the_same(on_sqlite: Installation, form: str) -> None:
-    row = THING | {"code": form}
-    path = written(on_sqlite, "things.ndjson", row, {"name": "second"})
-    assert imported(on_sqlite, "things", "--sandbox", path)[1]["inserted"] == 2
-    out = str(on_sqlite.directory / f"out.{form}")
-    on_sqlite.told("records", "things", "export", out, "--sandbox")
-    text = Path(out).read_bytes()
-    code, answer = imported(on_sqlite, "things", "--update", "--sandbox", out)
-    assert (code, answer["updated"], answer["rejected"]) == (0, 0, {})
-    listed = on_sqlite.told("records", "things", "list", "--limit=2", "--sandbox")
-    assert {name: listed[1][name] for name in row} == row
-    if form == "csv":
-        changed = f"id,rank,labels,lines\n{listed[1]['id']},,,\n"
-        Path(out).write_text(changed)
-        assert imported(on_sqlite, "things", "--update", "--sandbox", out)[1]["updated"] == 1
-        listed = on_sqlite.told("records", "things", "list", "--limit=2", "--sandbox")
-        cleared = {"rank": None, "labels": {}, "lines": []}
-        assert {name: listed[1][name] for name in cleared} == cleared
-        assert b"'- long" in text
 
 
 def test_a_rule_that_takes_too_long_refuses_its_row_alone(on_sqlite: Installation) -> None:

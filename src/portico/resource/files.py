@@ -141,8 +141,8 @@ class RecordFiles:
     async def _store_batch(
         self, env: Environment, name: str, batch: list[FileRow], named: Named
     ) -> ImportOutcome:
-        refused = []
-        left = []
+        refused: list[FileRow] = []
+        left: list[FileRow] = []
         for row in batch:
             if not row.faults and row.id and not named.add(row.id):
                 row.faults.append(REPEATED_ID)
