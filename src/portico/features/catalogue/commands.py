@@ -19,7 +19,6 @@ from portico.cli.arguments import Commands, add_sandbox
 from portico.cli.lazy import lazy_imports
 from portico.cli.output import CommandError, answer, mention, needing_room, plain, progress
 from portico.core.rules import FORMATS, Format
-from portico.features.catalogue.storage import Products
 
 if TYPE_CHECKING:
     from portico.environment import Environment
@@ -33,6 +32,7 @@ with lazy_imports():
     from portico.core import audit
     from portico.data import disk
     from portico.features.catalogue import files, imports
+    from portico.features.catalogue import storage as catalogue_storage
 
 _IMPORT = """\
 FILE is CSV (a header and one product a record) or NDJSON (one JSON object a line), with the fields
@@ -143,7 +143,7 @@ class _Products:
         return await imports.store_at_once(env, spool, audit.OPERATOR, stored)
 
     def batches(self, env: Environment) -> AsyncIterator[Sequence[Any]]:
-        return env[Products].batches()
+        return env[catalogue_storage.Products].batches()
 
     def written(self, form: Format, batch: Sequence[Any]) -> bytes:
         return files.rows(form, batch)

@@ -11,9 +11,6 @@ from portico.cli.arguments import LOGIN, SESSION, Commands, add_sandbox, session
 from portico.cli.lazy import lazy_imports
 from portico.cli.listing import ListForm, print_list
 from portico.cli.output import CommandError, answer, minute, plain
-from portico.features.access.storage import Grants
-from portico.features.people.storage import Users
-from portico.features.signin.storage import Sessions
 
 if TYPE_CHECKING:
     from portico.core.sessions import Session
@@ -25,8 +22,11 @@ with lazy_imports():
     from portico.cli import prepared
     from portico.core import audit, errors
     from portico.core import sessions as domain_sessions
+    from portico.features.access import storage as access_storage
     from portico.features.people import accounts
+    from portico.features.people import storage as people_storage
     from portico.features.signin import service as signin_service
+    from portico.features.signin import storage as signin_storage
     from portico.web import envelope
 
 _DETAILS = """\
@@ -80,8 +80,8 @@ def run_list(settings: Settings, chosen: Namespace) -> None:
 async def _found(chosen: Namespace, env: Environment) -> AsyncIterator[list[_SignedIn]]:
     now = env.clock()
     user_id = None if chosen.owner is None else (await accounts.account(env, chosen.owner)).id
-    sessions = _owned(env, env[Sessions].batches(now, user_id), _session)
-    logins = _owned(env, env[Grants].logins(now, user_id), _login)
+    sessions = _owned(env, env[signin_storage.Sessions].batches(now, user_id), _session)
+    logins = _owned(env, env[access_storage.Grants].logins(now, user_id), _login)
     async for each in _newest_first(sessions, logins):
         yield [each]
 
@@ -90,7 +90,7 @@ async def _owned(
     env: Environment, batches: AsyncIterator[list[R]], signed_in: Callable[[R, str], _SignedIn]
 ) -> AsyncIterator[_SignedIn]:
     async for batch in batches:
-        emails = await env[Users].emails({row.user_id for row in batch})
+        emails = await env[people_storage.Users].emails({row.user_id for row in batch})
         for row in batch:
             yield signed_in(row, emails.get(row.user_id, ""))
 

@@ -10,8 +10,6 @@ from portico.cli.arguments import Commands, add_sandbox, add_yes, by_rule, text
 from portico.cli.lazy import lazy_imports
 from portico.cli.listing import ListForm, print_list
 from portico.cli.output import CommandError, answer, asks, command_line, confirm, plain
-from portico.features.access.storage import Clients
-from portico.features.people.storage import Users
 
 if TYPE_CHECKING:
     from portico.core.oauth import Client
@@ -23,7 +21,9 @@ with lazy_imports():
     from portico.cli import prepared
     from portico.core import audit, oauth
     from portico.features.access import clients as services_clients
+    from portico.features.access import storage as access_storage
     from portico.features.people import accounts
+    from portico.features.people import storage as people_storage
     from portico.web import envelope
 
 
@@ -129,7 +129,9 @@ def run_create(settings: Settings, chosen: Namespace) -> None:
 
 async def _register(env: Environment, chosen: Namespace) -> Registered:
     owner = await (
-        accounts.account(env, chosen.owner) if chosen.owner else env[Users].first_admin()
+        accounts.account(env, chosen.owner)
+        if chosen.owner
+        else env[people_storage.Users].first_admin()
     )
     wanted = services_clients.Registration(
         chosen.name, chosen.redirect_uri, oauth.spelled(frozenset(chosen.scope))
@@ -144,8 +146,10 @@ def run_list(settings: Settings, chosen: Namespace) -> None:
 
 
 async def _found(env: Environment) -> AsyncIterator[list[_Owned]]:
-    async for batch in env[Clients].batches():
-        emails = await env[Users].emails({each.user_id for each in batch if each.user_id})
+    async for batch in env[access_storage.Clients].batches():
+        emails = await env[people_storage.Users].emails(
+            {each.user_id for each in batch if each.user_id}
+        )
         yield [_Owned(each, emails.get(each.user_id or 0)) for each in batch]
 
 
@@ -227,7 +231,7 @@ async def _row_of(env: Environment, client_id: str) -> int:
 
 
 async def _of_id(env: Environment, client_id: str) -> Client:
-    client = await env[Clients].by_client_id(client_id)
+    client = await env[access_storage.Clients].by_client_id(client_id)
     if client is None:
         raise CommandError(f"There is no OAuth client {plain(client_id)}.")
     return client

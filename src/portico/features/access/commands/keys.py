@@ -12,8 +12,6 @@ from portico.cli.lazy import lazy_imports
 from portico.cli.listing import ListForm, print_list
 from portico.cli.output import CommandError, answer, asks, command_line, confirm, minute, plain
 from portico.core.rules import KEY_TYPES
-from portico.features.access.storage import ApiKeys
-from portico.features.people.storage import Users
 
 if TYPE_CHECKING:
     from portico.core.users import AccountState
@@ -29,7 +27,9 @@ with lazy_imports():
     from portico.features.access import rules as access_rules
     from portico.features.access import rules as domain_api_keys
     from portico.features.access import schemas as access_schemas
+    from portico.features.access import storage as access_storage
     from portico.features.people import accounts
+    from portico.features.people import storage as people_storage
     from portico.web import envelope
 
 
@@ -166,8 +166,8 @@ def run_list(settings: Settings, chosen: Namespace) -> None:
 
 async def _found(chosen: Namespace, env: Environment) -> AsyncIterator[list[_Owned]]:
     user_id = None if chosen.owner is None else (await accounts.account(env, chosen.owner)).id
-    async for batch in env[ApiKeys].batches(user_id):
-        owners = await env[Users].standing([*{key.user_id for key in batch}])
+    async for batch in env[access_storage.ApiKeys].batches(user_id):
+        owners = await env[people_storage.Users].standing([*{key.user_id for key in batch}])
         # An owner who was deleted since the batch was read took the keys along.
         yield [_Owned(key, owners[key.user_id]) for key in batch if key.user_id in owners]
 

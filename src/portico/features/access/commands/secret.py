@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from portico.cli.arguments import Commands
 from portico.cli.lazy import lazy_imports
 from portico.cli.output import CommandError, answer, progress, table
-from portico.features.access.signing import Signer
 
 if TYPE_CHECKING:
     from portico.app import Portico
@@ -18,7 +17,7 @@ with lazy_imports():
     from portico import secret_file
     from portico.cli import lock, prepared
     from portico.core import audit
-    from portico.features.access import sealing
+    from portico.features.access import sealing, signing
 
 _REENCRYPT = """\
 To replace the secret while servers keep running:
@@ -93,7 +92,10 @@ def run_reset(settings: Settings, chosen: Namespace) -> None:
 
 async def _reset(portico: Portico) -> dict[str, str | None]:
     """The `kid` of the signing key that each environment got, or None if it needed none."""
-    return {env.name: await env[Signer].start_over(audit.OPERATOR) for env in portico.environments}
+    return {
+        env.name: await env[signing.Signer].start_over(audit.OPERATOR)
+        for env in portico.environments
+    }
 
 
 def _next(settings: Settings, closed: int, *, changed: bool) -> str:

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 from portico.cli.arguments import Commands, add_sandbox
 from portico.cli.lazy import lazy_imports
 from portico.cli.output import answer, table
-from portico.features.access.signing import Signer
-from portico.features.access.storage import SigningKeys
 
 if TYPE_CHECKING:
     from portico.features.access.storage import SigningKey
@@ -19,6 +17,8 @@ if TYPE_CHECKING:
 with lazy_imports():
     from portico.cli import prepared
     from portico.core import audit
+    from portico.features.access import signing
+    from portico.features.access import storage as access_storage
     from portico.web import envelope
 
 
@@ -44,7 +44,9 @@ def add_to(commands: Commands) -> None:
 
 def run_rotate(settings: Settings, chosen: Namespace) -> None:
     made = prepared.in_environment(
-        settings, chosen, lambda env: env[Signer].rotate(audit.OPERATOR, at_once=chosen.at_once)
+        settings,
+        chosen,
+        lambda env: env[signing.Signer].rotate(audit.OPERATOR, at_once=chosen.at_once),
     )
     effect = (
         "signs from now on; what other keys signed is refused"
@@ -59,7 +61,9 @@ def run_rotate(settings: Settings, chosen: Namespace) -> None:
 
 
 def run_list(settings: Settings, chosen: Namespace) -> None:
-    found = prepared.in_environment(settings, chosen, lambda env: env[SigningKeys].all())
+    found = prepared.in_environment(
+        settings, chosen, lambda env: env[access_storage.SigningKeys].all()
+    )
     entries = [_entry(row, found) for row in found]
     headings = ("KID", "CREATED", "SIGNS FROM", "PUBLISHED UNTIL")
     rows = [

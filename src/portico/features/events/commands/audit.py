@@ -11,7 +11,6 @@ from portico.cli.arguments import Commands, add_limit, add_sandbox, row_id, text
 from portico.cli.lazy import lazy_imports
 from portico.cli.listing import ListForm, print_list
 from portico.cli.output import CommandError, minute, plain
-from portico.features.events.audit import Audit
 
 if TYPE_CHECKING:
     from portico.core.audit import Entry
@@ -79,14 +78,18 @@ async def _found(chosen: Namespace, env: Environment) -> AsyncIterator[list[Entr
     if chosen.action is not None:
         await _check_action(env, chosen.action)
     wanted = storage_audit.AuditFilter(users=named, action=chosen.action)
-    async for batch in env[Audit].batches(wanted, before=chosen.before, limit=chosen.limit):
+    async for batch in env[storage_audit.Audit].batches(
+        wanted, before=chosen.before, limit=chosen.limit
+    ):
         yield batch
 
 
 async def _check_action(env: Environment, action: str) -> None:
     """Raises `CommandError` for an action that is neither one of this version nor in the log."""
     known = actions()
-    if action in known or action in (known := known.union(await env[Audit].actions())):
+    if action in known or action in (
+        known := known.union(await env[storage_audit.Audit].actions())
+    ):
         return
     from difflib import get_close_matches  # after a mistake only
 

@@ -11,7 +11,6 @@ from portico.cli.arguments import Commands, add_limit, add_sandbox, by_rule, eve
 from portico.cli.lazy import lazy_imports
 from portico.cli.listing import ListForm, print_list
 from portico.cli.output import mention, minute, plain
-from portico.features.events.storage import Events
 
 if TYPE_CHECKING:
     from portico.core.events import StoredEvent
@@ -93,7 +92,9 @@ def run_list(settings: Settings, chosen: Namespace) -> None:
         nonlocal page
         left, after = chosen.limit, chosen.after
         while left and page.has_more:  # large events come in smaller pages
-            page = await services_events.read_events(env[Events], after, chosen.type, left)
+            page = await services_events.read_events(
+                env[storage_events.Events], after, chosen.type, left
+            )
             yield page.rows
             if page.rows:
                 left, after = left - len(page.rows), page.rows[-1].id

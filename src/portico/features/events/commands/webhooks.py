@@ -17,7 +17,6 @@ from portico.cli.output import (
     plain,
     table,
 )
-from portico.features.events.storage import Deliveries, Webhooks
 
 if TYPE_CHECKING:
     from portico.core.webhooks import Delivery, Webhook
@@ -32,6 +31,7 @@ with lazy_imports():
     from portico.core import text as domain_text
     from portico.core import webhooks as domain_webhooks
     from portico.features.events import schemas as contract_webhooks
+    from portico.features.events import storage as events_storage
     from portico.features.events import webhooks
 
 DEFAULT_LIMIT = 25
@@ -170,7 +170,7 @@ def _show_secret(made: Signing, text: str, chosen: Namespace) -> None:
 
 
 def run_list(settings: Settings, chosen: Namespace) -> None:
-    rows = prepared.in_environment(settings, chosen, lambda env: env[Webhooks].all())
+    rows = prepared.in_environment(settings, chosen, lambda env: env[events_storage.Webhooks].all())
     answer([contract_webhooks.webhook_item(row) for row in rows], _table(rows), as_json=chosen.json)
 
 
@@ -196,7 +196,7 @@ def run_deliveries(settings: Settings, chosen: Namespace) -> None:
 
     async def read(env: Environment) -> list[tuple[DeliveryItem, Delivery]]:
         webhook = await webhooks.read_webhook(env, chosen.id)
-        page = await env[Deliveries].page(webhook.id, offset=0, limit=chosen.limit)
+        page = await env[events_storage.Deliveries].page(webhook.id, offset=0, limit=chosen.limit)
         return [(contract_webhooks.delivery_item(row, webhook), row) for row in page.rows]
 
     found = prepared.in_environment(settings, chosen, read)

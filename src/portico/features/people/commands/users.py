@@ -14,9 +14,6 @@ from portico.cli.lazy import lazy_imports
 from portico.cli.listing import ListForm, print_list
 from portico.cli.output import CommandError, answer, command_line, mention, minute, plain, table
 from portico.core.rules import ROLES
-from portico.features.access.storage import ApiKeys, Grants
-from portico.features.people.storage import Users
-from portico.features.signin.storage import Sessions
 
 if TYPE_CHECKING:
     from portico.core.audit import Author
@@ -30,10 +27,13 @@ with lazy_imports():
     from portico.core import audit
     from portico.core import users as domain_users
     from portico.features.access import api_keys
+    from portico.features.access import storage as access_storage
     from portico.features.people import accounts, invitations, recovery
     from portico.features.people import schemas as contract_users
+    from portico.features.people import storage as people_storage
     from portico.features.people import users as services_users
     from portico.features.signin import second_factor
+    from portico.features.signin import storage as signin_storage
     from portico.web import envelope, reading
 
 _SUSPEND = """\
@@ -352,7 +352,11 @@ def _naming_keys(act: Act[User]) -> Act[tuple[User, list[MadeKey]]]:
     """What `act` does, and the keys that the account created for others, which still work."""
 
     async def work(env: Environment, user_id: int, by: Author) -> tuple[User, list[MadeKey]]:
-        mirror = None if env.mirror is None else await env.mirror[Users].by_account(user_id)
+        mirror = (
+            None
+            if env.mirror is None
+            else await env.mirror[people_storage.Users].by_account(user_id)
+        )
         user = await act(env, user_id, by)
         return user, await api_keys.keys_for_others(
             env, user_id, None if mirror is None else mirror.id
@@ -401,7 +405,7 @@ def _naming(keys: Sequence[MadeKey]) -> str:
 def run_list(settings: Settings, chosen: Namespace) -> None:
     if chosen.role is not None:
         _check_role(settings, chosen.role)
-    print_list(settings, chosen, _LIST, lambda env: env[Users].batches(chosen.role))
+    print_list(settings, chosen, _LIST, lambda env: env[people_storage.Users].batches(chosen.role))
 
 
 def _entry(user: User) -> dict[str, Any]:
@@ -458,9 +462,9 @@ async def _shown(env: Environment, email: str) -> dict[str, Any]:
     return {
         **_entry(user),
         "email_verified": user.email_verified_at is not None,
-        "api_keys": await env[ApiKeys].count_usable(user.id, now),
-        "sessions": await env[Sessions].count(user.id, now),
-        "grants": await env[Grants].count(user.id, now),
+        "api_keys": await env[access_storage.ApiKeys].count_usable(user.id, now),
+        "sessions": await env[signin_storage.Sessions].count(user.id, now),
+        "grants": await env[access_storage.Grants].count(user.id, now),
     }
 
 
