@@ -118,7 +118,7 @@ def _mount(site: Site, env: Environment, pages: Sequence[PageRoute]) -> Mount:
     return Mount(host, site.base, env, routes(site, pages), "dashboard", responder)
 
 
-_V1: tuple[AnyRoute, ...] = (
+BUILT_IN: tuple[AnyRoute, ...] = (
     *people_endpoints.ROUTES,
     *catalogue_endpoints.ROUTES,
     batches.PRODUCTS,
@@ -134,7 +134,7 @@ def v1(
 ) -> tuple[AnyRoute, ...]:
     """The routes of the API, with those of the installation's own kinds (`resource.compiled`);
     `decisions` about services are by the environment's name."""
-    ours = (*_V1, *services.routes(decisions or {}))
+    ours = (*BUILT_IN, *services.routes(decisions or {}))
     if not kinds:
         return ours
     from portico.resource.routes import routes

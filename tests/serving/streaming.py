@@ -110,8 +110,8 @@ async def ring(_request: Request) -> Reply:
     return Reply(204)
 
 
-mounts.V1 = (
-    *mounts.V1,
+mounts.BUILT_IN = (
+    *mounts.BUILT_IN,
     *(
         Route(
             method="GET",

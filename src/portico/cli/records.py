@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from portico.cli.arguments import Commands, add_limit, add_sandbox
 from portico.cli.lazy import lazy_imports
@@ -89,7 +88,7 @@ async def _listed(records: Records, limit: int) -> tuple[list[Any], str]:
         rows += batch[: limit - len(rows)]
         if len(rows) >= limit:
             break
-    shown = [msgspec.json.decode(envelope.encode(kind.body(row))) for row in rows]
+    shown = [json.loads(envelope.encode(kind.body(row))) for row in rows]
     names = ("id", *(field.name for field in kind.listed))
     cells = [[_cell(each[name]) for name in names] for each in shown]
     if not cells:
@@ -100,7 +99,7 @@ async def _listed(records: Records, limit: int) -> tuple[list[Any], str]:
 def _cell(value: Any) -> str:
     if value is None:
         return "-"
-    return plain(value if isinstance(value, str) else msgspec.json.encode(value).decode())
+    return plain(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
 def _files(env: Environment, many: str) -> Target:
