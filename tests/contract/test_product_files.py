@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from portico.core.errors import Unreadable
 from portico.core.money import CURRENCIES, MAX_PRICE
-from portico.core.rules import FORMATS, Format
+from portico.core.words import FORMATS, Format
 from portico.features.catalogue.files import (
     MAX_ROW_BYTES,
     MAX_ROW_LINES,

@@ -2,7 +2,6 @@
 raises `BrokenRule`. Descriptions of a field read its bounds from its rule."""
 
 from collections.abc import Sequence
-from typing import Literal, get_args
 
 import msgspec
 
@@ -53,11 +52,4 @@ class Between(msgspec.Struct, frozen=True):
         return value
 
 
-ROLES = ("admin", "editor", "viewer")
-
-KeyType = Literal["live", "test", "read"]
-KEY_TYPES: tuple[KeyType, ...] = get_args(KeyType)
-
-Format = Literal["csv", "ndjson"]
-FORMATS: tuple[Format, ...] = get_args(Format)
 """The formats of a file of products."""

@@ -8,7 +8,7 @@ one has what was added.
 from collections.abc import Collection
 
 from portico.core.resources import RESOURCES, SCOPED, Resource
-from portico.core.rules import ROLES as BUILT_IN
+from portico.core.words import ROLES as BUILT_IN
 
 _ADMIN = "admin"
 

@@ -23,7 +23,7 @@ from portico.core.errors import (
     PorticoError,
 )
 from portico.core.ids import MAX_ID
-from portico.core.rules import Format
+from portico.core.words import Format
 from portico.environment import Environment
 from portico.features.catalogue.files import ROW, Columns
 from portico.features.catalogue.imports import (

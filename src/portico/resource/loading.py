@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from portico.core.resources import RESOURCES
-from portico.core.rules import ROLES
+from portico.core.words import ROLES
 from portico.resource.compiled import OWN, Kinds
 from portico.resource.declared import Kind, Place, Record, take_declared
 from portico.resource.fields import (

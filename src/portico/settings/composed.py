@@ -12,9 +12,10 @@ from portico.core.errors import BrokenRule
 from portico.core.networks import Network
 from portico.core.plans import Plan
 from portico.core.providers import Provider
-from portico.core.rules import ROLES, OneOf
+from portico.core.rules import OneOf
 from portico.core.services import NOTHING, Services
 from portico.core.users import email
+from portico.core.words import ROLES
 from portico.data.disk import resolved
 from portico.settings.declaring import (
     Group,

@@ -8,7 +8,6 @@ from urllib.parse import urlsplit
 
 from portico.core.errors import BrokenRule
 from portico.core.plans import UNLIMITED, Plan
-from portico.core.rules import ROLES
 from portico.core.services import (
     ANYBODY,
     MIB,
@@ -19,6 +18,7 @@ from portico.core.services import (
     Services,
     ServiceScope,
 )
+from portico.core.words import ROLES
 from portico.settings.values import check_window, suggestion
 
 TABLES = ("services", "limits", "roles")

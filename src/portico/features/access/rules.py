@@ -15,13 +15,13 @@ from portico.core.errors import BrokenRule, Fault, Invalid
 from portico.core.events import Details, Event, changed_values
 from portico.core.networks import covers, network
 from portico.core.oauth import Client, spelled
-from portico.core.rules import KEY_TYPES as KEY_TYPES
-from portico.core.rules import KeyType as KeyType
 from portico.core.rules import OneOf, Trimmed
 from portico.core.scopes import READ_SCOPES, SCOPES, effective
 from portico.core.secrets import RANDOM_BYTES, Random
 from portico.core.text import counted
 from portico.core.times import DAY, moment
+from portico.core.words import KEY_TYPES as KEY_TYPES
+from portico.core.words import KeyType as KeyType
 
 key_name = Trimmed(1, 100)
 key_type = cast(Callable[[str], KeyType], OneOf(KEY_TYPES))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 from portico.cli.arguments import Commands, add_sandbox
 from portico.cli.lazy import lazy_imports
 from portico.cli.output import CommandError, answer, mention, needing_room, plain, progress
-from portico.core.rules import FORMATS, Format
+from portico.core.words import FORMATS, Format
 
 if TYPE_CHECKING:
     from portico.environment import Environment

@@ -27,7 +27,7 @@ from msgspec import Raw
 from portico.core.errors import BrokenRule, Fault, Unreadable
 from portico.core.ids import MAX_ID
 from portico.core.money import price_text, price_written
-from portico.core.rules import Format
+from portico.core.words import Format
 from portico.features.catalogue.rules import FileRow, Product, Rejected
 from portico.features.catalogue.schemas import ChangeProduct, CreateProduct
 from portico.web.csv_cells import MOST_CELLS, csv_text, shortened, unguarded

@@ -17,8 +17,8 @@ from portico.core.errors import (
 )
 from portico.core.ids import parse_id
 from portico.core.money import price_written
-from portico.core.rules import FORMATS, Format
 from portico.core.text import counted
+from portico.core.words import FORMATS, Format
 from portico.data.listing import Beginning, Page
 from portico.data.search import query_words
 from portico.features.catalogue import rules as catalogue_rules

@@ -9,9 +9,10 @@ from msgspec.structs import asdict
 
 from portico.core.audit import Entry
 from portico.core.events import EVENT_TYPES
-from portico.core.rules import Format, OneOf
+from portico.core.rules import OneOf
 from portico.core.text import web_url
 from portico.core.webhooks import Delivery, Webhook, as_shown, webhook_description, webhook_type
+from portico.core.words import Format
 from portico.web.csv_cells import csv_text
 from portico.web.envelope import Identifier, Timestamp, optional_timestamp, timestamp
 from portico.web.fields import Items, Text

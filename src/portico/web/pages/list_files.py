@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from portico.core.errors import AuthenticationRequired, Unreadable
-from portico.core.rules import Format
+from portico.core.words import Format
 from portico.features.access.credentials import ENDED
 from portico.features.access.live_credentials import LiveCredentials, parts
 from portico.web.content import BY_CODING, GZIP, gzipped_parts, takes_gzip

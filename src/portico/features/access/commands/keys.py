@@ -11,7 +11,7 @@ from portico.cli.arguments import Commands, add_sandbox, add_yes, by_rule, key_i
 from portico.cli.lazy import lazy_imports
 from portico.cli.listing import ListForm, print_list
 from portico.cli.output import CommandError, answer, asks, command_line, confirm, minute, plain
-from portico.core.rules import KEY_TYPES
+from portico.core.words import KEY_TYPES
 
 if TYPE_CHECKING:
     from portico.core.users import AccountState

@@ -9,8 +9,8 @@ import msgspec
 
 from portico.core.audit import Entry
 from portico.core.errors import BrokenRule, Unreadable
-from portico.core.rules import FORMATS, Format
 from portico.core.times import DAY, day
+from portico.core.words import FORMATS, Format
 from portico.features.events.audit import Audit, AuditFilter
 from portico.features.events.pages.links import Named, pages_of
 from portico.features.events.schemas import header, rows

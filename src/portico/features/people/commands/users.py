@@ -13,7 +13,7 @@ from portico.cli.arguments import Commands, Suggested, add_sandbox, by_rule, mea
 from portico.cli.lazy import lazy_imports
 from portico.cli.listing import ListForm, print_list
 from portico.cli.output import CommandError, answer, command_line, mention, minute, plain, table
-from portico.core.rules import ROLES
+from portico.core.words import ROLES
 
 if TYPE_CHECKING:
     from portico.core.audit import Author
