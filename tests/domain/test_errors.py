@@ -2,6 +2,7 @@
 
 from portico.core import errors
 from portico.core.errors import PorticoError
+from portico.features.services.forward import UpstreamError
 
 CODES = {
     "Unreadable": "VALIDATION_ERROR",
@@ -21,11 +22,15 @@ CODES = {
     "RateLimited": "RATE_LIMITED",
     "Internal": "INTERNAL_ERROR",
     "Unavailable": "SERVICE_UNAVAILABLE",
+    "BadGateway": "BAD_GATEWAY",
+    "GatewayTimeout": "GATEWAY_TIMEOUT",
+    "NotForwarded": "NOT_IMPLEMENTED",
 }
 
 
 def test_every_error_has_the_code_that_clients_rely_on() -> None:
-    assert {kind.__name__: kind.code for kind in PorticoError.__subclasses__()} == CODES
+    kinds = {*PorticoError.__subclasses__(), *UpstreamError.__subclasses__()} - {UpstreamError}
+    assert {kind.__name__: kind.code for kind in kinds} == CODES
 
 
 def test_errors_that_tell_the_caller_what_to_do_next_carry_it() -> None:
