@@ -137,25 +137,26 @@ class ApiResponder:
             raise
         request.caller = caller
         acting_for.set(caller.account_id or caller.user_id)  # as on the pages of a mirror user
+        inside = caller.admits is None or _is_inside(caller.admits, request.origin)
         never_refused = uncounted = False
         if endpoint is not None:
             never_refused = endpoint.never_refused and caller.credential == "session"
-            uncounted = endpoint.uncounted and endpoint.scope in caller.scopes
+            uncounted = endpoint.uncounted and endpoint.scope in caller.scopes and inside
         if not uncounted:
             await throttle.account(
                 request, caller.user_id, caller.plan, never_refused=never_refused
             )
-        if caller.admits is not None:
-            _check_network(caller.admits, request.origin)
+        if not inside:
+            address = request.origin.address
+            raise PermissionDenied(
+                f"This API key may not be used from {address}; use it from one of its networks."
+            )
 
 
-def _check_network(admits: Admits, origin: Origin) -> None:
-    """Raises `PermissionDenied` if a credential may not be used from the client's address, or if
-    that address is unknown because no proxy named it."""
-    if not origin.known or not admits(origin.address):
-        raise PermissionDenied(
-            f"This API key may not be used from {origin.address}; use it from one of its networks."
-        )
+def _is_inside(admits: Admits, origin: Origin) -> bool:
+    """Whether a credential may be used from the client's address, which is unknown if no proxy
+    named it."""
+    return origin.known and admits(origin.address)
 
 
 async def _decoded(

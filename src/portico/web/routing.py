@@ -113,8 +113,8 @@ class AnyRoute(msgspec.Struct, frozen=True, kw_only=True):
     the credential that it is called with. An API key is not ended, so it is refused as usual. A
     route open to `Access.ANYONE` must itself refuse requests that end no credential."""
     uncounted: bool = False
-    """Whether a caller with the route's scope may make any number of requests to it, since each
-    counts against whomever it is about."""
+    """Whether a caller with the route's scope, inside its key's networks, may make any number of
+    requests to it, since each counts against whomever it is about."""
     sharing: Sharing = Sharing.LISTED
     """Which origins may read its answers (CORS)."""
     on_address: bool = False
