@@ -23,6 +23,7 @@ LEAVES: dict[tuple[str, str], tuple[str, str | None]] = {
     ("PATCH", "/users/{id}"): ("user.changed", "user.updated"),
     ("DELETE", "/users/{id}"): ("user.deleted", "user.deleted"),
     ("POST", "/products"): ("product.created", "product.created"),
+    ("POST", "/products/batch"): ("product.created", "product.created"),
     ("PATCH", "/products/{id}"): ("product.changed", "product.updated"),
     ("DELETE", "/products/{id}"): ("product.deleted", "product.deleted"),
     ("POST", "/api-keys"): ("key.created", "api_key.created"),
@@ -44,7 +45,8 @@ REPEATABLE = [one for one in LEAVES if one[0] != "POST"]
 
 
 def test_every_operation_that_changes_something_is_in_the_table() -> None:
-    assert LEAVES.keys() == {(route.method, route.path) for route in V1 if route.method != "GET"}
+    operations = {(route.method, route.path) for route in V1}
+    assert LEAVES.keys() == {one for one in operations if CASES[one].changes(one[0])}
 
 
 class Asked(NamedTuple):

@@ -90,6 +90,11 @@ CASES: dict[tuple[str, str], Case] = {
         lambda n, _: {"name": f"Lamp {n}", "category": "light", "price": 1},
         201,
     ),
+    ("POST", "/products/batch"): Case(
+        "write:products",
+        lambda n, _: {"items": [{"name": f"Lamp {n}", "category": "light", "price": 1}]},
+        200,
+    ),
     ("PATCH", "/products/{id}"): Case("write:products", lambda n, _: {"price": n + 2}, 200),
     ("DELETE", "/products/{id}"): Case("write:products", NOTHING, 204),
     ("GET", "/api-keys"): Case(WHOLE, NOTHING, 200),
