@@ -8,7 +8,8 @@ import pytest
 
 from contract.conftest import api
 from contract.conftest import environ as each_engine
-from driving import Caller
+from driving import Api, Caller
+from mail.conftest import Post
 from operating import eventually
 from receiving import Receiver, receiving
 
@@ -108,3 +109,9 @@ async def all_tried(admin: Caller, made: dict[str, Any], count: int) -> None:
         return len(listed) == count and all(one["attempts"] for one in listed)
 
     await eventually(tried, "the last attempt")
+
+
+@pytest.fixture
+def post(api: Api) -> Post:
+    """The mail of the service."""
+    return Post(api)
