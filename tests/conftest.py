@@ -1,6 +1,7 @@
 """The servers that tests share. A test that stops a server starts its own, from `servers`."""
 
 import gc
+import os
 import signal
 from collections.abc import AsyncIterator, Iterator
 
@@ -100,6 +101,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for report in terminalreporter.getreports("passed"):
         for name, value in report.user_properties:
             terminalreporter.write_line(f"{name}: {value}")
+
+
+@pytest.fixture(autouse=True)
+def umask() -> Iterator[None]:
+    """Restores the umask, which a command that runs in this process narrows for good."""
+    before = os.umask(0)
+    os.umask(before)
+    yield
+    os.umask(before)
 
 
 @pytest.fixture(scope="session")
