@@ -11,8 +11,9 @@ from portico.core.plans import Verdict
 from portico.core.rules import Between
 from portico.core.services import MOST_COST
 from portico.features.services.service import Decision
+from portico.web import json_schema
 from portico.web.envelope import Identifier, Timestamp, optional_timestamp
-from portico.web.fields import Integer, Items, Object, Text, any_text
+from portico.web.fields import Integer, Items, Object, Text
 from portico.web.peers import address_of
 
 MOST_CHECKS = 100
@@ -35,12 +36,20 @@ def _address(text: str) -> str:
 
 
 def _text(description: str, example: str) -> Any:
-    return Text(_short, maxLength=LONGEST, description=description, examples=[example])
+    return Text(
+        _short,
+        pattern=json_schema.TEXT,
+        maxLength=LONGEST,
+        description=description,
+        examples=[example],
+    )
 
 
 _Credential = Annotated[
     str,
-    any_text(
+    Text(
+        _short,
+        pattern=json_schema.TEXT,
         writeOnly=True,
         description="An API key, an access token, or the value of a session cookie.",
         maxLength=LONGEST,
