@@ -243,6 +243,7 @@ def route(path: str, access: str, words: str, name: str, target: Target) -> Body
             await env.change(by, _noted_elsewhere(made))
         return reply(made)
 
+    store.__name__ = f"store_{path.split('/')[1].replace('-', '_')}"  # the operation's id
     return BodyRoute(
         method="POST",
         path=path,

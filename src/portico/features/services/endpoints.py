@@ -36,7 +36,7 @@ class _Asked(NamedTuple):
 def routes(decisions: Mapping[str, Decisions]) -> tuple[AnyRoute, ...]:
     """`POST /verify` of each environment; `decisions` are by their names."""
 
-    async def verify(request: BodyRequest[Verify]) -> Reply:
+    async def verify_credential(request: BodyRequest[Verify]) -> Reply:
         decide = decisions[request.environment.name]
         values = sent(request.body)
         many = values.pop("checks", None)
@@ -55,7 +55,7 @@ def routes(decisions: Mapping[str, Decisions]) -> tuple[AnyRoute, ...]:
         BodyRoute(
             method="POST",
             path="/verify",
-            handler=verify,
+            handler=verify_credential,
             access=VERIFY,
             summary="Verify a credential",
             description="For services of your own: whether a credential that they were sent is"
