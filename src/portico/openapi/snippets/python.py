@@ -199,3 +199,8 @@ def token(callback_url: str) -> None:
 def revoke(tokens: OAuthTokens) -> None:
     app = OAuthApp("client_…", "ocs_…", redirect_uri="https://example.com/callback")
     app.revoke(tokens)
+
+
+def verify_credential(client: Client) -> None:
+    found = client.verify(credential="sk_live_…", scope="read:products")
+    print(found.valid, found.code)

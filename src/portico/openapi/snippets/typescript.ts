@@ -215,3 +215,8 @@ export async function revoke(tokens: OAuthTokens) {
   });
   await app.revoke(tokens);
 }
+
+export async function verify_credential(client: Client) {
+  const found = await client.verify({ credential: "sk_live_…", scope: "read:products" });
+  console.log(found.valid, found.code);
+}
