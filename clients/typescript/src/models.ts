@@ -109,6 +109,12 @@ export type StreamFilters = Omit<EventFilters, "limit">;
 
 /** What the caller of a service would have got: `code` is `VALID`, or the error code. */
 export type Verified = Schemas["Verified"];
+/** Whose credential it is. */
+export type VerifiedUser = Schemas["VerifiedUser"];
+/** A verified credential. `scopes` are those that its user's role has too. */
+export type VerifiedCredential = Schemas["VerifiedCredential"];
+/** The window with the least left. `reset` is in Unix seconds. */
+export type VerifiedLimit = Schemas["VerifiedLimit"];
 
 /** What to ask about one request to a service of your own. */
 export type Check = NonNullable<Schemas["Verify"]["checks"]>[number];

@@ -145,7 +145,7 @@ export interface paths {
          * Store many products
          * @description Each item is a body as for one; it stands alone, unless `atomic` is set. With `upsert_by`, an item changes the record that has its value of that field, if there is one. Every hundred items begun count as one request. Needs the scope `write:products`.
          */
-        post: operations["store"];
+        post: operations["store_products"];
         delete?: never;
         options?: never;
         head?: never;
@@ -429,7 +429,7 @@ export interface paths {
          * Verify a credential
          * @description For services of your own: whether a credential that they were sent is valid, has a scope, and has not reached a limit. What is asked about counts against its own account, by `cost`; the asking counts against nobody. With `service` and `path`, the service's rules decide. Needs the scope `verify`.
          */
-        post: operations["verify"];
+        post: operations["verify_credential"];
         delete?: never;
         options?: never;
         head?: never;
@@ -3428,7 +3428,7 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
-    store: {
+    store_products: {
         parameters: {
             query?: never;
             header?: {
@@ -4727,7 +4727,7 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
-    verify: {
+    verify_credential: {
         parameters: {
             query?: never;
             header?: never;
@@ -4750,9 +4750,21 @@ export interface operations {
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    /**
+                     * @description How many requests the window with the fewest remaining allows.
+                     * @example 500
+                     */
+                    "X-RateLimit-Limit"?: number;
+                    /**
+                     * @description How many of them remain.
+                     * @example 499
+                     */
+                    "X-RateLimit-Remaining"?: number;
+                    /**
+                     * @description When that window resets, in Unix seconds.
+                     * @example 1769847360
+                     */
+                    "X-RateLimit-Reset"?: number;
                     /**
                      * @description Caches must not keep the response.
                      * @example no-store
@@ -4796,17 +4808,344 @@ export interface operations {
                     "application/json": components["schemas"]["VerifyAnswer"];
                 };
             };
-            400: components["responses"]["Unreadable"];
-            401: components["responses"]["AuthenticationRequired"];
-            403: components["responses"]["PermissionDenied"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
-            413: components["responses"]["PayloadTooLarge"];
-            415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["Invalid"];
-            429: components["responses"]["RateLimited"];
-            500: components["responses"]["Internal"];
-            503: components["responses"]["Unavailable"];
+            /** @description The request cannot be read: malformed, a wrong type, a missing or unknown field. */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    /**
+                     * @description How many requests the window with the fewest remaining allows.
+                     * @example 500
+                     */
+                    "X-RateLimit-Limit"?: number;
+                    /**
+                     * @description How many of them remain.
+                     * @example 499
+                     */
+                    "X-RateLimit-Remaining"?: number;
+                    /**
+                     * @description When that window resets, in Unix seconds.
+                     * @example 1769847360
+                     */
+                    "X-RateLimit-Reset"?: number;
+                    /**
+                     * @description Caches must not keep the response.
+                     * @example no-store
+                     */
+                    "Cache-Control": "no-store";
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UnreadableError"];
+                };
+            };
+            /** @description The credential is missing or not valid. */
+            401: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    /**
+                     * @description How many requests the window with the fewest remaining allows.
+                     * @example 500
+                     */
+                    "X-RateLimit-Limit"?: number;
+                    /**
+                     * @description How many of them remain.
+                     * @example 499
+                     */
+                    "X-RateLimit-Remaining"?: number;
+                    /**
+                     * @description When that window resets, in Unix seconds.
+                     * @example 1769847360
+                     */
+                    "X-RateLimit-Reset"?: number;
+                    /**
+                     * @description Caches must not keep the response.
+                     * @example no-store
+                     */
+                    "Cache-Control": "no-store";
+                    "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthenticationRequiredError"];
+                };
+            };
+            /** @description The caller does not have permission to do this. */
+            403: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    /**
+                     * @description How many requests the window with the fewest remaining allows.
+                     * @example 500
+                     */
+                    "X-RateLimit-Limit"?: number;
+                    /**
+                     * @description How many of them remain.
+                     * @example 499
+                     */
+                    "X-RateLimit-Remaining"?: number;
+                    /**
+                     * @description When that window resets, in Unix seconds.
+                     * @example 1769847360
+                     */
+                    "X-RateLimit-Reset"?: number;
+                    /**
+                     * @description Caches must not keep the response.
+                     * @example no-store
+                     */
+                    "Cache-Control": "no-store";
+                    /**
+                     * @description How to authenticate; with `error` if a token was sent and refused (RFC 6750 §3.1).
+                     * @example Bearer error="invalid_token"
+                     */
+                    "WWW-Authenticate"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PermissionDeniedError"];
+                };
+            };
+            /** @description The client accepts no media type that the server can produce. */
+            406: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    /**
+                     * @description How many requests the window with the fewest remaining allows.
+                     * @example 500
+                     */
+                    "X-RateLimit-Limit"?: number;
+                    /**
+                     * @description How many of them remain.
+                     * @example 499
+                     */
+                    "X-RateLimit-Remaining"?: number;
+                    /**
+                     * @description When that window resets, in Unix seconds.
+                     * @example 1769847360
+                     */
+                    "X-RateLimit-Reset"?: number;
+                    /**
+                     * @description Caches must not keep the response.
+                     * @example no-store
+                     */
+                    "Cache-Control": "no-store";
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotAcceptableError"];
+                };
+            };
+            /** @description The request did not arrive in time. */
+            408: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    /**
+                     * @description How many requests the window with the fewest remaining allows.
+                     * @example 500
+                     */
+                    "X-RateLimit-Limit"?: number;
+                    /**
+                     * @description How many of them remain.
+                     * @example 499
+                     */
+                    "X-RateLimit-Remaining"?: number;
+                    /**
+                     * @description When that window resets, in Unix seconds.
+                     * @example 1769847360
+                     */
+                    "X-RateLimit-Reset"?: number;
+                    /**
+                     * @description Caches must not keep the response.
+                     * @example no-store
+                     */
+                    "Cache-Control": "no-store";
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RequestTimeoutError"];
+                };
+            };
+            /** @description The body is larger than the configured limit. */
+            413: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    /**
+                     * @description How many requests the window with the fewest remaining allows.
+                     * @example 500
+                     */
+                    "X-RateLimit-Limit"?: number;
+                    /**
+                     * @description How many of them remain.
+                     * @example 499
+                     */
+                    "X-RateLimit-Remaining"?: number;
+                    /**
+                     * @description When that window resets, in Unix seconds.
+                     * @example 1769847360
+                     */
+                    "X-RateLimit-Reset"?: number;
+                    /**
+                     * @description Caches must not keep the response.
+                     * @example no-store
+                     */
+                    "Cache-Control": "no-store";
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PayloadTooLargeError"];
+                };
+            };
+            /** @description The body has a media type or encoding that is not supported. */
+            415: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    /**
+                     * @description How many requests the window with the fewest remaining allows.
+                     * @example 500
+                     */
+                    "X-RateLimit-Limit"?: number;
+                    /**
+                     * @description How many of them remain.
+                     * @example 499
+                     */
+                    "X-RateLimit-Remaining"?: number;
+                    /**
+                     * @description When that window resets, in Unix seconds.
+                     * @example 1769847360
+                     */
+                    "X-RateLimit-Reset"?: number;
+                    /**
+                     * @description Caches must not keep the response.
+                     * @example no-store
+                     */
+                    "Cache-Control": "no-store";
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UnsupportedMediaTypeError"];
+                };
+            };
+            /** @description The request can be read, but a value in it breaks a rule. */
+            422: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    /**
+                     * @description How many requests the window with the fewest remaining allows.
+                     * @example 500
+                     */
+                    "X-RateLimit-Limit"?: number;
+                    /**
+                     * @description How many of them remain.
+                     * @example 499
+                     */
+                    "X-RateLimit-Remaining"?: number;
+                    /**
+                     * @description When that window resets, in Unix seconds.
+                     * @example 1769847360
+                     */
+                    "X-RateLimit-Reset"?: number;
+                    /**
+                     * @description Caches must not keep the response.
+                     * @example no-store
+                     */
+                    "Cache-Control": "no-store";
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InvalidError"];
+                };
+            };
+            /** @description The rate limit of the caller's plan is reached. */
+            429: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    /**
+                     * @description How many requests the window with the fewest remaining allows.
+                     * @example 500
+                     */
+                    "X-RateLimit-Limit"?: number;
+                    /**
+                     * @description How many of them remain.
+                     * @example 499
+                     */
+                    "X-RateLimit-Remaining"?: number;
+                    /**
+                     * @description When that window resets, in Unix seconds.
+                     * @example 1769847360
+                     */
+                    "X-RateLimit-Reset"?: number;
+                    /**
+                     * @description Caches must not keep the response.
+                     * @example no-store
+                     */
+                    "Cache-Control": "no-store";
+                    "Retry-After": components["headers"]["Retry-After"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RateLimitedError"];
+                };
+            };
+            /** @description An unexpected error in the server. */
+            500: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    /**
+                     * @description How many requests the window with the fewest remaining allows.
+                     * @example 500
+                     */
+                    "X-RateLimit-Limit"?: number;
+                    /**
+                     * @description How many of them remain.
+                     * @example 499
+                     */
+                    "X-RateLimit-Remaining"?: number;
+                    /**
+                     * @description When that window resets, in Unix seconds.
+                     * @example 1769847360
+                     */
+                    "X-RateLimit-Reset"?: number;
+                    /**
+                     * @description Caches must not keep the response.
+                     * @example no-store
+                     */
+                    "Cache-Control": "no-store";
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InternalError"];
+                };
+            };
+            /** @description The server is temporarily unable to answer. */
+            503: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    /**
+                     * @description How many requests the window with the fewest remaining allows.
+                     * @example 500
+                     */
+                    "X-RateLimit-Limit"?: number;
+                    /**
+                     * @description How many of them remain.
+                     * @example 499
+                     */
+                    "X-RateLimit-Remaining"?: number;
+                    /**
+                     * @description When that window resets, in Unix seconds.
+                     * @example 1769847360
+                     */
+                    "X-RateLimit-Reset"?: number;
+                    /**
+                     * @description Caches must not keep the response.
+                     * @example no-store
+                     */
+                    "Cache-Control": "no-store";
+                    "Retry-After": components["headers"]["Retry-After"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UnavailableError"];
+                };
+            };
         };
     };
     receive_user_created: {

@@ -213,7 +213,7 @@ export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
         /** @description The answer of POST /revoke: an empty object, because some clients accept only JSON. */
-        Ended: Record<string, never>;
+        EndedSession: Record<string, never>;
         /** @description What went wrong. */
         ErrorFacts: {
             /** @enum {string} */
@@ -1582,7 +1582,7 @@ export interface operations {
                 };
                 content: {
                     /** @example {} */
-                    "application/json": components["schemas"]["Ended"];
+                    "application/json": components["schemas"]["EndedSession"];
                 };
             };
             400: components["responses"]["OAuthRefused"];
