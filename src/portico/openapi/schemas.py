@@ -158,7 +158,8 @@ def example(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Any:
     if "enum" in schema:
         return schema["enum"][0]
     if "anyOf" in schema:
-        return example(schema["anyOf"][0], schemas)
+        one = next((one for one in schema["anyOf"] if "$ref" in one), schema["anyOf"][0])
+        return example(one, schemas)
     if schema["type"] == "array":
         return [example(schema["items"], schemas)]
     if schema["type"] == "object":

@@ -23,7 +23,7 @@ from portico_client.async_client import (
     AsyncUsers,
     AsyncWebhooks,
 )
-from portico_client.calls import EventPage, Page, Record
+from portico_client.calls import EventPage, KindRecord, Page
 from portico_client.client import (
     ApiKeys,
     Client,
@@ -200,6 +200,7 @@ __all__ = [
     "InvalidToken",
     "KeyStatus",
     "KeyType",
+    "KindRecord",
     "Listing",
     "Login",
     "MethodNotAllowed",
@@ -237,7 +238,6 @@ __all__ = [
     "ProductsImported",
     "ProductsImportedEvent",
     "RateLimited",
-    "Record",
     "Records",
     "RequestTimeout",
     "Role",

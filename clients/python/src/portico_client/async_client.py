@@ -12,9 +12,9 @@ from portico_client.calls import (
     WEBHOOKS,
     Call,
     EventPage,
+    KindRecord,
     Page,
     Pages,
-    Record,
     RecordKind,
     at_once,
     create_key,
@@ -224,22 +224,22 @@ class AsyncRecords:
         self._make = make
         self._kind = kind
 
-    def list(self, **filters: Any) -> AsyncListing[Record]:
+    def list(self, **filters: Any) -> AsyncListing[KindRecord]:
         """Records, as the kind sorts them unless `sort` and `order` are given. Sends no request
         before items or a page are read."""
         return AsyncListing(self._make, self._kind, filters)
 
-    async def get(self, record_id: int) -> Record:
+    async def get(self, record_id: int) -> KindRecord:
         """One record. Raises `NotFound`."""
         return await self._make(self._kind.get(record_id))
 
-    async def create(self, *, idempotency_key: str | None = None, **fields: Any) -> Record:
+    async def create(self, *, idempotency_key: str | None = None, **fields: Any) -> KindRecord:
         """Creates a record. `idempotency_key` works as in `Products.create`."""
         return await self._make(self._kind.create(fields, idempotency_key))
 
     async def update(
         self, record_id: int, *, if_match: str | None = None, **changes: Any
-    ) -> Record:
+    ) -> KindRecord:
         """Changes the given fields and leaves the others. `if_match` works as in
         `Products.update`."""
         return await self._make(self._kind.update(record_id, changes, if_match))

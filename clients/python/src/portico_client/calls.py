@@ -204,7 +204,7 @@ ME = "me"
 """Used instead of an id for the calling user."""
 
 
-class Record(dict[str, Any]):
+class KindRecord(dict[str, Any]):
     """A record of a kind that the server's operators have declared: its fields by name, fractions
     as `Decimal`. `etag` identifies the state that was read, as a product's."""
 
@@ -214,24 +214,24 @@ class Record(dict[str, Any]):
 _KIND = re.compile(r"[a-z][a-z0-9-]*")
 
 
-class RecordKind(Kind[Record, Record, Record]):
+class RecordKind(Kind[KindRecord, KindRecord, KindRecord]):
     """The operations on a kind that the server's operators have declared."""
 
     def __init__(self, many: str) -> None:
         if not _KIND.fullmatch(many):
             raise ValueError(f"{many!r} is not the name of a kind, such as orders")
-        super().__init__(f"/{many}", Record, Record, Record)
-        self._item = lambda items: tuple(Record(item) for item in items)
+        super().__init__(f"/{many}", KindRecord, KindRecord, KindRecord)
+        self._item = lambda items: tuple(KindRecord(item) for item in items)
 
-    def _read_one(self, response: Response) -> Record:
+    def _read_one(self, response: Response) -> KindRecord:
         data = data_of(response, dict)
         if not isinstance(data, dict):
             raise unexpected(response)
-        record = Record(data)
+        record = KindRecord(data)
         record.etag = response.headers.get("etag")
         return record
 
-    def read_made(self, response: Response) -> Record:
+    def read_made(self, response: Response) -> KindRecord:
         """Reads a new one."""
         return self._read_one(response)
 

@@ -13,9 +13,9 @@ from portico_client.calls import (
     WEBHOOKS,
     Call,
     EventPage,
+    KindRecord,
     Page,
     Pages,
-    Record,
     RecordKind,
     at_once,
     create_key,
@@ -222,20 +222,20 @@ class Records:
         self._make = make
         self._kind = kind
 
-    def list(self, **filters: Any) -> Listing[Record]:
+    def list(self, **filters: Any) -> Listing[KindRecord]:
         """Records, as the kind sorts them unless `sort` and `order` are given. Sends no request
         before items or a page are read."""
         return Listing(self._make, self._kind, filters)
 
-    def get(self, record_id: int) -> Record:
+    def get(self, record_id: int) -> KindRecord:
         """One record. Raises `NotFound`."""
         return self._make(self._kind.get(record_id))
 
-    def create(self, *, idempotency_key: str | None = None, **fields: Any) -> Record:
+    def create(self, *, idempotency_key: str | None = None, **fields: Any) -> KindRecord:
         """Creates a record. `idempotency_key` works as in `Products.create`."""
         return self._make(self._kind.create(fields, idempotency_key))
 
-    def update(self, record_id: int, *, if_match: str | None = None, **changes: Any) -> Record:
+    def update(self, record_id: int, *, if_match: str | None = None, **changes: Any) -> KindRecord:
         """Changes the given fields and leaves the others. `if_match` works as in
         `Products.update`."""
         return self._make(self._kind.update(record_id, changes, if_match))

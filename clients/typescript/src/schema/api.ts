@@ -4775,34 +4775,32 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "data": [
-                     *         {
-                     *           "valid": true,
-                     *           "code": "VALID",
-                     *           "message": "The credential is valid for this.",
-                     *           "user": {
-                     *             "id": 17,
-                     *             "name": "Ada Lovelace",
-                     *             "role": "editor",
-                     *             "plan": "pro"
-                     *           },
-                     *           "credential": {
-                     *             "kind": "api_key",
-                     *             "id": 17,
-                     *             "name": "Laptop",
-                     *             "scopes": [
-                     *               "read:products"
-                     *             ],
-                     *             "expires_at": "2026-01-31T08:15:30.123Z"
-                     *           },
-                     *           "limit": {
-                     *             "limit": 100,
-                     *             "remaining": 99,
-                     *             "reset": 1773576060,
-                     *             "retry_after": 0
-                     *           }
+                     *       "data": {
+                     *         "valid": true,
+                     *         "code": "VALID",
+                     *         "message": "The credential is valid for this.",
+                     *         "user": {
+                     *           "id": 17,
+                     *           "name": "Ada Lovelace",
+                     *           "role": "editor",
+                     *           "plan": "pro"
+                     *         },
+                     *         "credential": {
+                     *           "kind": "api_key",
+                     *           "id": 17,
+                     *           "name": "Laptop",
+                     *           "scopes": [
+                     *             "read:products"
+                     *           ],
+                     *           "expires_at": "2026-01-31T08:15:30.123Z"
+                     *         },
+                     *         "limit": {
+                     *           "limit": 100,
+                     *           "remaining": 99,
+                     *           "reset": 1773576060,
+                     *           "retry_after": 0
                      *         }
-                     *       ]
+                     *       }
                      *     }
                      */
                     "application/json": components["schemas"]["VerifyAnswer"];
