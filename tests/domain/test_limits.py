@@ -69,3 +69,11 @@ def test_where_several_refuse_the_wait_is_for_the_last_to_let_it_pass() -> None:
     by_the_day, by_the_minute = Use(Plan("any", 9, 1), 1, 1), Use(Plan("any", 1, 9), 1, 1)
     for uses in ([by_the_day, by_the_minute], [by_the_minute, by_the_day]):
         assert judge_all(uses, NOON, admitted=False) == judge(*by_the_day[:3], NOON, admitted=False)
+
+
+def test_of_windows_that_are_full_and_reset_together_the_longest_is_told() -> None:
+    last_minute = 86_400_000 - 60_000
+    for use in (Use(Plan("a", 2, 3), 3, 3), Use(Plan("b", 2, 3), 2, 3)):
+        told = judge_all([use], last_minute, admitted=False)
+        assert told == judge(*use[:3], last_minute, admitted=False)
+        assert told.limit == 3

@@ -102,10 +102,10 @@ def judge_all(uses: Sequence[Use], now_ms: int, *, admitted: bool) -> Verdict:
     windows = [
         (max(limit - used, 0), -reset, limit)
         for use in uses
-        for limit, used, reset in use.windows(now_ms)
+        for limit, used, reset in reversed([*use.windows(now_ms)])  # the longer one wins a tie
         if admitted or (use.cost and used + use.cost > limit)
     ]
-    remaining, back, limit = min(windows, key=lambda one: one if admitted else (one[1], one[0]))
+    remaining, back, limit = min(windows, key=lambda one: one[:2] if admitted else (one[1], one[0]))
     retry_after = 0 if admitted else -back - now_ms // SECOND
     month_used = uses[0].month if uses[0].plan.per_month is not None else 0
     return Verdict(admitted, limit, remaining, -back, retry_after, month_used)
