@@ -74,6 +74,7 @@ async def _users(api: Api, admin: Caller) -> None:
     made = (await admin.post("/users", json=_GRACE)).json()["data"]["id"]
     api.clock.advance(seconds=61)
     await admin.patch(f"/users/{made}", json={"role": "editor"})
+    await admin.patch(f"/users/{made}/account", json={"plan": "pro"})
     api.clock.advance(seconds=61)
     await admin.delete(f"/users/{made}")
 

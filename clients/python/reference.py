@@ -18,7 +18,7 @@ LINE = 90
 
 CHAPTERS = {
     "Calling the API": [
-        *("Client", "Products", "Users", "ApiKeys", "Listing"),
+        *("Client", "Products", "Users", "Accounts", "ApiKeys", "Listing"),
         *("Events", "EventListing", "Webhooks"),
     ],
     "Events as they happen": ["EventStream"],

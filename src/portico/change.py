@@ -30,8 +30,8 @@ from portico.data.idempotency_keys import IdempotencyKeys
 T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
 
-Tell = Callable[[Event, int], Published | None]
-"""Turns a note into the event that readers get, given the time in epoch milliseconds; None if the
+Tell = Callable[[Event, int], Iterable[Published]]
+"""Turns a note into the events that readers get, given the time in epoch milliseconds; none if the
 note is not published."""
 
 TRIES = 4
@@ -182,7 +182,7 @@ class Change:
         """The events to publish: two notes that give the same event are published once."""
         told: dict[tuple[str, str], Published] = {}
         for _, event in self.notes:
-            if (published := self._tell(event, self.now)) is not None:
+            for published in self._tell(event, self.now):
                 told.setdefault((published.type, published.data), published)
         return told.values()
 

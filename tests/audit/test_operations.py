@@ -22,6 +22,7 @@ LEAVES: dict[tuple[str, str], tuple[str, str | None]] = {
     ("PATCH", "/users/me"): ("user.changed", "user.updated"),
     ("PATCH", "/users/{id}"): ("user.changed", "user.updated"),
     ("DELETE", "/users/{id}"): ("user.deleted", "user.deleted"),
+    ("PATCH", "/users/{id}/account"): ("user.changed", "account.updated"),
     ("POST", "/products"): ("product.created", "product.created"),
     ("POST", "/products/batch"): ("product.created", "product.created"),
     ("PATCH", "/products/{id}"): ("product.changed", "product.updated"),

@@ -20,6 +20,8 @@ from portico_client import events, inputs, models
 from portico_client.errors import BY_CODE, APIError, Fault
 
 MODELS: dict[str, type] = {
+    "AccountBody": models.Account,
+    "AccountItem": models.AccountItem,
     "ApiKeyItem": models.ApiKey,
     "ApiKeyWithSecret": models.ApiKeyWithSecret,
     "DeliveryItem": models.Delivery,
@@ -28,6 +30,7 @@ MODELS: dict[str, type] = {
     "WebhookWithSecret": models.WebhookWithSecret,
     "Pagination": models.Pagination,
     "PingBody": models.Ping,
+    "PlanBody": models.Plan,
     "PreferencesBody": models.Preferences,
     "PreviousKey": models.PreviousKey,
     "ProductBody": models.Product,
@@ -47,13 +50,18 @@ INPUTS = {
     "ChangeProduct": inputs.ProductChanges,
     "CreateUser": inputs.NewUser,
     "ChangeUser": inputs.UserChanges,
+    "ChangeAccount": inputs.AccountChanges,
     "CreateApiKey": inputs.NewApiKey,
     "CreateWebhook": inputs.NewWebhook,
     "ChangeWebhook": inputs.WebhookChanges,
 }
 """What is sent."""
 
-PREVIOUS = {"PreviousProduct": models.PreviousProduct, "PreviousUser": models.PreviousUser}
+PREVIOUS = {
+    "PreviousAccount": models.PreviousAccount,
+    "PreviousProduct": models.PreviousProduct,
+    "PreviousUser": models.PreviousUser,
+}
 """The old values in events."""
 
 MAY_BE_MISSING = {
@@ -72,7 +80,7 @@ ENVELOPES = ("Accepted", "Created", "Listed", "Single")
 ERRORS = ("Error", "Facts")
 """The ends of the names of errors' bodies and of their facts, which `APIError` has."""
 
-NOUNS = ("/products", "/users", "/api-keys", "/events", "/webhooks")
+NOUNS = ("/products", "/users", "/plans", "/api-keys", "/events", "/webhooks")
 
 
 @pytest.fixture(scope="module")
@@ -204,6 +212,7 @@ def test_every_operation_can_be_called(document: Any) -> None:
     called |= {("get", "/events"), ("get", "/events/stream"), ("post", "/webhooks/{id}/test")}
     called |= {("post", "/webhooks/{id}/rotate-secret"), ("get", "/webhooks/{id}/deliveries")}
     called |= {("post", "/webhooks/{id}/deliveries/{delivery_id}/redeliver")}
+    called |= {("get", "/users/{id}/account"), ("patch", "/users/{id}/account"), ("get", "/plans")}
     by_hand = {("post", "/products/batch")}  # the clients have no call for it yet
     assert operations(document).keys() - by_hand == called
 

@@ -19,7 +19,7 @@ from portico.features.catalogue.imports import (
 )
 from portico.features.catalogue.rules import FileRow
 from portico.features.events.storage import Events
-from portico.features.people.accounts import give_key, set_plan
+from portico.features.people.accounts import give_key
 from portico.features.people.sandbox import reset
 from portico.features.people.storage import Users
 from signing_in import PASSWORD
@@ -109,7 +109,6 @@ async def test_a_change_without_visible_effect_makes_no_event(api: Api) -> None:
     await admin.patch(f"/users/{user.id}", json={"name": user.name})
     for body in ({"name": "Lamp"}, {"metadata": {"room": "hall", "colour": "brass"}}):
         assert (await admin.patch(f"/products/{product.id}", json=body)).status_code == 200
-    await set_plan(api.live, user.email, "free", OPERATOR)
     credentials = {"email": user.email, "password": PASSWORD}
     assert (await admin.post("/sessions", json=credentials)).status_code == 201
     assert (await admin.post("/products", json=LAMP | {"price": -1})).status_code == 422

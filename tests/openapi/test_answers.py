@@ -72,6 +72,7 @@ async def test_every_success_is_as_documented(api: Api, described: dict[str, Any
         await walk(admin, "DELETE", one, 204, id=made, headers={"If-Match": "*"})
     await walk(admin, "POST", "/products/batch", 200, json={"items": [PRODUCT, {}]})
     other = await api.caller("viewer")  # whose list of keys nobody compares below
+    await _use_accounts(walk, admin, other.user.id)
     await walk(admin, "POST", "/verify", 200, json={"credential": other.key})
     me = await walk(admin, "GET", "/users/me", 200)
     await walk(admin, "GET", "/users/me", 304, headers={"If-None-Match": me.headers["etag"]})
@@ -138,6 +139,16 @@ async def _use_keys(walk: Walk, admin: Caller, owner: Caller) -> None:
     tag = {"If-None-Match": read.headers["etag"]}
     await walk(admin, "GET", "/api-keys/{id}", 304, id=made, headers=tag)
     await walk(admin, "DELETE", "/api-keys/{id}", 204, id=made)
+
+
+async def _use_accounts(walk: Walk, admin: Caller, user_id: int) -> None:
+    account = "/users/{id}/account"
+    change = {"external_id": "crm-4711", "metadata": {"a": "b"}, "suspended": False}
+    await walk(admin, "PATCH", account, 200, id=user_id, json=change)
+    for path in (account, "/plans"):
+        read = await walk(admin, "GET", path, 200, id=user_id)
+        tag = {"If-None-Match": read.headers["etag"]}
+        await walk(admin, "GET", path, 304, id=user_id, headers=tag)
 
 
 async def _use_webhooks(env: Environment, walk: Walk, admin: Caller) -> None:

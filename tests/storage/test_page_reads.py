@@ -167,10 +167,10 @@ async def test_what_a_user_did_and_what_was_done_to_them_is_found_once_each(
     by_ada = msgspec.structs.replace(OPERATOR.actor, user_id=ada.id)
     by_smith = msgspec.structs.replace(OPERATOR.actor, user_id=smith.id)
     async with database.transaction() as tx:
-        await audit.record(tx, by_ada, NOON, UserResumed(ada))
-        await audit.record(tx, by_ada, NOON, UserResumed(smith))
+        await audit.record(tx, by_ada, NOON, UserResumed(ada, ada))
+        await audit.record(tx, by_ada, NOON, UserResumed(smith, smith))
         await audit.record(tx, by_smith, NOON, SignedOut(ada.id))  # a session with the same number
-        await audit.record(tx, by_smith, NOON, UserResumed(ada))
+        await audit.record(tx, by_smith, NOON, UserResumed(ada, ada))
     assert await walked(audit, AuditFilter(users=frozenset({ada.id})), 1) == [4, 2, 1]
     assert await walked(
         audit, AuditFilter(users=frozenset({ada.id}), action="user.resumed"), 9

@@ -4,9 +4,9 @@ import { type Calling, Calls, type Changing } from "./calls.js";
 import type { Credential } from "./credentials.js";
 import { addresses, variable } from "./environment.js";
 import { Events } from "./events.js";
-import type { Check, User, UserChanges, Verified } from "./models.js";
+import type { Check, Plan, User, UserChanges, Verified } from "./models.js";
 import { tagged } from "./reading.js";
-import { Products, read, Records, Users } from "./resources.js";
+import { Accounts, Products, read, Records, Users } from "./resources.js";
 import { Requests } from "./retries.js";
 import type { Options } from "./transport.js";
 import { Webhooks } from "./webhooks.js";
@@ -32,6 +32,8 @@ export class Client {
   readonly products: Products;
   /** The users of the environment. */
   readonly users: Users;
+  /** The users' accounts. */
+  readonly accounts: Accounts;
   /** API keys: the caller's own, and for admins also those of others. */
   readonly apiKeys: ApiKeys;
   /** The events that the caller may see. */
@@ -48,9 +50,15 @@ export class Client {
     this.#calls = new Calls(this.#access);
     this.products = new Products(this.#calls, "/products");
     this.users = new Users(this.#calls, "/users");
+    this.accounts = new Accounts(this.#calls);
     this.apiKeys = new ApiKeys(this.#calls, (key) => this.#access.switch(key));
     this.events = new Events(this.#calls, this.#access);
     this.webhooks = new Webhooks(this.#calls);
+  }
+
+  /** The plans that accounts can have. Needs the scope `admin`. */
+  plans({ signal }: Calling = {}): Promise<Plan[]> {
+    return this.#calls.data("GET", "/plans", { signal });
   }
 
   /** Asks whether a credential that a service was sent is valid, and counts the request against its account. Needs the scope

@@ -18,7 +18,7 @@ export type { Events } from "./events.js";
 export type { EventListing, Listing } from "./listing.js";
 export type * from "./models.js";
 export { type Authorization, OAuthApp, type OAuthOptions } from "./oauth.js";
-export type { KindRecord, Products, Records, Users } from "./resources.js";
+export type { Accounts, KindRecord, Products, Records, Users } from "./resources.js";
 export type { EventStream } from "./streams.js";
 export type { Fetch, Options } from "./transport.js";
 export { TokenVerifier } from "./verifier.js";

@@ -50,6 +50,15 @@ export type PreferencesChanges = NonNullable<UserChanges["preferences"]>;
 /** Which users to list, and in which order. Default: newest first. */
 export type UserFilters = Query<"list_users">;
 
+/** A user's account as events show it. While `suspended`, none of its credentials is accepted. */
+export type AccountItem = Schemas["AccountItem"];
+/** A user's account. `second_factor` says whether signing in needs more than the password. */
+export type Account = Schemas["AccountBody"] & Tagged;
+/** Changes of an account. `metadata` is replaced as a whole; `external_id` is null to remove it. */
+export type AccountChanges = Sent<Schemas["ChangeAccount"]>;
+/** How many requests the accounts of a plan may make; `per_month` is null for any number. */
+export type Plan = Schemas["PlanBody"];
+
 /** An API key. `scopes` is null if it has all scopes of its owner, `networks` is null if it can be used from anywhere, and
  * `expires_at` is null if it does not expire. */
 export type ApiKey = Schemas["ApiKeyItem"];
@@ -93,6 +102,8 @@ export type Event = EventOf<EventType> | UnknownEvent;
 export type PreviousProduct = Schemas["PreviousProduct"];
 /** The old values of a user's fields that changed. It is empty after a new password. */
 export type PreviousUser = Schemas["PreviousUser"];
+/** The old values of an account's fields that changed. */
+export type PreviousAccount = Schemas["PreviousAccount"];
 /** How many products an import created and updated, and their lowest and highest ids. */
 export type ProductsImported = Schemas["ProductsImportedBody"];
 /** How many samples of each kind the sandbox has now. */

@@ -1,6 +1,8 @@
 import { at, type Calling, type Calls, type Changing, type Creating } from "./calls.js";
 import { Listing } from "./listing.js";
 import type {
+  Account,
+  AccountChanges,
   CreatedUser,
   NewProduct,
   NewUser,
@@ -70,6 +72,27 @@ export class Records<Fields extends object> extends Resources<
 
 /** The users of the environment. */
 export class Users extends Resources<UserItem, User, CreatedUser, NewUser, UserChanges, UserFilters> {}
+
+/** The users' accounts: plan, suspension, and what another system knows of them. One's own can be read, all else needs the
+ * scope `admin`. */
+export class Accounts {
+  readonly #calls: Calls;
+
+  /** @internal */
+  constructor(calls: Calls) {
+    this.#calls = calls;
+  }
+
+  /** The account of a user, with its `etag`. Throws `NotFound`. */
+  get(userId: number, calling?: Calling): Promise<Account> {
+    return read(this.#calls, `${at("/users", userId)}/account`, calling);
+  }
+
+  /** Changes the given fields and leaves the others. Throws `Duplicate` if another user has the `external_id`. */
+  update(userId: number, changes: AccountChanges, { ifMatch, signal }: Changing = {}): Promise<Account> {
+    return tagged(this.#calls.make("PATCH", `${at("/users", userId)}/account`, { fields: changes, ifMatch, signal }));
+  }
+}
 
 /** One resource, with its entity tag. */
 export function read<One extends Tagged>(calls: Calls, path: string, calling?: Calling): Promise<One> {

@@ -76,6 +76,8 @@ export function about(event: Event): string | number {
     case "user.updated":
     case "user.deleted":
       return event.data.preferences.language;
+    case "account.updated":
+      return event.previous.plan ?? event.data.plan;
     case "api_key.created":
     case "api_key.revoked":
       return event.data.hint;

@@ -11,6 +11,7 @@ _BUILT_IN = {
     "user.created": "read:users",
     "user.updated": "read:users",
     "user.deleted": "read:users",
+    "account.updated": "admin",
     "product.created": "read:products",
     "product.updated": "read:products",
     "product.deleted": "read:products",

@@ -71,6 +71,11 @@ RESOURCES = [
         about="Where events are sent as they happen.",
     ),
     Resource(
+        path="plans",
+        title="Plans",
+        about="How many requests accounts may make.",
+    ),
+    Resource(
         path="verify",
         title="Services",
         about="What services of your own ask: whose credential they were sent, and what it may do.",

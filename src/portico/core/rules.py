@@ -52,4 +52,6 @@ class Between(msgspec.Struct, frozen=True):
         return value
 
 
-"""The formats of a file of products."""
+MAX_METADATA_KEYS = 50
+metadata_key = Measured(1, 100)
+metadata_value = Measured(0, 1_000)

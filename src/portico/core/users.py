@@ -41,6 +41,7 @@ class User(msgspec.Struct, frozen=True):
     `account_id` is the live account that a mirror user of the sandbox belongs to. While
     `suspended_at` is set, no credential of the account is accepted. Without `notifications`, none
     of the `MAILS` are sent; with them, all except those in `muted`, separated by spaces.
+    `external_id` is what another system calls the account; `metadata` (text to text) is JSON text.
     """
 
     id: int
@@ -60,6 +61,8 @@ class User(msgspec.Struct, frozen=True):
     email_verified_at: int | None = None
     suspended_at: int | None = None
     muted: str = ""
+    external_id: str | None = None
+    metadata: str = "{}"
 
     @property
     def mails(self) -> list[str]:
@@ -128,6 +131,7 @@ name = Trimmed(2, 100)
 role = OneOf(ROLES)
 theme = OneOf(THEMES)
 avatar_url = web_url
+external_id = Trimmed(1, 200)
 
 
 def email(text: str) -> str:

@@ -147,8 +147,8 @@ class AnyRoute(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def reads(self) -> str | None:
         """The scope of reading what a PATCH changes and answers with; None for other routes. Who
-        lacks it gets only the id and the fields that they sent."""
-        if self.method != "PATCH" or not self.ids:
+        lacks it gets only the id and the fields that they sent; the scope `admin` implies it."""
+        if self.method != "PATCH" or not self.ids or self.access == "admin":
             return None
         first = self.path.split("/")[1]
         return next((f"read:{kind.plural}" for kind in SCOPED if kind.path == first), None)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from portico_client.apps import OAuthApp
 from portico_client.async_apps import AsyncOAuthApp
 from portico_client.async_client import (
+    AsyncAccounts,
     AsyncApiKeys,
     AsyncClient,
     AsyncEventListing,
@@ -25,6 +26,7 @@ from portico_client.async_client import (
 )
 from portico_client.calls import EventPage, KindRecord, Page
 from portico_client.client import (
+    Accounts,
     ApiKeys,
     Client,
     EventListing,
@@ -68,6 +70,7 @@ from portico_client.errors import (
     ValidationError,
 )
 from portico_client.events import (
+    AccountUpdatedEvent,
     ApiKeyCreatedEvent,
     ApiKeyRevokedEvent,
     ApiKeyRotatedEvent,
@@ -84,6 +87,7 @@ from portico_client.events import (
     UserUpdatedEvent,
 )
 from portico_client.inputs import (
+    AccountChanges,
     ApiKeyFilters,
     Check,
     DeliveryFilters,
@@ -101,6 +105,8 @@ from portico_client.inputs import (
     WebhookChanges,
 )
 from portico_client.models import (
+    Account,
+    AccountItem,
     ApiKey,
     ApiKeyWithSecret,
     CreatedUser,
@@ -114,7 +120,9 @@ from portico_client.models import (
     KeyType,
     Pagination,
     Ping,
+    Plan,
     Preferences,
+    PreviousAccount,
     PreviousKey,
     PreviousProduct,
     PreviousUser,
@@ -148,6 +156,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "APIError",
+    "Account",
+    "AccountChanges",
+    "AccountItem",
+    "AccountUpdatedEvent",
+    "Accounts",
     "ApiKey",
     "ApiKeyCreatedEvent",
     "ApiKeyFilters",
@@ -155,6 +168,7 @@ __all__ = [
     "ApiKeyRotatedEvent",
     "ApiKeyWithSecret",
     "ApiKeys",
+    "AsyncAccounts",
     "AsyncApiKeys",
     "AsyncClient",
     "AsyncEventListing",
@@ -220,10 +234,12 @@ __all__ = [
     "PermissionDenied",
     "Ping",
     "PingEvent",
+    "Plan",
     "PorticoError",
     "PreconditionFailed",
     "Preferences",
     "PreferencesChanges",
+    "PreviousAccount",
     "PreviousKey",
     "PreviousProduct",
     "PreviousUser",

@@ -5,6 +5,7 @@ from typing import Any, Generic, Protocol, TypeVar, Unpack
 
 from portico_client.access import Access
 from portico_client.calls import (
+    ACCOUNTS,
     KEYS,
     ME,
     PRODUCTS,
@@ -20,6 +21,7 @@ from portico_client.calls import (
     create_key,
     deliveries_of,
     list_events,
+    list_plans,
     list_webhooks,
     redeliver,
     rotate_key,
@@ -33,6 +35,7 @@ from portico_client.drivers import AsyncClosing, AsyncDriver, AsyncOptions
 from portico_client.events import Event
 from portico_client.following import Following
 from portico_client.inputs import (
+    AccountChanges,
     ApiKeyFilters,
     Check,
     DeliveryFilters,
@@ -49,10 +52,12 @@ from portico_client.inputs import (
     WebhookChanges,
 )
 from portico_client.models import (
+    Account,
     ApiKey,
     ApiKeyWithSecret,
     CreatedUser,
     Delivery,
+    Plan,
     Product,
     ProductItem,
     RotatedKey,
@@ -101,6 +106,7 @@ class AsyncClient(AsyncClosing):
         self._access = Access(where, self._driver.retries, self._driver.clock, credential)
         self.products = AsyncProducts(self._make)
         self.users = AsyncUsers(self._make)
+        self.accounts = AsyncAccounts(self._make)
         self.api_keys = AsyncApiKeys(self._make, self._access.switch)
         self.events = AsyncEvents(self._make, self._follow)
         self.webhooks = AsyncWebhooks(self._make)
@@ -131,6 +137,10 @@ class AsyncClient(AsyncClosing):
         """Changes the calling user's name, avatar, preferences, or password (which requires
         `current_password`). `if_match` works as in `Products.update`."""
         return await self._make(USERS.update(ME, changes, if_match))
+
+    async def plans(self) -> tuple[Plan, ...]:
+        """The plans that accounts can have. Needs the scope `admin`."""
+        return await self._make(list_plans())
 
     async def verify(self, **check: Unpack[Check]) -> Verified:
         """Asks whether a credential that a service was sent is valid, and counts the request
@@ -284,6 +294,29 @@ class AsyncUsers:
     async def delete(self, user_id: int, *, if_match: str | None = None) -> None:
         """Deletes a user. `if_match` works as in `Products.update`."""
         await self._make(USERS.delete(user_id, if_match))
+
+
+class AsyncAccounts:
+    """The users' accounts: plan, suspension, and what another system knows of them. One's own can
+    be read, all else needs the scope `admin`."""
+
+    def __init__(self, make: AsyncMake) -> None:
+        self._make = make
+
+    async def get(self, user_id: int) -> Account:
+        """The account of a user. Raises `NotFound`."""
+        return await self._make(ACCOUNTS.get(user_id))
+
+    async def update(
+        self,
+        user_id: int,
+        *,
+        if_match: str | None = None,
+        **changes: Unpack[AccountChanges],
+    ) -> Account:
+        """Changes the given fields and leaves the others. `if_match` works as in
+        `Products.update`. Raises `Duplicate` if another user has the `external_id`."""
+        return await self._make(ACCOUNTS.update(user_id, changes, if_match))
 
 
 class AsyncApiKeys:

@@ -14,12 +14,14 @@ from portico_client.errors import SecretLost
 from portico_client.events import Event
 from portico_client.flow import Response
 from portico_client.models import (
+    Account,
     ApiKey,
     ApiKeyWithSecret,
     CreatedUser,
     Delivery,
     EventPagination,
     Pagination,
+    Plan,
     Product,
     ProductItem,
     RotatedKey,
@@ -236,8 +238,17 @@ class RecordKind(Kind[KindRecord, KindRecord, KindRecord]):
         return self._read_one(response)
 
 
+class AccountKind(Kind[Account, Account, Account]):
+    """The operations on the accounts of users."""
+
+    def at(self, id_: int | str) -> str:
+        """The path of a user's account."""
+        return f"{super().at(id_)}/account"
+
+
 PRODUCTS = Kind("/products", ProductItem, Product, Product)
 USERS = Kind("/users", UserItem, User, CreatedUser)
+ACCOUNTS = AccountKind("/users", Account, Account, Account)
 KEYS = Kind(
     "/api-keys",
     ApiKey,
@@ -302,6 +313,16 @@ def rotate_key() -> Call[RotatedKey]:
 @dataclass(frozen=True, slots=True)
 class _Hinted:
     hint: str
+
+
+def list_plans() -> Call[tuple[Plan, ...]]:
+    """Reads all plans."""
+
+    def read(response: Response) -> tuple[Plan, ...]:
+        plans: tuple[Plan, ...] = data_of(response, tuple[Plan, ...])
+        return plans
+
+    return Call("GET", "/plans", read)
 
 
 def list_webhooks() -> Call[tuple[Webhook, ...]]:

@@ -6,6 +6,7 @@ from typing import Any, Generic, Protocol, TypeVar, Unpack
 
 from portico_client.access import Access
 from portico_client.calls import (
+    ACCOUNTS,
     KEYS,
     ME,
     PRODUCTS,
@@ -21,6 +22,7 @@ from portico_client.calls import (
     create_key,
     deliveries_of,
     list_events,
+    list_plans,
     list_webhooks,
     redeliver,
     rotate_key,
@@ -34,6 +36,7 @@ from portico_client.drivers import Closing, Driver, Options
 from portico_client.events import Event
 from portico_client.following import Following
 from portico_client.inputs import (
+    AccountChanges,
     ApiKeyFilters,
     Check,
     DeliveryFilters,
@@ -50,10 +53,12 @@ from portico_client.inputs import (
     WebhookChanges,
 )
 from portico_client.models import (
+    Account,
     ApiKey,
     ApiKeyWithSecret,
     CreatedUser,
     Delivery,
+    Plan,
     Product,
     ProductItem,
     RotatedKey,
@@ -102,6 +107,7 @@ class Client(Closing):
         self._access = Access(where, self._driver.retries, self._driver.clock, credential)
         self.products = Products(self._make)
         self.users = Users(self._make)
+        self.accounts = Accounts(self._make)
         self.api_keys = ApiKeys(self._make, self._access.switch)
         self.events = Events(self._make, self._follow)
         self.webhooks = Webhooks(self._make)
@@ -130,6 +136,10 @@ class Client(Closing):
         """Changes the calling user's name, avatar, preferences, or password (which requires
         `current_password`). `if_match` works as in `Products.update`."""
         return self._make(USERS.update(ME, changes, if_match))
+
+    def plans(self) -> tuple[Plan, ...]:
+        """The plans that accounts can have. Needs the scope `admin`."""
+        return self._make(list_plans())
 
     def verify(self, **check: Unpack[Check]) -> Verified:
         """Asks whether a credential that a service was sent is valid, and counts the request
@@ -278,6 +288,29 @@ class Users:
     def delete(self, user_id: int, *, if_match: str | None = None) -> None:
         """Deletes a user. `if_match` works as in `Products.update`."""
         self._make(USERS.delete(user_id, if_match))
+
+
+class Accounts:
+    """The users' accounts: plan, suspension, and what another system knows of them. One's own can
+    be read, all else needs the scope `admin`."""
+
+    def __init__(self, make: Make) -> None:
+        self._make = make
+
+    def get(self, user_id: int) -> Account:
+        """The account of a user. Raises `NotFound`."""
+        return self._make(ACCOUNTS.get(user_id))
+
+    def update(
+        self,
+        user_id: int,
+        *,
+        if_match: str | None = None,
+        **changes: Unpack[AccountChanges],
+    ) -> Account:
+        """Changes the given fields and leaves the others. `if_match` works as in
+        `Products.update`. Raises `Duplicate` if another user has the `external_id`."""
+        return self._make(ACCOUNTS.update(user_id, changes, if_match))
 
 
 class ApiKeys:

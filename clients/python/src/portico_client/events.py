@@ -12,8 +12,10 @@ from datetime import datetime
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from portico_client.models import (
+    AccountItem,
     ApiKey,
     Ping,
+    PreviousAccount,
     PreviousProduct,
     PreviousUser,
     Product,
@@ -50,6 +52,11 @@ class UserUpdatedEvent(_Event[Literal["user.updated"], User, PreviousUser]):
 @dataclass(frozen=True, slots=True)
 class UserDeletedEvent(_Event[Literal["user.deleted"], User, None]):
     """A user was deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccountUpdatedEvent(_Event[Literal["account.updated"], AccountItem, PreviousAccount]):
+    """An account was changed, suspended or resumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +117,7 @@ Event: TypeAlias = (
     UserCreatedEvent
     | UserUpdatedEvent
     | UserDeletedEvent
+    | AccountUpdatedEvent
     | ProductCreatedEvent
     | ProductUpdatedEvent
     | ProductDeletedEvent

@@ -41,6 +41,7 @@ class UserFilters(TypedDict, total=False):
     sort: Literal["name", "email", "created_at"] | None
     order: Literal["asc", "desc"] | None
     role: Role | None
+    external_id: str | None
 
 
 class StreamFilters(TypedDict, total=False):
@@ -112,6 +113,15 @@ class UserChanges(TypedDict, total=False):
     preferences: PreferencesChanges
     password: str
     current_password: str
+
+
+class AccountChanges(TypedDict, total=False):
+    """Changes of an account. `metadata` is replaced as a whole; None removes `external_id`."""
+
+    plan: str
+    suspended: bool
+    external_id: str | None
+    metadata: Mapping[str, str]
 
 
 class ApiKeyFilters(TypedDict, total=False):

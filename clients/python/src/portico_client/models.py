@@ -22,6 +22,7 @@ EventType: TypeAlias = Literal[
     "user.created",
     "user.updated",
     "user.deleted",
+    "account.updated",
     "product.created",
     "product.updated",
     "product.deleted",
@@ -121,6 +122,38 @@ class User(UserItem):
     last_login_at: datetime | None
     preferences: Preferences
     etag: str | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AccountItem:
+    """A user's account as events show it. While `suspended`, its credentials are refused."""
+
+    id: int
+    plan: str
+    suspended: bool
+    suspended_at: datetime | None
+    external_id: str | None
+    metadata: Mapping[str, str]
+    last_login_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Account(AccountItem):
+    """A user's account; `etag` as in `Product`. `second_factor` says whether signing in needs more
+    than the password."""
+
+    second_factor: bool
+    etag: str | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How many requests the accounts of a plan may make; `per_month` is None for any number."""
+
+    name: str
+    per_minute: int
+    per_day: int
+    per_month: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +264,18 @@ class PreviousUser(TypedDict, total=False):
     avatar_url: str | None
     last_login_at: datetime | None
     preferences: Preferences
+
+
+class PreviousAccount(TypedDict, total=False):
+    """The old values of an account's fields that changed."""
+
+    id: int
+    plan: str
+    suspended: bool
+    suspended_at: datetime | None
+    external_id: str | None
+    metadata: Mapping[str, str]
+    last_login_at: datetime | None
 
 
 class PreviousProduct(TypedDict, total=False):

@@ -80,6 +80,50 @@ export interface paths {
         patch: operations["change_user"];
         trace?: never;
     };
+    "/users/{id}/account": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read an account
+         * @description Users may read their own; others' need the scope `admin`.
+         */
+        get: operations["read_account"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change an account
+         * @description A suspended account's sessions, logins and consents end for good; its API keys fail until it is resumed. Nobody can suspend themselves or change their own plan, and the last administrator cannot be suspended. Needs the scope `admin`.
+         */
+        patch: operations["change_account"];
+        trace?: never;
+    };
+    "/plans": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List plans
+         * @description Needs the scope `admin`.
+         */
+        get: operations["list_plans"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/products": {
         parameters: {
             query?: never;
@@ -498,6 +542,26 @@ export interface webhooks {
         patch?: never;
         trace?: never;
     };
+    "account.updated": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * account.updated
+         * @description Sent to the webhooks whose `types` contain `account.updated`, `account.*` or `*`.
+         */
+        post: operations["receive_account_updated"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "product.created": {
         parameters: {
             query?: never;
@@ -689,6 +753,64 @@ export interface components {
              */
             message: string;
         };
+        /** @description What a user has as the owner of credentials. */
+        AccountBody: {
+            /**
+             * @description The user's.
+             * @example 17
+             */
+            id: number;
+            /** @example pro */
+            plan: string;
+            /** @description If so, no credential of the account is accepted. */
+            suspended: boolean;
+            suspended_at: string | null;
+            /**
+             * @description What another system calls the account; unique.
+             * @example crm-4711
+             */
+            external_id: string | null;
+            /**
+             * @example {
+             *       "colour": "brass"
+             *     }
+             */
+            metadata: {
+                [key: string]: string;
+            };
+            /** @description The last sign-in, with any method. */
+            last_login_at: string | null;
+            /** @description Whether signing in needs more than the password. */
+            second_factor: boolean;
+        };
+        /** @description What a user has as the owner of credentials, as events show it. */
+        AccountItem: {
+            /**
+             * @description The user's.
+             * @example 17
+             */
+            id: number;
+            /** @example pro */
+            plan: string;
+            /** @description If so, no credential of the account is accepted. */
+            suspended: boolean;
+            suspended_at: string | null;
+            /**
+             * @description What another system calls the account; unique.
+             * @example crm-4711
+             */
+            external_id: string | null;
+            /**
+             * @example {
+             *       "colour": "brass"
+             *     }
+             */
+            metadata: {
+                [key: string]: string;
+            };
+            /** @description The last sign-in, with any method. */
+            last_login_at: string | null;
+        };
         /** @description An API key without its secret. */
         ApiKeyItem: {
             /**
@@ -821,6 +943,16 @@ export interface components {
             id?: number;
             error?: components["schemas"]["BatchRefusal"];
         };
+        /** @description The body of PATCH /users/{id}/account. Omitted fields stay unchanged. */
+        ChangeAccount: {
+            plan?: string;
+            suspended?: boolean;
+            /** @description 1 to 200 characters, without the white space around them. */
+            external_id?: string | null;
+            metadata?: {
+                [key: string]: string;
+            };
+        };
         /** @description The body of PATCH /products/{id}. Omitted fields stay unchanged. */
         ChangeProduct: {
             /** @description 1 to 200 characters, without the white space around them. */
@@ -882,7 +1014,7 @@ export interface components {
              * @description https to a public address, unless `webhooks_allow` permits others.
              */
             url?: string;
-            types?: ("*" | "user.*" | "product.*" | "products.*" | "api_key.*" | "sandbox.*" | "user.created" | "user.updated" | "user.deleted" | "product.created" | "product.updated" | "product.deleted" | "products.imported" | "api_key.created" | "api_key.rotated" | "api_key.revoked" | "sandbox.reset")[];
+            types?: ("*" | "user.*" | "account.*" | "product.*" | "products.*" | "api_key.*" | "sandbox.*" | "user.created" | "user.updated" | "user.deleted" | "account.updated" | "product.created" | "product.updated" | "product.deleted" | "products.imported" | "api_key.created" | "api_key.rotated" | "api_key.revoked" | "sandbox.reset")[];
             description?: string;
             /** @enum {string} */
             status?: "enabled" | "disabled";
@@ -960,7 +1092,7 @@ export interface components {
              * @description https to a public address, unless `webhooks_allow` permits others.
              */
             url: string;
-            types: ("*" | "user.*" | "product.*" | "products.*" | "api_key.*" | "sandbox.*" | "user.created" | "user.updated" | "user.deleted" | "product.created" | "product.updated" | "product.deleted" | "products.imported" | "api_key.created" | "api_key.rotated" | "api_key.revoked" | "sandbox.reset")[];
+            types: ("*" | "user.*" | "account.*" | "product.*" | "products.*" | "api_key.*" | "sandbox.*" | "user.created" | "user.updated" | "user.deleted" | "account.updated" | "product.created" | "product.updated" | "product.deleted" | "products.imported" | "api_key.created" | "api_key.rotated" | "api_key.revoked" | "sandbox.reset")[];
             description?: string;
         };
         /** @description A resource that was just created. */
@@ -1074,7 +1206,7 @@ export interface components {
              * @example product.updated
              * @enum {string}
              */
-            type: "user.created" | "user.updated" | "user.deleted" | "product.created" | "product.updated" | "product.deleted" | "products.imported" | "api_key.created" | "api_key.rotated" | "api_key.revoked" | "sandbox.reset";
+            type: "user.created" | "user.updated" | "user.deleted" | "account.updated" | "product.created" | "product.updated" | "product.deleted" | "products.imported" | "api_key.created" | "api_key.rotated" | "api_key.revoked" | "sandbox.reset";
             /**
              * Format: date-time
              * @description ISO 8601, UTC, to the millisecond.
@@ -1172,6 +1304,20 @@ export interface components {
              * @example 17
              */
             webhook_id: number;
+        };
+        /** @description How many requests the accounts of a plan may make. */
+        PlanBody: {
+            /** @example pro */
+            name: string;
+            /** @example 100 */
+            per_minute: number;
+            /** @example 10000 */
+            per_day: number;
+            /**
+             * @description null: any number.
+             * @example 1000000
+             */
+            per_month: number | null;
         };
         /** @description A user's preferences. */
         PreferencesBody: {
@@ -1397,6 +1543,10 @@ export interface components {
             otp?: string;
         };
         /** @description One resource. */
+        SingleAccountBody: {
+            data: components["schemas"]["AccountBody"];
+        };
+        /** @description One resource. */
         SingleApiKeyItem: {
             data: components["schemas"]["ApiKeyItem"];
         };
@@ -1411,6 +1561,10 @@ export interface components {
         /** @description One resource. */
         SingleWebhookItem: {
             data: components["schemas"]["WebhookItem"];
+        };
+        /** @description One resource. */
+        "Single_list_portico.features.people.schemas.PlanBody__": {
+            data: components["schemas"]["PlanBody"][];
         };
         /** @description A key that replaced a rotated one. */
         SuccessorKey: {
@@ -1784,6 +1938,39 @@ export interface components {
             /** @description The last sign-in, with any method. */
             last_login_at?: string | null;
             preferences?: components["schemas"]["PreferencesBody"];
+        };
+        /**
+         * @description Only for updates: the old values of the fields that changed.
+         * @example {
+         *       "plan": "free"
+         *     }
+         */
+        PreviousAccount: {
+            /**
+             * @description The user's.
+             * @example 17
+             */
+            id?: number;
+            /** @example pro */
+            plan?: string;
+            /** @description If so, no credential of the account is accepted. */
+            suspended?: boolean;
+            suspended_at?: string | null;
+            /**
+             * @description What another system calls the account; unique.
+             * @example crm-4711
+             */
+            external_id?: string | null;
+            /**
+             * @example {
+             *       "colour": "brass"
+             *     }
+             */
+            metadata?: {
+                [key: string]: string;
+            };
+            /** @description The last sign-in, with any method. */
+            last_login_at?: string | null;
         };
         /**
          * @description Only for updates: the old values of the fields that changed.
@@ -2546,6 +2733,8 @@ export interface operations {
                 sort?: "name" | "email" | "created_at";
                 order?: "asc" | "desc";
                 role?: "admin" | "editor" | "viewer";
+                /** @description What another system calls the account; needs the scope `admin`. */
+                external_id?: string;
             };
             header?: {
                 /**
@@ -3027,6 +3216,216 @@ export interface operations {
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    read_account: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Entity tags that the client has, or `*`; 304 if one of them is current.
+                 * @example "8d41c0f6a2b97e3515d0c4aa"
+                 */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @example 17 */
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["ETag"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "id": 17,
+                     *         "plan": "pro",
+                     *         "suspended": true,
+                     *         "suspended_at": "2026-01-31T08:15:30.123Z",
+                     *         "external_id": "crm-4711",
+                     *         "metadata": {
+                     *           "colour": "brass"
+                     *         },
+                     *         "last_login_at": "2026-01-31T08:15:30.123Z",
+                     *         "second_factor": true
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SingleAccountBody"];
+                };
+            };
+            /** @description The client's version is current: `If-None-Match` has its `ETag`. */
+            304: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["ETag"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Unreadable"];
+            401: components["responses"]["AuthenticationRequired"];
+            403: components["responses"]["PermissionDenied"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    change_account: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Entity tags, one of which must be current, or `*`; otherwise 412.
+                 * @example *
+                 */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @example 17 */
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "plan": "pro",
+                 *       "external_id": "crm-4711"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ChangeAccount"];
+            };
+        };
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "id": 17,
+                     *         "plan": "pro",
+                     *         "suspended": true,
+                     *         "suspended_at": "2026-01-31T08:15:30.123Z",
+                     *         "external_id": "crm-4711",
+                     *         "metadata": {
+                     *           "colour": "brass"
+                     *         },
+                     *         "last_login_at": "2026-01-31T08:15:30.123Z",
+                     *         "second_factor": true
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SingleAccountBody"];
+                };
+            };
+            400: components["responses"]["Unreadable"];
+            401: components["responses"]["AuthenticationRequired"];
+            403: components["responses"]["PermissionDenied"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["ConflictOrDuplicate"];
+            412: components["responses"]["PreconditionFailed"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    list_plans: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Entity tags that the client has, or `*`; 304 if one of them is current.
+                 * @example "8d41c0f6a2b97e3515d0c4aa"
+                 */
+                "If-None-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["ETag"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "name": "pro",
+                     *           "per_minute": 100,
+                     *           "per_day": 10000,
+                     *           "per_month": 1000000
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Single_list_portico.features.people.schemas.PlanBody__"];
+                };
+            };
+            /** @description The client's version is current: `If-None-Match` has its `ETag`. */
+            304: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["ETag"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Unreadable"];
+            401: components["responses"]["AuthenticationRequired"];
+            403: components["responses"]["PermissionDenied"];
+            406: components["responses"]["NotAcceptable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -5390,6 +5789,95 @@ export interface operations {
                      */
                     timestamp: string;
                     data: components["schemas"]["UserBody"];
+                };
+            };
+        };
+        responses: {
+            /** @description The receiver wants no more events: the webhook is disabled at once. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The event was received. The rest of the response is ignored. */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The delivery failed, as it does without a response within 15 seconds. It is retried up to 9 times within about three days, and not before a `Retry-After`. Redirects are not followed. After 5 days without a success the webhook is disabled. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    receive_account_updated: {
+        parameters: {
+            query?: never;
+            header: {
+                /**
+                 * @description Identifies the event; the same in every attempt.
+                 * @example evt_17
+                 */
+                "webhook-id": string;
+                /**
+                 * @description When this attempt was made, in Unix seconds.
+                 * @example 1769847330
+                 */
+                "webhook-timestamp": string;
+                /**
+                 * @description The HMAC-SHA256 of `id.timestamp.body` under the webhook's secret, in base64 after `v1,`. While a secret is being replaced there are two, separated by a space.
+                 * @example v1,dZfBmgQbZQ8BVPDsWxS0dB0EZo4HkqQ8L9nHGE5kzZk=
+                 */
+                "webhook-signature": string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "id": 17,
+                 *       "type": "account.updated",
+                 *       "timestamp": "2026-01-31T08:15:30.123Z",
+                 *       "data": {
+                 *         "id": 17,
+                 *         "plan": "pro",
+                 *         "suspended": true,
+                 *         "suspended_at": "2026-01-31T08:15:30.123Z",
+                 *         "external_id": "crm-4711",
+                 *         "metadata": {
+                 *           "colour": "brass"
+                 *         },
+                 *         "last_login_at": "2026-01-31T08:15:30.123Z"
+                 *       },
+                 *       "previous": {
+                 *         "plan": "free"
+                 *       }
+                 *     }
+                 */
+                "application/json": {
+                    /**
+                     * @description Increases with every event of the environment.
+                     * @example 17
+                     */
+                    id: number;
+                    /** @constant */
+                    type: "account.updated";
+                    /**
+                     * Format: date-time
+                     * @description ISO 8601, UTC, to the millisecond.
+                     * @example 2026-01-31T08:15:30.123Z
+                     */
+                    timestamp: string;
+                    data: components["schemas"]["AccountItem"];
+                    previous: components["schemas"]["PreviousAccount"];
                 };
             };
         };

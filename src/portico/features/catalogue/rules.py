@@ -8,14 +8,16 @@ import msgspec
 from portico.core.audit import Actor
 from portico.core.errors import BrokenRule, Fault
 from portico.core.events import Details, Event
+from portico.core.rules import MAX_METADATA_KEYS as MAX_METADATA_KEYS
 from portico.core.rules import Between, Measured, OneOf, Trimmed
+from portico.core.rules import metadata_key as metadata_key
+from portico.core.rules import metadata_value as metadata_value
 from portico.core.text import web_url
 from portico.core.times import DAY, MINUTE, SECOND
 
 STATUSES = ("active", "archived", "draft")
 
 MAX_IMAGES = 50
-MAX_METADATA_KEYS = 50
 
 _NEXT_STATUSES = {
     "draft": ("active", "archived"),
@@ -72,8 +74,6 @@ stock_quantity = Between(0, 2**31 - 1)
 status = OneOf(STATUSES)
 image_url = web_url
 image_alt = Measured(0, 500)
-metadata_key = Measured(1, 100)
-metadata_value = Measured(0, 1_000)
 
 
 def next_statuses(status: str) -> tuple[str, ...]:

@@ -13,7 +13,8 @@ from portico.core.rules import Measured
 from portico.features.catalogue import rules as catalogue_rules
 from portico.features.catalogue.rules import Product
 from portico.web.envelope import Identifier, Timestamp, timestamp
-from portico.web.fields import Integer, Items, Number, Object, Text, Texts
+from portico.web.fields import Integer, Items, Number, Object, Text
+from portico.web.metadata import MetadataBody, MetadataIn
 from portico.web.paging import ListQuery
 from portico.web.reading import Param
 
@@ -64,16 +65,7 @@ class ProductBody(ProductItem, frozen=True):
             },
         ),
     ]
-    metadata: Annotated[
-        Raw,
-        Meta(
-            examples=[{"colour": "brass"}],
-            extra_json_schema={
-                "type": "object",
-                "additionalProperties": {"type": "string"},
-            },
-        ),
-    ]
+    metadata: MetadataBody
 
 
 def product_item(product: Product) -> ProductItem:
@@ -129,14 +121,6 @@ class ImageIn(msgspec.Struct):
 
 
 _Images = Annotated[list[dict[str, str]], Items(Object(ImageIn), most=catalogue_rules.MAX_IMAGES)]
-_Metadata = Annotated[
-    dict[str, str],
-    Texts(
-        Text(catalogue_rules.metadata_key),
-        Text(catalogue_rules.metadata_value),
-        most=catalogue_rules.MAX_METADATA_KEYS,
-    ),
-]
 
 
 class CreateProduct(msgspec.Struct):
@@ -161,7 +145,7 @@ class CreateProduct(msgspec.Struct):
     stock_quantity: _Stock = 0
     status: _Status = "draft"
     images: _Images = []
-    metadata: _Metadata = {}
+    metadata: MetadataIn = {}
 
 
 class ChangeProduct(msgspec.Struct):
@@ -177,7 +161,7 @@ class ChangeProduct(msgspec.Struct):
     stock_quantity: _Stock | UnsetType = UNSET
     status: _Status | UnsetType = UNSET
     images: _Images | UnsetType = UNSET
-    metadata: _Metadata | UnsetType = UNSET
+    metadata: MetadataIn | UnsetType = UNSET
 
 
 def _truth(text: str) -> bool:

@@ -44,8 +44,10 @@ from portico.features.people.rules import (
     UserChanged,
     UserCreated,
     UserDeleted,
+    UserResumed,
+    UserSuspended,
 )
-from portico.features.people.schemas import UserBody, user_body
+from portico.features.people.schemas import AccountItem, UserBody, account_item, user_body
 from portico.web.envelope import Identifier, Timestamp, encode, timestamp
 from portico.web.paging import LARGEST_LIMIT, Limit
 from portico.web.reading import Param
@@ -157,6 +159,7 @@ EVENT_DATA: dict[str, type[msgspec.Struct]] = {
     "user.created": UserBody,
     "user.updated": UserBody,
     "user.deleted": UserBody,
+    "account.updated": AccountItem,
     "product.created": ProductBody,
     "product.updated": ProductBody,
     "product.deleted": ProductBody,
@@ -177,6 +180,7 @@ def event_data() -> dict[str, type[msgspec.Struct]]:
 
 EVENT_PREVIOUS: dict[str, dict[str, Any]] = {
     "user.updated": {"role": "viewer"},
+    "account.updated": {"plan": "free"},
     "product.updated": {"price": 19.95},
 }
 """The types that have `previous`, with an example of it."""
@@ -291,15 +295,15 @@ def delivered(event: StoredEvent) -> bytes:
     return encode(event_body(event))
 
 
-def published(event: Event, now: int) -> Published | None:
-    """The event that is published for a note at `now`, in epoch milliseconds; None if it is not
-    published."""
+def published(event: Event, now: int) -> list[Published]:
+    """The events that are published for a note at `now`, in epoch milliseconds."""
     if isinstance(event, RecordNote):
-        return event.published()
-    if isinstance(event, ProductsImported):  # or an import of other records
-        return Published(event.action, _text(ProductsImportedBody(**asdict(event))))
-    publish = _PUBLISHERS.get(type(event))
-    return publish(event, now) if publish else None
+        made = [event.published()]
+    elif isinstance(event, ProductsImported):  # or an import of other records
+        made = [Published(event.action, _text(ProductsImportedBody(**asdict(event))))]
+    else:
+        made = [publish(event, now) for publish in _PUBLISHERS.get(type(event), ())]
+    return [one for one in made if one is not None]
 
 
 def _text(body: msgspec.Struct | dict[str, Any]) -> str:
@@ -324,6 +328,12 @@ def _product_changed(event: ProductChanged, _now: int) -> Published | None:
 
 def _user_changed(event: UserChanged, _now: int) -> Published | None:
     return updated("user.updated", user_body(event.before), user_body(event.user))
+
+
+def _account_changed(
+    event: UserChanged | UserSuspended | UserResumed, _now: int
+) -> Published | None:
+    return updated("account.updated", account_item(event.before), account_item(event.user))
 
 
 def _new_password(event: PasswordChanged | PasswordReset, _now: int) -> Published:
@@ -351,18 +361,21 @@ def _of_key(kind: str) -> Callable[[Any, int], Published]:
     return lambda event, now: Published(kind, _text(api_key_item(event.key, now)))
 
 
-_PUBLISHERS: dict[type[Event], Callable[[Any, int], Published | None]] = {
-    UserCreated: _of_user("user.created"),
-    UserChanged: _user_changed,
-    PasswordChanged: _new_password,
-    PasswordReset: _new_password,
-    UserDeleted: _of_user("user.deleted"),
-    ProductCreated: _of_product("product.created"),
-    ProductChanged: _product_changed,
-    ProductDeleted: _of_product("product.deleted"),
-    SandboxReset: lambda event, _now: Published("sandbox.reset", _text(event.filled)),
-    KeyCreated: _of_key("api_key.created"),
-    KeyRotated: _key_rotated,
-    KeyRevoked: _of_key("api_key.revoked"),
-    WebhookTested: _tested,
+_Publish = Callable[[Any, int], Published | None]
+_PUBLISHERS: dict[type[Event], Sequence[_Publish]] = {
+    UserCreated: (_of_user("user.created"),),
+    UserChanged: (_user_changed, _account_changed),
+    UserSuspended: (_account_changed,),
+    UserResumed: (_account_changed,),
+    PasswordChanged: (_new_password,),
+    PasswordReset: (_new_password,),
+    UserDeleted: (_of_user("user.deleted"),),
+    ProductCreated: (_of_product("product.created"),),
+    ProductChanged: (_product_changed,),
+    ProductDeleted: (_of_product("product.deleted"),),
+    SandboxReset: (lambda event, _now: Published("sandbox.reset", _text(event.filled)),),
+    KeyCreated: (_of_key("api_key.created"),),
+    KeyRotated: (_key_rotated,),
+    KeyRevoked: (_of_key("api_key.revoked"),),
+    WebhookTested: (_tested,),
 }

@@ -1,13 +1,15 @@
 """Use cases of operators: roles and plans of accounts, and keys for either environment."""
 
 from base64 import urlsafe_b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from portico.change import Change
 from portico.core.audit import Author
-from portico.core.errors import Conflict, NotFound, PermissionDenied
+from portico.core.caller import Principal
+from portico.core.errors import Conflict, Duplicate, Fault, NotFound, PermissionDenied, invalid
 from portico.core.secrets import Random
 from portico.core.users import User, new_user, typed_email
 from portico.data.database import UniqueViolation
@@ -21,6 +23,7 @@ from portico.features.people.passwords import Passwords
 from portico.features.people.rules import UserCreated
 from portico.features.people.storage import Users
 from portico.features.people.users import (
+    Check,
     admins_only,
     keep_an_admin,
     locked_user,
@@ -28,6 +31,9 @@ from portico.features.people.users import (
     taken,
     tell_changed,
 )
+from portico.features.signin.storage import FactorStore
+
+_TAKEN = "Another user has this external_id."
 
 
 def random_password(random: Random) -> str:
@@ -137,6 +143,69 @@ async def give_key(
     return await create_key(env, user_id, new, by, told=told)
 
 
+async def has_second_factor(env: Environment, user_id: int) -> bool:
+    """Whether the user signs in with a second factor."""
+    return bool(await env[FactorStore].of_user(user_id))
+
+
+def permit_account(caller: Principal, user_id: int = 0) -> None:
+    """Raises `PermissionDenied` if the caller may not read this user's account."""
+    if caller.user_id != user_id and "admin" not in caller.scopes:
+        raise PermissionDenied("Others' accounts need the scope admin.", scope="admin")
+
+
+def plan_faults(env: Environment, values: Mapping[str, Any]) -> list[Fault]:
+    """The faults of a plan that the settings do not have."""
+    plans, plan = env.settings.plans, values.get("plan")
+    return (
+        []
+        if plan is None or plan in plans
+        else [Fault("plan", f"must be one of {', '.join(plans)}")]
+    )
+
+
+async def change_account(
+    env: Environment, user_id: int, values: Mapping[str, Any], check: Check, by: Author
+) -> User:
+    """Changes an account's `plan`, `external_id`, `metadata` and whether it is `suspended`.
+
+    Raises `NotFound`, `PreconditionFailed`, `Invalid` for an unknown plan, `Duplicate` for the
+    `external_id` of another account, `PermissionDenied` for the caller's own plan or suspension,
+    and `Conflict` for the last admin and for a mirror.
+    """
+    if faults := plan_faults(env, values):
+        raise invalid(*faults)
+    changes = dict(values)
+    suspended, metadata = changes.pop("suspended", None), changes.pop("metadata", None)
+
+    async def work(change: Change) -> User:
+        user = await _locked(env, change, user_id)
+        check(user)
+        changed = msgspec.structs.replace(user, **changes)
+        if metadata is not None and metadata != msgspec.json.decode(user.metadata):
+            text = msgspec.json.encode(metadata).decode()
+            changed = msgspec.structs.replace(changed, metadata=text)
+        is_own = by.actor.user_id == user_id
+        if is_own and changed.plan != user.plan:
+            raise PermissionDenied("You cannot change your own plan; ask another admin.")
+        if changed != user:
+            user = await store_change(env, change, user, changed)
+        if suspended and user.suspended_at is None:
+            user = await _suspend(env, change, user)
+            if is_own:  # after the last admin was refused, whom nobody could suspend
+                raise _not_yourself()
+        elif suspended is False and user.suspended_at is not None:
+            user = await set_suspended(env, change, user, None)
+        return user
+
+    try:
+        user = await env.change(by, work)
+    except UniqueViolation as error:
+        raise Duplicate(_TAKEN, [Fault("external_id", _TAKEN)]) from error
+    await try_to_update_mirror(env, user_id)
+    return user
+
+
 async def suspend(env: Environment, user_id: int, by: Author) -> User:
     """Suspends an account and tells it by mail. Its sessions, logins and consents end for good; its
     API keys fail until it is resumed. An account that is already suspended stays as it is.
@@ -145,17 +214,13 @@ async def suspend(env: Environment, user_id: int, by: Author) -> User:
     the caller's own account, and for an admin without the scope `admin`.
     """
     if by.actor.user_id == user_id:
-        raise PermissionDenied("You cannot suspend yourself; ask another admin.")
+        raise _not_yourself()
 
     async def work(change: Change) -> User:
         user = await _locked(env, change, user_id)
         if user.suspended_at is not None:
             return user
-        if user.role == "admin":
-            await keep_an_admin(env, change, user_id)
-        suspended = await set_suspended(env, change, user, change.now)
-        await notify(env, change, suspended, "suspended")
-        return suspended
+        return await _suspend(env, change, user)
 
     user = await env.change(by, work)
     await try_to_update_mirror(env, user_id)
@@ -177,10 +242,22 @@ async def resume(env: Environment, user_id: int, by: Author) -> User:
     return user
 
 
+async def _suspend(env: Environment, change: Change, user: User) -> User:
+    if user.role == "admin":
+        await keep_an_admin(env, change, user.id)
+    suspended = await set_suspended(env, change, user, change.now)
+    await notify(env, change, suspended, "suspended")
+    return suspended
+
+
+def _not_yourself() -> PermissionDenied:
+    return PermissionDenied("You cannot suspend yourself; ask another admin.")
+
+
 async def _locked(env: Environment, change: Change, user_id: int) -> User:
     user = await locked_user(env, change, user_id)
     if user.account_id is not None:
-        raise Conflict("This user mirrors a live account: suspend or resume that account instead.")
+        raise Conflict("This user mirrors a live account: change that account instead.")
     if user.role == "admin" and not change.by.may("admin"):
         raise admins_only()
     return user

@@ -37,13 +37,13 @@ async def set_suspended(
     """Suspends a locked user, or resumes them if `suspended_at` is None, and notes it; returns the
     user as stored. Links that were mailed to a suspended user, and what they prepared for others,
     become invalid."""
-    user = msgspec.structs.replace(user, suspended_at=suspended_at)
+    before, user = user, msgspec.structs.replace(user, suspended_at=suspended_at)
     await env[Users].update(change.tx, user)
     if suspended_at is None:
-        change.note(UserResumed(user))
+        change.note(UserResumed(user, before))
         return user
     sessions, grants = await end_sign_ins(env, change, user.id)
     await env[EmailTokens].delete_of_user(change.tx, user.id)
     await end_prepared(env, change, user.id)
-    change.note(UserSuspended(user, sessions, grants))
+    change.note(UserSuspended(user, before, sessions, grants))
     return user

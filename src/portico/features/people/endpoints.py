@@ -1,18 +1,34 @@
 """The endpoints of users."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from portico.core.errors import Conflict, Duplicate, Fault, Invalid, NotFound, PreconditionFailed
+from msgspec.structs import asdict
+
+from portico.core.errors import (
+    Conflict,
+    Duplicate,
+    Fault,
+    Invalid,
+    NotFound,
+    PermissionDenied,
+    PreconditionFailed,
+)
 from portico.core.users import User
-from portico.data.listing import Order
-from portico.features.people import users
+from portico.data.listing import Order, Page
+from portico.features.people import accounts, users
+from portico.features.people.accounts import has_second_factor
 from portico.features.people.schemas import (
+    AccountBody,
+    ChangeAccount,
     ChangeUser,
     CreateUser,
     ListUsers,
+    PlanBody,
     UserBody,
     UserItem,
+    account_body,
     user_body,
     user_item,
 )
@@ -28,6 +44,8 @@ from portico.web.routing import Access, BodyRoute, QueryRoute, Route
 async def list_users(request: QueryRequest[ListUsers]) -> Reply:
     """GET /users."""
     query, start = request.query, start_of(request)
+    if query.external_id is not None:
+        return await _list_one(request, query.external_id)
     page = await request.environment[Users].page(
         role=query.role,
         order=Order(SORTS[query.sort], descending=query.order == "desc"),
@@ -36,6 +54,15 @@ async def list_users(request: QueryRequest[ListUsers]) -> Reply:
         behind=start.behind,
     )
     return list_reply(request, "/users", start, page, [user_item(user) for user in page.rows])
+
+
+async def _list_one(request: QueryRequest[ListUsers], external_id: str) -> Reply:
+    accounts.permit_account(request.caller)
+    user = await request.environment[Users].by_external_id(external_id)
+    found = [] if user is None or request.query.role not in (None, user.role) else [user]
+    start = start_of(request)
+    shown = [user_item(user) for user in found[start.offset :]]
+    return list_reply(request, "/users", start, Page(found, len(found)), shown)
 
 
 async def read_user(request: Request) -> Reply:
@@ -102,6 +129,33 @@ async def delete_user(request: Request) -> Reply:
     return Reply(204)
 
 
+async def read_account(request: Request) -> Reply:
+    """GET /users/{id}/account."""
+    env, user_id = request.environment, request.resource_id
+    user = await users.read_user(env, user_id)
+    second_factor = await has_second_factor(env, user_id)
+    return json_reply(200, Single(account_body(user, second_factor=second_factor)))
+
+
+async def change_account(request: BodyRequest[ChangeAccount]) -> Reply:
+    """PATCH /users/{id}/account."""
+    env, user_id = request.environment, request.resource_id
+    shown = partial(account_body, second_factor=await has_second_factor(env, user_id))
+    check = precondition(request, shown)
+    user = await accounts.change_account(env, user_id, sent(request.body), check, request.by)
+    return json_reply(200, Single(shown(user)), etag_header(shown(user)))
+
+
+async def list_plans(request: Request) -> Reply:
+    """GET /plans."""
+    plans = request.environment.settings.plans.values()
+    return json_reply(200, Single([PlanBody(**asdict(plan)) for plan in plans]))
+
+
+async def _plan_faults(request: Request, values: Mapping[str, Any]) -> list[Fault]:
+    return accounts.plan_faults(request.environment, values)
+
+
 async def _proof_faults(request: Request, values: Mapping[str, Any]) -> list[Fault]:
     env, caller = request.environment, request.caller
     return await users.proof_faults(env, caller, request.resource_id, values)
@@ -121,6 +175,7 @@ ROUTES = (
         summary="List users",
         query=ListUsers,
         answer=Listed[UserItem],
+        errors=(PermissionDenied,),
     ),
     Route(
         method="GET",
@@ -196,5 +251,39 @@ ROUTES = (
         status=204,
         errors=(NotFound, Conflict, PreconditionFailed),
         conditional=True,
+    ),
+    Route(
+        method="GET",
+        path="/users/{id}/account",
+        handler=read_account,
+        access=Access.ANY_CALLER,
+        permit=accounts.permit_account,
+        summary="Read an account",
+        description="Users may read their own; others' need the scope `admin`.",
+        answer=Single[AccountBody],
+        errors=(NotFound,),
+    ),
+    BodyRoute(
+        method="PATCH",
+        path="/users/{id}/account",
+        handler=change_account,
+        access="admin",
+        summary="Change an account",
+        description="A suspended account's sessions, logins and consents end for good; its API"
+        " keys fail until it is resumed. Nobody can suspend themselves or change their own plan,"
+        " and the last administrator cannot be suspended.",
+        body=ChangeAccount,
+        further_faults=_plan_faults,
+        answer=Single[AccountBody],
+        errors=(NotFound, Conflict, Duplicate, PreconditionFailed, Invalid),
+        conditional=True,
+    ),
+    Route(
+        method="GET",
+        path="/plans",
+        handler=list_plans,
+        access="admin",
+        summary="List plans",
+        answer=Single[list[PlanBody]],
     ),
 )

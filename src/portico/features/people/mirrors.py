@@ -86,6 +86,8 @@ async def _create(env: Environment, sandbox: Environment, account_id: int, by: A
             account,
             account_id=account_id,
             password_hash=None,
+            external_id=None,
+            metadata="{}",
             created_at=change.now,
             updated_at=change.now,
         )

@@ -79,7 +79,7 @@ _TOLD_WHOLE = ("email", "role", "plan")
 
 _NAMED = (
     *("name", "email", "role", "plan", "avatar_url"),
-    *("theme", "language", "notifications", "muted"),
+    *("theme", "language", "notifications", "muted", "external_id", "metadata"),
 )
 
 
@@ -99,6 +99,7 @@ class UserSuspended(OfUser, frozen=True):
 
     action = "user.suspended"
 
+    before: User
     sessions: int
     grants: int
 
@@ -112,6 +113,8 @@ class UserResumed(OfUser, frozen=True):
     """The suspension of an account was lifted."""
 
     action = "user.resumed"
+
+    before: User
 
 
 class PasswordChanged(OfUser, frozen=True):

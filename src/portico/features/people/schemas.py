@@ -3,12 +3,15 @@
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, Meta, Raw, UnsetType
+from msgspec.structs import asdict
 
 from portico.core import users
+from portico.core.rules import Measured
 from portico.core.users import User
 from portico.web.envelope import Identifier, Timestamp, optional_timestamp, timestamp
 from portico.web.fields import Boolean, Nullable, Object, Text, any_text
+from portico.web.metadata import MetadataBody, MetadataIn
 from portico.web.paging import ListQuery, choice
 from portico.web.reading import Param
 
@@ -143,3 +146,74 @@ class ListUsers(ListQuery, frozen=True):
     sort: Annotated[str, choice("name", "email", "created_at")] = "created_at"
     order: Annotated[str, choice("asc", "desc")] = "desc"
     role: Annotated[str | None, Param(users.role, type="string")] = None
+    external_id: Annotated[
+        str | None,
+        Param(
+            users.external_id,
+            type="string",
+            description="What another system calls the account; needs the scope `admin`.",
+        ),
+    ] = None
+
+
+class AccountItem(msgspec.Struct, frozen=True):
+    """What a user has as the owner of credentials, as events show it."""
+
+    id: Annotated[Identifier, Meta(description="The user's.")]
+    plan: Annotated[str, Meta(examples=["pro"])]
+    suspended: Annotated[bool, Meta(description="If so, no credential of the account is accepted.")]
+    suspended_at: Timestamp | None
+    external_id: Annotated[
+        str | None,
+        Meta(description="What another system calls the account; unique.", examples=["crm-4711"]),
+    ]
+    metadata: MetadataBody
+    last_login_at: Annotated[
+        Timestamp | None, Meta(description="The last sign-in, with any method.")
+    ]
+
+
+class AccountBody(AccountItem, frozen=True):
+    """What a user has as the owner of credentials."""
+
+    second_factor: Annotated[
+        bool, Meta(description="Whether signing in needs more than the password.")
+    ]
+
+
+class ChangeAccount(msgspec.Struct):
+    """The body of PATCH /users/{id}/account. Omitted fields stay unchanged."""
+
+    EXAMPLE: ClassVar = {"plan": "pro", "external_id": "crm-4711"}
+
+    plan: Annotated[str, Text(Measured(1, 100))] | UnsetType = UNSET
+    suspended: Annotated[bool, Boolean()] | UnsetType = UNSET
+    external_id: Annotated[str | None, Nullable(Text(users.external_id))] | UnsetType = UNSET
+    metadata: MetadataIn | UnsetType = UNSET
+
+
+class PlanBody(msgspec.Struct, frozen=True):
+    """How many requests the accounts of a plan may make."""
+
+    name: Annotated[str, Meta(examples=["pro"])]
+    per_minute: Annotated[int, Meta(ge=1, examples=[100])]
+    per_day: Annotated[int, Meta(ge=1, examples=[10_000])]
+    per_month: Annotated[int | None, Meta(description="null: any number.", examples=[1_000_000])]
+
+
+def account_item(user: User) -> AccountItem:
+    """A user's account as events show it."""
+    return AccountItem(
+        user.id,
+        user.plan,
+        user.suspended_at is not None,
+        optional_timestamp(user.suspended_at),
+        user.external_id,
+        Raw(user.metadata),
+        optional_timestamp(user.last_login_at),
+    )
+
+
+def account_body(user: User, *, second_factor: bool) -> AccountBody:
+    """A user's account as GET /users/{id}/account shows it."""
+    return AccountBody(**asdict(account_item(user)), second_factor=second_factor)

@@ -46,6 +46,7 @@ SORTS = {"name": "name_key", "email": "email_key", "created_at": "created_at"}
 
 _BY_EMAIL = f"SELECT {USERS.columns} FROM users WHERE email_key = :key"
 _BY_ACCOUNT = f"SELECT {USERS.columns} FROM users WHERE account_id = :id"
+_BY_EXTERNAL_ID = f"SELECT {USERS.columns} FROM users WHERE external_id = :id"
 _COUNT_MIRRORS = "SELECT count(*) FROM users WHERE account_id IS NOT NULL"
 _STANDING_OF_MIRRORS = f"""
 SELECT account_id, {_SHARED.columns} FROM users
@@ -120,6 +121,10 @@ class Users:
     async def by_account(self, account_id: int, tx: Transaction | None = None) -> User | None:
         """The sandbox mirror of a live account, if any; `tx` as in `get`."""
         return await USERS.one(self._db, _BY_ACCOUNT, {"id": account_id}, tx)
+
+    async def by_external_id(self, external_id: str) -> User | None:
+        """The user whom another system calls this, if any."""
+        return await USERS.one(self._db, _BY_EXTERNAL_ID, {"id": external_id})
 
     async def first_admin(self) -> User | None:
         """The admin with the lowest id who is not suspended, if any."""

@@ -24,7 +24,9 @@ CREATE TABLE users (
     updated_at BIGINT NOT NULL,
     email_verified_at BIGINT,
     suspended_at BIGINT,
-    muted TEXT NOT NULL DEFAULT ''
+    muted TEXT NOT NULL DEFAULT '',
+    external_id TEXT COLLATE "C" UNIQUE,
+    metadata TEXT NOT NULL DEFAULT '{}'
 );
 CREATE INDEX users_by_name ON users (name_key, id);
 CREATE INDEX users_by_created_at ON users (created_at, id);

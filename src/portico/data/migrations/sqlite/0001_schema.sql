@@ -21,7 +21,9 @@ CREATE TABLE users (
     updated_at INTEGER NOT NULL,
     email_verified_at INTEGER,
     suspended_at INTEGER,
-    muted TEXT NOT NULL DEFAULT ''
+    muted TEXT NOT NULL DEFAULT '',
+    external_id TEXT UNIQUE,
+    metadata TEXT NOT NULL DEFAULT '{}'
 ) STRICT;
 CREATE INDEX users_by_name ON users (name_key, id);
 CREATE INDEX users_by_created_at ON users (created_at, id);
