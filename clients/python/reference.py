@@ -16,6 +16,9 @@ SOURCES = HERE / "src" / "portico_client"
 TARGET = HERE / "docs" / "reference.md"
 LINE = 90
 
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
 CHAPTERS = {
     "Calling the API": [
         *("Client", "Products", "Users", "Accounts", "ApiKeys", "Listing"),
@@ -26,6 +29,7 @@ CHAPTERS = {
     "Signing users in by OAuth": ["OAuthApp"],
     "An authorization that has begun": ["Authorization"],
     "Verifying deliveries of webhooks": ["verify_webhook"],
+    "Guarding a service": ["Gate", "Caller"],
     "Verifying tokens": ["TokenVerifier"],
     "The claims of a token": ["Claims"],
     "Options": ["Options"],
@@ -119,11 +123,11 @@ def _class(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Iterator[
     if fields:
         yield _code("\n".join(map(_field, fields)))
     for one in node.body:
-        if isinstance(one, ast.FunctionDef) and _doc(one):
+        if isinstance(one, FUNCTIONS) and _doc(one) and not re.match("_[a-z]", one.name):
             yield _call(node.name, one)
 
 
-def _call(owner: str, node: ast.FunctionDef) -> str:
+def _call(owner: str, node: Function) -> str:
     return _code(_signature(owner, node)) + f"\n{_doc(node)}\n"
 
 
@@ -135,7 +139,7 @@ def _field(node: ast.AnnAssign) -> str:
     return shown if value is None else f"{shown} = {ast.unparse(value)}"
 
 
-def _signature(owner: str, node: ast.FunctionDef) -> str:
+def _signature(owner: str, node: Function) -> str:
     arguments = ast.unparse(node.args).removeprefix("self").removeprefix(", ")
     arguments = re.sub(r"(?<=[\w\]])=(?=\w)", " = ", arguments)
     given = f" -> {ast.unparse(node.returns)}" if node.returns else ""
@@ -147,7 +151,8 @@ def _signature(owner: str, node: ast.FunctionDef) -> str:
         return "with client.events.stream() as stream"
     if any(ast.unparse(one) == "property" for one in node.decorator_list):
         return f"{node.name}{given.replace(' ->', ':')}"
-    return _wrapped(node.name, arguments, given)
+    awaited = "async " if isinstance(node, ast.AsyncFunctionDef) else ""
+    return _wrapped(awaited + node.name, arguments, given)
 
 
 def _wrapped(name: str, arguments: str, given: str) -> str:
@@ -161,7 +166,7 @@ def _tree(module: str) -> ast.Module:
     return ast.parse((SOURCES / f"{module}.py").read_text("utf-8"))
 
 
-def _doc(node: ast.Module | ast.ClassDef | ast.FunctionDef) -> str:
+def _doc(node: ast.Module | ast.ClassDef | Function) -> str:
     return inspect.cleandoc(ast.get_docstring(node) or "")
 
 

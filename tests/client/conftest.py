@@ -10,7 +10,7 @@ import pytest
 
 from driving import Api, settings_for
 from oauth.authority import Authority
-from operating import Installation
+from operating import Installation, free_port
 from portico_client import AsyncClient, Client
 
 ROOMY = "\n".join(
@@ -24,6 +24,34 @@ RECEIVERS = 'webhooks_allow = ["127.0.0.1"]'
 TINY = "[plans.tiny]\nper_minute = 3\nper_day = 3"
 """For who is to reach a limit. A day, so that no turn of a minute gives more in between."""
 
+SERVICE = """
+[services.invoices]
+path = "/invoices"
+upstream = "http://127.0.0.1:{port}"
+
+[services.invoices.scopes]
+"read:invoices" = {{ about = "See invoices", roles = ["viewer", "editor"] }}
+"write:invoices" = {{ about = "Create and change invoices", roles = ["editor"] }}
+
+[[services.invoices.rules]]
+path = "/status"
+scope = "public"
+
+[[services.invoices.rules]]
+methods = ["GET", "HEAD"]
+path = "/**"
+scope = "read:invoices"
+
+[[services.invoices.rules]]
+methods = ["POST"]
+path = "/**"
+scope = "write:invoices"
+limit = "heavy"
+
+[limits.heavy]
+per_day = 1000
+"""
+
 
 @pytest.fixture(autouse=True)
 def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,10 +61,17 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Authority]:
+def service_port() -> int:
+    """Where the server forwards requests to the service `invoices`."""
+    return free_port()
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory, service_port: int) -> Iterator[Authority]:
     """A server, with a first admin whom no limit holds up."""
     directory = tmp_path_factory.mktemp("client")
-    (directory / "portico.toml").write_text(f"{RECEIVERS}\n{ROOMY}\n{TINY}\n")
+    service = SERVICE.format(port=service_port)
+    (directory / "portico.toml").write_text(f"{RECEIVERS}\n{ROOMY}\n{TINY}\n{service}")
     empty = Installation(directory)
     prepared = Installation(directory, facts=empty.told("init"), port=empty.port)
     with prepared.serving():

@@ -7,6 +7,7 @@ with Client() as client:  # the key is in PORTICO_API_KEY
         print(product.name, product.price)
 """
 
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -152,6 +153,7 @@ from portico_client.webhooks import WebhookHeaders, verify_webhook
 
 if TYPE_CHECKING:
     from portico_client.async_verifiers import AsyncTokenVerifier
+    from portico_client.gate import Caller, Gate
     from portico_client.verifiers import TokenVerifier
 
 __all__ = [
@@ -186,6 +188,7 @@ __all__ = [
     "Authorities",
     "Authorization",
     "CallbackRejected",
+    "Caller",
     "Check",
     "Claims",
     "Client",
@@ -207,6 +210,7 @@ __all__ = [
     "EventType",
     "Events",
     "Fault",
+    "Gate",
     "Gone",
     "Image",
     "InternalError",
@@ -295,13 +299,18 @@ __all__ = [
     "verify_webhook",
 ]
 if not TYPE_CHECKING:  # a type checker would accept any name from a module with `__getattr__`
+    _NEED_JWT = {
+        "AsyncTokenVerifier": "async_verifiers",
+        "Caller": "gate",
+        "Gate": "gate",
+        "TokenVerifier": "verifiers",
+    }
+    """What needs the packages of `portico-client[jwt]`, and its modules."""
     if find_spec("joserfc") is None:
-        __all__ = [name for name in __all__ if not name.endswith("TokenVerifier")]
+        __all__ = [name for name in __all__ if name not in _NEED_JWT]
 
     def __getattr__(name: str) -> Any:
-        """The verifiers, which need the packages of `portico-client[jwt]`."""
-        if name in ("AsyncTokenVerifier", "TokenVerifier"):
-            from portico_client import async_verifiers, verifiers
-
-            return getattr(async_verifiers if name.startswith("Async") else verifiers, name)
+        """Loads what needs `portico-client[jwt]` at its first use."""
+        if name in _NEED_JWT:
+            return getattr(import_module(f"portico_client.{_NEED_JWT[name]}"), name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

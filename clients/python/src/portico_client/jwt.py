@@ -28,16 +28,19 @@ BITS_PER_CHARACTER = 6
 """A key set writes numbers in base64url, which has 6 bits per character."""
 
 
-def key_id(token: str) -> str:
+def key_id(token: str, kind: str | None = None) -> str:
     """The id of the key that a token says it is signed with. Raises `InvalidToken`.
 
-    Nothing else in the header is trusted, such as a key or the URL of one.
+    `kind` is the `typ` that it must have. Nothing else in the header is trusted, such as a key or
+    the URL of one.
     """
     if len(token) > LONGEST or token.count(".") != 2:
         raise InvalidToken("it is not a signed JSON Web Token")
     header = _members(token.partition(".")[0])
     if header.get("alg") != ALGORITHM:
         raise InvalidToken(f"it is not signed by {ALGORITHM}")
+    if kind is not None and header.get("typ") != kind:
+        raise InvalidToken(f"it is not of the type {kind}")
     if "crit" in header:
         raise InvalidToken("it has an unknown crit header")
     kid = header.get("kid")

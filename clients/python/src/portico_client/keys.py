@@ -41,13 +41,13 @@ class Keys:
         self._fetching = False
         self._failure: PorticoError | None = None
 
-    def verify(self, token: str, audience: str) -> Flow[Claims]:
-        """The claims of a token for this audience.
+    def verify(self, token: str, audience: str, kind: str | None = None) -> Flow[Claims]:
+        """The claims of a token for this audience, of this `typ` if one is given.
 
         Raises `InvalidToken` if it must not be trusted, `ConnectionFailed` or `APIError` if the
         keys cannot be fetched.
         """
-        key = yield from self._key(key_id(token))
+        key = yield from self._key(key_id(token, kind))
         return verified(token, key, issuer=self._issuer, audience=audience, now=self._clock())
 
     def _key(self, kid: str) -> Flow[PublicKey]:
