@@ -68,6 +68,12 @@ def told(prepared: Prepared, *words: str) -> Any:
     return json.loads(_run(prepared, *words, "--json"))
 
 
+def import_records(prepared: Prepared, many: str, file: Path) -> None:
+    """`portico records MANY import FILE`, once the kind is in the database."""
+    _run(prepared, "migrate")
+    _run(prepared, "records", many, "import", str(file))
+
+
 def prepare(
     directory: Path, products: Path, count: int, database_url: str | None = None
 ) -> Prepared:

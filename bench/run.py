@@ -18,6 +18,7 @@ from pathlib import Path
 from bench import (
     client_library,
     connections,
+    declared,
     events,
     footprint,
     growth,
@@ -38,6 +39,7 @@ ROWS: dict[str, Callable[[Workshop], None]] = {
     "list": throughput.list_,
     "kept": kept.kept,
     "write": throughput.write,
+    "declared": declared.declared,
     "scale": throughput.scale,
     "pages": latency.pages,
     "search": latency.search,
