@@ -17,6 +17,7 @@ from portico.features.access.credentials import Credentials
 from portico.features.access.oauth_responder import OAuthResponder
 from portico.features.access.pages import clients, keys
 from portico.features.access.pages.authorize import authorize_mount
+from portico.features.agents.responder import AgentResponder
 from portico.features.catalogue import batches, form_pages, import_pages
 from portico.features.catalogue import endpoints as catalogue_endpoints
 from portico.features.catalogue import pages as catalogue_pages
@@ -170,6 +171,9 @@ def mounts(
     decisions = _decisions(environments, credentials)
     bases = [_base(env, decisions, api, cors[env.name]) for env in environments]
     yield from bases
+    without_cookies = Authenticators(credentials, None, origins)
+    for mount in bases:
+        yield _agents(mount, api, without_cookies, origins, settings.body_limit)
     for env in environments:
         yield from _auth(env, api, oauth_responder, cors[env.name])
     checks = CheckResponder(Peers(settings.trusted_proxies))
@@ -229,6 +233,21 @@ def _base(
     base = urlsplit(environment.addresses.base)
     routes = v1([records.kind for records in environment.records], decisions)
     return Mount(base.netloc, base.path, environment, routes, "v1", responder, cors=cors)
+
+
+def _agents(
+    base: Mount,
+    api: ApiResponder,
+    authenticators: Authenticators,
+    origins: Origins,
+    body_limit: int,
+) -> Mount:
+    """The tools of agents, beside the API whose requests they make."""
+    env = base.environment.name
+    responder = AgentResponder(
+        api, authenticators, origins, base.routes, env, body_limit=body_limit
+    )
+    return replace(base, routes=responder.routes, responder=responder, cors={})
 
 
 def _auth(

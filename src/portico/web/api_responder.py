@@ -79,10 +79,17 @@ class ApiResponder:
             await throttle.address(request)
             raise no_endpoint(request, match)
         else:
-            await self._admit(request, endpoint)
+            await admit(request, self._authenticators, endpoint)
         if endpoint is None:
             require_method(request.caller, request.method)
             raise no_endpoint(request, match, match.environment.addresses.base)
+        return await self.carry_out(request, endpoint, id_texts)
+
+    async def carry_out(
+        self, request: Request, endpoint: Endpoint, id_texts: Sequence[str]
+    ) -> Reply:
+        """Takes a request that was admitted and counted through all further steps. Raises
+        `PorticoError`."""
         if not endpoint.public:
             require(request.caller, endpoint.scope, request.method)
             if endpoint.whole:
@@ -124,33 +131,34 @@ class ApiResponder:
             reply = _sent_alone(request, reply)
         return _for_caches(request, endpoint, reply)
 
-    async def _admit(self, request: Request, endpoint: Endpoint | None) -> None:
-        """Authenticates the request and counts it against its account, or if the credential is not
-        valid, against its address. Raises `AuthenticationRequired`, `RateLimited` and
-        `PermissionDenied`."""
-        try:
-            caller = self._authenticators.caller(request)
-            if not isinstance(caller, Principal):
-                caller = await caller
-        except (AuthenticationRequired, PermissionDenied):
-            await throttle.address(request)
-            raise
-        request.caller = caller
-        acting_for.set(caller.account_id or caller.user_id)  # as on the pages of a mirror user
-        inside = caller.admits is None or _is_inside(caller.admits, request.origin)
-        never_refused = uncounted = False
-        if endpoint is not None:
-            never_refused = endpoint.never_refused and caller.credential == "session"
-            uncounted = endpoint.uncounted and endpoint.scope in caller.scopes and inside
-        if not uncounted:
-            await throttle.account(
-                request, caller.user_id, caller.plan, never_refused=never_refused
-            )
-        if not inside:
-            address = request.origin.address
-            raise PermissionDenied(
-                f"This API key may not be used from {address}; use it from one of its networks."
-            )
+
+async def admit(
+    request: Request, authenticators: Authenticators, endpoint: Endpoint | None
+) -> None:
+    """Authenticates the request and counts it against its account, or if the credential is not
+    valid, against its address. Raises `AuthenticationRequired`, `RateLimited` and
+    `PermissionDenied`."""
+    try:
+        caller = authenticators.caller(request)
+        if not isinstance(caller, Principal):
+            caller = await caller
+    except (AuthenticationRequired, PermissionDenied):
+        await throttle.address(request)
+        raise
+    request.caller = caller
+    acting_for.set(caller.account_id or caller.user_id)  # as on the pages of a mirror user
+    inside = caller.admits is None or _is_inside(caller.admits, request.origin)
+    never_refused = uncounted = False
+    if endpoint is not None:
+        never_refused = endpoint.never_refused and caller.credential == "session"
+        uncounted = endpoint.uncounted and endpoint.scope in caller.scopes and inside
+    if not uncounted:
+        await throttle.account(request, caller.user_id, caller.plan, never_refused=never_refused)
+    if not inside:
+        address = request.origin.address
+        raise PermissionDenied(
+            f"This API key may not be used from {address}; use it from one of its networks."
+        )
 
 
 def _is_inside(admits: Admits, origin: Origin) -> bool:

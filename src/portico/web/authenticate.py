@@ -33,9 +33,10 @@ class Authenticators:
     """Authenticates the requests of every environment."""
 
     def __init__(
-        self, credentials: Mapping[str, Credentials], cookie: SecretCookie, origins: Origins
+        self, credentials: Mapping[str, Credentials], cookie: SecretCookie | None, origins: Origins
     ) -> None:
-        """`credentials` are by the environment's name."""
+        """`credentials` are by the environment's name. Without a `cookie`, sessions do not
+        count."""
         self._credentials = credentials
         self._cookie = cookie
         self._origins = origins
@@ -65,6 +66,11 @@ class Authenticators:
             raise
 
     async def _by_cookie(self, request: Request, method: str) -> Principal:
+        if self._cookie is None:
+            raise AuthenticationRequired(
+                "Authenticate with the header 'Authorization: Bearer TOKEN', where TOKEN is an API"
+                " key or an access token."
+            )
         cookie = self._cookie.read(request.headers)
         if cookie is None:
             if are_unreadable(request.headers):
