@@ -7,6 +7,7 @@ made by functions whose source is put together here, as dataclasses do it. Names
 
 import types
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -50,6 +51,7 @@ OWN = ("id", "created_at", "updated_at")
 _SEARCH = Measured(0, 200)
 
 
+@cache
 def column(name: str) -> str:
     """The column of a field; the prefix keeps it apart from the words of SQL."""
     return name if name in OWN else f"f_{name}"

@@ -783,13 +783,15 @@ class _Described:
     def __init__(self, field: Field) -> None:
         self._field = field
         self._kind = field.reader()
-        self._stored = field.stored
+        self._stored = None if type(field).stored is Field.stored else field.stored
         self._optional = field.optional
 
     def read(self, value: Any, path: str, faults: Faults) -> Any:
         """See `FieldKind.read`."""
         if value is None and self._optional:
             return None
+        if self._stored is None:
+            return self._kind.read(value, path, faults)
         before = len(faults.unreadable) + len(faults.broken)
         read = self._kind.read(value, path, faults)
         if len(faults.unreadable) + len(faults.broken) > before:
