@@ -14,6 +14,8 @@ from documents import ROOT
 from driving import Api, Caller, settings_for
 from portico.core.audit import OPERATOR
 from portico.core.events import EVENT_SCOPES
+from portico.core.plans import Plan
+from portico.core.quotas import Quotas
 from portico.core.users import User
 from portico.core.webhooks import PING
 from portico.environment import Environment
@@ -23,6 +25,7 @@ from portico.features.catalogue.rules import FileRow
 from portico.features.events.payloads import delivered
 from portico.features.events.storage import Events
 from portico.features.people.accounts import give_key
+from portico.features.people.quotas import tell_quotas
 from portico.features.people.sandbox import reset
 
 TARGET = ROOT / "docs/events.md"
@@ -75,6 +78,8 @@ async def _users(api: Api, admin: Caller) -> None:
     api.clock.advance(seconds=61)
     await admin.patch(f"/users/{made}", json={"role": "editor"})
     await admin.patch(f"/users/{made}/account", json={"plan": "pro"})
+    api.live[Quotas].used(made, Plan("monthly", 100, 10_000, 1_000_000), 800_000, api.clock())
+    await tell_quotas(api.live)
     api.clock.advance(seconds=61)
     await admin.delete(f"/users/{made}")
 

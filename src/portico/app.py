@@ -14,6 +14,7 @@ from portico.core.errors import BrokenRule, Unavailable
 from portico.core.events import EVENTS
 from portico.core.networks import Destinations
 from portico.core.providers import Provider
+from portico.core.quotas import Quotas
 from portico.core.requests import RequestCounts
 from portico.core.scopes import PERMISSIONS
 from portico.core.secrets import Random
@@ -205,7 +206,7 @@ class Portico:
                 *(Sessions(db), FactorStore(db), Challenges(), ProviderStore(db), Devices(db)),
                 *(ApiKeys(db), Clients(db), ShownOnce()),
                 *(AuditRanges(db), Webhooks(db), Deliveries(db)),
-                *(RateCounters(db), Requests(db), Flushes(), Expiry(db), RequestCounts()),
+                *(RateCounters(db), Requests(db), Flushes(), Expiry(db), RequestCounts(), Quotas()),
                 *(self.passwords, self.vault, self.relying_party),
                 Signer(db, self.vault, signing_keys, grants, change, addresses, clock, random),
                 Subscriptions(leases, credentials, db, feed, clock, random(16).hex()),

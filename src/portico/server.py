@@ -28,6 +28,7 @@ from portico.features.operations.metrics import SharedMetrics
 from portico.features.operations.storing import FLUSH_PERIOD, STORE_PERIOD, Flush, StoreRequests
 from portico.features.operations.tidy import TIDY_PERIOD, Tidy
 from portico.features.people.mirrors import FOLLOW_PERIOD, FollowMirrors
+from portico.features.people.quotas import QUOTA_PERIOD, tell_quotas
 from portico.jobs.runner import Job, Runner, Wait
 from portico.limits.memory import MemoryLimiter
 from portico.mounts import mounts
@@ -148,6 +149,7 @@ class Server:
             yield Job(env.name, "mails", 0, mails.run)
             yield Job(env.name, "flush", FLUSH_PERIOD, flush.run, last=True)
             yield Job(env.name, "requests", STORE_PERIOD, store.run, last=True)
+            yield Job(env.name, "quotas", QUOTA_PERIOD, partial(tell_quotas, env), last=True)
             yield Job(env.name, "tidy", TIDY_PERIOD, Tidy(env, self._process).run)
             removing = RemoveAudit(env, self._process, partial(audit_rows, "ndjson"))
             yield Job(env.name, "audit", TIDY_PERIOD, removing.run)

@@ -130,6 +130,8 @@ def told(one: Event) -> str:
         case "user.created" | "user.updated" | "user.deleted":
             assert_type(one.data, User)
             return one.data.email
+        case "quota.reached":
+            return f"{one.data.percent} %"
         case "account.updated":
             return one.data.plan
         case "api_key.created" | "api_key.revoked":

@@ -31,6 +31,7 @@ MODELS: dict[str, type] = {
     "Pagination": models.Pagination,
     "PingBody": models.Ping,
     "PlanBody": models.Plan,
+    "QuotaReachedBody": models.QuotaReached,
     "PreferencesBody": models.Preferences,
     "PreviousKey": models.PreviousKey,
     "ProductBody": models.Product,

@@ -104,6 +104,8 @@ export type PreviousProduct = Schemas["PreviousProduct"];
 export type PreviousUser = Schemas["PreviousUser"];
 /** The old values of an account's fields that changed. */
 export type PreviousAccount = Schemas["PreviousAccount"];
+/** How much of a limit an account has used: told once for each window and percent. */
+export type QuotaReached = Schemas["QuotaReachedBody"];
 /** How many products an import created and updated, and their lowest and highest ids. */
 export type ProductsImported = Schemas["ProductsImportedBody"];
 /** How many samples of each kind the sandbox has now. */

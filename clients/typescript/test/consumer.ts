@@ -76,6 +76,8 @@ export function about(event: Event): string | number {
     case "user.updated":
     case "user.deleted":
       return event.data.preferences.language;
+    case "quota.reached":
+      return event.data.percent satisfies 80 | 100;
     case "account.updated":
       return event.previous.plan ?? event.data.plan;
     case "api_key.created":

@@ -12,6 +12,7 @@ _BUILT_IN = {
     "user.updated": "read:users",
     "user.deleted": "read:users",
     "account.updated": "admin",
+    "quota.reached": "admin",
     "product.created": "read:products",
     "product.updated": "read:products",
     "product.deleted": "read:products",

@@ -42,6 +42,7 @@ class User(msgspec.Struct, frozen=True):
     `suspended_at` is set, no credential of the account is accepted. Without `notifications`, none
     of the `MAILS` are sent; with them, all except those in `muted`, separated by spaces.
     `external_id` is what another system calls the account; `metadata` (text to text) is JSON text.
+    `quota_percent` is the last that `quota.reached` told of the month `quota_month`.
     """
 
     id: int
@@ -63,6 +64,8 @@ class User(msgspec.Struct, frozen=True):
     muted: str = ""
     external_id: str | None = None
     metadata: str = "{}"
+    quota_month: int = 0
+    quota_percent: int = 0
 
     @property
     def mails(self) -> list[str]:

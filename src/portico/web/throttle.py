@@ -5,6 +5,7 @@ even on a route that is never refused.
 """
 
 from portico.core.plans import Plan, Use, is_full, judge_all, network_plan, over_limit
+from portico.core.quotas import Quotas
 from portico.core.requests import NOBODY
 from portico.environment import Environment
 from portico.limits.protocol import (
@@ -30,8 +31,11 @@ async def account(
     environment = request.environment
     now = request.now
     request.account_id = user_id
-    verdict = await environment.limiter.take((ACCOUNT, user_id), environment.plan(plan), now)
+    limits = environment.plan(plan)
+    verdict = await environment.limiter.take((ACCOUNT, user_id), limits, now)
     request.verdict = verdict
+    if verdict.month_used:
+        environment[Quotas].used(user_id, limits, verdict.month_used, now)
     if not (verdict.admitted or never_refused):
         raise over_limit(verdict)
 
@@ -39,8 +43,11 @@ async def account(
 async def more(request: Request, count: int) -> None:
     """Counts a request that is under way as so many more of its account. Raises `RateLimited`."""
     environment, who = request.environment, request.caller
-    claims = [((ACCOUNT, who.user_id), environment.plan(who.plan))]
+    plan = environment.plan(who.plan)
+    claims = [((ACCOUNT, who.user_id), plan)]
     request.verdict = verdict = await environment.limiter.take_all(claims, request.now, [count])
+    if verdict.month_used:
+        environment[Quotas].used(who.user_id, plan, verdict.month_used, request.now)
     if not verdict.admitted:
         raise over_limit(verdict)
 

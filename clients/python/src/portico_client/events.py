@@ -20,6 +20,7 @@ from portico_client.models import (
     PreviousUser,
     Product,
     ProductsImported,
+    QuotaReached,
     SandboxReset,
     SuccessorKey,
     User,
@@ -57,6 +58,11 @@ class UserDeletedEvent(_Event[Literal["user.deleted"], User, None]):
 @dataclass(frozen=True, slots=True)
 class AccountUpdatedEvent(_Event[Literal["account.updated"], AccountItem, PreviousAccount]):
     """An account was changed, suspended or resumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaReachedEvent(_Event[Literal["quota.reached"], QuotaReached, None]):
+    """An account has used 80 % or all of its month's limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +124,7 @@ Event: TypeAlias = (
     | UserUpdatedEvent
     | UserDeletedEvent
     | AccountUpdatedEvent
+    | QuotaReachedEvent
     | ProductCreatedEvent
     | ProductUpdatedEvent
     | ProductDeletedEvent

@@ -23,6 +23,7 @@ EventType: TypeAlias = Literal[
     "user.updated",
     "user.deleted",
     "account.updated",
+    "quota.reached",
     "product.created",
     "product.updated",
     "product.deleted",
@@ -251,6 +252,15 @@ class Delivery:
     last_error: str | None
     last_milliseconds: int | None
     created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaReached:
+    """How much of a limit an account has used: told once for each window and percent."""
+
+    user_id: int
+    window: Literal["month"]
+    percent: Literal[80, 100]
 
 
 class PreviousUser(TypedDict, total=False):

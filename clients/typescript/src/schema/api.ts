@@ -562,6 +562,26 @@ export interface webhooks {
         patch?: never;
         trace?: never;
     };
+    "quota.reached": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * quota.reached
+         * @description Sent to the webhooks whose `types` contain `quota.reached`, `quota.*` or `*`.
+         */
+        post: operations["receive_quota_reached"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "product.created": {
         parameters: {
             query?: never;
@@ -1014,7 +1034,7 @@ export interface components {
              * @description https to a public address, unless `webhooks_allow` permits others.
              */
             url?: string;
-            types?: ("*" | "user.*" | "account.*" | "product.*" | "products.*" | "api_key.*" | "sandbox.*" | "user.created" | "user.updated" | "user.deleted" | "account.updated" | "product.created" | "product.updated" | "product.deleted" | "products.imported" | "api_key.created" | "api_key.rotated" | "api_key.revoked" | "sandbox.reset")[];
+            types?: ("*" | "user.*" | "account.*" | "quota.*" | "product.*" | "products.*" | "api_key.*" | "sandbox.*" | "user.created" | "user.updated" | "user.deleted" | "account.updated" | "quota.reached" | "product.created" | "product.updated" | "product.deleted" | "products.imported" | "api_key.created" | "api_key.rotated" | "api_key.revoked" | "sandbox.reset")[];
             description?: string;
             /** @enum {string} */
             status?: "enabled" | "disabled";
@@ -1092,7 +1112,7 @@ export interface components {
              * @description https to a public address, unless `webhooks_allow` permits others.
              */
             url: string;
-            types: ("*" | "user.*" | "account.*" | "product.*" | "products.*" | "api_key.*" | "sandbox.*" | "user.created" | "user.updated" | "user.deleted" | "account.updated" | "product.created" | "product.updated" | "product.deleted" | "products.imported" | "api_key.created" | "api_key.rotated" | "api_key.revoked" | "sandbox.reset")[];
+            types: ("*" | "user.*" | "account.*" | "quota.*" | "product.*" | "products.*" | "api_key.*" | "sandbox.*" | "user.created" | "user.updated" | "user.deleted" | "account.updated" | "quota.reached" | "product.created" | "product.updated" | "product.deleted" | "products.imported" | "api_key.created" | "api_key.rotated" | "api_key.revoked" | "sandbox.reset")[];
             description?: string;
         };
         /** @description A resource that was just created. */
@@ -1206,7 +1226,7 @@ export interface components {
              * @example product.updated
              * @enum {string}
              */
-            type: "user.created" | "user.updated" | "user.deleted" | "account.updated" | "product.created" | "product.updated" | "product.deleted" | "products.imported" | "api_key.created" | "api_key.rotated" | "api_key.revoked" | "sandbox.reset";
+            type: "user.created" | "user.updated" | "user.deleted" | "account.updated" | "quota.reached" | "product.created" | "product.updated" | "product.deleted" | "products.imported" | "api_key.created" | "api_key.rotated" | "api_key.revoked" | "sandbox.reset";
             /**
              * Format: date-time
              * @description ISO 8601, UTC, to the millisecond.
@@ -1480,6 +1500,21 @@ export interface components {
              *     ]
              */
             updated_ids: number[];
+        };
+        /** @description How much of a limit an account has used: told once for each window and percent. */
+        QuotaReachedBody: {
+            /**
+             * @description Assigned by the service, never reused.
+             * @example 17
+             */
+            user_id: number;
+            /** @enum {string} */
+            window: "month";
+            /**
+             * @example 80
+             * @enum {integer}
+             */
+            percent: 80 | 100;
         };
         /** @description The successor of a rotated key. `key` is shown only once. */
         RotatedKey: {
@@ -5878,6 +5913,85 @@ export interface operations {
                     timestamp: string;
                     data: components["schemas"]["AccountItem"];
                     previous: components["schemas"]["PreviousAccount"];
+                };
+            };
+        };
+        responses: {
+            /** @description The receiver wants no more events: the webhook is disabled at once. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The event was received. The rest of the response is ignored. */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The delivery failed, as it does without a response within 15 seconds. It is retried up to 9 times within about three days, and not before a `Retry-After`. Redirects are not followed. After 5 days without a success the webhook is disabled. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    receive_quota_reached: {
+        parameters: {
+            query?: never;
+            header: {
+                /**
+                 * @description Identifies the event; the same in every attempt.
+                 * @example evt_17
+                 */
+                "webhook-id": string;
+                /**
+                 * @description When this attempt was made, in Unix seconds.
+                 * @example 1769847330
+                 */
+                "webhook-timestamp": string;
+                /**
+                 * @description The HMAC-SHA256 of `id.timestamp.body` under the webhook's secret, in base64 after `v1,`. While a secret is being replaced there are two, separated by a space.
+                 * @example v1,dZfBmgQbZQ8BVPDsWxS0dB0EZo4HkqQ8L9nHGE5kzZk=
+                 */
+                "webhook-signature": string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "id": 17,
+                 *       "type": "quota.reached",
+                 *       "timestamp": "2026-01-31T08:15:30.123Z",
+                 *       "data": {
+                 *         "user_id": 17,
+                 *         "window": "month",
+                 *         "percent": 80
+                 *       }
+                 *     }
+                 */
+                "application/json": {
+                    /**
+                     * @description Increases with every event of the environment.
+                     * @example 17
+                     */
+                    id: number;
+                    /** @constant */
+                    type: "quota.reached";
+                    /**
+                     * Format: date-time
+                     * @description ISO 8601, UTC, to the millisecond.
+                     * @example 2026-01-31T08:15:30.123Z
+                     */
+                    timestamp: string;
+                    data: components["schemas"]["QuotaReachedBody"];
                 };
             };
         };

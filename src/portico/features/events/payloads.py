@@ -1,7 +1,7 @@
 """The JSON shapes of events, and which notes of changes become events."""
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
@@ -17,6 +17,7 @@ from portico.core.events import (
     event_types,
 )
 from portico.core.ids import MAX_ID, whole_number
+from portico.core.plans import QUOTA_PERCENTS
 from portico.core.resources import RESOURCES
 from portico.core.webhooks import PING
 from portico.features.access.rules import KeyCreated, KeyRevoked, KeyRotated
@@ -41,6 +42,7 @@ from portico.features.events.rules import WebhookTested
 from portico.features.people.rules import (
     PasswordChanged,
     PasswordReset,
+    QuotaReached,
     UserChanged,
     UserCreated,
     UserDeleted,
@@ -88,6 +90,14 @@ class EventBody(msgspec.Struct, frozen=True):
         ]
         | UnsetType
     ) = UNSET
+
+
+class QuotaReachedBody(msgspec.Struct, frozen=True):
+    """How much of a limit an account has used: told once for each window and percent."""
+
+    user_id: Identifier
+    window: Literal["month"]
+    percent: Annotated[int, Meta(examples=[80], extra_json_schema={"enum": QUOTA_PERCENTS})]
 
 
 class ProductsImportedBody(msgspec.Struct, frozen=True):
@@ -160,6 +170,7 @@ EVENT_DATA: dict[str, type[msgspec.Struct]] = {
     "user.updated": UserBody,
     "user.deleted": UserBody,
     "account.updated": AccountItem,
+    "quota.reached": QuotaReachedBody,
     "product.created": ProductBody,
     "product.updated": ProductBody,
     "product.deleted": ProductBody,
@@ -336,6 +347,11 @@ def _account_changed(
     return updated("account.updated", account_item(event.before), account_item(event.user))
 
 
+def _quota_reached(event: QuotaReached, _now: int) -> Published:
+    body = QuotaReachedBody(event.user.id, "month", event.percent)
+    return Published("quota.reached", _text(body))
+
+
 def _new_password(event: PasswordChanged | PasswordReset, _now: int) -> Published:
     return Published("user.updated", _text(user_body(event.user)), "{}")
 
@@ -367,6 +383,7 @@ _PUBLISHERS: dict[type[Event], Sequence[_Publish]] = {
     UserChanged: (_user_changed, _account_changed),
     UserSuspended: (_account_changed,),
     UserResumed: (_account_changed,),
+    QuotaReached: (_quota_reached,),
     PasswordChanged: (_new_password,),
     PasswordReset: (_new_password,),
     UserDeleted: (_of_user("user.deleted"),),

@@ -88,6 +88,8 @@ async def _create(env: Environment, sandbox: Environment, account_id: int, by: A
             password_hash=None,
             external_id=None,
             metadata="{}",
+            quota_month=0,
+            quota_percent=0,
             created_at=change.now,
             updated_at=change.now,
         )

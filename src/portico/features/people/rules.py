@@ -117,6 +117,19 @@ class UserResumed(OfUser, frozen=True):
     before: User
 
 
+class QuotaReached(OfUser, frozen=True):
+    """An account has used so many percent of its month's limit."""
+
+    action = "quota.reached"
+
+    percent: int
+
+    @property
+    def details(self) -> Details:
+        """The window and the percent."""
+        return {"window": "month", "percent": self.percent}
+
+
 class PasswordChanged(OfUser, frozen=True):
     """An account has a new password; sign-ins with the old one were ended."""
 

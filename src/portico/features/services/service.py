@@ -7,6 +7,7 @@ from typing import NamedTuple
 from portico.core.caller import Principal, require
 from portico.core.errors import AuthenticationRequired, PermissionDenied, PorticoError
 from portico.core.plans import Verdict, over_limit
+from portico.core.quotas import Quotas
 from portico.core.requests import NO_KEY, RequestCounts
 from portico.core.secrets import ACCESS_TOKEN
 from portico.core.services import PUBLIC, Needed, Service, needed_by
@@ -87,6 +88,9 @@ class Decisions:
         """Counts the request against its account, then checks the credential's networks (if
         `address` is given), the method (likewise) and the scope."""
         verdict = await self.count(caller, needed, now)
+        if verdict.month_used:
+            plan = self.env.plan(caller.plan)
+            self.env[Quotas].used(caller.user_id, plan, verdict.month_used, now)
         error: PorticoError | None = None
         if not verdict.admitted:
             error = over_limit(verdict)

@@ -26,7 +26,9 @@ CREATE TABLE users (
     suspended_at BIGINT,
     muted TEXT NOT NULL DEFAULT '',
     external_id TEXT COLLATE "C" UNIQUE,
-    metadata TEXT NOT NULL DEFAULT '{}'
+    metadata TEXT NOT NULL DEFAULT '{}',
+    quota_month BIGINT NOT NULL DEFAULT 0,
+    quota_percent BIGINT NOT NULL DEFAULT 0
 );
 CREATE INDEX users_by_name ON users (name_key, id);
 CREATE INDEX users_by_created_at ON users (created_at, id);

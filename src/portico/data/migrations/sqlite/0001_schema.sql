@@ -23,7 +23,9 @@ CREATE TABLE users (
     suspended_at INTEGER,
     muted TEXT NOT NULL DEFAULT '',
     external_id TEXT UNIQUE,
-    metadata TEXT NOT NULL DEFAULT '{}'
+    metadata TEXT NOT NULL DEFAULT '{}',
+    quota_month INTEGER NOT NULL DEFAULT 0,
+    quota_percent INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX users_by_name ON users (name_key, id);
 CREATE INDEX users_by_created_at ON users (created_at, id);
