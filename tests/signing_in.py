@@ -125,9 +125,11 @@ async def code_of(
     redirect_uri: str = CALLBACK,
     challenge: str | None = None,
     nonce: str | None = None,
+    resource: str | None = None,
 ) -> str:
     """An authorization code, as after the user's consent to these scopes."""
-    wanted = ConsentRequest(client, redirect_uri, frozenset(scopes.split()), nonce, challenge)
+    asked = frozenset(scopes.split())
+    wanted = ConsentRequest(client, redirect_uri, asked, nonce, challenge, resource)
     by = Author(Actor(user.id, user.email, "session"))
     return await grant_code(env, wanted, Proof(BY_PASSWORD, env.clock()), by)
 

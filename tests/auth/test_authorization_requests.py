@@ -264,7 +264,9 @@ async def test_unknown_or_repeated_client_or_redirect_uri_is_an_error_page(api: 
         ({"response_type": None}, "invalid_request"),
         ({"response_type": "token"}, "unsupported_response_type"),
         ({"response_mode": "fragment"}, "invalid_request"),
-        ({"scope": "read:products delete:everything"}, "invalid_scope"),
+        ({"scope": "delete:everything offline_access"}, "invalid_scope"),
+        ({"resource": "https://evil.example"}, "invalid_target"),
+        ({"resource": ISSUER}, "invalid_target"),
         ({"scope": 'x"é\n'}, "invalid_request"),
         ({"scope": 'x"é'}, "invalid_scope"),
         ({"code_challenge": CHALLENGE}, "invalid_request"),
@@ -323,7 +325,7 @@ async def test_repeated_parameter_is_refused_if_it_is_known(api: Api) -> None:
             await read_request(api.live, [*base, (name, "a"), (name, "")])
         assert refusal.value.error == "invalid_request"
         assert "state" not in dict(parse_qsl(urlsplit(refusal.value.address).query))
-    unknown = [("foo", "1"), ("foo", "x" * 2_001), ("resource", "a\nb"), ("", "\0")]
+    unknown = [("foo", "1"), ("foo", "x" * 2_001), ("audience", "a\nb"), ("", "\0")]
     assert await read_request(api.live, [*base, *unknown]) == await read_request(api.live, base)
 
 

@@ -29,7 +29,10 @@ def test_services_scopes_roles_limits_and_months_are_read(tmp_path: Path) -> Non
     settings = read(tmp_path, DECLARED)
     declared = settings.declared
     invoices, mail = declared.services["invoices"], declared.services["mail"]
-    assert (invoices.audience, mail.audience) == (f"{settings.base_url}/invoices", "urn:mail")
+    assert (
+        invoices.audience_at(settings.base_url),
+        mail.audience_at(settings.base_url),
+    ) == (f"{settings.base_url}/invoices", "urn:mail")
     assert (invoices.path, invoices.timeout_seconds, invoices.max_body) == (
         "/invoices", 30, 100 * 2**20
     )  # fmt: skip

@@ -42,6 +42,13 @@ class Principal(msgspec.Struct, frozen=True, gc=False):
     """The name of an API key."""
     account_id: int | None = None
     """The live account of a mirror user in the sandbox; None for other users."""
+    resource: str | None = None
+    """What an OAuth token is for (RFC 8707); None: the API."""
+
+    def works_at(self, resource: str | None) -> bool:
+        """Whether the credential is good at a resource; None: at the API. Only OAuth tokens are
+        bound to one."""
+        return self.credential != "oauth" or self.resource == resource
 
     @property
     def missing(self) -> frozenset[str]:

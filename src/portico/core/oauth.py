@@ -39,6 +39,9 @@ OPENID_WORDS = {
 OPENID_SCOPES = tuple(OPENID_WORDS)
 """Scopes open to every client; they give no access to the API."""
 
+OFFLINE_ACCESS = "offline_access"
+"""The scope of OpenID Connect Core §11."""
+
 client_name = Trimmed(1, 100)
 MAX_URIS = 20
 MAX_URI_LENGTH = 2_000
@@ -169,19 +172,25 @@ def _without_loopback_port(uri: str) -> str | None:
 
 
 def asked_scopes(client: Client, text: str | None) -> frozenset[str]:
-    """The scopes of an authorization request; all of the client's if none is given.
+    """The scopes of an authorization request, without those that the client is not registered for;
+    all of the client's if none is given.
 
-    Raises `AuthorizationRefused` (`invalid_scope`) for a scope that the client is not registered
-    for.
+    Raises `AuthorizationRefused` (`invalid_scope`) where none is left.
     """
-    if not text:
+    asked = asked_names(text)
+    if not asked:
         return client.scopes
-    asked = frozenset(text.split())
-    if beyond := sorted(asked - client.registered):
+    if not asked & client.registered:
         raise AuthorizationRefused(
-            "invalid_scope", f"This client is not registered for {' '.join(beyond)[:200]}."
+            "invalid_scope", f"This client is not registered for {' '.join(sorted(asked))[:200]}."
         )
-    return asked
+    return asked & client.registered
+
+
+def asked_names(text: str | None) -> frozenset[str]:
+    """The scopes that a request names, but for `offline_access`, which changes nothing: there is
+    always a refresh token."""
+    return frozenset((text or "").split()) - {OFFLINE_ACCESS}
 
 
 def narrowed(scopes: frozenset[str], role_scopes: frozenset[str]) -> frozenset[str]:

@@ -94,14 +94,21 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     sandbox to `sandbox_upstream`."""
 
     name: str
-    audience: str
+    audience: str | None = None
+    """What tokens for it name, in both environments; None: its address in each."""
     path: str | None = None
     upstream: str | None = None
     sandbox_upstream: str | None = None
     timeout_seconds: int = 30
     max_body: int = 100 * MIB
+    token_seconds: int = 3600
+    """How long an OAuth token for it is valid."""
     scopes: Mapping[str, ServiceScope] = {}
     rules: tuple[Rule, ...] = ()
+
+    def audience_at(self, base: str) -> str:
+        """What tokens for it name, in the environment whose API has this address."""
+        return self.audience or f"{base}/{self.name}"
 
     def rule(self, method: str, path: str) -> Rule:
         """The first rule that matches. Raises `PermissionDenied` if there is none, and `Unreadable`

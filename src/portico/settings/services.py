@@ -42,12 +42,13 @@ def services(tables: Mapping[str, object], addresses: Sequence[str], base_url: s
         _only(f"services.{name}", table, {*_SERVICE, "scopes", "rules"})
         scopes = _scopes(name, table.get("scopes", {}), (*ROLES, *roles))
         rules = _rules(name, table.get("rules", []), limits)
-        made[name] = _service(name, table, base_url, scopes=scopes, rules=rules)
+        made[name] = _service(name, table, scopes=scopes, rules=rules)
     for one, other in combinations(made.values(), 2):
-        _check_apart(one, other)
+        _check_apart(one, other, base_url)
     for service in made.values():
         for own in addresses:
-            if service.audience == own or service.audience.startswith(f"{own}/mcp"):
+            audience = service.audience_at(base_url)
+            if audience == own or audience.startswith(f"{own}/mcp"):
                 raise BrokenRule(f"services.{service.name}.audience must differ from {own}")
     return Services(services=made, limits=limits, roles=roles)
 
@@ -113,8 +114,8 @@ def _scopes(name: str, table: object, roles: Collection[str]) -> dict[str, Servi
     return made
 
 
-def _service(name: str, table: Mapping[str, Any], base_url: str, **more: Any) -> Service:
-    values: dict[str, Any] = {"audience": f"{base_url}/{name}"}
+def _service(name: str, table: Mapping[str, Any], **more: Any) -> Service:
+    values: dict[str, Any] = {}
     for key, value in table.items():
         if key in _SERVICE:
             try:
@@ -162,9 +163,9 @@ def _rule(where: str, table: dict[str, Any], limits: Collection[str]) -> Rule:
     return Rule(methods=frozenset(methods), path=path, scope=scope, limit=limit, cost=cost)
 
 
-def _check_apart(one: Service, other: Service) -> None:
+def _check_apart(one: Service, other: Service, base_url: str) -> None:
     """Raises `BrokenRule` where a request or token could be meant for either of two services."""
-    if one.audience == other.audience:
+    if one.audience_at(base_url) == other.audience_at(base_url):
         raise BrokenRule(
             f"services.{one.name} and services.{other.name} must have different audiences"
         )
@@ -244,4 +245,5 @@ _SERVICE: dict[str, Read] = {
     "sandbox_upstream": _upstream,
     "timeout_seconds": _whole(1, 3600),
     "max_body": _whole(0, 1024 * 1024 * MIB),
+    "token_seconds": _whole(60, 3600),
 }

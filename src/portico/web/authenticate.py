@@ -5,7 +5,7 @@ from typing import Any
 
 from portico.core.caller import READING_METHODS, Principal
 from portico.core.errors import AuthenticationRequired, PermissionDenied
-from portico.features.access.credentials import Credentials
+from portico.features.access.credentials import Credentials, other_resource
 from portico.web import throttle
 from portico.web.cookies import Origins, SecretCookie, are_unreadable
 from portico.web.messages import Request
@@ -41,26 +41,29 @@ class Authenticators:
         self._cookie = cookie
         self._origins = origins
 
-    def caller(self, request: Request) -> Principal | Awaitable[Principal]:
-        """The caller, without awaiting if the credential is cached. Raises
-        `AuthenticationRequired`, and `PermissionDenied` for a cookie sent by another site's
-        page."""
+    def caller(
+        self, request: Request, resource: str | None = None
+    ) -> Principal | Awaitable[Principal]:
+        """The caller, without awaiting if the credential is cached. An OAuth token must be for this
+        `resource`; None: for the API. Raises `AuthenticationRequired`, and `PermissionDenied` for a
+        cookie sent by another site's page."""
         token = bearer(request.headers)
         if token is None:
             return self._by_cookie(request, request.method)
         credentials = self._credentials[request.environment.name]
-        return credentials.known(token, request.now) or _looked_up(credentials, token, request.now)
+        known = credentials.known(token, request.now)
+        if known is not None and known.works_at(resource):
+            return known
+        return _looked_up(credentials, token, request.now, resource)
 
-    async def of_request(self, request: Request, method: str) -> Principal:
+    async def of_request(self, request: Request, method: str, resource: str) -> Principal:
         """The caller of a request to a service, which was made with this method. An invalid
         credential counts against the client's address. Raises as `caller`, and `RateLimited`."""
         try:
-            token = bearer(request.headers)
-            if token is None:
+            if "authorization" not in request.headers:
                 return await self._by_cookie(request, method)
-            credentials = self._credentials[request.environment.name]
-            known = credentials.known(token, request.now)
-            return known or await _looked_up(credentials, token, request.now)
+            caller = self.caller(request, resource)
+            return caller if isinstance(caller, Principal) else await caller
         except (AuthenticationRequired, PermissionDenied):
             await throttle.address(request)
             raise
@@ -92,8 +95,13 @@ class Authenticators:
         return known or await credentials.look_up_session(cookie, request.now)
 
 
-async def _looked_up(credentials: Credentials, token: str, now: int) -> Principal:
+async def _looked_up(
+    credentials: Credentials, token: str, now: int, resource: str | None
+) -> Principal:
     try:
-        return await credentials.look_up(token, now)
+        caller = await credentials.look_up(token, now)
     except AuthenticationRequired as refusal:
         raise AuthenticationRequired(refusal.message, error="invalid_token") from None
+    if not caller.works_at(resource):
+        raise other_resource(caller)
+    return caller

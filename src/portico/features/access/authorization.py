@@ -28,7 +28,6 @@ from portico.core.oauth import (
 )
 from portico.core.scopes import of_role
 from portico.core.secrets import (
-    ACCESS_TOKEN,
     AUTHORIZATION_CODE,
     base64url,
     digest,
@@ -42,7 +41,15 @@ from portico.environment import Environment
 from portico.features.access.rules import ClientAuthorized
 from portico.features.access.signing import Signer
 from portico.features.access.storage import AuthorizationCode, Clients, Grants, OwnedToken
-from portico.features.access.tokens import Pair, good_for_one_use, issue, refresh_end, refreshable
+from portico.features.access.targets import check_same, target
+from portico.features.access.tokens import (
+    Pair,
+    access_token_for,
+    good_for_one_use,
+    issue,
+    refresh_end,
+    refreshable,
+)
 from portico.features.people.storage import Users
 from portico.features.signin.rules import GrantRevoked
 from portico.features.signin.storage import FactorStore, Sessions
@@ -52,13 +59,14 @@ _INVALID = "This code is not valid, has expired or was used before."
 
 class ConsentRequest(NamedTuple):
     """What a client asks a user for, validated. `scopes` may exceed the user's role; they are
-    narrowed to it when the user grants them."""
+    narrowed to it when the user grants them. `resource` is as `targets.target` returns it."""
 
     client: Client
     redirect_uri: str
     scopes: frozenset[str]
     nonce: str | None
     code_challenge: str | None
+    resource: str | None = None
 
 
 class Exchange(NamedTuple):
@@ -67,6 +75,7 @@ class Exchange(NamedTuple):
     code: str
     redirect_uri: str
     verifier: str | None
+    resource: str | None = None
 
 
 class Exchanged(NamedTuple):
@@ -98,6 +107,7 @@ async def grant_code(env: Environment, wanted: ConsentRequest, proof: Proof, by:
             code_challenge=wanted.code_challenge,
             signed_in_at=proof.at,
             amr=proof.amr,
+            resource=wanted.resource,
             expires_at=change.now + CODE_SECONDS * SECOND,
         )
         await env[Grants].add_code(change.tx, digest(code), granted)
@@ -160,6 +170,7 @@ async def _spend(
         raise AuthorizationRefused("invalid_grant", "The code was issued for another redirect_uri.")
     if not verified(code.code_challenge, exchange.verifier):
         raise AuthorizationRefused("invalid_grant", "The code_verifier does not match this code.")
+    check_same(env, exchange.resource, code.resource)
     change.noted_elsewhere()  # when the user gave the consent
     grant = await env[Grants].insert(
         change.tx,
@@ -171,13 +182,15 @@ async def _spend(
         proof=code.proof,
         now=now,
         expires_at=now + REFRESH_SECONDS * SECOND,
+        resource=code.resource,
     )
     await env[Grants].spend_code(change.tx, code_hash, grant.id)
-    access_token = mint(ACCESS_TOKEN, env.random)
+    access_token = access_token_for(env, client, grant, code.scopes, now)
     pair = await issue(env, change, grant, access_token, code.scopes)
     if "openid" not in code.scopes:
         return Exchanged(pair, None)
-    return Exchanged(pair, env[Signer].sign(_identity(client, code, access_token), now))
+    identity = _identity(client, code, pair.access_token)
+    return Exchanged(pair, env[Signer].sign(identity, now))
 
 
 def _identity(client: Client, code: AuthorizationCode, access_token: str) -> dict[str, Any]:
@@ -250,7 +263,7 @@ def _facts(
         "scope": spelled(narrowed(scopes, of_role(owned.role))),
         "client_id": client.client_id,
         "sub": str(owned.grant.user_id),
-        "aud": env.addresses.base,
+        "aud": owned.grant.resource or env.addresses.base,
         "iss": env.addresses.auth,
         "iat": owned.token.created_at // SECOND,
         "exp": end // SECOND,
@@ -265,7 +278,7 @@ _KNOWN = frozenset(
     (
         *("client_id", "redirect_uri", "response_type", "response_mode", "scope", "state"),
         *("nonce", "code_challenge", "code_challenge_method", "prompt", "max_age", "acr_values"),
-        *("id_token_hint", "request", "request_uri", "registration"),
+        *("id_token_hint", "request", "request_uri", "registration", "resource"),
     )
 )
 
@@ -331,10 +344,12 @@ async def read_request(
     state = _single(known, "state")  # is sent back as it came, even if empty
     try:
         _check(known, first)
+        scopes = asked_scopes(client, first.get("scope"))
         wanted = ConsentRequest(
             client=client,
             redirect_uri=redirect_uri,
-            scopes=asked_scopes(client, first.get("scope")),
+            scopes=scopes,
+            resource=target(env, first.get("resource"), scopes),
             nonce=first.get("nonce"),
             code_challenge=code_challenge(
                 first.get("code_challenge"),
@@ -357,7 +372,10 @@ def _single(parameters: Sequence[tuple[str, str]], name: str) -> str | None:
 
 
 def _check(known: Sequence[tuple[str, str]], first: Mapping[str, str]) -> None:
-    if len({name for name, _ in known}) < len(known):
+    names = [name for name, _ in known]
+    if names.count("resource") > 1:
+        raise AuthorizationRefused("invalid_target", "Only one resource can be asked for.")
+    if len(set(names)) < len(names):
         raise AuthorizationRefused("invalid_request", "A parameter was sent more than once.")
     for name, value in first.items():
         most = MAX_STATE_LENGTH if name == "state" else MAX_LENGTH

@@ -21,7 +21,7 @@ from portico.data.database import Dependency
 from portico.environment import Environment
 from portico.features.access.live_credentials import parts
 from portico.features.access.rules import key_type_of, usable
-from portico.features.access.signing import Signer, claimed_issuer
+from portico.features.access.signing import Signer, claimed_issuer, is_access_token
 from portico.features.access.storage import ApiKeys, Grants
 from portico.features.signin.storage import Sessions
 
@@ -103,8 +103,11 @@ class Credentials:
         elif token.startswith(ACCESS_TOKEN):
             principal = await self._access_token(token, now, "oauth")
         elif token.count(".") == 2:
-            await self._verify(token, now)
-            principal = await self._access_token(token, now, "jwt")
+            if is_access_token(token):  # found by its digest, as an opaque one is
+                principal = await self._access_token(token, now, "oauth")
+            else:
+                await self._verify(token, now)
+                principal = await self._access_token(token, now, "jwt")
         else:
             raise AuthenticationRequired(_NOT_ONE)
         if self._env.db.version() == version:
@@ -172,7 +175,7 @@ class Credentials:
                     return False
                 stored = owned.session
                 return now < min(stored.expires_at, idle_end(stored.last_seen_at))
-            if credential.startswith(ACCESS_TOKEN):
+            if credential.startswith(ACCESS_TOKEN) or is_access_token(credential):
                 await self._access_token(credential, now, "oauth")
                 return True
         except AuthenticationRequired:
@@ -269,4 +272,13 @@ class Credentials:
             expires_at=owned.token.access_expires_at,
             token_id=owned.token.id,
             narrow=granted is not None,
+            resource=owned.grant.resource,
         )
+
+
+def other_resource(caller: Principal) -> AuthenticationRequired:
+    """The error for an OAuth token that is used where it was not meant for."""
+    where = caller.resource or "the API"
+    return AuthenticationRequired(
+        f"This access token is only valid at {where}.", error="invalid_token"
+    )

@@ -2,7 +2,7 @@
 
 from msgspec import UNSET, UnsetType
 
-from portico.core.oauth import ACCESS_SECONDS, GRANT_TYPES, AuthorizationRefused, spelled
+from portico.core.oauth import GRANT_TYPES, AuthorizationRefused, spelled
 from portico.features.access import authorization
 from portico.features.access.authorization import Exchange, exchange_code
 from portico.features.access.oauth_responder import missing_parameter
@@ -36,6 +36,7 @@ async def _exchange(request: BodyRequest[TokenForm]) -> Reply:
         _required("code", form.code),
         _required("redirect_uri", form.redirect_uri),
         form.code_verifier or None,
+        form.resource or None,
     )
     bought = await exchange_code(request.environment, request.client, exchange, request.by)
     return _tokens(bought.pair, bought.id_token)
@@ -47,8 +48,9 @@ async def _refresh(request: BodyRequest[TokenForm]) -> Reply:
         request.environment,
         request.client,
         _required("refresh_token", form.refresh_token),
-        form.scope or None,
         request.by,
+        asked=form.scope or None,
+        resource=form.resource or None,
     )
     return _tokens(pair)
 
@@ -73,7 +75,7 @@ def _tokens(pair: Pair, id_token: str | None = None) -> Reply:
     tokens = IssuedTokens(
         pair.access_token,
         "Bearer",
-        ACCESS_SECONDS,
+        pair.seconds,
         pair.refresh_token,
         spelled(pair.scopes),
         id_token or UNSET,

@@ -203,6 +203,8 @@ def _parameters(request: Request, body: bytes, shape: type[Struct] | None) -> di
     for name, value in pairs:
         if name not in known:
             continue
+        if name in parameters and name == "resource":
+            raise AuthorizationRefused("invalid_target", "Only one resource can be asked for.")
         if name in parameters:
             raise AuthorizationRefused("invalid_request", "A parameter was sent more than once.")
         if text_fault(value):

@@ -245,6 +245,10 @@ class TokenForm(ClientForm, kw_only=True):
         Annotated[str, _parameter("With `refresh_token`: a subset of the granted scopes.")]
         | UnsetType
     ) = UNSET
+    resource: (
+        Annotated[str, _parameter("What the token is for, as it was granted (RFC 8707).")]
+        | UnsetType
+    ) = UNSET
 
 
 class OneTokenForm(ClientForm, kw_only=True):

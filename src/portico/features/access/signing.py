@@ -29,6 +29,7 @@ from portico.features.access.storage import SIGNING_KEYS, Grants, SigningKey, Si
 from portico.features.signin.rules import SigningKeyCreated
 
 ALGORITHM = "RS256"
+ACCESS_TOKEN_TYPE = "at+jwt"  # noqa: S105 - the `typ` of one (RFC 9068 §2.1)
 KEY_BITS = 2048
 PUBLISHED_SECONDS = 900
 """How long clients may cache the published keys, and so how long a new key does not sign yet."""
@@ -300,12 +301,22 @@ class _Issued(msgspec.Struct):
     iss: str
 
 
+def is_access_token(token: str) -> bool:
+    """Whether this claims to be a JWT access token (RFC 9068)."""
+    header = _header(token)
+    return header is not None and header.typ == ACCESS_TOKEN_TYPE
+
+
 def _kid(token: str) -> str | None:
     """The `kid` of a token, if its header is one of ours."""
+    header = _header(token)
+    return header.kid if header and header.alg == ALGORITHM and header.typ == "JWT" else None
+
+
+def _header(token: str) -> _Header | None:
     if len(token) > MAX_LENGTH or token.count(".") != 2:
         return None
     try:
-        header = msgspec.json.decode(from_base64url(token.partition(".")[0]), type=_Header)
+        return msgspec.json.decode(from_base64url(token.partition(".")[0]), type=_Header)
     except (ValueError, RecursionError):
         return None
-    return header.kid if header.alg == ALGORITHM and header.typ == "JWT" else None

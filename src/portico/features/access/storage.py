@@ -288,7 +288,7 @@ class Grant(msgspec.Struct, frozen=True):
     """A token family: a user's grant to a client, or a login if there is no client.
 
     Times are epoch milliseconds; `expires_at` is when its last token expires, `proved_at` when the
-    user signed in, by the methods `amr`.
+    user signed in, by the methods `amr`. `resource` is what its tokens are for; None: the API.
     """
 
     id: int
@@ -303,6 +303,7 @@ class Grant(msgspec.Struct, frozen=True):
     revoked_at: int | None
     amr: Methods
     proved_at: int
+    resource: str | None = None
 
     @property
     def proof(self) -> Proof:
@@ -353,6 +354,7 @@ class AuthorizationCode(msgspec.Struct, frozen=True):
     expires_at: int
     amr: Methods
     grant_id: int | None = None
+    resource: str | None = None
 
     @property
     def proof(self) -> Proof:
@@ -461,6 +463,7 @@ class Grants:
         proof: Proof,
         now: int,
         expires_at: int,
+        resource: str | None = None,
     ) -> Grant:
         """Stores a new grant."""
         grant = Grant(
@@ -476,6 +479,7 @@ class Grants:
             revoked_at=None,
             amr=proof.amr,
             proved_at=proof.at,
+            resource=resource,
         )
         return await GRANTS.add(tx, grant)
 

@@ -17,16 +17,19 @@ from portico.core.oauth import (
     REFRESH_SECONDS,
     AuthorizationRefused,
     Client,
+    asked_names,
     implied,
     narrowed,
+    spelled,
 )
 from portico.core.scopes import of_role
 from portico.core.secrets import ACCESS_TOKEN, REFRESH_TOKEN, digest, mint
 from portico.core.sessions import Proof
 from portico.core.times import DAY, SECOND
 from portico.environment import Environment
-from portico.features.access.signing import Signer
+from portico.features.access.signing import ACCESS_TOKEN_TYPE, Signer
 from portico.features.access.storage import Grant, Grants, OwnedToken
+from portico.features.access.targets import check_same, service_of
 from portico.features.signin.rules import GrantRevoked
 from portico.features.signin.service import (
     Attempt,
@@ -50,11 +53,13 @@ def good_for_one_use() -> Iterator[None]:
 
 
 class Pair(NamedTuple):
-    """An access token, the refresh token that replaces it, and the access token's scopes."""
+    """An access token, the refresh token that replaces it, and how long and for which scopes the
+    access token is valid."""
 
     access_token: str
     refresh_token: str
     scopes: frozenset[str]
+    seconds: int = ACCESS_SECONDS
 
 
 async def log_in(env: Environment, attempt: Attempt, *, user_agent: str) -> Pair:
@@ -100,9 +105,16 @@ async def refresh_login(env: Environment, refresh_token: str, by: Author) -> Pai
 
 
 async def refresh(
-    env: Environment, client: Client, refresh_token: str, asked: str | None, by: Author
+    env: Environment,
+    client: Client,
+    refresh_token: str,
+    by: Author,
+    *,
+    asked: str | None = None,
+    resource: str | None = None,
 ) -> Pair:
-    """Rotates a client's refresh token; `asked` may narrow the access token's scopes (RFC 6749 §6).
+    """Rotates a client's refresh token; `asked` may narrow the access token's scopes (RFC 6749 §6),
+    and `resource` may say again what it is for.
 
     Scopes that the client is no longer registered for, or that the user's role no longer has, are
     left out. Raises `AuthorizationRefused`.
@@ -112,16 +124,17 @@ async def refresh(
     if owned is None or owned.grant.client_row_id != client.id or not refreshable(env, owned, now):
         raise AuthorizationRefused("invalid_grant", USED)
     scopes = owned.grant.scopes
-    if narrower := frozenset((asked or "").split()):
-        scopes = narrower
-        beyond = not scopes <= implied(owned.grant.scopes)
-        if beyond and owned.token.used_at is None:  # a used token must reach `_rotate` below
-            raise AuthorizationRefused(
-                "invalid_scope", "A refresh cannot ask for more than was granted."
-            )
+    if narrower := asked_names(asked):
+        scopes = narrower & implied(scopes)
+    if owned.token.used_at is None:  # a used token must reach `_rotate` below
+        check_same(env, resource, owned.grant.resource)
+        if narrower and not scopes:
+            raise AuthorizationRefused("invalid_scope", "None of these scopes was granted.")
     scopes &= client.registered
     scopes = narrowed(scopes, of_role(owned.role))
-    pair = await _rotate(env, owned, mint(ACCESS_TOKEN, env.random), scopes, by)
+    await env[Signer].ready()
+    access_token = access_token_for(env, client, owned.grant, scopes, now)
+    pair = await _rotate(env, owned, access_token, scopes, by)
     if pair is None:
         raise AuthorizationRefused("invalid_grant", USED)
     return pair
@@ -139,11 +152,37 @@ def login_token(env: Environment, user_id: int, name: str, role: str, now: int) 
     return env[Signer].sign(claims, now)
 
 
+def access_token_for(
+    env: Environment, client: Client, grant: Grant, scopes: frozenset[str], now: int
+) -> str:
+    """A new access token of a grant: a JWT (RFC 9068) where it is for a service, which can verify
+    it alone, else opaque."""
+    service = service_of(env, grant.resource)
+    if service is None:
+        return mint(ACCESS_TOKEN, env.random)
+    claims = {
+        "sub": str(grant.user_id),
+        "aud": grant.resource,
+        "client_id": client.client_id,
+        "scope": spelled(scopes),
+        "sid": str(grant.id),
+        "jti": env.random(16).hex(),
+        "exp": now // SECOND + service.token_seconds,
+    }
+    return env[Signer].sign(claims, now, ACCESS_TOKEN_TYPE)
+
+
+def access_seconds(env: Environment, grant: Grant) -> int:
+    """How long an access token of a grant is valid."""
+    service = service_of(env, grant.resource)
+    return service.token_seconds if service else ACCESS_SECONDS
+
+
 async def issue(
     env: Environment, change: Change, grant: Grant, access_token: str, scopes: frozenset[str]
 ) -> Pair:
     """Stores an access token and a new refresh token of a grant's family."""
-    refresh_token = mint(REFRESH_TOKEN, env.random)
+    refresh_token, seconds = mint(REFRESH_TOKEN, env.random), access_seconds(env, grant)
     await env[Grants].issue(
         change.tx,
         grant.id,
@@ -151,10 +190,10 @@ async def issue(
         access_hash=digest(access_token),
         scopes=scopes,
         now=change.now,
-        access_expires_at=change.now // SECOND * SECOND + ACCESS_SECONDS * SECOND,
+        access_expires_at=change.now // SECOND * SECOND + seconds * SECOND,
         refresh_expires_at=min(change.now + REFRESH_SECONDS * SECOND, _family_end(env, grant)),
     )
-    return Pair(access_token, refresh_token, scopes)
+    return Pair(access_token, refresh_token, scopes, seconds)
 
 
 def refresh_end(env: Environment, owned: OwnedToken) -> int:

@@ -63,7 +63,7 @@ def _route(service: Service, decisions: Decisions, authenticators: Authenticator
             await throttle.address(request)
             request.account_id = None
             return Reply(200, b"", [_NO_STORE])
-        caller = await authenticators.of_request(request, method)
+        caller = await authenticators.of_request(request, method, decisions.audience(service))
         decision = await decisions.decide(
             caller,
             needed,

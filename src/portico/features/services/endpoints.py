@@ -14,7 +14,7 @@ from portico.core.errors import (
     unreadable,
 )
 from portico.core.scopes import SCOPES, VERIFY
-from portico.core.services import Needed
+from portico.core.services import Needed, Service
 from portico.features.services.schemas import Verify, VerifyAnswer, verified
 from portico.features.services.service import Decision, Decisions, needed_at
 from portico.web.messages import BodyRequest, Reply, json_reply
@@ -26,6 +26,7 @@ class _Asked(NamedTuple):
     """One check, read."""
 
     credential: str
+    service: Service | None
     needed: Needed | None
     """None if nobody is asked."""
     method: str | None
@@ -98,7 +99,7 @@ def _read(decide: Decisions, check: Mapping[str, Any], at: str) -> _Asked:
             needed.refused,
         )
     label = f"verify {name}" if name else "verify"
-    return _Asked(check["credential"], needed, method, check.get("address"), label)
+    return _Asked(check["credential"], service, needed, method, check.get("address"), label)
 
 
 async def _decide_all(decide: Decisions, asked: Sequence[_Asked], now: int) -> list[Decision]:
@@ -114,7 +115,7 @@ async def _caller(
     if asked.needed is None:
         return None
     try:
-        return await decide.caller_of(asked.credential, now)
+        return await decide.caller_of(asked.credential, asked.service, now)
     except AuthenticationRequired as error:
         return error
 

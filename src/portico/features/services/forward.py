@@ -130,7 +130,9 @@ class ForwardResponder:
             await throttle.address(request)
             request.account_id = None
             return [("x-portico-environment", decisions.env.name)]
-        caller = await self._authenticators.of_request(request, request.method)
+        caller = await self._authenticators.of_request(
+            request, request.method, decisions.audience(service)
+        )
         decision = await decisions.decide(
             caller,
             needed,

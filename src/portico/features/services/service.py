@@ -13,7 +13,7 @@ from portico.core.secrets import ACCESS_TOKEN
 from portico.core.services import PUBLIC, Needed, Service, needed_by
 from portico.core.times import HOUR, SECOND
 from portico.environment import Environment
-from portico.features.access.credentials import Credentials
+from portico.features.access.credentials import Credentials, other_resource
 from portico.features.access.signing import Signer
 from portico.limits.protocol import ACCOUNT, LIMITED, Claims
 from portico.web.problems import status_of
@@ -55,9 +55,22 @@ class Decisions:
         """The service with this name."""
         return self.env.settings.declared.services.get(name)
 
-    async def caller_of(self, credential: str, now: int) -> Principal:
-        """Whose credential this is: a bearer credential, or the value of a session cookie. Raises
-        `AuthenticationRequired`, which says where else it is valid."""
+    def audience(self, service: Service) -> str:
+        """What tokens for this service name, here."""
+        return service.audience_at(self.env.addresses.base)
+
+    async def caller_of(self, credential: str, service: Service | None, now: int) -> Principal:
+        """Whose credential this is: a bearer credential, or the value of a session cookie. A token
+        must be for the API or for this service. Raises `AuthenticationRequired`, which says where
+        else it is valid."""
+        caller = await self._caller_of(credential, now)
+        if caller.resource is not None and (
+            service is None or caller.resource != self.audience(service)
+        ):
+            raise other_resource(caller)
+        return caller
+
+    async def _caller_of(self, credential: str, now: int) -> Principal:
         ours = self._credentials
         if _is_bearer(credential):
             if known := ours.known(credential, now):
@@ -128,7 +141,7 @@ class Decisions:
             return known.token
         env, issued = self.env, now // SECOND
         claims = {
-            "aud": service.audience,
+            "aud": self.audience(service),
             "sub": str(caller.user_id),
             "role": caller.role,
             "scope": " ".join(sorted(caller.scopes)),

@@ -3,7 +3,14 @@ OpenID Connect's UserInfo."""
 
 from portico.core.caller import Principal
 from portico.core.errors import AuthenticationRequired, PermissionDenied
-from portico.core.oauth import ACCESS_SECONDS, CHALLENGE_METHOD, GRANT_TYPES, OPENID_SCOPES, PROMPTS
+from portico.core.oauth import (
+    ACCESS_SECONDS,
+    CHALLENGE_METHOD,
+    GRANT_TYPES,
+    OFFLINE_ACCESS,
+    OPENID_SCOPES,
+    PROMPTS,
+)
 from portico.core.plans import over_limit
 from portico.core.scopes import SCOPES
 from portico.core.sessions import LEVELS
@@ -110,7 +117,7 @@ def metadata(addresses: Addresses) -> ServerMetadata:
         jwks_uri=f"{auth}/.well-known/jwks.json",
         revocation_endpoint=f"{auth}/revoke",
         introspection_endpoint=f"{auth}/introspect",
-        scopes_supported=[*OPENID_SCOPES, *SCOPES],
+        scopes_supported=[*OPENID_SCOPES, OFFLINE_ACCESS, *SCOPES],
         response_types_supported=["code"],
         response_modes_supported=["query"],
         grant_types_supported=[*GRANT_TYPES],

@@ -248,7 +248,8 @@ CREATE TABLE grants (
     expires_at BIGINT NOT NULL,
     revoked_at BIGINT,
     amr TEXT NOT NULL DEFAULT 'pwd',
-    proved_at BIGINT NOT NULL DEFAULT 0
+    proved_at BIGINT NOT NULL DEFAULT 0,
+    resource TEXT
 );
 CREATE INDEX grants_by_user ON grants (user_id, id);
 CREATE INDEX grants_by_client ON grants (client_row_id, id);
@@ -265,7 +266,8 @@ CREATE TABLE authorization_codes (
     signed_in_at BIGINT NOT NULL,
     expires_at BIGINT NOT NULL,
     grant_id BIGINT REFERENCES grants (id) ON DELETE CASCADE,
-    amr TEXT NOT NULL DEFAULT 'pwd'
+    amr TEXT NOT NULL DEFAULT 'pwd',
+    resource TEXT
 );
 CREATE INDEX authorization_codes_by_client ON authorization_codes (client_row_id);
 CREATE INDEX authorization_codes_by_user ON authorization_codes (user_id);

@@ -203,7 +203,8 @@ CREATE TABLE grants (
     expires_at INTEGER NOT NULL,
     revoked_at INTEGER,
     amr TEXT NOT NULL DEFAULT 'pwd',
-    proved_at INTEGER NOT NULL DEFAULT 0
+    proved_at INTEGER NOT NULL DEFAULT 0,
+    resource TEXT
 ) STRICT;
 CREATE INDEX grants_by_user ON grants (user_id, id);
 CREATE INDEX grants_by_client ON grants (client_row_id, id);
@@ -220,7 +221,8 @@ CREATE TABLE authorization_codes (
     signed_in_at INTEGER NOT NULL,
     expires_at INTEGER NOT NULL,
     grant_id INTEGER REFERENCES grants (id) ON DELETE CASCADE,
-    amr TEXT NOT NULL DEFAULT 'pwd'
+    amr TEXT NOT NULL DEFAULT 'pwd',
+    resource TEXT
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX authorization_codes_by_client ON authorization_codes (client_row_id);
 CREATE INDEX authorization_codes_by_user ON authorization_codes (user_id);

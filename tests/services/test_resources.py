@@ -1,0 +1,173 @@
+"""What an OAuth token is for (RFC 8707, 9068): it is good there, and nowhere else."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from driving import BASE, Api, refused
+from portico.core.oauth import AuthorizationRefused
+from portico.core.users import User
+from portico.features.access.authorization import read_request
+from portico.features.access.clients import Registered
+from signing_in import AUTH, CALLBACK, Visitor, client_of, code_of, oauth_refused, read
+
+API = BASE["live"]
+INVOICES = f"{API}/invoices"
+AGENTS = f"{API}/mcp"
+SCOPES = "openid read:products read:invoices send:mail"
+GET_7 = {"x-forwarded-method": "GET", "x-forwarded-uri": "/7"}
+
+
+@pytest.fixture
+def environ() -> dict[str, str]:
+    """One engine: no statement is new."""
+    return {}
+
+
+@pytest.fixture
+async def shop(api: Api) -> Registered:
+    return await client_of(api.live, scopes="read:products read:invoices send:mail")
+
+
+@pytest.fixture
+async def ada(api: Api) -> User:
+    return await api.account("viewer", name="Ada Lovelace")
+
+
+async def tokens(
+    api: Api, shop: Registered, ada: User, resource: str | None, scopes: str = SCOPES, **more: str
+) -> dict[str, Any]:
+    code = await code_of(api.live, shop.client, ada, scopes, resource=resource)
+    answer = await Visitor(api).exchange(shop, code, **more)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+def asked(shop: Registered, **more: str) -> list[tuple[str, str]]:
+    return [
+        ("response_type", "code"),
+        ("client_id", shop.client.client_id),
+        ("redirect_uri", CALLBACK),
+        *more.items(),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("more", "resource"),
+    [
+        ({"resource": API}, None),
+        ({"resource": AGENTS}, AGENTS),
+        ({"resource": INVOICES}, INVOICES),
+        ({"resource": "urn:mail"}, "urn:mail"),
+        ({"scope": "openid"}, None),
+        ({"scope": "openid read:products"}, None),
+        ({"scope": "openid read:invoices offline_access"}, INVOICES),
+        ({"scope": "send:mail"}, "urn:mail"),
+        ({"scope": "send:mail read:invoices"}, None),
+        ({"scope": "read:products read:invoices"}, None),
+    ],
+)
+async def test_resource_of_a_request_is_the_named_one_or_that_of_its_scopes(
+    api: Api, shop: Registered, more: dict[str, str], resource: str | None
+) -> None:
+    request = await read_request(api.live, asked(shop, **more))
+    assert request.wanted.resource == resource
+
+
+@pytest.mark.parametrize(
+    "resources",
+    [
+        ("https://other.example",),
+        (f"{API}/",),
+        (BASE["sandbox"],),
+        (AUTH["live"],),
+        (API, API),
+        (API, INVOICES),
+    ],
+)
+async def test_unknown_resource_or_two_are_an_invalid_target(
+    api: Api, shop: Registered, resources: tuple[str, ...]
+) -> None:
+    several = [("resource", one) for one in resources]
+    with pytest.raises(AuthorizationRefused) as refusal:
+        await read_request(api.live, [*asked(shop), *several])
+    assert refusal.value.error == "invalid_target"
+
+
+async def test_resource_of_a_code_or_refresh_token_cannot_be_changed(
+    api: Api, shop: Registered, ada: User
+) -> None:
+    visitor = Visitor(api)
+    code = await code_of(api.live, shop.client, ada, SCOPES, resource=AGENTS)
+    async with api.unchanged():
+        for other in (API, INVOICES, "urn:mail", "https://other.example"):
+            oauth_refused(await visitor.exchange(shop, code, resource=other), 400, "invalid_target")
+    first = (await visitor.exchange(shop, code, resource=AGENTS)).json()
+    async with api.unchanged():
+        answer = await visitor.renew(shop, first["refresh_token"], resource=API)
+        oauth_refused(answer, 400, "invalid_target")
+    assert (await visitor.renew(shop, first["refresh_token"])).status_code == 200
+
+
+async def test_token_for_a_service_is_a_jwt_that_says_what_it_is(
+    api: Api, shop: Registered, ada: User
+) -> None:
+    given = await tokens(api, shop, ada, INVOICES)
+    head, claims = read(given["access_token"])
+    assert head["typ"] == "at+jwt"
+    now = api.clock() // 1000
+    assert len(claims.pop("jti")) == 32
+    assert claims == {
+        "iss": AUTH["live"],
+        "aud": INVOICES,
+        "sub": str(ada.id),
+        "client_id": shop.client.client_id,
+        "scope": given["scope"],
+        "sid": claims["sid"],
+        "iat": now,
+        "exp": now + 3600,
+    }
+    for resource in (None, AGENTS):
+        opaque = await tokens(api, shop, ada, resource)
+        assert opaque["access_token"].startswith("oat_")
+
+
+async def test_token_opens_its_resource_alone(api: Api, shop: Registered, ada: User) -> None:
+    service = await api.caller("admin", name="Service")
+
+    async def verdict(token: str, name: str) -> int:
+        body = {"credential": token, "service": name}
+        valid = (await service.post("/verify", json=body)).json()["data"]["valid"]
+        return 200 if valid else 401
+
+    async def opened(token: str) -> dict[str, int]:
+        caller: httpx.AsyncClient = api.stranger(authorization=f"Bearer {token}")
+        answers = {
+            "api": await caller.get("/users/me"),
+            "userinfo": await caller.get(f"{AUTH['live']}/userinfo"),
+            "invoices": await caller.get(f"{AUTH['live']}/check/invoices", headers=GET_7),
+            "mail": await caller.get(f"{AUTH['live']}/check/mail", headers=GET_7),
+            "forwarded": await caller.get("/invoices/7"),
+        }
+        for answer in answers.values():
+            if answer.status_code == 401:
+                refused(answer, 401)
+                assert 'error="invalid_token"' in answer.headers["www-authenticate"]
+        found = {name: answer.status_code for name, answer in answers.items()}
+        return {
+            **found,
+            **{f"verify {one}": await verdict(token, one) for one in ("invoices", "mail")},
+        }
+
+    nothing = dict.fromkeys(await opened("oat_unknown"), 401)
+    expected: dict[str | None, dict[str, int]] = {
+        None: {"api": 200, "userinfo": 200, "verify invoices": 200, "verify mail": 200},
+        AGENTS: {},
+        INVOICES: {"invoices": 200, "forwarded": 502, "verify invoices": 200},
+        "urn:mail": {"mail": 200, "verify mail": 200},
+    }
+    for resource, opens in expected.items():
+        token = (await tokens(api, shop, ada, resource))["access_token"]
+        for _ in range(2):  # once looked up, once from memory
+            assert await opened(token) == {**nothing, **opens}, resource
