@@ -25,7 +25,7 @@ import pytest
 from hypothesis import HealthCheck
 
 from first_start import prepare
-from operating import PATIENCE_SECONDS
+from operating import TIMEOUT_SECONDS
 from portico import logs
 from portico.app import Portico
 from portico.core.audit import OPERATOR
@@ -363,7 +363,7 @@ class Api:
         await self.server.pipeline.streams.stop()
         await self.server.stop()
         await self.portico.close()
-        logs._writer.flush(PATIENCE_SECONDS)  # noqa: SLF001 - what the end of the process does
+        logs._writer.flush(TIMEOUT_SECONDS)  # noqa: SLF001 - what the end of the process does
 
     async def __aenter__(self) -> Self:
         """Starts."""
@@ -389,7 +389,7 @@ class Api:
         for env in self.portico.environments:
             if isinstance(env.db, PostgresDatabase):
                 for pool in env.db._pools.values():  # noqa: SLF001 - no setting
-                    patch.setattr(pool, "_patience", 60.0)
+                    patch.setattr(pool, "_timeouts", 60.0)
 
     async def mailed(self) -> None:
         """Sends mails until none waits."""

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import forking
-from operating import PATIENCE_SECONDS, Installation, until
+from operating import TIMEOUT_SECONDS, Installation, until
 
 
 class Listening:
@@ -52,12 +52,12 @@ class Listening:
 
     def wait(self) -> int:
         """Waits for its end, and returns the exit code."""
-        return self._process.wait(PATIENCE_SECONDS)
+        return self._process.wait(TIMEOUT_SECONDS)
 
     def end(self) -> None:
         """Kills it if it still runs."""
         self._process.kill()
-        self._process.wait(PATIENCE_SECONDS)
+        self._process.wait(TIMEOUT_SECONDS)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from answering import close
 from portico.features.operations.certificates import ensure
 from portico.outbound.mail import Letter
 
-PATIENCE_SECONDS = 60.0
+TIMEOUT_SECONDS = 60.0
 
 ELSEWHERE = "0.0.0.0"  # noqa: S104 - connected to
 """An address of this host that is not a loopback address."""
@@ -67,7 +67,7 @@ class MailServer:
 
     async def next(self) -> Received:
         """Waits for the next message and returns it."""
-        return await asyncio.wait_for(self._arrived.get(), PATIENCE_SECONDS)
+        return await asyncio.wait_for(self._arrived.get(), TIMEOUT_SECONDS)
 
     async def handle_RCPT(  # noqa: N802 - the library's name
         self, _server: SMTP, _session: Session, envelope: Envelope, address: str, _options: Any

@@ -30,7 +30,7 @@ import ports
 from busy_machine import added
 
 COMMAND = (sys.executable, "-m", "portico")
-PATIENCE_SECONDS = 60.0
+TIMEOUT_SECONDS = 60.0
 """How long anything that should be immediate may take on a busy machine."""
 
 
@@ -38,7 +38,7 @@ SERVES = re.compile(r"^Portico serves\b.*\n", re.MULTILINE)
 """The line that a server prints once it serves."""
 
 
-def until(true: Callable[[], Any], what: str = "it", seconds: float = PATIENCE_SECONDS) -> Any:
+def until(true: Callable[[], Any], what: str = "it", seconds: float = TIMEOUT_SECONDS) -> Any:
     """Waits until `true` returns something true, and returns that. Fails after `seconds`."""
     deadline = time.monotonic() + seconds
     while not (value := true()):
@@ -48,7 +48,7 @@ def until(true: Callable[[], Any], what: str = "it", seconds: float = PATIENCE_S
 
 
 async def eventually(
-    true: Callable[[], Any], what: str = "it", seconds: float = PATIENCE_SECONDS
+    true: Callable[[], Any], what: str = "it", seconds: float = TIMEOUT_SECONDS
 ) -> Any:
     """Like `until`, in an event loop; `true` may be a coroutine function."""
     deadline = time.monotonic() + seconds
@@ -207,7 +207,7 @@ class Installation:
 
     def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """Runs a command to its end."""
-        return forking.run(arguments, self.directory, self.environment, PATIENCE_SECONDS * 3)
+        return forking.run(arguments, self.directory, self.environment, TIMEOUT_SECONDS * 3)
 
     def told(self, *arguments: str) -> Any:
         """Runs a command that must succeed, and returns its JSON value."""
@@ -294,7 +294,7 @@ class Service:
         assert len(found) == 1
         return dict(found[0])
 
-    def wait_until_ready(self, seconds: float = PATIENCE_SECONDS) -> None:
+    def wait_until_ready(self, seconds: float = TIMEOUT_SECONDS) -> None:
         """Waits until it serves. Fails with its log if it ends instead, or takes longer."""
         try:
             until(
@@ -312,7 +312,7 @@ class Service:
         with added() as more:
             started = time.monotonic()
             self.process.send_signal(how)
-            code = self.process.wait(PATIENCE_SECONDS * 3)
+            code = self.process.wait(TIMEOUT_SECONDS * 3)
             return code, time.monotonic() - started - more.seconds
 
     def end(self) -> None:
@@ -356,7 +356,7 @@ class Service:
     def connect_plain(self, port: int | None = None) -> socket.socket:
         """A connection without TLS."""
         address = ("127.0.0.1", port or self.installation.port)
-        return socket.create_connection(address, timeout=PATIENCE_SECONDS)
+        return socket.create_connection(address, timeout=TIMEOUT_SECONDS)
 
     @contextmanager
     def connected(self, workers: int, each: int) -> Iterator[list[ssl.SSLSocket]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from answering import answering
-from operating import PATIENCE_SECONDS
+from operating import TIMEOUT_SECONDS
 from portico.features.operations.certificates import ensure
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -40,7 +40,7 @@ class Receiver:
 
     async def got(self, count: int) -> list[Received]:
         """Waits for so many requests, and returns all of them."""
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             while len(self.requests) < count:
                 self._arrived.clear()
                 await self._arrived.wait()
@@ -114,7 +114,7 @@ def received(answer: bytes | Answer = OK, port: int = 0) -> Iterator[Receiver]:
     thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
     thread.start()
     try:
-        assert ready.wait(PATIENCE_SECONDS)
+        assert ready.wait(TIMEOUT_SECONDS)
         yield receiver
     finally:
         loop.call_soon_threadsafe(over.set)

@@ -184,8 +184,8 @@ class Portico:
         leases, credentials = Leases(db), LiveCredentials(db)
         answers = IdempotencyKeys(db)
         records = ChangeStores(audit, events, answers, credentials)
-        change = Changes(db, records, clock, published, mails.bell)
-        feed = Feed(events, db.bell)
+        change = Changes(db, records, clock, published, mails.signal)
+        feed = Feed(events, db.signal)
         environment = Environment(
             name,
             settings,

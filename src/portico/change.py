@@ -255,7 +255,7 @@ class Changes:
         except Undo:
             return result
         if change.published:
-            self._db.bell.notify()
+            self._db.signal.notify()
         if change.posted:
             self._mails_bell.notify()
         return result

@@ -19,8 +19,8 @@ BESIDE = [(False, 60.0), (True, 60.0), (True, 0.0)]
 
 @pytest.fixture(params=BESIDE, ids=["in a command", "in a server", "in an impatient server"])
 async def passwords(request: pytest.FixtureRequest) -> AsyncIterator[Passwords]:
-    beside, patience = request.param
-    made = Passwords(memory_kib=TINY_KIB, iterations=1, patience=patience, beside_requests=beside)
+    beside, timeouts = request.param
+    made = Passwords(memory_kib=TINY_KIB, iterations=1, idle_wait=timeouts, beside_requests=beside)
     yield made
     await made.close()
 
@@ -93,7 +93,7 @@ async def test_closing_refuses_passwords_that_wait_and_later_ones(passwords: Pas
 
 
 async def test_server_hashes_in_threads_that_run_when_the_processor_is_idle() -> None:
-    passwords = Passwords(memory_kib=TINY_KIB, iterations=1, patience=60.0, beside_requests=True)
+    passwords = Passwords(memory_kib=TINY_KIB, iterations=1, idle_wait=60.0, beside_requests=True)
     await passwords.hash("word")
     policy = await asyncio.wrap_future(passwords._idle.submit(os.sched_getscheduler, 0))  # noqa: SLF001 - its thread
     assert policy == policy_of_a_thread(os.SCHED_IDLE)
@@ -101,7 +101,7 @@ async def test_server_hashes_in_threads_that_run_when_the_processor_is_idle() ->
 
 
 async def test_overdue_password_is_hashed_with_the_lowest_priority() -> None:
-    passwords = Passwords(memory_kib=TINY_KIB, iterations=1, patience=0.01, beside_requests=True)
+    passwords = Passwords(memory_kib=TINY_KIB, iterations=1, idle_wait=0.01, beside_requests=True)
     held = threading.Event()
     for _ in range(THREADS):
         passwords._idle.submit(held.wait)  # noqa: SLF001 - as if other programs kept every core busy

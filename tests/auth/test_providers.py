@@ -35,7 +35,7 @@ from portico.features.people.accounts import suspend
 from portico.features.people.invitations import find, invite
 from portico.features.people.storage import Users
 from portico.features.signin import openid
-from portico.features.signin.openid import SKEW, Trip
+from portico.features.signin.openid import SKEW, LoginAttempt
 from portico.features.signin.providers import link, unlink
 from portico.features.signin.storage import ProviderStore
 from second_factor import (
@@ -768,7 +768,7 @@ async def test_browser_cannot_turn_a_visit_into_a_fresh_one(
     address = await ada.leave()
     secret = ada.browser.cookies["__Host-provider"]
     forged = f"again_{secret}"
-    there = address.replace(Trip.of(secret).state, Trip.of(forged).state)
+    there = address.replace(LoginAttempt.of(secret).state, LoginAttempt.of(forged).state)
     for kept, way, good in ((forged, there, False), (secret, address, True)):
         ada.browser.cookies.clear()
         ada.browser.headers["cookie"] = f"__Host-provider={kept}"

@@ -137,7 +137,7 @@ async def test_hosts_with_the_secrets_in_another_order_take_what_each_other_has_
         await host.open()
     for one, other in ((hosts[0].live, hosts[1].live), (hosts[1].live, hosts[0].live)):
         assert other[Vault].open(one[Vault].seal(b"a secret", "x"), "x") == b"a secret"
-        assert other[Vault].unveil(one[Vault].veil(b"a cursor", "x"), "x") == b"a cursor"
+        assert other[Vault].reveal(one[Vault].conceal(b"a cursor", "x"), "x") == b"a cursor"
         token = form_token(accounts(one), "cookie", ada)
         assert sender_of(Form({"csrf": [token]}), accounts(other)) == ada.id
         answer = device.get(json.loads(passkeys.request_options(one, HERE)))

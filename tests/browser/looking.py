@@ -22,7 +22,7 @@ from playwright.async_api import (
     expect,
 )
 
-from operating import PATIENCE_SECONDS, Installation
+from operating import TIMEOUT_SECONDS, Installation
 
 CHROMIUM = "/usr/bin/chromium-headless-shell"
 FLAGS = (
@@ -169,7 +169,7 @@ class Desk:
         authority = self.installation.data / "tls" / "ca.pem"
         context = ssl.create_default_context(cafile=authority)
         return httpx.Client(
-            base_url=self.origin, verify=context, timeout=PATIENCE_SECONDS, **options
+            base_url=self.origin, verify=context, timeout=TIMEOUT_SECONDS, **options
         )
 
     def person(

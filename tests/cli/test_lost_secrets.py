@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import forking
-from operating import PATIENCE_SECONDS, Installation
+from operating import TIMEOUT_SECONDS, Installation
 
 ADMIN = "admin@example.com"
 KEY = ["keys", "create", "--owner", ADMIN, "--name", "Lost", "--type"]
@@ -23,7 +23,7 @@ def said_on_a_full_disk(installation: Installation, words: list[str]) -> str:
     """The one line of a command whose standard output takes nothing."""
     with Path("/dev/full").open("wb") as full, tempfile.TemporaryFile() as errors:
         place, variables = installation.directory, installation.environment
-        code = forking.Forked(words, place, variables, full, errors).wait(PATIENCE_SECONDS)
+        code = forking.Forked(words, place, variables, full, errors).wait(TIMEOUT_SECONDS)
         errors.seek(0)
         said = errors.read().decode()
     assert code == 1

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import forking
-from operating import PATIENCE_SECONDS, Installation, Service, free_port
+from operating import TIMEOUT_SECONDS, Installation, Service, free_port
 
 HOST = "127.0.0.2"
 
@@ -25,7 +25,7 @@ def told(installation: Installation, *words: str, **variables: str) -> Any:
     environment = dict(installation.having(**variables).environment)
     if "port" not in variables:
         del environment["PORTICO_PORT"]
-    done = forking.run([*words, "--json"], installation.directory, environment, PATIENCE_SECONDS)
+    done = forking.run([*words, "--json"], installation.directory, environment, TIMEOUT_SECONDS)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

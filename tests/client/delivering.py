@@ -5,7 +5,7 @@ import json
 import socket
 from typing import Any
 
-from operating import PATIENCE_SECONDS
+from operating import TIMEOUT_SECONDS
 from portico.features.events.rules import mint_webhook_secret, signed_headers
 
 NOW = 1_800_000_000
@@ -44,7 +44,7 @@ def signed(body: bytes = BODY, at: int = NOW, secrets: tuple[str, ...] = (SECRET
 def left_unfinished(port: int) -> None:
     """Sends a receiver the beginning of a delivery that nobody has signed, and waits for what it
     makes of the end."""
-    with socket.create_connection(("localhost", port), PATIENCE_SECONDS) as sender:
+    with socket.create_connection(("localhost", port), TIMEOUT_SECONDS) as sender:
         sender.sendall(UNFINISHED)
         sender.shutdown(socket.SHUT_WR)
         with contextlib.suppress(ConnectionError):

@@ -19,7 +19,7 @@ from client.delivering import BODY, left_unfinished, signed
 from documents import ROOT
 from oauth.authority import Authority
 from oauth.visiting import Browser
-from operating import PATIENCE_SECONDS, free_port, until
+from operating import TIMEOUT_SECONDS, free_port, until
 from portico_client import Client
 
 EXAMPLES = ROOT / "clients/python/examples"
@@ -44,7 +44,7 @@ def run(
     argv = [sys.executable, str(EXAMPLES / example), *arguments]
     own = environment(served, **more)
     return subprocess.run(
-        argv, env=own, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS * 3
+        argv, env=own, capture_output=True, text=True, check=False, timeout=TIMEOUT_SECONDS * 3
     )
 
 
@@ -128,13 +128,13 @@ def test_a_web_application_signs_users_in(
     secrets_ = {"CLIENT_ID": registered.client_id, "CLIENT_SECRET": registered.client_secret}
     with (
         listening(served, tmp_path, "web_login.py", **secrets_) as address,
-        httpx.Client(base_url=address, timeout=PATIENCE_SECONDS) as visitor,
+        httpx.Client(base_url=address, timeout=TIMEOUT_SECONDS) as visitor,
     ):
         link = re.search(r"href='([^']+)'", visitor.get("/").text)
         assert link is not None
         began = visitor.get(link[1])
         callback = browser.decide(began.headers["location"])
-        with httpx.Client(base_url=address, timeout=PATIENCE_SECONDS) as other:
+        with httpx.Client(base_url=address, timeout=TIMEOUT_SECONDS) as other:
             assert other.get(callback).status_code == 400, "another browser cannot use it"
         arrived = visitor.get(callback)
         welcome = visitor.get(urljoin(callback, arrived.headers["location"]))
@@ -152,7 +152,7 @@ def test_a_service_lets_in_who_brings_a_token(served: Authority, tmp_path: Path)
         token = anybody.post(f"{served.issuer}/login", json=body).json()["access_token"]
     with (
         listening(served, tmp_path, "verify_token.py") as address,
-        httpx.Client(timeout=PATIENCE_SECONDS) as caller,
+        httpx.Client(timeout=TIMEOUT_SECONDS) as caller,
     ):
         known = caller.get(address, headers={"authorization": f"Bearer {token}"})
         assert (known.status_code, known.json()["user"]) == (200, person.id)
@@ -170,7 +170,7 @@ def test_a_receiver_prints_each_event_once(
     said, own = tmp_path / "said", {"WEBHOOK_SECRET": hook.secret}
     with (
         listening(served, tmp_path, "receive_webhooks.py", **own) as address,
-        httpx.Client(base_url=address, timeout=PATIENCE_SECONDS) as sender,
+        httpx.Client(base_url=address, timeout=TIMEOUT_SECONDS) as sender,
     ):
         refused = sender.post("/", content=BODY + b" ", headers=headers)
         assert refused.status_code == 400
@@ -199,7 +199,7 @@ def test_what_happens_is_printed_once_however_often_one_starts(
             until(lambda: place.read_text() == str(newest.id), "the line")  # noqa: B023 - at once
             told += said.read_text().splitlines()
             process.send_signal(signal.SIGINT)
-            assert process.wait(PATIENCE_SECONDS) == 0
+            assert process.wait(TIMEOUT_SECONDS) == 0
     assert [line.partition(" ")[2] for line in told] == [
         f"product.created Lamp {number}" for number in (1, 2)
     ]

@@ -13,7 +13,7 @@ import pytest
 
 from client.conftest import ROOMY
 from oauth.authority import Authority
-from operating import PATIENCE_SECONDS, Installation, until
+from operating import TIMEOUT_SECONDS, Installation, until
 from portico.features.events.endpoints import COMMENT_SECONDS
 from portico_client import (
     AsyncClient,
@@ -78,7 +78,7 @@ async def test_tasks_follow_what_happens(async_client: AsyncClient) -> None:
     streams = [async_client.events.stream(after=last.id, type="product.*") for _ in range(3)]
     waiting = [asyncio.ensure_future(anext(stream)) for stream in streams]
     product = await async_client.products.create(name="Lamp", category="followed", price=1)
-    for event in await asyncio.wait_for(asyncio.gather(*waiting), PATIENCE_SECONDS):
+    for event in await asyncio.wait_for(asyncio.gather(*waiting), TIMEOUT_SECONDS):
         assert (event.type, event.data) == ("product.created", product)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(anext(streams[0]), 0.2)
@@ -86,7 +86,7 @@ async def test_tasks_follow_what_happens(async_client: AsyncClient) -> None:
     await asyncio.sleep(0)
     for stream in streams:
         await stream.close()
-    assert await asyncio.wait_for(ending, PATIENCE_SECONDS) is None
+    assert await asyncio.wait_for(ending, TIMEOUT_SECONDS) is None
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ def test_a_stream_that_broke_before_its_first_event_misses_none(own: Authority) 
 
     def sleep(_: float) -> None:
         broken.set()
-        assert go_on.wait(PATIENCE_SECONDS)
+        assert go_on.wait(TIMEOUT_SECONDS)
 
     with (
         client_of(own) as client,
@@ -166,7 +166,7 @@ def test_a_stream_that_broke_before_its_first_event_misses_none(own: Authority) 
         lamp(client)
         with gathering(follower.events.stream(type="product.*")) as told:
             service.stop()
-            assert broken.wait(PATIENCE_SECONDS)
+            assert broken.wait(TIMEOUT_SECONDS)
             services.enter_context(own.installation.serving())
             meanwhile = lamp(client)
             go_on.set()

@@ -24,7 +24,7 @@ from client.scripted import (
     refusal,
     table,
 )
-from operating import PATIENCE_SECONDS
+from operating import TIMEOUT_SECONDS
 from portico_client import (
     AsyncClient,
     Client,
@@ -346,9 +346,9 @@ def test_closing_ends_a_stream_that_waits(steps: list[Any], options: dict[str, A
         events = client.events.stream(after=0)
         thread = threading.Thread(target=list, args=(events,), daemon=True)
         thread.start()
-        assert script.taken.wait(PATIENCE_SECONDS)
+        assert script.taken.wait(TIMEOUT_SECONDS)
         events.close()
-        thread.join(PATIENCE_SECONDS)
+        thread.join(TIMEOUT_SECONDS)
         assert not thread.is_alive()
         assert list(events) == []
 
@@ -366,7 +366,7 @@ async def test_closing_ends_an_asynchronous_stream_that_waits(
         return [event.id async for event in events]
 
     following = asyncio.ensure_future(follow())
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         await asyncio.to_thread(script.taken.wait)
         await events.close()
         assert await following == [1][: len(steps) - 1]
@@ -466,7 +466,7 @@ async def test_a_client_is_closed_at_once_where_a_renewal_pauses() -> None:
     async def ids(client: AsyncClient) -> list[int]:
         return [event.id async for event in client.events.stream(after=0)]
 
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         async with AsyncClient(base_url=PLACE, transport=script, **own) as client:
             following = asyncio.ensure_future(ids(client))
             await asyncio.to_thread(script.taken.wait)

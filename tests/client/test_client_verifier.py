@@ -16,7 +16,7 @@ from client.scripted import Scripted, refusal
 from client.signing import PASSWORD, Watched
 from driving import Api
 from oauth.authority import Authority
-from operating import PATIENCE_SECONDS
+from operating import TIMEOUT_SECONDS
 from portico.core.audit import OPERATOR
 from portico.features.access.signing import Signer
 from portico_client import APIError, AsyncTokenVerifier, InvalidToken, TokenVerifier
@@ -130,12 +130,12 @@ async def test_of_many_who_come_at_once_with_a_key_that_holds_one_waits() -> Non
         issuer.may.clear()
         now[0] += 1000  # the keys still hold, and are old enough to be fetched anew
         first, *others = [asyncio.ensure_future(mine.verify(token)) for _ in range(9)]
-        await asyncio.wait_for(asyncio.gather(*others), PATIENCE_SECONDS)
+        await asyncio.wait_for(asyncio.gather(*others), TIMEOUT_SECONDS)
         assert not first.done()
         await issuer.asked.acquire()
         first.cancel()
         await asyncio.wait([first])
-        await asyncio.wait_for(mine.verify(token), PATIENCE_SECONDS)
+        await asyncio.wait_for(mine.verify(token), TIMEOUT_SECONDS)
         issuer.may.set()
     assert issuer.asked.locked(), "nobody else fetched"
 

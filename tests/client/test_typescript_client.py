@@ -21,7 +21,7 @@ from client.delivering import BODY, SECRET, left_unfinished, signed
 from documents import ROOT, Document
 from oauth.authority import WEB_APP, Authority
 from oauth.visiting import Browser
-from operating import PATIENCE_SECONDS, free_port, until
+from operating import TIMEOUT_SECONDS, free_port, until
 from portico.core.plans import DEFAULT_PLANS
 from portico.environment import Addresses
 from portico.mounts import AUTH, V1
@@ -270,7 +270,7 @@ def conversed(home: Path, served: Authority, browser: Browser, facts: object) ->
                     callback = browser.decide(line.removeprefix("visit ").strip())
                     print(callback, file=process.stdin, flush=True)
                     process.stdin.close()
-            assert process.wait(PATIENCE_SECONDS) == 0
+            assert process.wait(TIMEOUT_SECONDS) == 0
         finally:
             process.kill()
     return said
@@ -298,7 +298,7 @@ def tried(
     """An example, to its end."""
     argv, own = ["node", str(package / "examples" / example), *arguments], variables(served)
     return subprocess.run(
-        argv, env=own, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS * 3
+        argv, env=own, capture_output=True, text=True, check=False, timeout=TIMEOUT_SECONDS * 3
     )
 
 
@@ -371,7 +371,7 @@ def test_events_are_printed_once_however_often_one_starts(
             with trying(package, served, said, "follow_events.js", str(place)) as process:
                 until(lambda: "product.created" in said.read_text(), "the event")
                 process.send_signal(signal.SIGINT)
-                assert process.wait(PATIENCE_SECONDS) == 0
+                assert process.wait(TIMEOUT_SECONDS) == 0
             told += said.read_text().splitlines()
     assert [line.partition(" ")[2] for line in told] == ["product.created", "product.created"]
 
@@ -382,7 +382,7 @@ def test_a_receiver_prints_each_delivery_once(
     headers, said = signed(at=int(datetime.now(UTC).timestamp())), tmp_path / "said"
     with (
         listening(package, served, said, "receive_webhooks.js") as address,
-        httpx.Client(base_url=address, timeout=PATIENCE_SECONDS) as sender,
+        httpx.Client(base_url=address, timeout=TIMEOUT_SECONDS) as sender,
     ):
         refused = sender.post("/", content=BODY + b" ", headers=headers)
         assert (refused.status_code, "signature" in refused.text) == (400, True)
@@ -401,7 +401,7 @@ def test_a_service_lets_in_who_brings_a_token(
         token = anybody.post(f"{served.issuer}/login", json=body).json()["access_token"]
     with (
         listening(package, served, tmp_path / "said", "verify_token.js") as address,
-        httpx.Client(timeout=PATIENCE_SECONDS) as caller,
+        httpx.Client(timeout=TIMEOUT_SECONDS) as caller,
     ):
         known = caller.get(address, headers={"authorization": f"Bearer {token}"})
         assert (known.status_code, known.json()["user"]) == (200, person.id)

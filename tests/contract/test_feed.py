@@ -25,7 +25,7 @@ async def happen(api: Api, *kinds: str, data: str = "{}") -> None:
     async with api.live.db.transaction() as tx:
         for kind in kinds:
             await api.live[Events].add(tx, api.clock(), Published(kind, data))
-    api.live.db.bell.notify()
+    api.live.db.signal.notify()
 
 
 async def stored(api: Api, count: int) -> list[int]:
@@ -148,7 +148,7 @@ async def test_a_new_event_is_read_once_for_all_followers(
 
 
 async def test_an_event_committed_as_a_follower_begins_is_not_missed(api: Api) -> None:
-    """Between their look at the newest id and the feed's own, without a bell for it."""
+    """Between their look at the newest id and the feed's own, without a signal for it."""
     feed = Feed(api.live[Events], Signal())
     follower = await feed.follow(None, None)
     waiting = asyncio.create_task(follower.take(SOON))

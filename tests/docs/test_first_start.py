@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from documents import ROOT, Document, document, settled
-from operating import PATIENCE_SECONDS, SERVES, free_port, until
+from operating import SERVES, TIMEOUT_SECONDS, free_port, until
 
 README = document("README.md")
 API = document("docs/api.md")
@@ -51,7 +51,7 @@ class Start:
             capture_output=True,
             text=True,
             check=False,
-            timeout=PATIENCE_SECONDS * 5,  # there are many commands
+            timeout=TIMEOUT_SECONDS * 5,  # there are many commands
         )
         assert done.returncode == 0, done.stderr
         return done.stdout

@@ -19,7 +19,7 @@ from joserfc.errors import JoseError
 from documents import ROOT, SECRETS, Block, document, settled
 from oauth.authority import WEB_APP, Authority, serving
 from oauth.visiting import Browser
-from operating import PATIENCE_SECONDS, until
+from operating import TIMEOUT_SECONDS, until
 from portico.core import oauth, sessions
 from portico.core.times import MINUTE
 from portico.features.access import signing
@@ -87,7 +87,7 @@ class Reader:
             capture_output=True,
             text=True,
             check=False,
-            timeout=PATIENCE_SECONDS,
+            timeout=TIMEOUT_SECONDS,
         )
         assert done.returncode == 0, (commands, done.stdout, done.stderr)
         self.environment |= dict(re.findall(r"^export (\w+)=(\S+)", commands, re.MULTILINE))
@@ -205,7 +205,7 @@ class Bench:
                 capture_output=True,
                 text=True,
                 check=False,
-                timeout=PATIENCE_SECONDS,
+                timeout=TIMEOUT_SECONDS,
             )
             assert done.returncode == 0, done.stderr
             said = json.loads(done.stdout)
@@ -270,9 +270,9 @@ def test_the_native_application_signs_in(bench: Bench) -> None:
     ) as process:
         try:
             until(opened.exists, "the browser's start")
-            shown = httpx.get(bench.browser.decide(opened.read_text()), timeout=PATIENCE_SECONDS)
+            shown = httpx.get(bench.browser.decide(opened.read_text()), timeout=TIMEOUT_SECONDS)
             assert shown.text.startswith("Close this window")
-            printed, _ = process.communicate(timeout=PATIENCE_SECONDS)
+            printed, _ = process.communicate(timeout=TIMEOUT_SECONDS)
         finally:
             process.kill()
     assert process.returncode == 0

@@ -107,10 +107,10 @@ async def test_a_failed_delivery_comes_again_on_schedule_under_the_same_id(
             waited = (due.next_attempt_at - api.clock()) / 1000
             assert 0.8 * wait <= waited <= 1.2 * wait
             api.clock.advance(milliseconds=due.next_attempt_at - api.clock() - 1)
-            api.live.db.bell.notify()
+            api.live.db.signal.notify()
             assert len(requests) == attempt
             api.clock.advance(milliseconds=1)
-            api.live.db.bell.notify()
+            api.live.db.signal.notify()
         requests = await receiver.got(len(RETRIES.waits) + 1)
         assert len({request.headers["webhook-id"] for request in requests}) == 1
         assert len({request.body for request in requests}) == 1
@@ -146,7 +146,7 @@ async def test_five_days_without_a_success_disable_it(api: Api) -> None:
             enabled = (await admin.get(f"/webhooks/{made['id']}")).json()["data"]
             assert enabled["status"] == "enabled"
             api.clock.advance(days=1)
-        api.live.db.bell.notify()
+        api.live.db.signal.notify()
         disabled = await became(admin, made, "disabled")
     assert disabled["disabled_reason"] == "failing"
 
@@ -244,7 +244,7 @@ async def test_deliveries_go_one_by_one_while_many_requests_are_under_way(
     async with api.live.db.transaction() as tx:
         for _ in range(10):
             await api.live[Events].add(tx, api.clock(), told)
-    api.live.db.bell.notify()
+    api.live.db.signal.notify()
     await receiver.got(10)
     assert receiver.most_open == 1
     go_on.set()
@@ -271,7 +271,7 @@ async def test_what_a_killed_process_had_claimed_another_sends(api: Api) -> None
         await api.start()
         admin = await api.caller("admin")
         api.clock.advance(seconds=30)
-        api.live.db.bell.notify()
+        api.live.db.signal.notify()
         first, second = await receiver.got(2)
         assert first.body == second.body
         await deliveries(admin, made, "delivered")
@@ -390,7 +390,7 @@ async def test_an_hour_without_the_receiver_loses_nothing_and_no_storm_follows(
 
 async def every_due_one_tried(api: Api, made: dict[str, Any]) -> list[Delivery]:
     """A webhook's deliveries, once nothing is due and what came of all attempts is stored."""
-    api.live.db.bell.notify()
+    api.live.db.signal.notify()
     claimed = api.clock() + CLAIM_SECONDS * 1000
 
     async def tried() -> list[Delivery] | None:

@@ -71,7 +71,7 @@ async def test_the_first_attempt_of_a_delivery_disables_nothing(api: Api, broken
     assert [one.status for one in listed] == ["pending", "pending"]
     assert await failing_since(api) == NOON
     api.clock.advance(seconds=6)
-    api.live.db.bell.notify()
+    api.live.db.signal.notify()
     assert (await became(admin, made, "disabled"))["disabled_reason"] == "failing"
 
 
@@ -114,6 +114,6 @@ async def test_a_queue_that_is_days_behind_disables_nevertheless(
     now = NOON + 6 * DAY
     await were_tried(api, (3, now - 25 * HOUR), (4, now + 2 * HOUR))
     api.clock.advance(days=6)
-    api.live.db.bell.notify()
+    api.live.db.signal.notify()
     disabled = await became(await api.caller("admin"), made, "disabled")
     assert disabled["disabled_reason"] == "failing"

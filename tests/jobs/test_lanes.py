@@ -10,7 +10,7 @@ import pytest
 
 from driving import Api, Caller, at_rest, settings_for
 from jobs.conftest import FAULT, LAMP, WANTS_NO_MORE, became, deliveries, hook
-from operating import PATIENCE_SECONDS, eventually
+from operating import TIMEOUT_SECONDS, eventually
 from portico.app import Portico
 from portico.core.audit import OPERATOR
 from portico.core.errors import Unavailable
@@ -110,7 +110,7 @@ async def test_a_secret_that_cannot_be_read_loses_no_delivery(api: Api) -> None:
         assert delivery["status"] == "pending"
         await admin.post(f"/webhooks/{made['id']}/rotate-secret")
         api.clock.advance(days=1)
-        api.live.db.bell.notify()
+        api.live.db.signal.notify()
         await receiver.got(1)
 
 
@@ -139,7 +139,7 @@ async def test_410_of_an_address_that_was_left_disables_nothing_and_loses_nothin
         await new.got(1)
         await deliveries(admin, made, "delivered")
         api.clock.advance(seconds=RETRIES.waits[0] * 2)
-        api.live.db.bell.notify()
+        api.live.db.signal.notify()
         _, late = await new.got(2)
         assert late.headers["webhook-id"] == old.requests[0].headers["webhook-id"]
         assert (await admin.get(path)).json()["data"]["status"] == "enabled"
@@ -209,7 +209,7 @@ async def test_what_waited_for_a_place_too_long_comes_again_when_its_claim_ends(
         async with env.db.transaction() as tx:
             for _ in range(count):
                 await env[Events].add(tx, quiet.clock(), Published("product.created", "{}"))
-        env.db.bell.notify()
+        env.db.signal.notify()
         await deliver.run()
 
     async def delivers(count: int) -> None:
@@ -266,7 +266,7 @@ async def test_a_stop_waits_for_what_is_under_way_which_is_not_sent_twice(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("jobs.queue", "features.events.deliveries"):
-        monkeypatch.setattr(f"portico.{module}.CLOSE_SECONDS", PATIENCE_SECONDS)
+        monkeypatch.setattr(f"portico.{module}.CLOSE_SECONDS", TIMEOUT_SECONDS)
     admin = await api.caller("admin")
     answered = asyncio.Event()
 

@@ -27,7 +27,7 @@ from portico.features.mail.sending import SendMails
 from portico.features.mail.storage import Mails
 from portico.features.people.recovery import ask_verification
 
-Lane = dict[str, object]
+Channel = dict[str, object]
 
 
 @pytest.fixture
@@ -43,15 +43,15 @@ async def counted(api: Api, table: str) -> None:
         await tx.script(f"ANALYZE {table}")
 
 
-async def add_mails(api: Api, count: int) -> Lane:
+async def add_mails(api: Api, count: int) -> Channel:
     async with api.live.db.transaction() as tx:
         for _ in range(count):
             await api.live[Mails].add(tx, b"sealed", api.clock())
     return {}
 
 
-async def add_uploads(api: Api, count: int) -> Lane:
-    """Files that are here, of which each is a lane: that of the last."""
+async def add_uploads(api: Api, count: int) -> Channel:
+    """Files that are here, of which each is a channel: that of the last."""
     env = api.live
     env.uploads_directory.mkdir(parents=True, exist_ok=True)
     for _ in range(count):
@@ -74,28 +74,28 @@ async def hooked(api: Api, path: str = "in") -> Webhook:
     return (await create_webhook(api.live, values, OPERATOR)).webhook
 
 
-async def add_to(api: Api, webhook: Webhook, count: int) -> Lane:
+async def add_to(api: Api, webhook: Webhook, count: int) -> Channel:
     async with api.live.db.transaction() as tx:
         told = [(webhook.id, 1, "product.created")] * count
         await api.live[Deliveries].add(tx, api.clock(), told)
     return {"webhook_id": webhook.id, "dropped_up_to": 0}
 
 
-async def add_deliveries(api: Api, count: int) -> Lane:
+async def add_deliveries(api: Api, count: int) -> Channel:
     webhooks = await api.live[Webhooks].all() or [await hooked(api)]
     return await add_to(api, webhooks[0], count)
 
 
-async def sending_mails(api: Api) -> tuple[Any, Lane]:
+async def sending_mails(api: Api) -> tuple[Any, Channel]:
     await ask_verification(api.live, await api.account(), Author(Actor(address="192.0.2.7")))
     return SendMails(api.live), {}
 
 
-async def processing_uploads(api: Api) -> tuple[Any, Lane]:
+async def processing_uploads(api: Api) -> tuple[Any, Channel]:
     return ProcessUploads(api.live, api.live), await add_uploads(api, 1)
 
 
-async def delivering(api: Api) -> tuple[Any, Lane]:
+async def delivering(api: Api) -> tuple[Any, Channel]:
     webhook = await hooked(api)
     async with api.live.db.transaction() as tx:
         told = Published("product.created", "{}")
@@ -123,14 +123,14 @@ class Hanging:
 
 
 class Claimable(NamedTuple):
-    """A queue, how rows that are due are added to one lane, a job with something to do, how long a
-    claim lasts, and how many of six rows two claims of four get. A claim ends `after` the time that
-    is stored."""
+    """A queue, how rows that are due are added to one channel, a job with something to do, how
+    long a claim lasts, and how many of six rows two claims of four get. A claim ends `after` the
+    time that is stored."""
 
     name: str
     store: type[Mails] | type[Uploads] | type[Deliveries]
-    add: Callable[[Api, int], Awaitable[Lane]]
-    begin: Callable[[Api], Awaitable[tuple[Any, Lane]]]
+    add: Callable[[Api, int], Awaitable[Channel]]
+    begin: Callable[[Api], Awaitable[tuple[Any, Channel]]]
     seconds: int
     claims: list[int]
     after: int = 0
@@ -139,12 +139,12 @@ class Claimable(NamedTuple):
         queue: Queue[Any] = api.live[self.store].queue
         return queue
 
-    async def claim(self, api: Api, lane: Lane, room: int = 1) -> list[Any]:
+    async def claim(self, api: Api, channel: Channel, room: int = 1) -> list[Any]:
         """Claims due rows as a process does."""
         now = api.clock() - self.after
         until = now + self.seconds * SECOND
         async with api.live.db.transaction() as tx:
-            return await self.queue(api).claim(tx, [(lane, room)], now=now, until=until)
+            return await self.queue(api).claim(tx, [(channel, room)], now=now, until=until)
 
 
 MAILS = Claimable("mails", Mails, add_mails, sending_mails, sending.CLAIM_SECONDS, [4, 2])
@@ -165,19 +165,19 @@ async def test_no_more_is_claimed_than_there_is_room_for(api: Api, case: Claimab
     # would look for what is claimed once for each row of the table.
     await case.add(api, 1)
     await counted(api, case.name)
-    lane = await case.add(api, 5)
-    claims = [await case.claim(api, lane, 4) for _ in range(2)]
+    channel = await case.add(api, 5)
+    claims = [await case.claim(api, channel, 4) for _ in range(2)]
     assert [len(claimed) for claimed in claims] == case.claims
 
 
 @each_queue
 async def test_a_claimed_row_is_due_again_when_the_claim_ends(api: Api, case: Claimable) -> None:
-    lane = await case.add(api, 1)
-    (row,) = await case.claim(api, lane)
+    channel = await case.add(api, 1)
+    (row,) = await case.claim(api, channel)
     api.clock.advance(seconds=case.seconds, milliseconds=-1)
-    assert await case.claim(api, lane) == []
+    assert await case.claim(api, channel) == []
     api.clock.advance(milliseconds=1)
-    (again,) = await case.claim(api, lane)
+    (again,) = await case.claim(api, channel)
     assert again.id == row.id
 
 
@@ -197,7 +197,7 @@ async def test_what_is_claimed_at_a_stop_is_due_at_once(
     api.live.outlet = hanging
     monkeypatch.setattr("portico.features.catalogue.uploads.check_in_batches", hanging.check)
     monkeypatch.setattr("portico.jobs.queue.CLOSE_SECONDS", 0.5)
-    job, lane = await case.begin(api)
+    job, channel = await case.begin(api)
     with monkeypatch.context() as patch:
         if stage == "claiming":
             patch.setattr(queue, "claim", slowly)
@@ -205,23 +205,25 @@ async def test_what_is_claimed_at_a_stop_is_due_at_once(
         async with asyncio.timeout(20):
             await hanging.begun.wait()
     if stage == "working":
-        assert await case.claim(api, lane) == []
+        assert await case.claim(api, channel) == []
     run.cancel()
     go_on.set()
     await asyncio.gather(run, return_exceptions=True)
     if not isinstance(job, ProcessUploads):
         await job.close()
-    assert len(await case.claim(api, lane)) == 1
+    assert len(await case.claim(api, channel)) == 1
 
 
 async def test_each_lane_has_room_of_its_own(api: Api) -> None:
     one, other = await hooked(api, "one"), await hooked(api, "other")
-    lanes = [(await add_to(api, one, 6), 4), (await add_to(api, other, 5), 3)]
+    channels = [(await add_to(api, one, 6), 4), (await add_to(api, other, 5), 3)]
     now = api.clock()
     claims = []
     for _ in range(2):
         async with api.live.db.transaction() as tx:
-            claimed = await api.live[Deliveries].queue.claim(tx, lanes, now=now, until=now + 60_000)
+            claimed = await api.live[Deliveries].queue.claim(
+                tx, channels, now=now, until=now + 60_000
+            )
         ids = [delivery.webhook_id for delivery in claimed]
         claims.append((ids.count(one.id), ids.count(other.id)))
     assert claims == [(4, 3), (2, 2)]

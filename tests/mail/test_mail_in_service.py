@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from mail.conftest import link
 from mail_server import ELSEWHERE, SIGNED_IN, Authority, MailServer, serving
-from operating import PATIENCE_SECONDS, Answer, Installation, Service, read_answer
+from operating import TIMEOUT_SECONDS, Answer, Installation, Service, read_answer
 
 SENDER = "portico@example.org"
 NEW = "Chang3dWord"
@@ -19,7 +19,7 @@ KEY = ["keys", "create", "--owner", "admin@example.com", "--name", "Told", "--ty
 PATIENT = f"""
 import sys
 from portico.features.mail import sending
-sending.CLOSE_SECONDS = {PATIENCE_SECONDS}
+sending.CLOSE_SECONDS = {TIMEOUT_SECONDS}
 from portico.cli.main import main
 sys.exit(main())
 """

@@ -12,7 +12,7 @@ import httpx
 from authlib.oauth2.rfc7636 import create_s256_code_challenge
 
 from oauth.visiting import Browser, Person
-from operating import PATIENCE_SECONDS, Installation, in_database
+from operating import TIMEOUT_SECONDS, Installation, in_database
 
 ROOMY = """
 [plans.free]
@@ -117,7 +117,7 @@ class Authority:
         """A program that trusts the server, and may have a bearer token."""
         headers = {"authorization": f"Bearer {token}"} if token else {}
         trusting = ssl.create_default_context(cafile=self.certificate)
-        return httpx.Client(verify=trusting, headers=headers, timeout=PATIENCE_SECONDS)
+        return httpx.Client(verify=trusting, headers=headers, timeout=TIMEOUT_SECONDS)
 
     def person(self, role: str = "editor") -> Person:
         """A new account."""

@@ -15,7 +15,7 @@ import pytest
 
 from oauth.authority import NATIVE_APP, SCOPES, WEB_APP, Authority, Registered
 from oauth.visiting import Browser
-from operating import PATIENCE_SECONDS
+from operating import TIMEOUT_SECONDS
 
 PROGRAMS = Path(__file__).parent / "node"
 SCOPE = f"openid profile email {SCOPES}"
@@ -78,7 +78,7 @@ def conversed(
     for line in process.stdout:
         told = json.loads(line)
         if "found" in told:
-            assert process.wait(PATIENCE_SECONDS) == 0
+            assert process.wait(TIMEOUT_SECONDS) == 0
             return dict(told["found"])
         callback = browser.decide(told["visit"], told["decision"])
         print(json.dumps({"callback": callback}), file=process.stdin, flush=True)

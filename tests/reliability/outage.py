@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-from operating import PATIENCE_SECONDS, Answer, Installation, Service, lateness, until
+from operating import TIMEOUT_SECONDS, Answer, Installation, Service, lateness, until
 from portico.features.events.deliveries import AT_ONCE, CLAIM_SECONDS
 from receiving import OK, Receiver
 
@@ -41,7 +41,7 @@ class Hook:
         """Waits until these products have been delivered, and sees that all was, at the first
         attempt, and no more at once than may be."""
         # What a process had claimed that did not hear of its commit comes when the claim has ended.
-        seconds = CLAIM_SECONDS + PATIENCE_SECONDS
+        seconds = CLAIM_SECONDS + TIMEOUT_SECONDS
         until(lambda: products <= {*self._told()}, "the deliveries", seconds)
         log = until(lambda: self._delivered(service), "what came of them", seconds)
         assert {one["attempts"] for one in log} == {1}

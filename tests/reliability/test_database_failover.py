@@ -9,7 +9,7 @@ from contextlib import ExitStack, asynccontextmanager, suppress
 import asyncpg
 
 from busy_machine import within
-from operating import PATIENCE_SECONDS, eventually, lateness
+from operating import TIMEOUT_SECONDS, eventually, lateness
 from portico.core.errors import Unavailable
 from portico.data.postgres.engine import PostgresDatabase
 from servers import PostgresServer, postgres_server
@@ -119,7 +119,7 @@ async def reconnected(database: PostgresDatabase, primary: PostgresServer) -> No
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'portico'"
     )
     await connection.close()
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         while True:
             with suppress(Unavailable):
                 assert await database.one("SELECT inet_server_port()") == (primary.port,)

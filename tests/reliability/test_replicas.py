@@ -80,7 +80,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """No replica is too far behind, but for those who must see what they have written, nor silent;
     and a commit that waits for one does so for as long as a busy machine needs."""
     monkeypatch.setattr(replicas, "LAG_SECONDS", 1_000.0)
-    monkeypatch.setattr(replicas, "PATIENCE_SECONDS", 60.0)
+    monkeypatch.setattr(replicas, "TIMEOUT_SECONDS", 60.0)
     monkeypatch.setattr(replicas, "SILENT_SECONDS", 60.0)
     monkeypatch.setitem(engine._OPTIONS, "command_timeout", 60.0)  # noqa: SLF001 - no setting
 

@@ -1,4 +1,4 @@
-"""`portico serve` with other patience: READ and LOOK seconds, at most FILES open files, and IDLE
+"""`portico serve` with other timeouts: READ and LOOK seconds, at most FILES open files, and IDLE
 seconds, where they are given."""
 
 import os
@@ -24,4 +24,4 @@ def listening() -> None:
     sys.stdout.flush()
 
 
-uvloop.run(serve(settings, listening, patience=ConnectionTimeouts(read, look, look, *idle)))
+uvloop.run(serve(settings, listening, timeouts=ConnectionTimeouts(read, look, look, *idle)))

@@ -1,4 +1,4 @@
-"""`portico serve` with streams of a test's own beside the API, and other patience: READ and LOOK
+"""`portico serve` with streams of a test's own beside the API, and other timeouts: READ and LOOK
 seconds, and IDLE ones where they are given. What happens to them is told on standard output."""
 
 import asyncio
@@ -23,7 +23,7 @@ FLOOD = 64 * KIB * KIB
 
 LUMP = bytes(8 * KIB * KIB)
 
-bell = asyncio.Event()
+signal = asyncio.Event()
 
 
 def say(text: str) -> None:
@@ -35,7 +35,7 @@ def say(text: str) -> None:
 async def _quiet() -> AsyncGenerator[bytes, None]:
     try:
         yield position_bytes(0)  # in here too: who has the head may go before this is sent
-        await bell.wait()
+        await signal.wait()
         yield event_bytes(1, "rung", "{}")
     finally:
         say("closed")
@@ -63,28 +63,28 @@ async def _broken() -> AsyncGenerator[bytes, None]:
 
 async def _part() -> AsyncGenerator[bytes, None]:
     yield b"a part"
-    await bell.wait()
+    await signal.wait()
     yield b" and the rest"
 
 
 async def _cut() -> AsyncGenerator[bytes, None]:
     yield b"a part"
-    await bell.wait()
+    await signal.wait()
     raise ValueError("cut")
 
 
 async def part(_request: Request) -> Reply:
-    """A part of a whole at once, and the rest when the bell rings."""
+    """A part of a whole at once, and the rest when the signal rings."""
     return Stream(200, _part(), lambda: say("ended"), [], finite=True)
 
 
 async def cut(_request: Request) -> Reply:
-    """A part of a whole at once; fails when the bell rings."""
+    """A part of a whole at once; fails when the signal rings."""
     return Stream(200, _cut(), lambda: say("ended"), [], finite=True)
 
 
 async def quiet(_request: Request) -> Reply:
-    """Says nothing but at its start, until the bell rings."""
+    """Says nothing but at its start, until the signal rings."""
     return event_stream(_quiet(), lambda: say("ended"))
 
 
@@ -104,9 +104,9 @@ async def broken(_request: Request) -> Reply:
 
 
 async def ring(_request: Request) -> Reply:
-    """Rings the bell, once."""
-    bell.set()
-    bell.clear()
+    """Rings the signal, once."""
+    signal.set()
+    signal.clear()
     return Reply(204)
 
 
@@ -127,7 +127,7 @@ mounts.BUILT_IN = (
 
 if __name__ == "__main__":
     read, look, *idle = map(float, sys.argv[1:])
-    patience = ConnectionTimeouts(read, look, look, *idle)
+    timeouts = ConnectionTimeouts(read, look, look, *idle)
     settings = load({}, os.environ, Path.cwd())
     logs.configure(settings.log_level)
-    uvloop.run(serve(settings, lambda: say("Portico serves"), patience=patience))
+    uvloop.run(serve(settings, lambda: say("Portico serves"), timeouts=timeouts))

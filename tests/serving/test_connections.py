@@ -24,7 +24,7 @@ PIPELINED = b"GET /v1/openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n" * 25
 OTHER = "127.0.0.2"
 """Another address of the loopback network."""
 
-PATIENCE = ConnectionTimeouts(read=30.0, look=1.0)
+CONNECTION_TIMEOUTS = ConnectionTimeouts(read=30.0, look=1.0)
 IMPATIENT = (sys.executable, str(Path(__file__).with_name("impatient.py")))
 
 
@@ -138,7 +138,9 @@ class Loopback:
 
     def __init__(self) -> None:
         self.stack = contextlib.ExitStack()
-        self.listener = self.stack.enter_context(listening_socket("127.0.0.1", 0, PATIENCE))
+        self.listener = self.stack.enter_context(
+            listening_socket("127.0.0.1", 0, CONNECTION_TIMEOUTS)
+        )
         self.listener.listen()
         self.listener.settimeout(20)
         self.now = 0.0
@@ -152,7 +154,9 @@ class Loopback:
 
     def watch(self, most: int, *trusted: str) -> Watch:
         port = self.listener.getsockname()[1]
-        return Watch({port: most}, list(map(ip_network, trusted)), PATIENCE, lambda: self.now)
+        return Watch(
+            {port: most}, list(map(ip_network, trusted)), CONNECTION_TIMEOUTS, lambda: self.now
+        )
 
 
 @pytest.fixture
@@ -217,18 +221,21 @@ def test_connection_ends_once_it_has_carried_nothing_for_long(loopback: Loopback
     (_, mute), (asking, other) = loopback.pair(), loopback.pair()
     watch = loopback.watch(3)
     asyncio.run(watch.look())
-    loopback.now = PATIENCE.idle / 2
+    loopback.now = CONNECTION_TIMEOUTS.idle / 2
     send(asking, other)
-    for loopback.now, over in ((PATIENCE.idle / 2, False), (PATIENCE.idle - 1, False)):
+    for loopback.now, over in (
+        (CONNECTION_TIMEOUTS.idle / 2, False),
+        (CONNECTION_TIMEOUTS.idle - 1, False),
+    ):
         asyncio.run(watch.look())
         assert ended(mute) == over, "a request may be under way on it"
-    loopback.now = PATIENCE.idle
+    loopback.now = CONNECTION_TIMEOUTS.idle
     asyncio.run(watch.look())
     assert [ended(one) for one in (mute, other)] == [True, False]
     send(other, asking)
     until(lambda: tcp_of(other).received >= 1)
     asyncio.run(watch.look())
-    loopback.now = 2 * PATIENCE.idle - 1
+    loopback.now = 2 * CONNECTION_TIMEOUTS.idle - 1
     asyncio.run(watch.look())
     assert not ended(other)
 
@@ -251,6 +258,9 @@ def test_client_that_reads_a_little_at_a_time_is_ended(
     while bytes_read > 0:
         bytes_read -= len(client.recv(min(bytes_read, 4096)))
         fill()
-    for loopback.now, over in ((PATIENCE.read - 1, False), (PATIENCE.read, too_slow)):
+    for loopback.now, over in (
+        (CONNECTION_TIMEOUTS.read - 1, False),
+        (CONNECTION_TIMEOUTS.read, too_slow),
+    ):
         asyncio.run(watch.look())
         assert ended(server) == over

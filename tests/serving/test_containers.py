@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from operating import COMMAND, PATIENCE_SECONDS, Installation
+from operating import COMMAND, TIMEOUT_SECONDS, Installation
 
 CONTAINER = ("unshare", "--map-root-user", "--net", "--pid", "--fork", "--mount-proc")
 """Runs a program as the first process of one."""
@@ -29,7 +29,7 @@ def test_start_as_the_first_process_ends_when_it_is_told(how: signal.Signals) ->
             assert started.stdout.readline()
             children = Path(f"/proc/{started.pid}/task/{started.pid}/children").read_text("ascii")
             os.kill(int(children), how)
-            assert started.wait(PATIENCE_SECONDS) == 128 + how
+            assert started.wait(TIMEOUT_SECONDS) == 128 + how
         finally:
             started.kill()
 

@@ -413,7 +413,7 @@ LOOKS_SELDOM = """
 import sys
 from portico.cli import connections
 from portico.cli.main import main
-connections.PATIENCE = connections.PATIENCE._replace(renewal=3600.0)
+connections.CONNECTION_TIMEOUTS = connections.CONNECTION_TIMEOUTS._replace(renewal=3600.0)
 sys.exit(main(sys.argv[1:]))
 """
 """Portico, which takes a new certificate up much later than doctor comes."""

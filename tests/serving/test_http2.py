@@ -27,7 +27,7 @@ STREAMS = 32
 def service(
     first_installation: Installation, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:
-    """One server with little patience."""
+    """One server with little timeouts."""
     copy = copy_of(first_installation, tmp_path_factory.mktemp("http2")).unlimited()
     with copy.serving(program=PROGRAM) as running:
         yield running

@@ -15,7 +15,7 @@ import pytest
 
 import forking
 from later_release import later_release
-from operating import PATIENCE_SECONDS, Installation, contents, in_database
+from operating import TIMEOUT_SECONDS, Installation, contents, in_database
 from portico.cli import initialise
 from portico.cli.output import CommandError
 from portico.cli.serve import begin
@@ -86,7 +86,7 @@ def test_first_start_whose_secrets_cannot_be_written_says_how_to_have_others(
     empty = Installation(tmp_path)
     with Path("/dev/full").open("wb") as full, (tmp_path / "errors").open("w+b") as errors:
         started = forking.Forked([command], tmp_path, empty.environment, full, errors)
-        assert started.wait(PATIENCE_SECONDS) == 1
+        assert started.wait(TIMEOUT_SECONDS) == 1
     assert (tmp_path / "errors").read_text() == (
         f"portico: the secret could not be written: No space left on device. {WHAT_TO_DO}\n"
     )

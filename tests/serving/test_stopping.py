@@ -6,7 +6,7 @@ import pytest
 
 from operating import (
     COMMAND,
-    PATIENCE_SECONDS,
+    TIMEOUT_SECONDS,
     Installation,
     Service,
     early_in_a_minute,
@@ -43,7 +43,7 @@ def test_request_under_way_is_finished_and_new_connections_are_refused(
             assert service.process.poll() is None, "the server waits for the slow one"
             slow.sendall(BODY[10:])
             assert read_answer(slow).status == 201
-        assert service.process.wait(PATIENCE_SECONDS) == 0
+        assert service.process.wait(TIMEOUT_SECONDS) == 0
     with installation.serving() as again:
         listed = again.ask("/v1/products?status=draft", key=installation.key)
         assert [product["name"] for product in listed.json["data"]] == ["Lamp"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from operating import COMMAND, PATIENCE_SECONDS, Installation
+from operating import COMMAND, TIMEOUT_SECONDS, Installation
 
 ROOT = Path(__file__).parents[2]
 BUILD = "import sys, hatchling.build; hatchling.build.build_wheel(sys.argv[1])"
@@ -45,7 +45,7 @@ def test_server_serves_from_its_wheel(tmp_path: Path, monkeypatch: pytest.Monkey
     with installation.serving(program=(*COMMAND, "serve")):
         trusting = ssl.create_default_context(cafile=installation.data / "tls" / "ca.pem")
         origin = f"https://localhost:{installation.port}"
-        with httpx.Client(base_url=origin, verify=trusting, timeout=PATIENCE_SECONDS) as one:
+        with httpx.Client(base_url=origin, verify=trusting, timeout=TIMEOUT_SECONDS) as one:
             page = one.get("/", headers={"accept": "text/html"}, follow_redirects=True)
             assert page.status_code == 200
             assert "Sign in" in page.text

@@ -22,8 +22,8 @@ KEPT = 3_000
 BUSY = GuardEntry(admitted=False, wait=0)
 
 
-def account(name: str = "ada", patience: Backoff = ACCOUNT) -> tuple[Caller, Backoff]:
-    return (GUARDED_ACCOUNT, name), patience
+def account(name: str = "ada", timeouts: Backoff = ACCOUNT) -> tuple[Caller, Backoff]:
+    return (GUARDED_ACCOUNT, name), timeouts
 
 
 def address(name: str = "192.0.2.1") -> tuple[Caller, Backoff]:
@@ -146,7 +146,7 @@ async def test_place_that_nobody_gives_back_after_a_wait_ends_too(limiter: Limit
 
 
 async def test_who_is_forgiven_begins_anew(limiter: Limiter) -> None:
-    await fail(limiter, 12, NOON, account(patience=Backoff(12, MINUTE, (MINUTE,))))
+    await fail(limiter, 12, NOON, account(timeouts=Backoff(12, MINUTE, (MINUTE,))))
     await fail(limiter, 10, NOON, account("bob"))
     await limiter.forget([account()[0], account("never seen")[0]])
     assert (await attempt(limiter, NOON, account("bob"))).wait == MINUTE
@@ -167,7 +167,7 @@ async def test_who_is_forgiven_begins_anew(limiter: Limiter) -> None:
 def test_both_stores_decide_alike(redis: RedisServer, steps: list[tuple[str, int]]) -> None:
     async def compare() -> None:
         stores: list[Limiter] = [MemoryLimiter(), ValkeyLimiter(redis.url, uuid.uuid4().hex)]
-        guards: Guards = [account(patience=Backoff(3, 15 * MINUTE, (MINUTE, 4 * MINUTE)))]
+        guards: Guards = [account(timeouts=Backoff(3, 15 * MINUTE, (MINUTE, 4 * MINUTE)))]
         now, entered = NOON, [NOON]
         for step, milliseconds in steps:
             now += milliseconds

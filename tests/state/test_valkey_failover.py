@@ -16,7 +16,7 @@ from valkey.crc import key_slot
 from valkey.exceptions import ValkeyError
 
 from busy_machine import added, leave_time
-from operating import PATIENCE_SECONDS, until
+from operating import TIMEOUT_SECONDS, until
 from portico.core.errors import Unavailable
 from portico.core.plans import Plan
 from portico.data.postgres.positions import LIFE_SECONDS
@@ -104,7 +104,7 @@ async def outage(limiter: ValkeyLimiter, positions: ValkeyPositions) -> float:
     """For how many seconds from now on anybody gets an error."""
     failed = begun = time.monotonic()
     while time.monotonic() - failed < 1.0:
-        assert time.monotonic() - begun < PATIENCE_SECONDS, "it does not come back"
+        assert time.monotonic() - begun < TIMEOUT_SECONDS, "it does not come back"
         came = await asyncio.gather(
             *(limiter.take(caller, PLAN, MIDNIGHT) for caller in CALLERS),
             *(positions.note(number, 7) for number in range(len(CALLERS))),

@@ -39,7 +39,7 @@ async def url(postgres: PostgresServer) -> str:
 async def database(url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[PostgresDatabase]:
     """An open one, whose callers have more time than a busy machine needs."""
     monkeypatch.setattr("portico.data.postgres.engine.STATEMENT_SECONDS", 60.0)
-    monkeypatch.setattr("portico.data.postgres.engine.SLOW_PATIENCE_SECONDS", 60.0)
+    monkeypatch.setattr("portico.data.postgres.engine.SLOW_TIMEOUT_SECONDS", 60.0)
     monkeypatch.setattr("portico.data.postgres.engine.CONNECT_SECONDS", 60.0)
     monkeypatch.setattr("portico.data.postgres.engine.CHECK_SECONDS", 60.0)
     database = PostgresDatabase(url, "public")
@@ -190,10 +190,10 @@ async def test_a_connection_on_which_no_transaction_began_is_not_used_again(
 
 @asynccontextmanager
 async def crowded(
-    url: str, places: int, patience: float, monkeypatch: pytest.MonkeyPatch
+    url: str, places: int, timeouts: float, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[tuple[PostgresDatabase, str]]:
     """A database whose role may have so many connections, and the role's address. Whoever gets none
-    waits for `patience` seconds."""
+    waits for `timeouts` seconds."""
     role = f"crowded_{url.rpartition('_')[2]}"
     administrator = await asyncpg.connect(url)
     await administrator.execute(
@@ -202,7 +202,7 @@ async def crowded(
     )
     await administrator.close()
     theirs = url.replace(url.partition("//")[2].rpartition("@")[0], f"{role}:{role}")
-    monkeypatch.setattr("portico.data.postgres.engine.CONNECT_SECONDS", patience)
+    monkeypatch.setattr("portico.data.postgres.engine.CONNECT_SECONDS", timeouts)
     database = PostgresDatabase(theirs, "public")
     await database.open()
     await eventually(database.listening, "the connection that listens")

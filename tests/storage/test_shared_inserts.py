@@ -139,7 +139,7 @@ async def test_what_takes_too_long_is_not_stored_later(
     url: str, other: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("portico.data.postgres.engine._OPTIONS", {"command_timeout": 0.2})
-    monkeypatch.setattr("portico.data.postgres.writes._PATIENCE", "1")
+    monkeypatch.setattr("portico.data.postgres.writes._LOCK_TIMEOUT", "1")
     database = PostgresDatabase(url, "public")
     await database.open()
     await other.execute(LOCK)

@@ -16,7 +16,7 @@ SELECT count(*) FROM numbers"""
 
 @pytest.fixture
 def reads(tmp_path: Path) -> Iterator[SlowReads]:
-    """Readers with little patience."""
+    """Readers with little timeouts."""
     assert READ_SECONDS == 10
     connect(tmp_path / "test.db", create=True).close()
     made = SlowReads(OpenedFile(tmp_path / "test.db"), seconds=0.05)

@@ -69,18 +69,18 @@ class ConnectionTimeouts(NamedTuple):
     the minute for which proxies keep idle connections."""
 
 
-PATIENCE = ConnectionTimeouts()
+CONNECTION_TIMEOUTS = ConnectionTimeouts()
 
 
 class Listener(Granian):
-    """A granian server whose connections inherit `patience` and `UNSENT_BYTES`."""
+    """A granian server whose connections inherit `timeouts` and `UNSENT_BYTES`."""
 
     def __init__(
         self,
         answer: Callable[[Scope, Any], Awaitable[None]],
         listening: Callable[[], None],
         *,
-        patience: ConnectionTimeouts,
+        timeouts: ConnectionTimeouts,
         before: "Listener | None" = None,
         **named: Any,
     ) -> None:
@@ -92,7 +92,7 @@ class Listener(Granian):
         self.closes = False
         """Whether each HTTP/1.1 connection ends with its next answer, which says so. Those of
         HTTP/2 are told by GOAWAY when the listener stops."""
-        self._patience = patience
+        self._timeouts = timeouts
         self._listening: socket.socket | None = None
         if before is not None and before._listening is not None:  # noqa: SLF001 - of the same class
             self._listening = before._listening.dup()  # noqa: SLF001 - the same
@@ -113,7 +113,7 @@ class Listener(Granian):
     def _init_shared_socket(self) -> None:
         """Hands granian's worker our socket instead of the one that it would create."""
         if self._listening is None:
-            self._listening = listening_socket(self.bind_addr, self.bind_port, self._patience)
+            self._listening = listening_socket(self.bind_addr, self.bind_port, self._timeouts)
         self._ssp = None
         # The stub lacks the arguments: the descriptor, whether it is a Unix socket, the backlog.
         self._shd = SocketHolder(self._listening.dup().detach(), False, BACKLOG)  # type: ignore[call-arg, assignment]  # noqa: FBT003 - granian's own signature
@@ -186,7 +186,7 @@ def _is_listener(descriptor: int, port: int) -> bool:
         return False
 
 
-def listening_socket(host: str, port: int, patience: ConnectionTimeouts) -> socket.socket:
+def listening_socket(host: str, port: int, timeouts: ConnectionTimeouts) -> socket.socket:
     """A bound socket that does not listen yet. Other workers can bind to the same port."""
     made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     made.settimeout(0)
@@ -194,7 +194,7 @@ def listening_socket(host: str, port: int, patience: ConnectionTimeouts) -> sock
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
-    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(patience.read * 1000))
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(timeouts.read * 1000))
     made.bind((host, port))
     return made
 
@@ -227,14 +227,14 @@ class Watch:
         self,
         most: Mapping[int, int],
         trusted_proxies: Sequence[Network],
-        patience: ConnectionTimeouts,
+        timeouts: ConnectionTimeouts,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`most` is how many connections one address may have, by local port. An IPv6 /64 network
         counts as one address; trusted proxies are not limited."""
         self._most = most
         self._trusted_proxies = trusted_proxies
-        self._patience = patience
+        self._timeouts = timeouts
         self._clock = clock
         self._slow: dict[tuple[int, Any], tuple[float, int]] = {}
         self._quiet: dict[tuple[int, Any], tuple[float, int]] = {}
@@ -242,7 +242,7 @@ class Watch:
     async def run(self) -> None:
         """Looks at the connections repeatedly until it is cancelled."""
         while True:
-            rest = max(self._patience.look, await self.look() * _BUSY)
+            rest = max(self._timeouts.look, await self.look() * _BUSY)
             await asyncio.sleep(rest)
 
     async def look(self) -> float:
@@ -295,7 +295,7 @@ class Watch:
                 continue
             key = connection.descriptor, connection.peer
             since, received = before.get(key, (now, connection.tcp.received))
-            if now - since >= self._patience.read:
+            if now - since >= self._timeouts.read:
                 if connection.tcp.received - received < SLOWEST * (now - since):
                     ended.append(connection)
                     continue
@@ -314,7 +314,7 @@ class Watch:
             since, earlier = before.get(key, (now, traffic))
             since = since if traffic == earlier else now
             self._quiet[key] = since, traffic
-            if now - since >= self._patience.idle:
+            if now - since >= self._timeouts.idle:
                 ended.append(connection)
         return ended
 

@@ -50,14 +50,14 @@ async def prepared(settings: Settings, *, any_secret: bool = False) -> AsyncIter
                     "The database is older than this program: run portico migrate first."
                 )
         keys += await portico.live[SigningKeys].all()
-        heard = {env: env[Mails].bell.listener() for env in portico.environments}
+        heard = {env: env[Mails].signal.listener() for env in portico.environments}
         yield portico
         # The work is stored. A running server sends the mails within seconds. Only without one are
         # they sent here: a slow mail server could hold this up until the user interrupts it, and
         # then the mail would be sent twice.
         with suppress(Unavailable):
-            for env, bell in heard.items():
-                if await bell.wait(0) and holder(settings.data) is None:
+            for env, signal in heard.items():
+                if await signal.wait(0) and holder(settings.data) is None:
                     await SendMails(env).flush()
             for env in portico.environments:
                 await env[Events].number()

@@ -18,7 +18,7 @@ from granian.http import HTTP1Settings, HTTP2Settings
 from portico import logs
 from portico.app import Portico
 from portico.cli.connections import (
-    PATIENCE,
+    CONNECTION_TIMEOUTS,
     SHARE,
     ConnectionTimeouts,
     Listener,
@@ -139,7 +139,7 @@ async def serve(
     migrates: bool = True,
     shared: SharedMetrics | None = None,
     lifeline: int | None = None,
-    patience: ConnectionTimeouts = PATIENCE,
+    timeouts: ConnectionTimeouts = CONNECTION_TIMEOUTS,
 ) -> None:
     """Serves in this process until it is told to stop. Calls `listening` once it listens.
 
@@ -166,11 +166,11 @@ async def serve(
         gc.freeze()  # loaded modules stay anyway, and walking them takes 60 ms per collection
         gc.set_threshold(YOUNG)
         try:
-            listeners = _listeners(settings, server, listening, patience)
-            watch = _watch(settings, listeners, patience)
+            listeners = _listeners(settings, server, listening, timeouts)
+            watch = _watch(settings, listeners, timeouts)
             serving = Serving(listeners)
             renewal = asyncio.ensure_future(
-                _renew(settings, server, serving, listeners[-1], patience)
+                _renew(settings, server, serving, listeners[-1], timeouts)
             )
             await _answer(
                 server, serving, starting, watch, renewal, settings.drain_seconds, lifeline
@@ -195,18 +195,18 @@ async def _renew(
     server: Server,
     serving: Serving,
     listener: Listener,
-    patience: ConnectionTimeouts,
+    timeouts: ConnectionTimeouts,
 ) -> None:
     """Replaces the HTTPS listener whenever the certificate's files change."""
     if settings.tls:
-        follow = partial(_https, settings, server, patience)
+        follow = partial(_https, settings, server, timeouts)
         local = settings.tls_cert is None
         note = server.serves_certificate_until
         pair = partial(_pair, settings)
         renewal = Renewal(
-            pair, follow, serving, listener, local=local, idle=patience.idle, note=note
+            pair, follow, serving, listener, local=local, idle=timeouts.idle, note=note
         )
-        await renewal.run(patience.renewal)
+        await renewal.run(timeouts.renewal)
 
 
 async def _answer(
@@ -289,7 +289,7 @@ def _telemetry() -> "type[Telemetry]":
 
 
 def _watch(
-    settings: Settings, listeners: Sequence[Listener], patience: ConnectionTimeouts
+    settings: Settings, listeners: Sequence[Listener], timeouts: ConnectionTimeouts
 ) -> Watch:
     most = {
         listener.bind_port: max(
@@ -297,7 +297,7 @@ def _watch(
         )
         for listener in listeners
     }
-    return Watch(most, settings.trusted_proxies, patience)
+    return Watch(most, settings.trusted_proxies, timeouts)
 
 
 def _connections(settings: Settings) -> int:
@@ -316,7 +316,7 @@ def _listeners(
     settings: Settings,
     server: Server,
     listening: Callable[[], None],
-    patience: ConnectionTimeouts,
+    timeouts: ConnectionTimeouts,
 ) -> list[Listener]:
     listeners = []
     if settings.http_port is not None:
@@ -327,20 +327,20 @@ def _listeners(
                 port=settings.http_port,
                 backpressure=PLAIN_CONNECTIONS,
                 http=HTTPModes.http1,
-                http1_settings=_http1(patience, keep_alive=False),
-                **_shared(settings, patience),
+                http1_settings=_http1(timeouts, keep_alive=False),
+                **_shared(settings, timeouts),
             )
         )
     pair = _pair(settings) if settings.tls else None
     # Started last: once it listens, all listeners do.
-    listeners.append(_https(settings, server, patience, pair, None, listening))
+    listeners.append(_https(settings, server, timeouts, pair, None, listening))
     return listeners
 
 
 def _https(
     settings: Settings,
     server: Server,
-    patience: ConnectionTimeouts,
+    timeouts: ConnectionTimeouts,
     pair: Pair | None,
     before: Listener | None,
     listening: Callable[[], None],
@@ -353,24 +353,24 @@ def _https(
         port=settings.port,
         backpressure=_connections(settings),
         http=HTTPModes.auto if pair else HTTPModes.http1,
-        http1_settings=_http1(patience, keep_alive=True),
+        http1_settings=_http1(timeouts, keep_alive=True),
         http2_settings=_HTTP2,
         ssl_cert=certificate,
         ssl_key=key,
         ssl_protocol_min=SSLProtocols.tls12,
         before=before,
-        **_shared(settings, patience),
+        **_shared(settings, timeouts),
     )
 
 
-def _shared(settings: Settings, patience: ConnectionTimeouts) -> dict[str, Any]:
+def _shared(settings: Settings, timeouts: ConnectionTimeouts) -> dict[str, Any]:
     """The arguments that all listeners share."""
     return {
         "address": settings.host,
         "interface": Interfaces.RSGI,
         "websockets": False,
         "log_enabled": False,
-        "patience": patience,
+        "timeouts": timeouts,
     }
 
 
@@ -383,10 +383,10 @@ def _pair(settings: Settings) -> Pair:
     return local.certificate, local.key
 
 
-def _http1(patience: ConnectionTimeouts, *, keep_alive: bool) -> HTTP1Settings:
+def _http1(timeouts: ConnectionTimeouts, *, keep_alive: bool) -> HTTP1Settings:
     return HTTP1Settings(
         # granian has one timeout for the idle time before a request and for its head.
-        header_read_timeout=int(patience.idle * 1000),
+        header_read_timeout=int(timeouts.idle * 1000),
         keep_alive=keep_alive,
         max_buffer_size=HEADER_BYTES,
     )

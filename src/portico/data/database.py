@@ -18,7 +18,7 @@ import msgspec
 
 
 class Waiter:
-    """Waits for a bell. A ring before the wait is not lost."""
+    """Waits for a signal. A ring before the wait is not lost."""
 
     def __init__(self) -> None:
         self._rung = asyncio.Event()
@@ -28,8 +28,8 @@ class Waiter:
         self._rung.set()
 
     async def wait(self, seconds: float | None = None) -> bool:
-        """Waits until the bell has rung since the last wait, for at most this many seconds; returns
-        whether it has."""
+        """Waits until the signal has rung since the last wait, for at most this many seconds;
+        returns whether it has."""
         try:
             async with asyncio.timeout(seconds):
                 await self._rung.wait()
@@ -51,7 +51,7 @@ class Signal:
             listener.hear()
 
     def listener(self) -> Waiter:
-        """A new listener. It hears the bell for as long as the caller keeps a reference to it."""
+        """A new listener. It hears the signal for as long as the caller keeps a reference to it."""
         listener = Waiter()
         self._listeners.add(listener)
         return listener
@@ -338,7 +338,7 @@ class Database(Reads, Protocol):
     replica: Reads
     """For reads that are shown to callers and decide nothing. They may come from a replica and so
     be up to a second old, but the account in `acting_for` always sees its own writes."""
-    bell: Signal
+    signal: Signal
     """Rings when there may be new events. Code that commits events rings it; the engine rings it
     for commits of other processes."""
 

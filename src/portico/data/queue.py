@@ -18,8 +18,8 @@ from portico.data.table import Table
 R = TypeVar("R", bound=msgspec.Struct)
 
 Room = tuple[Mapping[str, object], int]
-"""The parameters of a lane, and for how many of its rows there is room. At most 26 lanes are used
-at a time."""
+"""The parameters of a channel, and for how many of its rows there is room. At most 26 channels are
+used at a time."""
 
 
 def claiming(table: Table[Any], due: str, changes: str) -> str:
@@ -43,35 +43,35 @@ class Queue(Generic[R]):
         *,
         due: str = "next_attempt_at",
         pending: str = "true",
-        lane: str = "true",
+        channel: str = "true",
         counted: str = "",
     ) -> None:
-        """`due` is the column, `pending` the condition of rows that are in the queue, and `lane`
-        that of one lane, whose parameters end in `_{n}`. A claim adds one to the column
+        """`due` is the column, `pending` the condition of rows that are in the queue, and `channel`
+        that of one channel, whose parameters end in `_{n}`. A claim adds one to the column
         `counted`."""
         self.name = table.name
         self._db = db
         self._table = table
-        of_lane = f"FROM {table.name} WHERE {pending} AND {lane}"
+        of_channel = f"FROM {table.name} WHERE {pending} AND {channel}"
         self._each = (
-            f"SELECT id FROM (SELECT id {of_lane} AND {due} <= :now"
+            f"SELECT id FROM (SELECT id {of_channel} AND {due} <= :now"
             f" ORDER BY {due} LIMIT :room_{{n}}{SKIP_LOCKED[db.engine]}) AS lane_{{n}}"
         )
-        self._next = f"SELECT {{place}}, min({due}) {of_lane}"
+        self._next = f"SELECT {{place}}, min({due}) {of_channel}"
         self._changes = f"{due} = :until" + (f", {counted} = {counted} + 1" if counted else "")
         self._move = f"UPDATE {table.name} SET {due} = :at WHERE id = :id AND {pending}"
 
     async def next_due(self, rooms: Sequence[Room]) -> dict[int, int]:
-        """When the first row of each lane is or was due, by the place of the lane. Lanes without
-        rows are left out."""
+        """When the first row of each channel is or was due, by the place of the channel. Lanes
+        without rows are left out."""
         rows = await self._db.all(*_for_each(self._next, rooms))
         return {place: due for place, due in rows if due is not None}
 
     async def claim(
         self, tx: Transaction, rooms: Sequence[Room], *, now: int, until: int
     ) -> list[R]:
-        """Claims due rows, at most as many of each lane as there is room for. No other process gets
-        them before `until`, when they are due again."""
+        """Claims due rows, at most as many of each channel as there is room for. No other process
+        gets them before `until`, when they are due again."""
         each, params = _for_each(self._each, rooms)
         statement = claiming(self._table, each, self._changes)
         return self._table.read_all(await tx.all(statement, {**params, "now": now, "until": until}))
@@ -83,12 +83,12 @@ class Queue(Generic[R]):
 
 
 def _for_each(sql: str, rooms: Sequence[Room]) -> tuple[str, dict[str, object]]:
-    """The union of a statement for each lane, and all their parameters."""
+    """The union of a statement for each channel, and all their parameters."""
     statements = []
     params: dict[str, object] = {}
-    for place, (n, (lane, room)) in enumerate(zip(ascii_lowercase, rooms, strict=False)):
+    for place, (n, (channel, room)) in enumerate(zip(ascii_lowercase, rooms, strict=False)):
         statements.append(sql.format(n=n, place=place))
-        params |= {f"{name}_{n}": value for name, value in lane.items()} | {f"room_{n}": room}
+        params |= {f"{name}_{n}": value for name, value in channel.items()} | {f"room_{n}": room}
     return " UNION ALL ".join(statements), params
 
 

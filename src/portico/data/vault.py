@@ -35,7 +35,7 @@ class Vault:
         return [AESGCM(key) for key in self._derived(b"portico signing keys")]
 
     @cached_property
-    def _veiling_ciphers(self) -> list[AESSIV]:
+    def _concealing_ciphers(self) -> list[AESSIV]:
         return [AESSIV(key) for key in self._derived(b"portico veils")]
 
     @cached_property
@@ -58,16 +58,16 @@ class Vault:
         nonce = self._random(_NONCE_BYTES)
         return nonce + self._ciphers[0].encrypt(nonce, text, name.encode())
 
-    def veil(self, text: bytes, name: str) -> bytes:
+    def conceal(self, text: bytes, name: str) -> bytes:
         """Encrypts `text`, bound to its name, for a client that returns it. It is deterministic
         (AES-SIV, RFC 5297) and needs no nonce, so there is no limit on how often it is used."""
-        return self._veiling_ciphers[0].encrypt(text, [name.encode()])
+        return self._concealing_ciphers[0].encrypt(text, [name.encode()])
 
-    def unveil(self, veiled: bytes, name: str) -> bytes | None:
-        """The text that was veiled under this name; None for anything else."""
-        for cipher in self._veiling_ciphers:
+    def reveal(self, concealed: bytes, name: str) -> bytes | None:
+        """The text that was concealed under this name; None for anything else."""
+        for cipher in self._concealing_ciphers:
             with suppress(InvalidTag):
-                return cipher.decrypt(veiled, [name.encode()])
+                return cipher.decrypt(concealed, [name.encode()])
         return None
 
     def open(self, sealed: bytes, name: str) -> bytes | None:

@@ -22,7 +22,7 @@ from portico.data.queue import Queue
 from portico.environment import Environment
 
 POLL_SECONDS = 5.0
-"""How often to check for due rows without a bell, such as those that a killed process left."""
+"""How often to check for due rows without a signal, such as those that a killed process left."""
 
 DATABASE_RETRY_SECONDS = 1.0
 """How long until the next try after the database did not answer."""
@@ -44,7 +44,7 @@ class Claimed(msgspec.Struct, frozen=True):
     work: Work
 
 
-class Lane:
+class Channel:
     """Rows that hold up no others: at most `places` are worked on at the same time.
 
     Up to `most` are claimed, including those that wait for a place. With a `pause`, in seconds,
@@ -77,19 +77,19 @@ class Consumer(Generic[R]):
         self,
         env: Environment,
         queue: Queue[R],
-        bell: Waiter,
-        begin: Callable[[list[R]], Awaitable[Iterable[tuple[Lane, int, Work]]]],
+        signal: Waiter,
+        begin: Callable[[list[R]], Awaitable[Iterable[tuple[Channel, int, Work]]]],
         *,
         claim_seconds: int,
         attempt_seconds: int = 0,
         pause: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """`begin` returns the lane, the id and the work of each claimed row. Work begins only if
-        the claim lasts for `attempt_seconds` more. `pause` is the pause of lanes that have none of
-        their own."""
+        """`begin` returns the channel, the id and the work of each claimed row. Work begins only if
+        the claim lasts for `attempt_seconds` more. `pause` is the pause of channels that have none
+        of their own."""
         self._env = env
         self._queue = queue
-        self._bell = bell
+        self._signal = signal
         self._begin = begin
         self._claim_milliseconds = claim_seconds * SECOND
         self._attempt_milliseconds = attempt_seconds * SECOND
@@ -99,65 +99,66 @@ class Consumer(Generic[R]):
 
     async def wait(self) -> None:
         """Waits until there may be something to do."""
-        await self._bell.wait(self._wait)
+        await self._signal.wait(self._wait)
         self._wait = DATABASE_RETRY_SECONDS  # unless this run knows better
 
-    async def due(self, lanes: Iterable[Lane]) -> dict[Lane, int]:
-        """The lanes with room and due rows, and since when the first one is due."""
-        now, free = self._env.clock(), [lane for lane in lanes if lane.claimed < lane.most]
+    async def due(self, channels: Iterable[Channel]) -> dict[Channel, int]:
+        """The channels with room and due rows, and since when the first one is due."""
+        now = self._env.clock()
+        free = [channel for channel in channels if channel.claimed < channel.most]
         found = await self._queue.next_due([(one.params, 0) for one in free]) if free else {}
         next_due = min(found.values(), default=now + round(POLL_SECONDS * SECOND))
         if next_due > now:
             self._wait = min(POLL_SECONDS, (next_due - now) / SECOND)
         return {free[place]: at for place, at in found.items() if at <= now}
 
-    async def claim(self, lanes: Collection[Lane]) -> None:
-        """Claims due rows of these lanes, as far as there is room, and begins to work on them."""
-        if lanes:
+    async def claim(self, channels: Collection[Channel]) -> None:
+        """Claims due rows of these channels, as far as there is room, and works on them."""
+        if channels:
             # Shielded: if this run is cancelled, `close` waits for it.
-            self._claiming = asyncio.create_task(self._claim(lanes))
+            self._claiming = asyncio.create_task(self._claim(channels))
             self._wait = await asyncio.shield(self._claiming)
 
-    async def _claim(self, lanes: Collection[Lane]) -> float:
+    async def _claim(self, channels: Collection[Channel]) -> float:
         """Returns in how many seconds more may be due."""
-        rooms = [(lane.params, lane.most - lane.claimed) for lane in lanes]
+        rooms = [(channel.params, channel.most - channel.claimed) for channel in channels]
         now = self._env.clock()
         until = now + self._claim_milliseconds
         async with self._env.db.transaction() as tx:
             rows = await self._queue.claim(tx, rooms, now=now, until=until)
-        for lane, row_id, work in await self._begin(rows):
-            lane.waiting.append(Claimed(row_id, until, work))
-        for lane in lanes:
-            self._fill(lane)
+        for channel, row_id, work in await self._begin(rows):
+            channel.waiting.append(Claimed(row_id, until, work))
+        for channel in channels:
+            self._fill(channel)
         # A due row that cannot be claimed is locked by another process, perhaps for long.
         return 0.0 if rows else DATABASE_RETRY_SECONDS
 
-    def _fill(self, lane: Lane) -> None:
+    def _fill(self, channel: Channel) -> None:
         """Begins to work on waiting rows, as far as there are places."""
-        places = 1 if lane.pause or self._pause() else lane.places
-        while lane.waiting and len(lane.under_way) < places:
-            claim = lane.waiting.popleft()
+        places = 1 if channel.pause or self._pause() else channel.places
+        while channel.waiting and len(channel.under_way) < places:
+            claim = channel.waiting.popleft()
             # Otherwise it is due again when the claim ends.
             if claim.until >= self._env.clock() + self._attempt_milliseconds:
                 task = asyncio.create_task(claim.work())
-                lane.under_way[task] = claim
-                task.add_done_callback(partial(self._ended, lane))
+                channel.under_way[task] = claim
+                task.add_done_callback(partial(self._ended, channel))
 
-    def _ended(self, lane: Lane, task: asyncio.Task[None]) -> None:
-        lane.under_way.pop(task, None)
+    def _ended(self, channel: Channel, task: asyncio.Task[None]) -> None:
+        channel.under_way.pop(task, None)
         if task.cancelled():
             return
         if error := task.exception():
             log.error("one of the %s ended unexpectedly", self._queue.name, exc_info=error)
-        if pause := lane.pause or self._pause():
-            asyncio.get_running_loop().call_later(pause, self._go_on, lane)
+        if pause := channel.pause or self._pause():
+            asyncio.get_running_loop().call_later(pause, self._go_on, channel)
         else:
-            self._go_on(lane)
+            self._go_on(channel)
 
-    def _go_on(self, lane: Lane) -> None:
-        self._fill(lane)
-        if lane.claimed < min(lane.places, lane.most):
-            self._bell.hear()
+    def _go_on(self, channel: Channel) -> None:
+        self._fill(channel)
+        if channel.claimed < min(channel.places, channel.most):
+            self._signal.hear()
 
     @asynccontextmanager
     async def kept(self, row_id: int, every: float) -> AsyncIterator[None]:
@@ -178,7 +179,7 @@ class Consumer(Generic[R]):
                 name, reason = self._queue.name, type(error).__name__
                 log.warning("one of the %s under way may be sent twice: %s", name, reason)
 
-    async def close(self, lanes: Iterable[Lane]) -> None:
+    async def close(self, channels: Iterable[Channel]) -> None:
         """Waits a little for what is being claimed or worked on, which would otherwise be done
         twice; then cancels that, and releases everything else."""
         if self._claiming is not None:
@@ -186,10 +187,10 @@ class Consumer(Generic[R]):
             self._claiming.cancel()
         left: list[Claimed] = []
         under_way: dict[asyncio.Task[None], Claimed] = {}
-        for lane in lanes:
-            left += lane.waiting
-            lane.waiting.clear()
-            under_way |= lane.under_way
+        for channel in channels:
+            left += channel.waiting
+            channel.waiting.clear()
+            under_way |= channel.under_way
         if under_way:
             await asyncio.wait(under_way, timeout=CLOSE_SECONDS)
         for task in under_way:

@@ -29,9 +29,9 @@ log = logging.getLogger(__name__)
 class Job(msgspec.Struct, frozen=True):
     """A function to call at the start, and `period` seconds after each return.
 
-    A job that waits for a bell does so within `run`, and has a period of 0. `environment` is empty
-    for a job of both environments. A job with `last` runs once more when the server stops. `run`
-    must leave nothing half-done, wherever it is cancelled.
+    A job that waits for a signal does so within `run`, and has a period of 0. `environment` is
+    empty for a job of both environments. A job with `last` runs once more when the server stops.
+    `run` must leave nothing half-done, wherever it is cancelled.
     """
 
     environment: str

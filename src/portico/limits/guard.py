@@ -62,10 +62,10 @@ HELD = MINUTE
 a crash or a late response of the store, when no one reports the attempt's end."""
 
 
-def remembered(patience: Backoff, failures: Failures, now: int) -> Failures:
+def remembered(backoff: Backoff, failures: Failures, now: int) -> Failures:
     """The failures that still count at `now`."""
     if failures.until <= now:
-        return Failures(0, now + patience.window)
+        return Failures(0, now + backoff.window)
     return failures
 
 
@@ -74,20 +74,20 @@ def under_way(begun: Iterable[int], now: int) -> tuple[int, ...]:
     return tuple(time for time in begun if now - time < HELD)
 
 
-def places(patience: Backoff, failures: Failures, now: int) -> tuple[int, int]:
+def places(backoff: Backoff, failures: Failures, now: int) -> tuple[int, int]:
     """How many attempts may be in progress at once, and if none may, the milliseconds until one
     may. `failures` are those of `remembered`."""
-    free = patience.free - failures.count
+    free = backoff.free - failures.count
     if free > 0:
         return free, 0
-    ends = failures.until - patience.window if patience.waits else failures.until
+    ends = failures.until - backoff.window if backoff.waits else failures.until
     return (1, 0) if ends <= now else (0, ends - now)
 
 
-def failed(patience: Backoff, failures: Failures, now: int) -> Failures:
+def failed(backoff: Backoff, failures: Failures, now: int) -> Failures:
     """The count after one more failure. `failures` are those of `remembered`."""
     count = failures.count + 1
-    until = now + patience.window if count == 1 else failures.until
-    if wait := patience.wait_after(count):
-        until = now + wait + patience.window
+    until = now + backoff.window if count == 1 else failures.until
+    if wait := backoff.wait_after(count):
+        until = now + wait + backoff.window
     return Failures(count, until)

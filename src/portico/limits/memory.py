@@ -39,9 +39,9 @@ class _Guarded:
 _NOBODY = _Guarded(Failures(0, 0))
 
 
-def _known(guarded: _Guarded, patience: Backoff, now: int) -> _Guarded:
+def _known(guarded: _Guarded, backoff: Backoff, now: int) -> _Guarded:
     """The part of it that still counts at `now`."""
-    return _Guarded(remembered(patience, guarded.failures, now), under_way(guarded.begun, now))
+    return _Guarded(remembered(backoff, guarded.failures, now), under_way(guarded.begun, now))
 
 
 class FailedAttempts:
@@ -54,16 +54,16 @@ class FailedAttempts:
     def enter(self, guards: Sequence[tuple[Caller, Backoff]], now: int) -> GuardEntry:
         """See `protocol.Limiter.enter`."""
         wait, busy = 0, False
-        for caller, patience in guards:
-            known = _known(self._kept.get(caller, _NOBODY), patience, now)
-            free, later = places(patience, known.failures, now)
+        for caller, backoff in guards:
+            known = _known(self._kept.get(caller, _NOBODY), backoff, now)
+            free, later = places(backoff, known.failures, now)
             wait = wait or later
             busy = busy or len(known.begun) >= free
         if wait or busy:
             return GuardEntry(admitted=False, wait=wait)
-        for caller, patience in guards:
+        for caller, backoff in guards:
             guarded = self._keep(caller, now)
-            known = _known(guarded, patience, now)
+            known = _known(guarded, backoff, now)
             guarded.failures, guarded.begun = known.failures, (*known.begun, now)
         return GuardEntry(admitted=True, wait=0)
 
@@ -76,15 +76,15 @@ class FailedAttempts:
         has_failed: bool,
     ) -> None:
         """See `protocol.Limiter.leave`."""
-        for caller, patience in guards:
+        for caller, backoff in guards:
             guarded = self._keep(caller, now)
-            known = _known(guarded, patience, now)
+            known = _known(guarded, backoff, now)
             begun = list(known.begun)
             if entered in begun:
                 begun.remove(entered)
             guarded.begun = tuple(begun)
             if has_failed:
-                guarded.failures = failed(patience, known.failures, now)
+                guarded.failures = failed(backoff, known.failures, now)
                 self._changed[caller] = None
                 self._kept[caller] = self._kept.pop(caller)  # moves to the end, to be dropped last
             elif not begun and not guarded.failures.count:

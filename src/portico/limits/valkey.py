@@ -121,12 +121,12 @@ return 0
 """
 
 
-def terms(patiences: Iterable[Backoff]) -> Iterator[int | str]:
+def terms(backoffs: Iterable[Backoff]) -> Iterator[int | str]:
     """The script arguments of each: free failures, window, waits."""
-    for patience in patiences:
-        yield patience.free
-        yield patience.window
-        yield " ".join(map(str, patience.waits))
+    for backoff in backoffs:
+        yield backoff.free
+        yield backoff.window
+        yield " ".join(map(str, backoff.waits))
 
 
 SENT_AT_ONCE = 256
@@ -302,7 +302,7 @@ class ValkeyLimiter:
             ENTER,
             [caller for caller, _ in guards],
             now_ms,
-            *terms(patience for _, patience in guards),
+            *terms(backoff for _, backoff in guards),
         )
         return GuardEntry(admitted=wait < 0, wait=max(wait, 0))
 
@@ -316,7 +316,7 @@ class ValkeyLimiter:
             now_ms,
             int(has_failed),
             entered_ms,
-            *terms(patience for _, patience in guards),
+            *terms(backoff for _, backoff in guards),
         )
 
     async def forget(self, callers: Sequence[Caller]) -> None:

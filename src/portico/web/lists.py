@@ -36,8 +36,8 @@ def start_of(request: QueryRequest[Q]) -> Start:
     query = request.query
     if query.cursor is None:
         return Start(query.page, (query.page - 1) * query.limit, None)
-    veiled = _decoded(query.cursor)
-    text = veiled and request.environment[Vault].unveil(veiled, _name(request))
+    concealed = _decoded(query.cursor)
+    text = concealed and request.environment[Vault].reveal(concealed, _name(request))
     if not text:
         message = "must be from the Link header of a page of this list, with the same filters"
         raise unreadable(Fault("cursor", message))
@@ -54,8 +54,8 @@ def list_reply(
     if page.next is None:
         return json_reply(200, body)
     text = msgspec.json.encode([start.page + 1, *page.next])
-    veiled = request.environment[Vault].veil(text, _name(request))
-    cursor = base64url(veiled)
+    concealed = request.environment[Vault].conceal(text, _name(request))
+    cursor = base64url(concealed)
     return json_reply(200, body, next_link(request, path, cursor=cursor))
 
 
@@ -71,10 +71,10 @@ def next_link(request: TypedRequest[Any, Any], path: str, **begins: str) -> tupl
 def _decoded(cursor: str) -> bytes | None:
     """The bytes of a cursor, None unless it is their canonical encoding."""
     try:
-        veiled = from_base64url(cursor)
+        concealed = from_base64url(cursor)
     except ValueError:
         return None
-    return veiled if base64url(veiled) == cursor else None
+    return concealed if base64url(concealed) == cursor else None
 
 
 def _name(request: QueryRequest[Q]) -> str:

@@ -64,7 +64,7 @@ are in memory at the same time."""
 
 WRITE_CONNECTIONS = 6
 SLOW_CONNECTIONS = 4
-SLOW_PATIENCE_SECONDS = 5.0
+SLOW_TIMEOUT_SECONDS = 5.0
 """How long a slow read waits for a connection: longer than others, since an answer often needs
 several slow reads."""
 
@@ -80,7 +80,7 @@ FULL_SECONDS = 60.0
 proves nothing: PostgreSQL may have used space that it had already."""
 
 RINGS = ("events", "webhooks")
-"""The notifications that ring the bell; all others are for `Notices`."""
+"""The notifications that ring the signal; all others are for `Notices`."""
 
 # Every statement here reads a page or a count. The planner guesses a tenth of the table for a
 # LIMIT that is a parameter, and would then hash the whole table or compile a plan for it.
@@ -150,10 +150,10 @@ class PostgresDatabase:
         self._full_until = -math.inf
         self._notices = Notices(clock)
         self._listener: asyncio.Task[None] | None = None
-        self.bell = Signal()
+        self.signal = Signal()
         self._writes = Pool(self._hosts, settings, WRITE_CONNECTIONS, CONNECT_SECONDS)
         point = Pool(self._hosts, settings, POINT_CONNECTIONS, CONNECT_SECONDS)
-        slow = Pool(self._hosts, settings, SLOW_CONNECTIONS, SLOW_PATIENCE_SECONDS)
+        slow = Pool(self._hosts, settings, SLOW_CONNECTIONS, SLOW_TIMEOUT_SECONDS)
         check = Pool(self._hosts, settings, 1, CONNECT_SECONDS)
         version = Pool(self._hosts, settings, 1, VERSION_SECONDS)
         self._pools = {
@@ -321,7 +321,7 @@ class PostgresDatabase:
 
     def _heard(self, _connection: object, _pid: int, _channel: str, text: str) -> None:
         if text in RINGS:
-            self.bell.notify()
+            self.signal.notify()
         else:
             self._notices.hear(text)
 
@@ -373,7 +373,7 @@ class PostgresDatabase:
             if self._direct.keeps_sessions:  # a pooler would deliver no notifications
                 async with asyncio.timeout(CONNECT_SECONDS):
                     await connection.add_listener(self._schema, self._heard)
-                self.bell.notify()  # earlier notifications were missed
+                self.signal.notify()  # earlier notifications were missed
                 checks = asyncio.ensure_future(self._check())
             while not gone.is_set():
                 with suppress(TimeoutError):

@@ -31,15 +31,15 @@ class Pool:
         hosts: Hosts,
         settings: Mapping[str, str],
         size: int,
-        patience: float,
+        timeouts: float,
         check: Callable[[Any], Awaitable[None]] | None = None,
     ) -> None:
-        """`settings` are those of every session. A caller that gets no connection within `patience`
+        """`settings` are those of every session. A caller that gets no connection within `timeouts`
         seconds gets an error. `check` raises if a connection must not be used now."""
         local = (f"set_config('{name}', '{value}', true)" for name, value in settings.items())
         self._hosts = hosts
         self._size = size
-        self._patience = patience
+        self._timeouts = timeouts
         self._check = check
         self._settings = f"SELECT {', '.join(local)}"
         self._open = 0
@@ -143,7 +143,7 @@ class Pool:
         self._waiting += 1
         connection = None
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self._timeouts):
                 while connection is None:
                     if self._idle:  # returned while this caller asked the server for another
                         connection = self._living(self._idle.pop()[0])
@@ -222,7 +222,7 @@ class Pool:
         """Returns a connection whose statement was cancelled, once the statement has ended. Ends
         the connection if it is still in a transaction."""
         try:
-            await connection.execute("SELECT 1", timeout=self._patience)
+            await connection.execute("SELECT 1", timeout=self._timeouts)
             if connection.is_in_transaction():
                 connection.terminate()
         except (*OUTAGES, asyncpg.PostgresError):

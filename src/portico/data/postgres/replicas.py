@@ -33,7 +33,7 @@ from portico.data.postgres.statements import OUTAGES
 
 T = TypeVar("T")
 
-PATIENCE_SECONDS = 0.5
+TIMEOUT_SECONDS = 0.5
 """How long a replica may take to give a connection, and to report its position."""
 
 LOCK_TIMEOUT = "500ms"
@@ -130,8 +130,8 @@ class Replica:
         self._word = SILENT
         self._reason = ""
         self._watcher: asyncio.Task[None] | None = None
-        self.short = Pool(self._hosts, settings, SHORT_CONNECTIONS, PATIENCE_SECONDS, self._check)
-        self.slow = Pool(self._hosts, settings, SLOW_CONNECTIONS, PATIENCE_SECONDS, self._check)
+        self.short = Pool(self._hosts, settings, SHORT_CONNECTIONS, TIMEOUT_SECONDS, self._check)
+        self.slow = Pool(self._hosts, settings, SLOW_CONNECTIONS, TIMEOUT_SECONDS, self._check)
 
     @property
     def is_fit(self) -> bool:
@@ -162,7 +162,7 @@ class Replica:
         if (reader := acting_for.get()) is not None:
             position = max(position, await self._positions.of(reader))
         try:
-            async with asyncio.timeout(PATIENCE_SECONDS):
+            async with asyncio.timeout(TIMEOUT_SECONDS):
                 reached = await connection.fetchrow(_REPLAYED)
         except TimeoutError:
             connection.terminate()

@@ -21,7 +21,7 @@ LARGEST = 8
 MANY = 64
 """The most changes that get their ids from one statement."""
 
-_PATIENCE = "set_config('lock_timeout', '300ms', true)"
+_LOCK_TIMEOUT = "set_config('lock_timeout', '300ms', true)"
 """Ends a statement of several changes that waits for a lock, which only one of them may need."""
 
 _NEXT_IDS = """
@@ -84,7 +84,7 @@ async def _run(connection: Any, *changes: Sequence[_Last]) -> None:
     """Runs the statements of changes as one. Raises the exception of a statement that returned no
     row."""
     asked = [*chain.from_iterable(changes)]
-    further = [_PATIENCE] if len(changes) > 1 else []
+    further = [_LOCK_TIMEOUT] if len(changes) > 1 else []
     values = [params[name] for sql, params, _ in asked for name in positional(sql)[1]]
     try:
         await connection.execute(_joined(*_shape(asked), *further), *values)

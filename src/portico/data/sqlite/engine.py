@@ -77,7 +77,7 @@ class SqliteDatabase:
         self._others_seen: int | None = None
         self._commit_job: Future[object] | None = None
         self._watch: asyncio.Task[None] | None = None
-        self.bell = Signal()
+        self.signal = Signal()
         self.replica: Reads = self
 
     async def open(self) -> None:
@@ -159,7 +159,7 @@ class SqliteDatabase:
         return self._parts.of(part)
 
     async def _hear_others(self) -> None:
-        """Polls for commits of other processes, for which it rings the bell, and for the file
+        """Polls for commits of other processes, for which it rings the signal, and for the file
         having been moved."""
         seen = 0
         while True:
@@ -168,7 +168,7 @@ class SqliteDatabase:
             with contextlib.suppress(Unavailable):
                 seen, before = self.version(), seen
                 if seen != before:
-                    self.bell.notify()
+                    self.signal.notify()
 
     def _expire(self) -> None:
         self._version = None

@@ -468,8 +468,8 @@ async def stamped(env: Environment, parameters: Parameters, now: int) -> str:
     """The query of a request that is made now, with its stamp."""
     query = _unstamped(parameters)
     stamp = f"{now} {await env[Sessions].latest_id()}"
-    veiled = env[Vault].veil(stamp.encode(), _name(env, query))
-    return f"{query}&{PARAMETER}={base64url(veiled)}"
+    concealed = env[Vault].conceal(stamp.encode(), _name(env, query))
+    return f"{query}&{PARAMETER}={base64url(concealed)}"
 
 
 async def signed_in_for(
@@ -504,10 +504,10 @@ def _fresh(
 def _stamp(env: Environment, parameters: Parameters) -> _Stamp | None:
     """The stamp that a request carries, if it is valid."""
     try:
-        veiled = from_base64url(dict(parameters).get(PARAMETER, ""))
+        concealed = from_base64url(dict(parameters).get(PARAMETER, ""))
     except ValueError:
         return None
-    stamp = env[Vault].unveil(veiled, _name(env, _unstamped(parameters)))
+    stamp = env[Vault].reveal(concealed, _name(env, _unstamped(parameters)))
     return _Stamp(*map(int, stamp.split())) if stamp else None
 
 

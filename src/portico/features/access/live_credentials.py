@@ -52,7 +52,7 @@ SELECT c.id, u.role, {end} FROM {rows}
 WHERE c.id {given} AND {living} AND u.suspended_at IS NULL"""
 
 
-class Standing(NamedTuple):
+class AccountStatus(NamedTuple):
     """The state of a valid credential: its owner's role, and when it expires, None for never."""
 
     role: str
@@ -99,17 +99,17 @@ class LiveCredentials:
         kind, values = held(principal, now)
         return await (tx or self._db).one(f"SELECT 1 WHERE {HOLDS[kind]}", values) is not None
 
-    async def standing(self, holders: Iterable[Holder]) -> dict[Holder, Standing]:
+    async def statuses(self, holders: Iterable[Holder]) -> dict[Holder, AccountStatus]:
         """The state of these credentials, by one statement for each kind. Leaves out those that
         were revoked or whose owner is suspended or deleted. A session also expires when it was idle
         for too long."""
         ids: dict[str, list[int]] = defaultdict(list)
         for kind, row_id in holders:
             ids[kind].append(row_id)
-        found: dict[Holder, Standing] = {}
+        found: dict[Holder, AccountStatus] = {}
         for kind, given in ids.items():
             rows = await self._db.all(self._ends(kind), id_list(self._db.engine, given))
-            found |= {(kind, row[0]): Standing(row[1], row[2]) for row in rows}
+            found |= {(kind, row[0]): AccountStatus(row[1], row[2]) for row in rows}
         return found
 
     def _ends(self, kind: str) -> str:

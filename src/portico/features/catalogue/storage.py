@@ -473,9 +473,9 @@ class Uploads:
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self.queue = Queue(db, UPLOADS, due="seen_at", pending=_UNDER_WAY, lane="id = :id_{n}")
-        """Each file is a lane. A claim ends `SILENT` after the time of `seen_at`."""
-        self.bell = Signal()
+        self.queue = Queue(db, UPLOADS, due="seen_at", pending=_UNDER_WAY, channel="id = :id_{n}")
+        """Each file is a channel. A claim ends `SILENT` after the time of `seen_at`."""
+        self.signal = Signal()
         """Rings when a file waits to be checked or stored."""
 
     async def get(self, upload_id: int, tx: Transaction | None = None) -> Upload | None:

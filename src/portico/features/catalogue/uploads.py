@@ -96,7 +96,7 @@ async def take_in(
     except BaseException:
         path.unlink(missing_ok=True)
         raise
-    env[Uploads].bell.notify()
+    env[Uploads].signal.notify()
     return upload
 
 
@@ -150,7 +150,7 @@ async def begin_storing(env: Environment, upload_id: int, account_id: int, by: A
         await env[Uploads].report(change.tx, upload_id, [])
 
     await env.change(by, work)
-    env[Uploads].bell.notify()
+    env[Uploads].signal.notify()
 
 
 async def discard(env: Environment, upload_id: int, account_id: int, by: Author) -> None:
@@ -177,7 +177,8 @@ async def _own(env: Environment, change: Change, upload_id: int, account_id: int
 
 
 POLL_SECONDS = 0.5
-"""How often to check for work without a bell: files that another process received, or has left."""
+"""How often to check for work without a signal: files that another process received, or has
+left."""
 
 _ABANDONED = 2 * MINUTE
 """A file without an upload that has not changed for this long is no longer being sent."""
@@ -196,14 +197,14 @@ class ProcessUploads:
         """`accounts` is the environment of the accounts that have sent the files."""
         self._env = env
         self._accounts = accounts
-        self._bell = env[Uploads].bell.listener()
+        self._signal = env[Uploads].signal.listener()
         self._wait = 0.0
 
     async def run(self) -> None:
         """Waits until there may be something to do, then works on the files one after the other,
         and removes files that are no longer needed. Raises `Unavailable`; then the next run
         continues."""
-        await self._bell.wait(self._wait)
+        await self._signal.wait(self._wait)
         self._wait = POLL_SECONDS
         uploads = await self._env[Uploads].all()
         self._clear({one.token for one in uploads if one.state in WAITING})
@@ -225,8 +226,10 @@ class ProcessUploads:
     async def _take(self, upload: Upload) -> None:
         env, now = self._env, self._env.clock()
         async with env.db.transaction() as tx:
-            lane = {"id": upload.id}
-            claimed = await env[Uploads].queue.claim(tx, [(lane, 1)], now=now - SILENT, until=now)
+            channel = {"id": upload.id}
+            claimed = await env[Uploads].queue.claim(
+                tx, [(channel, 1)], now=now - SILENT, until=now
+            )
         if not claimed:
             return
         (mine,) = claimed

@@ -1,6 +1,6 @@
 """Delivers events to webhooks.
 
-Each webhook has a lane of its own, so that one that is slow or dead does not hold up the others.
+Each webhook has a channel of its own, so that one that is slow or dead does not hold up the others.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from portico.environment import Environment
 from portico.features.events.rules import signed_headers
 from portico.features.events.storage import Deliveries, DeliveryAttempt, Events, Webhooks
 from portico.features.events.webhooks import decrypted, disable_webhook, fan_out
-from portico.jobs.queue import CLOSE_SECONDS, DATABASE_RETRY_SECONDS, Consumer, Lane, Work
+from portico.jobs.queue import CLOSE_SECONDS, DATABASE_RETRY_SECONDS, Channel, Consumer, Work
 from portico.outbound.sender import DeliveryOutcome, Sends
 
 GONE = 410
@@ -58,10 +58,10 @@ def next_try(env: Environment, delivery: Delivery, retry_after: int | None = Non
 class Recorder:
     """Stores the outcomes of one process's attempts."""
 
-    def __init__(self, env: Environment, bell: Waiter) -> None:
-        """`bell` is rung when a webhook is disabled."""
+    def __init__(self, env: Environment, signal: Waiter) -> None:
+        """`signal` is rung when a webhook is disabled."""
         self._env = env
-        self._bell = bell
+        self._signal = signal
         self._done: list[FinishedAttempt] = []
         self._task: asyncio.Task[None] | None = None
         self.is_behind = False
@@ -148,7 +148,7 @@ class Recorder:
     ) -> bool:
         disabled = await disable_webhook(self._env, webhook, reason, SYSTEM, attempt)
         if disabled:
-            self._bell.hear()
+            self._signal.hear()
         return disabled
 
 
@@ -181,7 +181,7 @@ next ones follow at once."""
 
 BUSY_RUN_SECONDS = 0.02
 """While requests have priority: how long to wait for further commits before checking for due
-deliveries, since each commit rings the bell on every host."""
+deliveries, since each commit rings the signal on every host."""
 
 BUSY_PAUSE_SECONDS = 0.005
 """While requests have priority: the pause between two deliveries to one webhook, which limits them
@@ -217,19 +217,19 @@ class Deliver:
         self._user_agent = user_agent
         self._requests = requests
         self._at_once = at_once
-        self._bell = env.db.bell.listener()
-        self._recorder = Recorder(env, self._bell)
+        self._signal = env.db.signal.listener()
+        self._recorder = Recorder(env, self._signal)
         self._consumer = Consumer(
             env,
             env[Deliveries].queue,
-            self._bell,
+            self._signal,
             self._begin,
             claim_seconds=CLAIM_SECONDS,
             attempt_seconds=ATTEMPT_SECONDS,
             pause=lambda: BUSY_PAUSE_SECONDS if self._is_busy() else 0.0,
         )
         self._webhooks: dict[int, Webhook] = {}
-        self._lanes: dict[int, Lane] = {}
+        self._channels: dict[int, Channel] = {}
         """By the id of the webhook."""
         self._dropped: dict[int, int] = {}
         self._busy_until = 0.0
@@ -253,26 +253,27 @@ class Deliver:
             await self._drop(webhook)
         if self._recorder.is_behind:  # deliveries that were sent would be claimed and sent again
             return
-        due = await self._consumer.due(self._lanes.values())
+        due = await self._consumer.due(self._channels.values())
         await self._begin_anew(due)
         await self._consumer.claim(due)
         if dropping:
-            self._bell.hear()
+            self._signal.hear()
 
     async def close(self) -> None:
         """Waits a little for deliveries that are being sent, and releases all other claimed
         ones."""
-        await self._consumer.close(self._lanes.values())
+        await self._consumer.close(self._channels.values())
         await self._recorder.close()
 
     def _follow(self, enabled: list[Webhook]) -> None:
-        """Keeps a lane for each enabled webhook as it is now; cancels deliveries to all others."""
+        """Keeps a channel for each enabled webhook as it is now; cancels deliveries to all
+        others."""
         self._webhooks = {webhook.id: webhook for webhook in enabled}
         for webhook in enabled:
-            lane = self._lanes.setdefault(webhook.id, Lane(self._at_once))
-            lane.params = {"webhook_id": webhook.id, "dropped_up_to": webhook.dropped_up_to}
-        for gone in self._lanes.keys() - self._webhooks:
-            self._lanes.pop(gone).cancel()
+            channel = self._channels.setdefault(webhook.id, Channel(self._at_once))
+            channel.params = {"webhook_id": webhook.id, "dropped_up_to": webhook.dropped_up_to}
+        for gone in self._channels.keys() - self._webhooks:
+            self._channels.pop(gone).cancel()
 
     async def _drop(self, webhook: Webhook) -> None:
         """Marks a batch of the deliveries that were given up when a webhook was disabled: there may
@@ -282,23 +283,27 @@ class Deliver:
         if not more:
             self._dropped[webhook.id] = webhook.dropped_up_to
 
-    async def _begin_anew(self, due: Mapping[Lane, int]) -> None:
+    async def _begin_anew(self, due: Mapping[Channel, int]) -> None:
         """Clears since when a webhook fails if no server was running meanwhile."""
         late = self._env.clock() - LATE
-        for webhook_id, lane in self._lanes.items():
-            if lane in due and due[lane] <= late:
+        for webhook_id, channel in self._channels.items():
+            if channel in due and due[channel] <= late:
                 async with self._env.db.transaction() as tx:
                     await self._env[Webhooks].begin_anew_untried(tx, webhook_id, late)
 
-    async def _begin(self, claimed: list[Delivery]) -> list[tuple[Lane, int, Work]]:
+    async def _begin(self, claimed: list[Delivery]) -> list[tuple[Channel, int, Work]]:
         env = self._env
         bodies: dict[int, tuple[bytes, str | None]] = {}
         async for event in env[Events].each({delivery.event_id for delivery in claimed}):
             bodies[event.id] = self._encode(event), event.traceparent
         return [
-            (lane, one.id, partial(self._send, lane, one, *bodies.get(one.event_id, (None, None))))
+            (
+                channel,
+                one.id,
+                partial(self._send, channel, one, *bodies.get(one.event_id, (None, None))),
+            )
             for one in sorted(claimed, key=lambda one: one.id)
-            if (lane := self._lanes.get(one.webhook_id))
+            if (channel := self._channels.get(one.webhook_id))
         ]
 
     def _is_busy(self) -> bool:
@@ -309,7 +314,7 @@ class Deliver:
         return now < self._busy_until
 
     async def _send(
-        self, lane: Lane, delivery: Delivery, body: bytes | None, traceparent: str | None
+        self, channel: Channel, delivery: Delivery, body: bytes | None, traceparent: str | None
     ) -> None:
         """Sends a delivery once. `body` is None if the event was removed; `traceparent` is the span
         of the event's change, if that was traced."""
@@ -321,7 +326,7 @@ class Deliver:
         elif secret is None:
             # Another host may be able to read it, or this one once it has the right secret again.
             attempt = self._attempt(delivery, _NOT_SENT)
-            self._pace(lane, failing=True, quick=False)
+            self._pace(channel, failing=True, quick=False)
         else:
             headers = signed_headers(
                 [secret, *(one for one in former if one is not None)],
@@ -335,13 +340,13 @@ class Deliver:
             outcome = await self._sender.send(webhook.url, headers, body)
             attempt = self._attempt(delivery, outcome)
             quick = outcome.milliseconds < QUICK_MILLISECONDS and len(body) <= QUICK_BYTES
-            self._pace(lane, failing=attempt.status != "delivered", quick=quick)
+            self._pace(channel, failing=attempt.status != "delivered", quick=quick)
         self._recorder.note(FinishedAttempt(webhook, delivery, attempt))
 
-    def _pace(self, lane: Lane, *, failing: bool, quick: bool) -> None:
+    def _pace(self, channel: Channel, *, failing: bool, quick: bool) -> None:
         """How many deliveries to claim, and with which pause, after an attempt."""
-        lane.most = 1 if failing else max(AHEAD, lane.places) if quick else lane.places
-        lane.pause = FAILING_PAUSE_SECONDS if failing else 0.0
+        channel.most = 1 if failing else max(AHEAD, channel.places) if quick else channel.places
+        channel.pause = FAILING_PAUSE_SECONDS if failing else 0.0
 
     def _attempt(self, delivery: Delivery, outcome: DeliveryOutcome) -> DeliveryAttempt:
         status = outcome.status

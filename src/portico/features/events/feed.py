@@ -61,7 +61,7 @@ async def require_kept(store: Events, after: int) -> None:
 
 
 LOOK_SECONDS = 5.0
-"""How often new events are read although no bell rang."""
+"""How often new events are read although no signal rang."""
 
 PAGE = 100
 """How many events are read at once."""
@@ -75,11 +75,11 @@ them yet; a follower further behind reads from the database."""
 class Feed:
     """Keeps the latest events for its followers. Without followers it reads nothing."""
 
-    def __init__(self, store: Events, bell: Signal) -> None:
-        """`bell` rings when there may be new events."""
+    def __init__(self, store: Events, signal: Signal) -> None:
+        """`signal` rings when there may be new events."""
         self._store = store
-        self._news = bell.listener()
-        self._bell = Signal()
+        self._news = signal.listener()
+        self._signal = Signal()
         self._followers: set[Follower] = set()
         self._recent: deque[StoredEvent] = deque()
         self._bytes = 0
@@ -94,7 +94,7 @@ class Feed:
         if after is None:
             await self._store.number()
             after = await self._store.last_id()
-        follower = Follower(self, self._bell.listener(), after, types)
+        follower = Follower(self, self._signal.listener(), after, types)
         self._followers.add(follower)
         self._news.hear()
         return follower
@@ -118,7 +118,7 @@ class Feed:
             more = page.has_more
             if page.rows:
                 self._keep(page.rows)
-                self._bell.notify()
+                self._signal.notify()
                 await asyncio.sleep(0)  # followers take this page before the next pushes it out
 
     async def after(self, after: int, types: Sequence[str] | None) -> tuple[list[StoredEvent], int]:
@@ -138,7 +138,7 @@ class Feed:
         self._bytes = 0
         self._from = self._to = last_id
         self._live = True
-        self._bell.notify()
+        self._signal.notify()
 
     def _keep(self, rows: Sequence[StoredEvent]) -> None:
         self._recent.extend(rows)
@@ -170,7 +170,7 @@ class Follower:
         time = asyncio.get_running_loop().time
         over = time() + seconds
         while not self.ended:
-            with suppress(Unavailable):  # the bell rings when the database is back
+            with suppress(Unavailable):  # the signal rings when the database is back
                 events, self.position = await self._feed.after(self.position, self._types)
                 if events:
                     return events

@@ -100,7 +100,7 @@ class Events:
         self._db = db
 
     async def add(self, tx: Transaction, at: int, event: Published) -> None:
-        """Stores an event. The caller rings the database's bell after it has committed `tx`."""
+        """Stores an event. The caller rings the database's signal after it has committed `tx`."""
         values = {
             "type": event.type,
             "at": at,
@@ -372,9 +372,9 @@ class Deliveries:
             db,
             DELIVERIES,
             pending="status = 'pending'",
-            lane="webhook_id = :webhook_id_{n} AND id > :dropped_up_to_{n}",
+            channel="webhook_id = :webhook_id_{n} AND id > :dropped_up_to_{n}",
         )
-        """Each webhook is a lane."""
+        """Each webhook is a channel."""
 
     async def add(self, tx: Transaction, at: int, queued: Sequence[tuple[int, int, str]]) -> None:
         """Queues deliveries that are due at once: webhook id, event id and the event's type."""
@@ -387,7 +387,7 @@ class Deliveries:
         )
 
     async def notify(self, tx: Transaction) -> None:
-        """On PostgreSQL, rings the bell of every process once `tx` is committed."""
+        """On PostgreSQL, rings the signal of every process once `tx` is committed."""
         if self._db.engine == "postgres":
             await tx.one(_TELL)
 

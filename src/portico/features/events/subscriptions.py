@@ -141,7 +141,7 @@ class Subscriptions:
             return
         try:
             holders = {holder(its.principal) for _, its in due}
-            standing = await self._credentials.standing(holders)
+            standing = await self._credentials.statuses(holders)
         except BaseException:
             for follower, its in due:
                 its.version = None

@@ -202,7 +202,7 @@ async def change_webhook(
         if seen.enabled and seen.types != changes["types"]:
             await fan_out(env, [seen])  # in batches, so that the change has little left to do
     webhook = await env.change(by, work)
-    env.db.bell.notify()
+    env.db.signal.notify()
     return webhook
 
 
@@ -303,7 +303,7 @@ async def delete_webhook(
         change.note(WebhookDeleted(webhook))
 
     await env.change(by, work)
-    env.db.bell.notify()
+    env.db.signal.notify()
 
 
 async def test_webhook(env: Environment, webhook_id: int, by: Author) -> None:
@@ -332,7 +332,7 @@ async def redeliver(env: Environment, webhook_id: int, delivery_id: int, by: Aut
         change.note(WebhookRedelivered(webhook, delivery.event_id))
 
     await env.change(by, work)
-    env.db.bell.notify()
+    env.db.signal.notify()
 
 
 async def read_delivery(env: Environment, webhook_id: int, delivery_id: int) -> Delivery:

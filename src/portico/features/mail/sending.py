@@ -16,7 +16,7 @@ from portico.features.mail.storage import Mail, Mails
 from portico.features.people.invitations import write_sign_up
 from portico.features.people.recovery import write_reset
 from portico.features.people.storage import Users
-from portico.jobs.queue import CLOSE_SECONDS, DATABASE_RETRY_SECONDS, Consumer, Lane, Work
+from portico.jobs.queue import CLOSE_SECONDS, DATABASE_RETRY_SECONDS, Channel, Consumer, Work
 from portico.outbound.mail import Undelivered
 
 AT_ONCE = 4
@@ -48,11 +48,11 @@ class SendMails:
 
     def __init__(self, env: Environment) -> None:
         self._env = env
-        self._lane = Lane(AT_ONCE)
+        self._channel = Channel(AT_ONCE)
         self._consumer = Consumer(
             env,
             env[Mails].queue,
-            env[Mails].bell.listener(),
+            env[Mails].signal.listener(),
             self._begin,
             claim_seconds=CLAIM_SECONDS,
         )
@@ -68,8 +68,8 @@ class SendMails:
         try:
             async with asyncio.timeout(CLOSE_SECONDS):
                 await self._claim()
-                while self._lane.under_way:
-                    await asyncio.wait(self._lane.under_way)
+                while self._channel.under_way:
+                    await asyncio.wait(self._channel.under_way)
                     await self._claim()
         except TimeoutError:
             pass
@@ -78,14 +78,14 @@ class SendMails:
 
     async def close(self) -> None:
         """Waits a little for mails that are being sent, and releases all other claimed ones."""
-        await self._consumer.close([self._lane])
+        await self._consumer.close([self._channel])
 
     async def _claim(self) -> None:
         self._env[Mails].waiting = await self._env[Mails].count(self._env.db)
-        await self._consumer.claim(await self._consumer.due([self._lane]))
+        await self._consumer.claim(await self._consumer.due([self._channel]))
 
-    async def _begin(self, mails: list[Mail]) -> list[tuple[Lane, int, Work]]:
-        return [(self._lane, mail.id, partial(self._send, mail)) for mail in mails]
+    async def _begin(self, mails: list[Mail]) -> list[tuple[Channel, int, Work]]:
+        return [(self._channel, mail.id, partial(self._send, mail)) for mail in mails]
 
     async def _send(self, mail: Mail) -> None:
         """Makes one attempt, and stores its outcome."""

@@ -30,7 +30,7 @@ class Mails:
 
     def __init__(self, db: Database) -> None:
         self.queue = Queue(db, MAILS, counted="attempts")
-        self.bell = Signal()
+        self.signal = Signal()
         """Rings when a mail waits to be sent."""
         self.waiting = 0
         """How many mails were waiting when the job last counted them."""

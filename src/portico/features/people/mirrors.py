@@ -119,10 +119,10 @@ async def outdated_mirrors(env: Environment) -> list[int]:
     found: list[int] = []
     last = 0
     while env.mirror is not None:
-        mirrors = await env.mirror[Users].standing_of_mirrors(last, _AT_ONCE)
+        mirrors = await env.mirror[Users].mirror_statuses(last, _AT_ONCE)
         if not mirrors:
             break
-        accounts = await env[Users].standing(list(mirrors))
+        accounts = await env[Users].statuses(list(mirrors))
         found += [number for number in mirrors if mirrors[number] != accounts.get(number)]
         last = max(mirrors)
     return found

@@ -35,7 +35,7 @@ LANES = 1
 
 THREADS = 2
 QUEUE = 64
-PATIENCE = 0.4
+IDLE_WAIT = 0.4
 """Seconds without any hash finished after which the waiting ones are overdue."""
 
 T = TypeVar("T")
@@ -49,14 +49,14 @@ class Passwords:
         *,
         memory_kib: int = MEMORY_KIB,
         iterations: int = ITERATIONS,
-        patience: float = PATIENCE,
+        idle_wait: float = IDLE_WAIT,
         beside_requests: bool = False,
     ) -> None:
         """With `beside_requests`, hashing yields to everything else; a command does nothing else
         meanwhile."""
         self._memory = memory_kib * 1024
         self._iterations = iterations
-        self._patience = patience
+        self._idle_wait = idle_wait
         self._beside_requests = beside_requests
         self._idle = ThreadPoolExecutor(
             THREADS, "hash", initializer=only_when_idle if beside_requests else None
@@ -106,7 +106,7 @@ class Passwords:
             self.waiting -= 1
 
     async def _run(self, work: Callable[[], T]) -> T:
-        """Does the work when the processor is idle or, once no hash was finished for `patience`
+        """Does the work when the processor is idle or, once no hash was finished for `idle_wait`
         seconds, without waiting for that: on a machine that is always busy, logins would never
         finish."""
         loop = asyncio.get_running_loop()
@@ -117,7 +117,7 @@ class Passwords:
                 before = -1
                 while not idle.done() and before != self._done:
                     before = self._done
-                    await asyncio.wait(asked, timeout=self._patience)
+                    await asyncio.wait(asked, timeout=self._idle_wait)
                 if not idle.done():
                     asked.append(loop.run_in_executor(self._overdue, work))
             await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)

@@ -138,12 +138,12 @@ class Users:
         """How many sandbox mirrors of live accounts there are."""
         return await integer(self._db, _COUNT_MIRRORS)
 
-    async def standing_of_mirrors(self, after: int, limit: int) -> dict[int, AccountState]:
+    async def mirror_statuses(self, after: int, limit: int) -> dict[int, AccountState]:
         """What the next `limit` mirrors share with their accounts, by account id, above `after`."""
         rows = await self._db.slow.all(_STANDING_OF_MIRRORS, {"after": after, "limit": limit})
         return {row[0]: _SHARED.read(row[1:]) for row in rows}
 
-    async def standing(self, ids: Sequence[int]) -> dict[int, AccountState]:
+    async def statuses(self, ids: Sequence[int]) -> dict[int, AccountState]:
         """What the existing users with these ids share with their mirrors, by id."""
         engine = self._db.engine
         rows = await self._db.slow.all(f"{_STANDING} {IN_ID_LIST[engine]}", id_list(engine, ids))

@@ -71,7 +71,7 @@ class _InvalidAnswer(Exception):
     """An answer of a provider is invalid; the message is for the log."""
 
 
-class Trip(NamedTuple):
+class LoginAttempt(NamedTuple):
     """Values that are sent to the provider and must come back, derived from a visit's secret."""
 
     state: str
@@ -79,8 +79,8 @@ class Trip(NamedTuple):
     verifier: str
 
     @classmethod
-    def of(cls, secret: str) -> "Trip":
-        """The trip of the visit with this secret."""
+    def of(cls, secret: str) -> "LoginAttempt":
+        """The attempt of the visit with this secret."""
         made = (mac(secret.encode(), field.encode(), "sha256") for field in cls._fields)
         return cls(*map(base64url, made))
 
@@ -94,9 +94,9 @@ class ProviderAnswer(NamedTuple):
     iss: str
     error: str
 
-    def belongs_to(self, trip: Trip) -> bool:
+    def belongs_to(self, attempt: LoginAttempt) -> bool:
         """Whether its `state` is that of this visit."""
-        return compare_digest(self.state.encode(), trip.state.encode())
+        return compare_digest(self.state.encode(), attempt.state.encode())
 
 
 class _Metadata(msgspec.Struct, frozen=True):
@@ -151,7 +151,7 @@ class RelyingParty:
         self._known: dict[str, tuple[int, _Metadata]] = {}
 
     async def address(
-        self, provider: Provider, trip: Trip, redirect_uri: str, *, again: bool
+        self, provider: Provider, attempt: LoginAttempt, redirect_uri: str, *, again: bool
     ) -> str:
         """The address to send the browser to. With `again` the provider must authenticate the
         person anew. Raises `Unavailable`."""
@@ -161,9 +161,9 @@ class RelyingParty:
             "client_id": provider.client_id,
             "redirect_uri": redirect_uri,
             "scope": " ".join(OPENID_SCOPES),
-            "state": trip.state,
-            "nonce": trip.nonce,
-            "code_challenge": challenge_of(trip.verifier),
+            "state": attempt.state,
+            "nonce": attempt.nonce,
+            "code_challenge": challenge_of(attempt.verifier),
             "code_challenge_method": CHALLENGE_METHOD,
         }
         if again:
@@ -175,7 +175,7 @@ class RelyingParty:
     async def person(
         self,
         provider: Provider,
-        trip: Trip,
+        attempt: LoginAttempt,
         redirect_uri: str,
         answer: ProviderAnswer,
         *,
@@ -187,9 +187,9 @@ class RelyingParty:
         metadata = await self._metadata(provider)
         try:
             _check_issuer(provider, metadata, answer)
-            tokens = await self._exchange(provider, metadata, trip, redirect_uri, answer.code)
+            tokens = await self._exchange(provider, metadata, attempt, redirect_uri, answer.code)
             claims = await self._claims(metadata, tokens.id_token)
-            _check_claims(provider, claims, trip.nonce, self._clock())
+            _check_claims(provider, claims, attempt.nonce, self._clock())
             if since is not None:
                 _check_seen(metadata, claims, since)
             return _person(await self._facts(metadata, tokens, claims))
@@ -216,13 +216,18 @@ class RelyingParty:
         return metadata
 
     async def _exchange(
-        self, provider: Provider, metadata: _Metadata, trip: Trip, redirect_uri: str, code: str
+        self,
+        provider: Provider,
+        metadata: _Metadata,
+        attempt: LoginAttempt,
+        redirect_uri: str,
+        code: str,
     ) -> _Tokens:
         form = {
             "grant_type": "authorization_code",
             "code": code,
             "redirect_uri": redirect_uri,
-            "code_verifier": trip.verifier,
+            "code_verifier": attempt.verifier,
         }
         headers = {}
         if "client_secret_basic" in metadata.token_endpoint_auth_methods_supported:

@@ -31,7 +31,7 @@ from portico.features.people.invitations import accept_by_email
 from portico.features.people.rules import InvitationAccepted, UserCreated
 from portico.features.people.storage import Users
 from portico.features.people.users import locked_user
-from portico.features.signin.openid import NotAccepted, ProviderAnswer, RelyingParty, Trip
+from portico.features.signin.openid import LoginAttempt, NotAccepted, ProviderAnswer, RelyingParty
 from portico.features.signin.rules import ProviderLinked, ProviderUnlinked
 from portico.features.signin.second_factor import keep_a_way_in, tell_of_ways_in
 from portico.features.signin.service import note_refusal
@@ -92,7 +92,9 @@ async def begin_visit(
     """Begins a visit to a provider: to sign in or, with `user_id`, to link that account. With
     `again` the provider is asked to authenticate the person anew. Raises `Unavailable`."""
     secret = mint(_AGAIN if again else "", env.random)
-    address = await env[RelyingParty].address(provider, Trip.of(secret), redirect_uri, again=again)
+    address = await env[RelyingParty].address(
+        provider, LoginAttempt.of(secret), redirect_uri, again=again
+    )
     await _keep_visit(env, secret, ProviderVisit(provider.name, target, user_id, None, "", 0), by)
     return BegunVisit(secret, address)
 
@@ -108,8 +110,8 @@ async def end_visit(
     """Ends a visit, once, with the answer that the browser brought back. Returns the person and
     their account, which is created if the provider may do so. Raises `NotAccepted` and
     `Unavailable`."""
-    trip = Trip.of(secret)
-    if not answer.belongs_to(trip):
+    attempt = LoginAttempt.of(secret)
+    if not answer.belongs_to(attempt):
         raise NotAccepted(_LOST)
     visit = await _take_visit(env, secret, by)
     if visit is None or visit.provider != provider.name or visit.subject is not None:
@@ -120,7 +122,7 @@ async def end_visit(
         raise NotAccepted(_denied(provider, answer.error))
     again = secret.startswith(_AGAIN)
     since = visit.begun_at if again else None
-    person = await env[RelyingParty].person(provider, trip, redirect_uri, answer, since=since)
+    person = await env[RelyingParty].person(provider, attempt, redirect_uri, answer, since=since)
     if not permits(provider, person):
         if visit.user_id is None:
             await note_refusal(env, await _user(env, provider, person), "provider", by)

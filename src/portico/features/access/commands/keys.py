@@ -167,7 +167,7 @@ def run_list(settings: Settings, chosen: Namespace) -> None:
 async def _found(chosen: Namespace, env: Environment) -> AsyncIterator[list[_Owned]]:
     user_id = None if chosen.owner is None else (await accounts.account(env, chosen.owner)).id
     async for batch in env[access_storage.ApiKeys].batches(user_id):
-        owners = await env[people_storage.Users].standing([*{key.user_id for key in batch}])
+        owners = await env[people_storage.Users].statuses([*{key.user_id for key in batch}])
         # An owner who was deleted since the batch was read took the keys along.
         yield [_Owned(key, owners[key.user_id]) for key in batch if key.user_id in owners]
 

@@ -187,7 +187,7 @@ async def _tell(source: _Source, after: int, chosen: Namespace, receiver: Receiv
 async def _events(source: _Source, after: int) -> AsyncGenerator[StoredEvent, None]:
     """All events after the one with this id, as they happen, without end."""
     env = source.env
-    bell = env.db.bell.listener()
+    signal = env.db.signal.listener()
     reachable = True
     while True:
         try:
@@ -196,14 +196,14 @@ async def _events(source: _Source, after: int) -> AsyncGenerator[StoredEvent, No
             if reachable:
                 mention(f"{error.message} Trying again.")
             reachable = False
-            await bell.wait(RETRY_SECONDS)
+            await signal.wait(RETRY_SECONDS)
             continue
         reachable = True
         for event in page.rows:
             yield event
             after = event.id
         if not page.has_more:
-            await bell.wait(LOOK_SECONDS)
+            await signal.wait(LOOK_SECONDS)
             source.check()
 
 

@@ -28,7 +28,7 @@ async def pages_of(visit: Visit, named: Iterable[Named]) -> Mapping[Named, str]:
 
 
 async def _users(visit: Visit, ids: set[str]) -> dict[str, str]:
-    known = await visit.env[Users].standing([int(one) for one in ids])
+    known = await visit.env[Users].statuses([int(one) for one in ids])
     return {str(one): f"{visit.site.base}/users/{one}" for one in known}
 
 
