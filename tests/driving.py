@@ -7,6 +7,7 @@ paths, and drops the body of the response to HEAD.
 import asyncio
 import json
 import random
+import re
 import ssl
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
@@ -574,6 +575,18 @@ def refused(response: httpx.Response, status: int, code: str | None = None) -> d
     assert error["message"].strip()
     assert all(fault.keys() == {"field", "message"} for fault in error["details"])
     return {fault["field"]: fault["message"] for fault in error["details"]}
+
+
+def challenge(response: httpx.Response) -> str:
+    """The challenge of a refusal, without what it says of the resource: where its metadata is, and
+    with a 401 which scope it needs."""
+    of_resource = r'resource_metadata="[^"]*"'
+    if response.status_code == 401:
+        of_resource = rf'(?:scope="[^"]*", )?{of_resource}'
+    header = response.headers["www-authenticate"]
+    bare, found = re.subn(rf",? {of_resource}$", "", header)
+    assert found == 1, header
+    return bare
 
 
 def json_bytes(value: object) -> bytes:

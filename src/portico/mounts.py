@@ -3,21 +3,22 @@
 `mounts` is the server's table of contents; `server` adds the operators' routes (`/metrics`, …).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
+from portico.core.scopes import SCOPES
 from portico.engines import SANDBOX
 from portico.environment import Environment
-from portico.features.access import key_endpoints, oauth_endpoints
+from portico.features.access import key_endpoints, oauth_endpoints, protected_resources
 from portico.features.access.clients import PageOrigins
 from portico.features.access.credentials import Credentials
 from portico.features.access.oauth_responder import OAuthResponder
 from portico.features.access.pages import clients, keys
 from portico.features.access.pages.authorize import authorize_mount
-from portico.features.agents.responder import AgentResponder
+from portico.features.agents import responder as agents
 from portico.features.catalogue import batches, form_pages, import_pages
 from portico.features.catalogue import endpoints as catalogue_endpoints
 from portico.features.catalogue import pages as catalogue_pages
@@ -171,9 +172,11 @@ def mounts(
     decisions = _decisions(environments, credentials)
     bases = [_base(env, decisions, api, cors[env.name]) for env in environments]
     yield from bases
+    for mount in bases:
+        yield _metadata(mount, api, "", SCOPES)
     without_cookies = Authenticators(credentials, None, origins)
     for mount in bases:
-        yield _agents(mount, api, without_cookies, origins, settings.body_limit)
+        yield from _agents(mount, api, without_cookies, origins, settings.body_limit)
     for env in environments:
         yield from _auth(env, api, oauth_responder, cors[env.name])
     checks = CheckResponder(Peers(settings.trusted_proxies))
@@ -189,7 +192,9 @@ def mounts(
                 forward = ForwardResponder(
                     service, upstream, base.path, decide, authenticators, forwarder, cookie.name
                 )
-                yield Mount(base.netloc, base.path, env, (), "v1", forward, cors=cors[env.name])
+                mount = Mount(base.netloc, base.path, env, (), "v1", forward, cors=cors[env.name])
+                yield mount
+                yield _metadata(mount, api, service.path, service.scopes)
     pages = [
         *dashboard_mounts(live, home),
         authorize_mount(live, home, home),
@@ -235,19 +240,26 @@ def _base(
     return Mount(base.netloc, base.path, environment, routes, "v1", responder, cors=cors)
 
 
+def _metadata(mount: Mount, api: Responder, path: str, scopes: Collection[str]) -> Mount:
+    """What clients must know of what is at `path` below the API."""
+    route = protected_resources.route(mount.environment.addresses.base + path, scopes)
+    return replace(mount, prefix="", routes=(route,), name="", responder=api)
+
+
 def _agents(
     base: Mount,
     api: ApiResponder,
     authenticators: Authenticators,
     origins: Origins,
     body_limit: int,
-) -> Mount:
+) -> Iterator[Mount]:
     """The tools of agents, beside the API whose requests they make."""
     env = base.environment.name
-    responder = AgentResponder(
+    responder = agents.AgentResponder(
         api, authenticators, origins, base.routes, env, body_limit=body_limit
     )
-    return replace(base, routes=responder.routes, responder=responder, cors={})
+    yield replace(base, routes=responder.routes, responder=responder, cors={})
+    yield _metadata(base, api, agents.PATH, responder.scopes)
 
 
 def _auth(

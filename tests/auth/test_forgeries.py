@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from joserfc import jws, jwt
 from joserfc.jwk import RSAKey
 
-from driving import BASE, EXAMPLES, NOON, Api, refused
+from driving import BASE, EXAMPLES, NOON, Api, challenge, refused
 from portico.features.access.signing import MAX_LENGTH, Signer
 from portico.features.access.storage import SigningKeys
 from signing_in import AUTH, Visitor, client_of, code_of, decoded, login_of, read, somewhere
@@ -58,7 +58,7 @@ async def refuses(api: Api, token: str) -> str:
         answer = await somewhere(api).exchange("GET", "/v1/users/me", headers)
         assert answer.status_code == 401, token
         refused(answer, 401, "AUTHENTICATION_REQUIRED")
-        assert answer.headers["www-authenticate"] == 'Bearer error="invalid_token"'
+        assert challenge(answer) == 'Bearer error="invalid_token"'
     return str(answer.json()["error"]["message"])
 
 

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 import msgspec
 import pytest
 
-from driving import Api, InProcess, json_bytes, refused
+from driving import Api, InProcess, challenge, json_bytes, refused
 from operating import eventually
 from owned import grants_of, sessions_of
 from portico.change import TRIES, Change
@@ -95,7 +95,7 @@ async def test_no_answer_is_kept_for_an_account_deleted_mid_body(
         "POST", f"/v1{path}", headers, content[:5], deleted, content[5:]
     )
     refused(answer, 401)
-    assert answer.headers["www-authenticate"] == 'Bearer error="invalid_token"'
+    assert challenge(answer) == 'Bearer error="invalid_token"'
     assert (await api.state())["live idempotency_keys"] == []
 
 

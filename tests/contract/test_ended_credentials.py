@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import httpx
 import pytest
 
-from driving import Api, Caller, InProcess, json_bytes, refused
+from driving import Api, Caller, InProcess, challenge, json_bytes, refused
 from event_streams import streaming
 from kinds import KINDS, create
 from portico.core.audit import OPERATOR
@@ -98,7 +98,7 @@ async def test_an_ended_credential_writes_reads_and_streams_no_more(
         )
         refused(answer, 401, "AUTHENTICATION_REQUIRED")
         if credential != "session":
-            assert answer.headers["www-authenticate"] == 'Bearer error="invalid_token"'
+            assert challenge(answer) == 'Bearer error="invalid_token"'
         await ended.end()
         status = 403 if ending == "account demoted" else 401
         refused(await client.post("/products", content=body, headers=dict(headers[1:])), status)

@@ -90,7 +90,7 @@ def invalid(*faults: Fault) -> Invalid:
 
 class AuthenticationRequired(PorticoError):
     """The credential is missing or not valid; `error` is the code of RFC 6750 §3.1 for a refused
-    bearer token."""
+    bearer token, `scope` the one that is needed here, once that is known."""
 
     code = "AUTHENTICATION_REQUIRED"
 
@@ -99,6 +99,7 @@ class AuthenticationRequired(PorticoError):
     ) -> None:
         super().__init__(message, details)
         self.error = error
+        self.scope: str | None = None
 
 
 class PermissionDenied(PorticoError):

@@ -239,3 +239,9 @@ def verified(challenge: str | None, verifier: str | None) -> bool:
 def challenge_of(verifier: str) -> str:
     """The challenge of a verifier, by S256 (RFC 7636 §4.2)."""
     return base64url(sha256(verifier.encode()).digest())
+
+
+def resource_metadata(resource: str) -> str:
+    """Where the metadata of the resource at this address is (RFC 9728 §3.1)."""
+    parts = urlsplit(resource)
+    return f"{parts.scheme}://{parts.netloc}/.well-known/oauth-protected-resource{parts.path}"

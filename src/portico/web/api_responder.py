@@ -63,9 +63,9 @@ class ApiResponder:
         """Every access except that of OAuth clients."""
         return access is not Access.CLIENT
 
-    def problem(self, _request: Request, error: PorticoError) -> Reply:
+    def problem(self, request: Request, error: PorticoError) -> Reply:
         """The error body of specification §7."""
-        return problem(error)
+        return problem(error, request.environment.addresses.base)
 
     async def answer(
         self, request: Request, match: PathMatch, endpoint: Endpoint | None, id_texts: Sequence[str]
@@ -142,8 +142,10 @@ async def admit(
         caller = authenticators.caller(request)
         if not isinstance(caller, Principal):
             caller = await caller
-    except (AuthenticationRequired, PermissionDenied):
+    except (AuthenticationRequired, PermissionDenied) as refusal:
         await throttle.address(request)
+        if isinstance(refusal, AuthenticationRequired) and endpoint is not None:
+            refusal.scope = endpoint.scope
         raise
     request.caller = caller
     acting_for.set(caller.account_id or caller.user_id)  # as on the pages of a mirror user

@@ -2,6 +2,7 @@
 
 from portico.core import errors
 from portico.core.errors import PorticoError
+from portico.core.oauth import resource_metadata
 from portico.web.envelope import error_body
 from portico.web.messages import JSON, Reply
 
@@ -45,22 +46,31 @@ def status_of(kind: type[PorticoError]) -> int:
     return next((STATUS[one] for one in kind.__mro__ if one in STATUS), 500)
 
 
-def problem(error: PorticoError) -> Reply:
-    """The response of specification §7 for an error, with the challenge of RFC 6750 §3.
-    No cache keeps it."""
+def problem(error: PorticoError, resource: str = "") -> Reply:
+    """The response of specification §7 for an error, with the challenge of RFC 6750 §3, which says
+    where the metadata of the `resource` at this address is, if it has any. No cache keeps it."""
     reply = Reply(
         status_of(type(error)),
         error_body(error.code, error.message, error.details),
         [("content-type", JSON), _NO_STORE],
     )
     if isinstance(error, errors.AuthenticationRequired):
-        challenge = f'Bearer error="{error.error}"' if error.error else "Bearer"
-        reply.headers.append(("www-authenticate", challenge))
+        reply.headers.append(_challenge(error.error, error.scope, resource))
     elif isinstance(error, errors.PermissionDenied) and error.scope is not None:
-        challenge = f'Bearer error="insufficient_scope", scope="{error.scope}"'
-        reply.headers.append(("www-authenticate", challenge))
+        reply.headers.append(_challenge("insufficient_scope", error.scope, resource))
     elif isinstance(error, errors.MethodNotAllowed):
         reply.headers.append(("allow", ", ".join(error.allow)))
     elif isinstance(error, errors.RateLimited | errors.Unavailable):
         reply.headers.append(("retry-after", str(error.retry_after)))
     return reply
+
+
+def _challenge(error: str | None, scope: str | None, resource: str) -> tuple[str, str]:
+    """The challenge of RFC 6750 §3 and RFC 9728 §5.1."""
+    said = {
+        "error": error,
+        "scope": scope,
+        "resource_metadata": resource and resource_metadata(resource),
+    }
+    listed = ", ".join(f'{name}="{value}"' for name, value in said.items() if value)
+    return "www-authenticate", f"Bearer {listed}".strip()

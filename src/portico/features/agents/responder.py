@@ -161,13 +161,19 @@ class AgentResponder:
             ),
         )
 
+    @property
+    def scopes(self) -> frozenset[str]:
+        """The scopes that some tool needs."""
+        endpoints = (one for kind in self._kinds.values() for one in kind.endpoints.values())
+        return frozenset(one.scope for one in endpoints if one.scope is not None)
+
     def serves(self, access: str | Access) -> bool:
         """Its own route."""
         return access is Access.ANY_CALLER
 
-    def problem(self, _request: Request, error: PorticoError) -> Reply:
+    def problem(self, request: Request, error: PorticoError) -> Reply:
         """The error body of specification §7."""
-        return problem(error)
+        return problem(error, request.environment.addresses.base + PATH)
 
     async def answer(
         self, request: Request, match: PathMatch, endpoint: Endpoint | None, _ids: Sequence[str]

@@ -80,13 +80,13 @@ class ForwardResponder:
         """No route of our own."""
         return False
 
-    def problem(self, _request: Request, error: PorticoError) -> Reply:
+    def problem(self, request: Request, error: PorticoError) -> Reply:
         """The error body of specification §7."""
         if isinstance(error, UpstreamError):
             body = error_body(error.code, error.message, ())
             pairs = [("content-type", JSON), ("cache-control", "no-store")]
             return Reply(error.status, body, pairs)
-        return problem(error)
+        return problem(error, request.environment.addresses.base + (self._service.path or ""))
 
     async def answer(
         self, request: Request, _match: PathMatch, _endpoint: Endpoint | None, _ids: Sequence[str]
