@@ -97,7 +97,7 @@ class QuotaReachedBody(msgspec.Struct, frozen=True):
 
     user_id: Identifier
     window: Literal["month"]
-    percent: Annotated[int, Meta(examples=[80], extra_json_schema={"enum": QUOTA_PERCENTS})]
+    percent: Annotated[int, Meta(examples=[80], extra_json_schema={"enum": [*QUOTA_PERCENTS]})]
 
 
 class ProductsImportedBody(msgspec.Struct, frozen=True):
