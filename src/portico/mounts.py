@@ -22,11 +22,12 @@ from portico.features.agents import responder as agents
 from portico.features.catalogue import batches, form_pages, import_pages
 from portico.features.catalogue import endpoints as catalogue_endpoints
 from portico.features.catalogue import pages as catalogue_pages
+from portico.features.events import audit_endpoints, webhook_endpoints
 from portico.features.events import endpoints as events_endpoints
-from portico.features.events import webhook_endpoints
 from portico.features.events.pages import audit, events, webhooks
 from portico.features.operations import pages as operations_pages
 from portico.features.people import endpoints as people_endpoints
+from portico.features.people import invitation_endpoints
 from portico.features.people.pages import invitations, profile, recovery, users
 from portico.features.services import check
 from portico.features.services import endpoints as services
@@ -128,6 +129,8 @@ BUILT_IN: tuple[AnyRoute, ...] = (
     *signin_endpoints.SESSION_ROUTES,
     *events_endpoints.ROUTES,
     *webhook_endpoints.ROUTES,
+    *invitation_endpoints.ROUTES,
+    *audit_endpoints.ROUTES,
 )
 
 

@@ -6,9 +6,16 @@ import pytest
 
 from driving import Api, Caller, refused
 from portico.core.audit import OPERATOR
+from portico.core.ids import MAX_ID
+from portico.core.secrets import digest
+from portico.features.events.audit import Audit
 from portico.features.people.accounts import set_plan
+from portico.features.people.invitations import accept
 from portico.features.people.mirrors import mirror_of
+from portico.features.people.rules import Invitation
+from portico.features.people.storage import Invitations
 from second_factor import factored
+from signing_in import PASSWORD
 
 AT = "2026-03-15T12:00:00.000Z"
 NEW = {
@@ -170,3 +177,137 @@ async def test_plans_are_those_of_the_settings(api: Api) -> None:
     plans = (await (await api.caller("admin")).get("/plans")).json()["data"]
     assert [plan["name"] for plan in plans] == list(api.settings.plans)
     assert {"name": "pro", "per_minute": 100, "per_day": 10_000, "per_month": None} in plans
+
+
+INVITED = {"email": "Ada@example.com", "name": "Ada", "role": "editor", "plan": "pro"}
+
+
+async def test_an_invitation_is_shown_with_its_link_once_until_it_is_accepted(api: Api) -> None:
+    admin, key = await api.caller("admin"), {"Idempotency-Key": "one"}
+    answer = await admin.post("/invitations", json=INVITED, headers=key)
+    made = answer.json()["data"]
+    token = made.pop("link").partition("?token=")[2]
+    one = f"/invitations/{made['id']}"
+    assert answer.headers["location"].endswith(f"/v1{one}")
+    assert made == INVITED | {
+        "id": made["id"],
+        "inviter_id": admin.user.id,
+        "created_at": AT,
+        "expires_at": "2026-03-22T12:00:00.000Z",
+    }
+    again = await admin.post("/invitations", json=INVITED, headers=key)
+    assert (again.status_code, again.json()["data"]) == (201, made)
+    assert (await admin.get(one)).json() == {"data": made}
+    assert (await admin.get("/invitations")).json()["data"] == [made]
+    await accept(api.live, token, name="Ada King", password=PASSWORD, by=OPERATOR)
+    refused(await admin.get(one), 404)
+    refused(await admin.post("/invitations", json=INVITED), 409, "DUPLICATE_RESOURCE")
+    found = (await admin.get("/users", params={"sort": "email", "role": "editor"})).json()["data"]
+    assert [(user["name"], user["role"]) for user in found] == [("Ada King", "editor")]
+
+
+async def test_a_renewed_invitation_has_another_link_and_a_revoked_one_none(api: Api) -> None:
+    admin = await api.caller("admin")
+    made = (await admin.post("/invitations", json=INVITED)).json()["data"]
+    one = f"/invitations/{made['id']}"
+    api.clock.advance(seconds=8 * 86_400)
+    renewed = (await admin.post(f"{one}/renew")).json()["data"]
+    assert (renewed["id"], renewed["expires_at"]) == (made["id"], "2026-03-30T12:00:00.000Z")
+    for link, works in ((made["link"], False), (renewed["link"], True)):
+        token = link.partition("?token=")[2]
+        assert (await api.live[Invitations].by_hash(digest(token)) is not None) == works
+    refused(await admin.delete(one, headers={"if-match": '"old"'}), 412)
+    for status in (204, 404):
+        assert (await admin.delete(one)).status_code == status
+    refused(await admin.post(f"{one}/renew"), 404)
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "field"),
+    [
+        ({"email": "nobody"}, 422, "email"),
+        ({"role": "owner"}, 422, "role"),
+        ({"plan": "gold"}, 422, "plan"),
+        ({"name": "A"}, 422, "name"),
+        ({"email": None}, 400, "email"),
+    ],
+)
+async def test_a_faulty_invitation_is_refused(
+    api: Api, change: dict[str, Any], status: int, field: str
+) -> None:
+    admin = await api.caller("admin")
+    async with api.unchanged():
+        faults = refused(await admin.post("/invitations", json=INVITED | change), status)
+    assert list(faults) == [field]
+
+
+async def test_the_sandbox_invites_nobody(api: Api) -> None:
+    admin = await api.caller("admin", "test")
+    async with api.unchanged():
+        refused(await admin.post("/invitations", json=INVITED), 409, "CONFLICT")
+
+
+async def test_a_sign_up_is_no_invitation(api: Api) -> None:
+    admin = await api.caller("admin")
+    async with api.live.db.transaction() as tx:
+        values = Invitation(0, "a@x.com", "", "viewer", "free", True, False, 0, MAX_ID)  # noqa: FBT003 - a row
+        signed_up = await api.live[Invitations].put(tx, b"digest", values)
+    assert signed_up is not None
+    for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/renew")):
+        refused(await admin.request(method, f"/invitations/{signed_up.id}{path}"), 404)
+    assert (await admin.get("/invitations")).json()["pagination"]["total_items"] == 0
+
+
+async def test_the_audit_log_is_walked_from_the_oldest_by_filters(api: Api) -> None:
+    admin, other = await api.caller("admin"), await api.caller("admin")
+    product = await api.product()
+    for caller, price in ((admin, 5), (other, 6), (admin, 7)):
+        await caller.patch(f"/products/{product.id}", json={"price": price})
+    await other.patch("/users/me", json={"name": "Other Name"})
+    api.clock.advance(seconds=11)
+    whole = await walked(admin, limit=2)
+    assert whole == sorted(whole, key=lambda entry: entry["id"])
+    assert whole == await walked(admin, limit=100)
+    target = f"product:{product.id}"
+    for query, number in (
+        ({"target": target, "action": "product.changed"}, 3),
+        ({"target": target, "actor_id": other.user.id}, 1),
+        ({"actor_id": other.user.id}, 2),
+        ({"action": "product.changed", "actor_id": admin.user.id}, 2),
+        ({"action": "nothing"}, 0),
+    ):
+        found = await walked(admin, limit=1, **query)
+        assert len(found) == number, query
+        assert all(one in whole for one in found)
+    (entry,) = await walked(admin, actor_id=other.user.id, action="user.changed")
+    assert entry["user"] == {"id": other.user.id, "email": other.user.email}
+    assert (entry["target"], entry["target_id"]) == ("user", str(other.user.id))
+    assert entry["details"] == {"fields": ["name"]}
+
+
+async def walked(caller: Caller, **query: Any) -> list[dict[str, Any]]:
+    """All entries of a filter, page by page."""
+    entries: list[dict[str, Any]] = []
+    after, more = 0, True
+    while more:
+        page = (await caller.get("/audit", params={**query, "after": after})).json()
+        entries += page["data"]
+        after, more = page["pagination"]["last_id"], page["pagination"]["has_more"]
+    return entries
+
+
+async def test_removed_entries_of_the_audit_log_are_gone(api: Api) -> None:
+    admin = await api.caller("admin")
+    async with api.live.db.transaction() as tx:
+        await api.live[Audit].release(tx, 2)
+    refused(await admin.get("/audit", params={"after": 1}), 410, "GONE")
+    assert (await admin.get("/audit", params={"after": 2})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("after", "-1"), ("after", "x"), ("limit", "101"), ("actor_id", "0"), ("target", "product")],
+)
+async def test_a_faulty_query_of_the_audit_log_is_refused(api: Api, name: str, value: str) -> None:
+    admin = await api.caller("admin")
+    assert list(refused(await admin.get("/audit", params={name: value}), 400)) == [name]

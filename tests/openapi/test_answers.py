@@ -145,7 +145,17 @@ async def _use_accounts(walk: Walk, admin: Caller, user_id: int) -> None:
     account = "/users/{id}/account"
     change = {"external_id": "crm-4711", "metadata": {"a": "b"}, "suspended": False}
     await walk(admin, "PATCH", account, 200, id=user_id, json=change)
-    for path in (account, "/plans"):
+    invited = {"email": "invited@example.com"}
+    made = (await walk(admin, "POST", "/invitations", 201, json=invited)).json()["data"]["id"]
+    one = "/invitations/{id}"
+    await walk(admin, "POST", f"{one}/renew", 201, id=made)
+    for path in ("/invitations", one):
+        read = await walk(admin, "GET", path, 200, id=made)
+        await walk(
+            admin, "GET", path, 304, id=made, headers={"If-None-Match": read.headers["etag"]}
+        )
+    await walk(admin, "DELETE", one, 204, id=made)
+    for path in (account, "/plans", "/audit"):
         read = await walk(admin, "GET", path, 200, id=user_id)
         tag = {"If-None-Match": read.headers["etag"]}
         await walk(admin, "GET", path, 304, id=user_id, headers=tag)

@@ -71,6 +71,16 @@ RESOURCES = [
         about="Where events are sent as they happen.",
     ),
     Resource(
+        path="invitations",
+        title="Invitations",
+        about="Who may make themselves an account, with which role and plan.",
+    ),
+    Resource(
+        path="audit",
+        title="Audit log",
+        about="Who did what, when and from where.",
+    ),
+    Resource(
         path="plans",
         title="Plans",
         about="How many requests accounts may make.",

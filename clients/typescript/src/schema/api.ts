@@ -460,6 +460,94 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/invitations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List invitations
+         * @description Those that were not accepted, newest first, expired ones too: they stay for thirty days. Needs the scope `admin`.
+         */
+        get: operations["list_invitations"];
+        put?: never;
+        /**
+         * Invite somebody
+         * @description The link is mailed, where there is a mail server, and shown once. It works once, for seven days. A new invitation replaces an earlier one to the same e-mail. In live only. Needs the scope `admin`.
+         */
+        post: operations["create_invitation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/invitations/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read an invitation
+         * @description Needs the scope `admin`.
+         */
+        get: operations["read_invitation"];
+        put?: never;
+        post?: never;
+        /**
+         * Revoke an invitation
+         * @description Its link stops working. Needs the scope `admin`.
+         */
+        delete: operations["revoke_invitation"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/invitations/{id}/renew": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Renew an invitation
+         * @description Another link, valid for seven days, replaces the present one; also of an expired invitation. In live only. Needs the scope `admin`.
+         */
+        post: operations["renew_invitation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the audit log
+         * @description Oldest first. A client that passes `last_id` as the next `after` misses no entry and gets none twice. Entries come up to ten seconds late. Needs the scope `admin`.
+         */
+        get: operations["list_audit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/verify": {
         parameters: {
             query?: never;
@@ -920,6 +1008,67 @@ export interface components {
              */
             key?: string;
         };
+        /** @description One entry; `user` is null if no account is known. */
+        AuditEntry: {
+            /**
+             * @description Assigned by the service, never reused.
+             * @example 17
+             */
+            id: number;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC, to the millisecond.
+             * @example 2026-01-31T08:15:30.123Z
+             */
+            at: string;
+            /** @example product.deleted */
+            action: string;
+            user: components["schemas"]["AuditUser"] | null;
+            /**
+             * @description How the actor was known.
+             * @example api_key
+             */
+            credential: string;
+            credential_id: number | null;
+            /** @example 192.0.2.7 */
+            address: string | null;
+            /**
+             * @description A kind.
+             * @example product
+             */
+            target: string | null;
+            /** @example 17 */
+            target_id: string | null;
+            /**
+             * @example {
+             *       "fields": [
+             *         "price"
+             *       ]
+             *     }
+             */
+            details: {
+                [key: string]: unknown;
+            };
+            /** @example req_0f3a */
+            request_id: string | null;
+        };
+        /** @description The end of a page of the audit log. */
+        AuditPagination: {
+            /** @example 25 */
+            limit: number;
+            has_more: boolean;
+            /**
+             * @description Send it as the next `after` to miss no entry and get none twice.
+             * @example 17
+             */
+            last_id: number;
+        };
+        /** @description The account of an entry's actor. */
+        AuditUser: {
+            id: number | null;
+            /** @example ada@example.com */
+            email: string | null;
+        };
         /** @description The results, in the order of the items. */
         BatchBody: {
             data: components["schemas"]["BatchResult"][];
@@ -965,6 +1114,7 @@ export interface components {
         };
         /** @description The body of PATCH /users/{id}/account. Omitted fields stay unchanged. */
         ChangeAccount: {
+            /** @description One of GET /plans. */
             plan?: string;
             suspended?: boolean;
             /** @description 1 to 200 characters, without the white space around them. */
@@ -1058,6 +1208,20 @@ export interface components {
              */
             expires_at?: string | null;
         };
+        /** @description The body of POST /invitations. */
+        CreateInvitation: {
+            /** @description At most 254 characters, unique among users regardless of case. */
+            email: string;
+            /** @description Proposed; it can be changed. */
+            name?: string | null;
+            /**
+             * @description Default: `viewer`.
+             * @enum {string}
+             */
+            role?: "admin" | "editor" | "viewer";
+            /** @description One of GET /plans. Default: `free`. */
+            plan?: string;
+        };
         /** @description The body of POST /products. */
         CreateProduct: {
             /** @description 1 to 200 characters, without the white space around them. */
@@ -1121,6 +1285,15 @@ export interface components {
             /**
              * @description For people.
              * @example Key created. Store it now: it is not shown again.
+             */
+            message: string;
+        };
+        /** @description A resource that was just created. */
+        CreatedInvitationWithLink: {
+            data: components["schemas"]["InvitationWithLink"];
+            /**
+             * @description For people.
+             * @example Invitation created. Its link is not shown again.
              */
             message: string;
         };
@@ -1271,6 +1444,82 @@ export interface components {
             field: string;
             message: string;
         };
+        /** @description An invitation that was not accepted yet. */
+        InvitationItem: {
+            /**
+             * @description Assigned by the service, never reused.
+             * @example 17
+             */
+            id: number;
+            /** @example ada@example.com */
+            email: string;
+            /** @example Ada Lovelace */
+            name: string | null;
+            /**
+             * @example editor
+             * @enum {string}
+             */
+            role: "admin" | "editor" | "viewer";
+            /** @example pro */
+            plan: string;
+            /** @description The user who sent it, if any. */
+            inviter_id: number | null;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC, to the millisecond.
+             * @example 2026-01-31T08:15:30.123Z
+             */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC, to the millisecond.
+             * @example 2026-01-31T08:15:30.123Z
+             */
+            expires_at: string;
+        };
+        /** @description An invitation with a new link. */
+        InvitationWithLink: {
+            /**
+             * @description Assigned by the service, never reused.
+             * @example 17
+             */
+            id: number;
+            /** @example ada@example.com */
+            email: string;
+            /** @example Ada Lovelace */
+            name: string | null;
+            /**
+             * @example editor
+             * @enum {string}
+             */
+            role: "admin" | "editor" | "viewer";
+            /** @example pro */
+            plan: string;
+            /** @description The user who sent it, if any. */
+            inviter_id: number | null;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC, to the millisecond.
+             * @example 2026-01-31T08:15:30.123Z
+             */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC, to the millisecond.
+             * @example 2026-01-31T08:15:30.123Z
+             */
+            expires_at: string;
+            /**
+             * @description Where the account is made. It is shown only once, and omitted when a request with the same `Idempotency-Key` is repeated.
+             * @example https://localhost:8443/dashboard/invitation?token=…
+             */
+            link?: string;
+        };
+        /** @description Entries of the audit log, oldest first. */
+        ListedAudit: {
+            data: components["schemas"]["AuditEntry"][];
+            pagination: components["schemas"]["AuditPagination"];
+        };
         /** @description Events, oldest first. */
         ListedEvents: {
             data: components["schemas"]["EventBody"][];
@@ -1284,6 +1533,11 @@ export interface components {
         /** @description One page of resources. */
         ListedDeliveryItem: {
             data: components["schemas"]["DeliveryItem"][];
+            pagination: components["schemas"]["Pagination"];
+        };
+        /** @description One page of resources. */
+        ListedInvitationItem: {
+            data: components["schemas"]["InvitationItem"][];
             pagination: components["schemas"]["Pagination"];
         };
         /** @description One page of resources. */
@@ -1584,6 +1838,10 @@ export interface components {
         /** @description One resource. */
         SingleApiKeyItem: {
             data: components["schemas"]["ApiKeyItem"];
+        };
+        /** @description One resource. */
+        SingleInvitationItem: {
+            data: components["schemas"]["InvitationItem"];
         };
         /** @description One resource. */
         SingleProductBody: {
@@ -5156,6 +5414,438 @@ export interface operations {
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    list_invitations: {
+        parameters: {
+            query?: {
+                /** @description Counted from 1, which is also the default; not together with `cursor`. */
+                page?: number;
+                limit?: number;
+                /** @description Where the page begins, instead of `page`. It comes from the `Link` header of the previous page, and is equally fast for all pages. */
+                cursor?: string;
+            };
+            header?: {
+                /**
+                 * @description Entity tags that the client has, or `*`; 304 if one of them is current.
+                 * @example "8d41c0f6a2b97e3515d0c4aa"
+                 */
+                "If-None-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["ETag"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    Link: components["headers"]["Link"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": 17,
+                     *           "email": "ada@example.com",
+                     *           "name": "Ada Lovelace",
+                     *           "role": "editor",
+                     *           "plan": "pro",
+                     *           "inviter_id": 17,
+                     *           "created_at": "2026-01-31T08:15:30.123Z",
+                     *           "expires_at": "2026-01-31T08:15:30.123Z"
+                     *         }
+                     *       ],
+                     *       "pagination": {
+                     *         "page": 1,
+                     *         "limit": 25,
+                     *         "total_items": 1,
+                     *         "total_pages": 1
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ListedInvitationItem"];
+                };
+            };
+            /** @description The client's version is current: `If-None-Match` has its `ETag`. */
+            304: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["ETag"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Unreadable"];
+            401: components["responses"]["AuthenticationRequired"];
+            403: components["responses"]["PermissionDenied"];
+            406: components["responses"]["NotAcceptable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    create_invitation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Identifies this request, so that it takes effect only once, however often it is sent within 24 hours.
+                 * @example 5f0c1e9a-7b2d-4c1e-9a7b-2d5f0c1e9a7b
+                 */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "email": "ada@example.com",
+                 *       "role": "editor",
+                 *       "plan": "pro"
+                 *     }
+                 */
+                "application/json": components["schemas"]["CreateInvitation"];
+            };
+        };
+        responses: {
+            /** @description The resource was created. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    Location: components["headers"]["Location"];
+                    ETag: components["headers"]["ETag"];
+                    /**
+                     * @description Caches must not keep the response.
+                     * @example no-store
+                     */
+                    "Cache-Control": "no-store";
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "id": 17,
+                     *         "email": "ada@example.com",
+                     *         "name": "Ada Lovelace",
+                     *         "role": "editor",
+                     *         "plan": "pro",
+                     *         "inviter_id": 17,
+                     *         "created_at": "2026-01-31T08:15:30.123Z",
+                     *         "expires_at": "2026-01-31T08:15:30.123Z",
+                     *         "link": "https://localhost:8443/dashboard/invitation?token=…"
+                     *       },
+                     *       "message": "Invitation created. Its link is not shown again."
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CreatedInvitationWithLink"];
+                };
+            };
+            400: components["responses"]["Unreadable"];
+            401: components["responses"]["AuthenticationRequired"];
+            403: components["responses"]["PermissionDenied"];
+            406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["ReplayableConflictOrDuplicate"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    read_invitation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Entity tags that the client has, or `*`; 304 if one of them is current.
+                 * @example "8d41c0f6a2b97e3515d0c4aa"
+                 */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @example 17 */
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["ETag"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "id": 17,
+                     *         "email": "ada@example.com",
+                     *         "name": "Ada Lovelace",
+                     *         "role": "editor",
+                     *         "plan": "pro",
+                     *         "inviter_id": 17,
+                     *         "created_at": "2026-01-31T08:15:30.123Z",
+                     *         "expires_at": "2026-01-31T08:15:30.123Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SingleInvitationItem"];
+                };
+            };
+            /** @description The client's version is current: `If-None-Match` has its `ETag`. */
+            304: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["ETag"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Unreadable"];
+            401: components["responses"]["AuthenticationRequired"];
+            403: components["responses"]["PermissionDenied"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    revoke_invitation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Entity tags, one of which must be current, or `*`; otherwise 412.
+                 * @example *
+                 */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @example 17 */
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. There is no body. */
+            204: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Unreadable"];
+            401: components["responses"]["AuthenticationRequired"];
+            403: components["responses"]["PermissionDenied"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            412: components["responses"]["PreconditionFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    renew_invitation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Identifies this request, so that it takes effect only once, however often it is sent within 24 hours.
+                 * @example 5f0c1e9a-7b2d-4c1e-9a7b-2d5f0c1e9a7b
+                 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @example 17 */
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The resource was created. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    Location: components["headers"]["Location"];
+                    ETag: components["headers"]["ETag"];
+                    /**
+                     * @description Caches must not keep the response.
+                     * @example no-store
+                     */
+                    "Cache-Control": "no-store";
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "id": 17,
+                     *         "email": "ada@example.com",
+                     *         "name": "Ada Lovelace",
+                     *         "role": "editor",
+                     *         "plan": "pro",
+                     *         "inviter_id": 17,
+                     *         "created_at": "2026-01-31T08:15:30.123Z",
+                     *         "expires_at": "2026-01-31T08:15:30.123Z",
+                     *         "link": "https://localhost:8443/dashboard/invitation?token=…"
+                     *       },
+                     *       "message": "Invitation created. Its link is not shown again."
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CreatedInvitationWithLink"];
+                };
+            };
+            400: components["responses"]["Unreadable"];
+            401: components["responses"]["AuthenticationRequired"];
+            403: components["responses"]["PermissionDenied"];
+            404: components["responses"]["ReplayableNotFound"];
+            406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["ReplayableConflictOrDuplicate"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    list_audit: {
+        parameters: {
+            query?: {
+                /** @description The id of the last entry that the caller has; 0 to begin with the oldest. */
+                after?: number;
+                limit?: number;
+                /** @description 1 to 200 characters, without the white space around them. */
+                action?: string;
+                actor_id?: number;
+                /** @description A kind and an id. */
+                target?: string;
+            };
+            header?: {
+                /**
+                 * @description Entity tags that the client has, or `*`; 304 if one of them is current.
+                 * @example "8d41c0f6a2b97e3515d0c4aa"
+                 */
+                "If-None-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["ETag"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    Link: components["headers"]["Link"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": 17,
+                     *           "at": "2026-01-31T08:15:30.123Z",
+                     *           "action": "product.deleted",
+                     *           "user": {
+                     *             "id": 17,
+                     *             "email": "ada@example.com"
+                     *           },
+                     *           "credential": "api_key",
+                     *           "credential_id": 17,
+                     *           "address": "192.0.2.7",
+                     *           "target": "product",
+                     *           "target_id": "17",
+                     *           "details": {
+                     *             "fields": [
+                     *               "price"
+                     *             ]
+                     *           },
+                     *           "request_id": "req_0f3a"
+                     *         }
+                     *       ],
+                     *       "pagination": {
+                     *         "limit": 25,
+                     *         "has_more": true,
+                     *         "last_id": 17
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ListedAudit"];
+                };
+            };
+            /** @description The client's version is current: `If-None-Match` has its `ETag`. */
+            304: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["ETag"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Unreadable"];
+            401: components["responses"]["AuthenticationRequired"];
+            403: components["responses"]["PermissionDenied"];
+            406: components["responses"]["NotAcceptable"];
+            410: components["responses"]["Gone"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];

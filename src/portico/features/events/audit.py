@@ -7,6 +7,7 @@ import msgspec
 
 from portico.core.audit import Actor, Entry
 from portico.core.caller import Principal
+from portico.core.errors import Gone
 from portico.core.events import Event
 from portico.core.ids import MAX_ID
 from portico.data.database import Database, Engine, Transaction, integer
@@ -58,6 +59,16 @@ _CONDITIONS = {
     "until": "at < :until",
     "before": "(at, id) < (:before_at, :before_id)",
 }
+# On PostgreSQL an entry with a lower id may be committed later.
+_SETTLED = """
+id < coalesce((SELECT min(id) FROM audit WHERE at >= :settled), 9223372036854775807)"""
+_AFTER = {
+    "target": _CONDITIONS["target"],
+    "actor": "user_id = :actor",
+    "action": _CONDITIONS["action"],
+}
+_INDEXES = {"target": "audit_by_target", "actor": "audit_by_user", "action": "audit_by_action"}
+"""The index for each filter, the narrowest first."""
 _ORDERED = "ORDER BY at DESC, id DESC LIMIT :limit"
 _PLACE = "SELECT at, id FROM audit WHERE id >= :before ORDER BY id LIMIT 1"
 # Steps from one action to the next in the index, without reading every entry.
@@ -176,6 +187,42 @@ class Audit:
         values = {name: value for name, value in values.items() if value is not None}
         sql = _page(chosen, self._db.engine, begun=place is not None)
         return AUDIT.read_all(await slow.all(sql, {**values, "limit": limit}))
+
+    async def after(
+        self,
+        last: int,
+        *,
+        action: str | None,
+        actor_id: int | None,
+        target: tuple[str, str] | None,
+        settled: int,
+        limit: int,
+    ) -> list[Entry]:
+        """The oldest entries with an id above `last`, of those up to which all were written at
+        `settled` (epoch milliseconds). Raises `Gone` if some above `last` may have been removed."""
+        kind, target_id = target or (None, None)
+        values = {"action": action, "actor": actor_id, "target": kind, "target_id": target_id}
+        values = {name: value for name, value in values.items() if value is not None}
+        index = next((name for field, name in _INDEXES.items() if field in values), None)
+        engine = self._db.engine
+        source = "audit" if index is None else _by_index(index, engine)
+        conditions = ["id > :last", *(_AFTER[name] for name in _INDEXES if name in values)]
+        if engine == "postgres":
+            conditions.append(_SETTLED)
+            values["settled"] = settled
+        sql = (
+            f"SELECT {AUDIT.columns} FROM {source}"
+            f" WHERE {' AND '.join(conditions)} ORDER BY id LIMIT :limit"
+        )
+        found = AUDIT.read_all(
+            await self._db.replica.slow.all(sql, {**values, "last": last, "limit": limit})
+        )
+        if last and last < (removed := await self.released()):
+            raise Gone(
+                f"Entries up to {removed} are no longer kept; pass after=0 to begin with the oldest"
+                " that is."
+            )
+        return found
 
     async def batches(
         self, chosen: AuditFilter, *, before: int | None = None, limit: int = MAX_ID

@@ -1,4 +1,4 @@
-"""The JSON shapes of webhooks and deliveries."""
+"""The JSON shapes of webhooks, deliveries and the audit log."""
 
 from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar, Literal
@@ -8,15 +8,18 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 from msgspec.structs import asdict
 
 from portico.core.audit import Entry
+from portico.core.errors import BrokenRule
 from portico.core.events import EVENT_TYPES
-from portico.core.rules import OneOf
+from portico.core.ids import MAX_ID, whole_number
+from portico.core.rules import OneOf, Trimmed
 from portico.core.text import web_url
 from portico.core.webhooks import Delivery, Webhook, as_shown, webhook_description, webhook_type
 from portico.core.words import Format
 from portico.web.csv_cells import csv_text
 from portico.web.envelope import Identifier, Timestamp, optional_timestamp, timestamp
 from portico.web.fields import Items, Text
-from portico.web.paging import ListQuery
+from portico.web.paging import LARGEST_LIMIT, Limit, ListQuery, UserId
+from portico.web.reading import Param
 
 _EXAMPLE_TYPES = ["product.*", "user.created"]
 
@@ -175,24 +178,96 @@ class ListDeliveries(ListQuery, frozen=True):
 class AuditUser(msgspec.Struct):
     """The account of an entry's actor."""
 
-    id: int | None
-    email: str | None
+    id: Identifier | None
+    email: Annotated[str | None, Meta(examples=["ada@example.com"])]
 
 
 class AuditEntry(msgspec.Struct):
-    """One entry; `user` is None if no account is known."""
+    """One entry; `user` is null if no account is known."""
 
-    id: int
-    at: str
-    action: str
+    id: Identifier
+    at: Timestamp
+    action: Annotated[str, Meta(examples=["product.deleted"])]
     user: AuditUser | None
-    credential: str
-    credential_id: int | None
-    address: str | None
-    target: str | None
-    target_id: str | None
-    details: Raw
-    request_id: str | None
+    credential: Annotated[str, Meta(description="How the actor was known.", examples=["api_key"])]
+    credential_id: Identifier | None
+    address: Annotated[str | None, Meta(examples=["192.0.2.7"])]
+    target: Annotated[str | None, Meta(description="A kind.", examples=["product"])]
+    target_id: Annotated[str | None, Meta(examples=["17"])]
+    details: Annotated[
+        Raw,
+        Meta(
+            examples=[{"fields": ["price"]}],
+            extra_json_schema={"type": "object", "additionalProperties": True},
+        ),
+    ]
+    request_id: Annotated[str | None, Meta(examples=["req_0f3a"])]
+
+
+class AuditPagination(msgspec.Struct, frozen=True):
+    """The end of a page of the audit log."""
+
+    limit: Annotated[int, Meta(ge=1, le=LARGEST_LIMIT, examples=[25])]
+    has_more: bool
+    last_id: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="Send it as the next `after` to miss no entry and get none twice.",
+            examples=[17],
+        ),
+    ]
+
+
+class ListedAudit(msgspec.Struct, frozen=True):
+    """Entries of the audit log, oldest first."""
+
+    data: list[AuditEntry]
+    pagination: AuditPagination
+
+
+_word = Trimmed(1, 200)
+
+
+def _after(text: str) -> int:
+    number = whole_number(text)
+    if number is None:
+        raise BrokenRule("must be the id of an entry, or 0")
+    return number
+
+
+def _target(text: str) -> tuple[str, str]:
+    kind, _, target_id = text.partition(":")
+    if not kind or not target_id:
+        raise BrokenRule("must be a kind and an id, such as product:17")
+    return _word(kind), _word(target_id)
+
+
+class ListAudit(msgspec.Struct, frozen=True):
+    """The query of GET /audit."""
+
+    after: Annotated[
+        int,
+        Param(
+            _after,
+            type="integer",
+            minimum=0,
+            maximum=MAX_ID,
+            description="The id of the last entry that the caller has; 0 to begin with the oldest.",
+        ),
+    ] = 0
+    limit: Limit = 25
+    action: Annotated[str | None, Param(_word, type="string", examples=["product.deleted"])] = None
+    actor_id: UserId = None
+    target: Annotated[
+        tuple[str, str] | None,
+        Param(
+            _target,
+            type="string",
+            description="A kind and an id.",
+            examples=["product:17"],
+        ),
+    ] = None
 
 
 def entry_out(entry: Entry) -> AuditEntry:

@@ -50,6 +50,10 @@ _INVALID_LINK = (
 )
 
 
+Check = Callable[[Invitation], None]
+"""Checks `If-Match` against the stored invitation. Raises `PreconditionFailed`."""
+
+
 class MadeInvitation(NamedTuple):
     """An invitation, and the address of its link, which is not stored."""
 
@@ -102,14 +106,20 @@ async def invite(
     return made
 
 
+async def read(env: Environment, invitation_id: int) -> Invitation:
+    """An admin's invitation. Raises `NotFound`."""
+    found = await env[Invitations].get(invitation_id)
+    if found is None or found.signed_up:
+        raise _missing(invitation_id)
+    return found
+
+
 async def renew(
     env: Environment, invitation_id: int, *, handed_over: bool, by: Author
 ) -> MadeInvitation:
     """Replaces an admin's invitation by a new one, with a new link that is valid for seven days.
     Raises `NotFound`, `Conflict` if somebody else has just done so, and what `invite` raises."""
-    found = await env[Invitations].get(invitation_id)
-    if found is None or found.signed_up:
-        raise _missing(invitation_id)
+    found = await read(env, invitation_id)
     return await invite(
         env,
         email=found.email,
@@ -122,13 +132,16 @@ async def renew(
     )
 
 
-async def revoke(env: Environment, invitation_id: int, by: Author) -> None:
-    """Deletes an admin's invitation. Raises `NotFound`."""
+async def revoke(
+    env: Environment, invitation_id: int, by: Author, check: Check = lambda _: None
+) -> None:
+    """Deletes an admin's invitation. Raises `NotFound` and what `check` raises."""
 
     async def work(change: Change) -> None:
         found = await change.lock(env[Invitations], invitation_id)
         if found is None or found.signed_up:
             raise _missing(invitation_id)
+        check(found)
         await env[Invitations].delete(change.tx, invitation_id)
         change.note(InvitationRevoked(found))
 

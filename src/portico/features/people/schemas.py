@@ -9,6 +9,7 @@ from msgspec.structs import asdict
 from portico.core import users
 from portico.core.rules import Measured
 from portico.core.users import User
+from portico.features.people.rules import Invitation
 from portico.web.envelope import Identifier, Timestamp, optional_timestamp, timestamp
 from portico.web.fields import Boolean, Nullable, Object, Text, any_text
 from portico.web.metadata import MetadataBody, MetadataIn
@@ -181,15 +182,66 @@ class AccountBody(AccountItem, frozen=True):
     ]
 
 
+_Plan = Annotated[str, Text(Measured(1, 100), description="One of GET /plans.")]
+
+
 class ChangeAccount(msgspec.Struct):
     """The body of PATCH /users/{id}/account. Omitted fields stay unchanged."""
 
     EXAMPLE: ClassVar = {"plan": "pro", "external_id": "crm-4711"}
 
-    plan: Annotated[str, Text(Measured(1, 100))] | UnsetType = UNSET
+    plan: _Plan | UnsetType = UNSET
     suspended: Annotated[bool, Boolean()] | UnsetType = UNSET
     external_id: Annotated[str | None, Nullable(Text(users.external_id))] | UnsetType = UNSET
     metadata: MetadataIn | UnsetType = UNSET
+
+
+class InvitationItem(msgspec.Struct, frozen=True):
+    """An invitation that was not accepted yet."""
+
+    id: Identifier
+    email: Annotated[str, Meta(examples=["ada@example.com"])]
+    name: Annotated[str | None, Meta(examples=["Ada Lovelace"])]
+    role: Role
+    plan: Annotated[str, Meta(examples=["pro"])]
+    inviter_id: Annotated[Identifier | None, Meta(description="The user who sent it, if any.")]
+    created_at: Timestamp
+    expires_at: Timestamp
+
+
+class InvitationWithLink(InvitationItem, frozen=True, kw_only=True):
+    """An invitation with a new link."""
+
+    message: ClassVar[str] = "Invitation created. Its link is not shown again."
+    link: (
+        Annotated[
+            str,
+            Meta(
+                description="Where the account is made. It is shown only once, and omitted when a"
+                " request with the same `Idempotency-Key` is repeated.",
+                examples=["https://localhost:8443/dashboard/invitation?token=…"],
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+
+
+class CreateInvitation(msgspec.Struct):
+    """The body of POST /invitations."""
+
+    EXAMPLE: ClassVar = {"email": "ada@example.com", "role": "editor", "plan": "pro"}
+
+    email: _Email
+    name: Annotated[
+        str | None,
+        Nullable(Text(users.name, description="Proposed; it can be changed.")),
+    ] = None
+    role: _Role = "viewer"
+    plan: _Plan = "free"
+
+
+class ListInvitations(ListQuery, frozen=True):
+    """The query of GET /invitations."""
 
 
 class PlanBody(msgspec.Struct, frozen=True):
@@ -217,3 +269,26 @@ def account_item(user: User) -> AccountItem:
 def account_body(user: User, *, second_factor: bool) -> AccountBody:
     """A user's account as GET /users/{id}/account shows it."""
     return AccountBody(**asdict(account_item(user)), second_factor=second_factor)
+
+
+def invitation_item(invitation: Invitation) -> InvitationItem:
+    """An invitation as it is shown."""
+    return InvitationItem(*_facts(invitation))
+
+
+def invitation_with_link(invitation: Invitation, link: str | UnsetType) -> InvitationWithLink:
+    """An invitation with its new link, if that is shown."""
+    return InvitationWithLink(*_facts(invitation), link=link)
+
+
+def _facts(invitation: Invitation) -> tuple[Any, ...]:
+    return (
+        invitation.id,
+        invitation.email,
+        invitation.name or None,
+        invitation.role,
+        invitation.plan,
+        invitation.inviter_id,
+        timestamp(invitation.created_at),
+        timestamp(invitation.expires_at),
+    )

@@ -19,7 +19,15 @@ from portico.data.database import (
     integer,
     keep_unwritten,
 )
-from portico.data.listing import Keyset, Listing, Order, Page, counted_page, page_of_matches
+from portico.data.listing import (
+    Keyset,
+    Listing,
+    Order,
+    Page,
+    counted_page,
+    page_by_id,
+    page_of_matches,
+)
 from portico.data.sqlite.connection import CASE_KEY
 from portico.data.table import (
     BOOLEAN,
@@ -258,8 +266,9 @@ INVITATIONS = Table(
 
 _INVITATION_BY_HASH = f"SELECT {INVITATIONS.columns} FROM invitations WHERE token_hash = :hash"
 _OF_EMAIL = f"SELECT {INVITATIONS.columns} FROM invitations WHERE email_key = :email_key"
+_COUNT_BY_ADMINS = "SELECT count(*) FROM invitations WHERE signed_up = 0"
 _BY_ADMINS = f"""
-SELECT count(*) OVER () AS total, {INVITATIONS.columns} FROM invitations WHERE signed_up = 0
+SELECT {INVITATIONS.columns} FROM invitations WHERE signed_up = 0 AND id < :below
 ORDER BY id DESC LIMIT :limit OFFSET :offset"""
 _COUNT_PENDING = "SELECT count(*) FROM invitations WHERE signed_up = 0 AND expires_at > :now"
 # Single use: of concurrent uses exactly one finds the row.
@@ -301,11 +310,15 @@ class Invitations:
         """The invitation for an e-mail, expired or not."""
         return await INVITATIONS.one(self._db, _OF_EMAIL, {"email_key": email_key(email)})
 
-    async def by_admins(self, *, offset: int, limit: int) -> Page[Invitation]:
-        """One page of the invitations by admins, including expired ones, newest first. The total is
-        0 past the last page."""
-        rows = await self._db.slow.all(_BY_ADMINS, {"offset": offset, "limit": limit})
-        return counted_page(rows, INVITATIONS.read)
+    async def by_admins(
+        self, *, offset: int, limit: int, behind: Keyset | None = None
+    ) -> Page[Invitation]:
+        """One page of the invitations by admins, including expired ones, newest first. It begins
+        `behind` a keyset if given, else at `offset`."""
+        statements = _COUNT_BY_ADMINS, _BY_ADMINS
+        return await page_by_id(
+            self._db, INVITATIONS, statements, {}, offset=offset, limit=limit, behind=behind
+        )
 
     async def count_pending(self, now: int) -> int:
         """How many invitations by admins have not expired."""
