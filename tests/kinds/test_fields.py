@@ -72,6 +72,8 @@ FILTERS = [
     ("group=", None), ("min_group=1", ["c"]), ("max_group=0", ["b", "a"]), ("active=false", ["b"]),
     ("colour=red", ["a"]), ("stage=used", ["b"]), ("min_price=1.00005", ["c", "b"]),
     ("max_price=1", ["a"]), ("min_price=1&max_price=2", ["b", "a"]), ("min_weight=-1", ["c", "b"]),
+    ("min_weight=9223372036854775808", []), ("max_weight=-9e17", []),
+    ("min_weight=-1e99", ["c", "b", "a"]),
     ("min_day=2026-01-02", ["c"]), ("max_at=2026-01-01T00:00:00Z", ["a"]),
     ("contact=ada@example.com", ["a"]), ("currency=EUR", ["b"]), ("parent_id=1", ["b"]),
     ("sort=name", ["c", "b", "a"]), ("sort=name&order_=asc", None), ("sort=rank", ["c", "a", "b"]),

@@ -281,14 +281,13 @@ class DecimalField(Field):
 
     def bound(self, bound: Decimal, *, up: bool) -> int:
         """A bound of a filter in its stored form, rounded inward."""
+        beyond = LARGEST * 1000  # further from zero than any stored number
         if bound.adjusted() > 18:
-            return LARGEST * 1000 * (-1 if bound.is_signed() else 1)
+            return -beyond if bound.is_signed() else beyond
         context = _UP if up else _DOWN
-        return int(
-            bound.quantize(Decimal(1).scaleb(-self.places), context=context).scaleb(
-                self.places, context=context
-            )
-        )
+        unit = Decimal(1).scaleb(-self.places)
+        units = int(bound.quantize(unit, context=context).scaleb(self.places, context=context))
+        return min(max(-beyond, units), beyond)
 
     def parameter(self) -> Callable[[str], Any]:
         return _decimal_bound
