@@ -36,6 +36,8 @@ GOOD_URIS = [
     "http://[::1]:8080/callback",
     "http://localhost:3000/callback",
     "com.example.app:/callback",
+    "cursor://anysphere.cursor-retrieval/oauth/callback",
+    "vscode://vscode.github-authentication/did-authenticate",
     "com.example.app://oauth/callback",
 ]
 
@@ -81,7 +83,7 @@ def test_valid_redirect_uri_is_registered_and_allowed_unchanged(uri: str) -> Non
         "data:text/html,x",
         "file:///etc/passwd",
         "blob:https://shop.example/x",
-        "app:/callback",
+        "about:blank",
         "urn:ietf:wg:oauth:2.0:oob",
         "https://*.shop.example/callback",
         "https://shop.example:*/callback",
@@ -197,7 +199,7 @@ async def told(api: Api, client: Registered, **more: str | None) -> tuple[str, d
     """What a client is told of a faulty request, and where."""
     with pytest.raises(Returned) as refusal:
         await ask(api, client, **more)
-    address, _, query = refusal.value.address.partition("?")
+    address, _, query = refusal.value.answer.address.partition("?")
     return address, dict(parse_qsl(query))
 
 
@@ -216,7 +218,7 @@ async def test_valid_authorization_request_is_read(api: Api) -> None:
     assert asked.wanted.scopes == {"openid", "read:products"}
     assert (asked.wanted.nonce, asked.wanted.code_challenge) == ("n", CHALLENGE)
     assert (asked.prompt, asked.max_age) == (frozenset({"login", "consent"}), 60)
-    address = asked.answer(ISSUER, code="oac_x")
+    address = asked.answer(ISSUER, code="oac_x").address
     query = {"code": "oac_x", "state": "of the client", "iss": ISSUER}
     assert dict(parse_qsl(urlsplit(address).query)) == query
     assert address.startswith(f"{CALLBACK}?")
@@ -227,7 +229,7 @@ async def test_redirect_keeps_the_query_of_the_registered_uri(api: Api) -> None:
     for uri in ("https://a.test/cb?tenant=1", "https://a.test/cb?", "https://a.test/cb?a=1&"):
         shop = await client_of(api.live, redirect_uris=(uri,))
         asked = await ask(api, shop, redirect_uri=uri)
-        address = asked.answer(ISSUER, code="c")
+        address = asked.answer(ISSUER, code="c").address
         assert address.startswith(uri.rstrip("&"))
         assert dict(parse_qsl(urlsplit(address).query))["code"] == "c"
         assert "?&" not in address
@@ -324,7 +326,7 @@ async def test_repeated_parameter_is_refused_if_it_is_known(api: Api) -> None:
         with pytest.raises(Returned) as refusal:
             await read_request(api.live, [*base, (name, "a"), (name, "")])
         assert refusal.value.error == "invalid_request"
-        assert "state" not in dict(parse_qsl(urlsplit(refusal.value.address).query))
+        assert "state" not in dict(parse_qsl(urlsplit(refusal.value.answer.address).query))
     unknown = [("foo", "1"), ("foo", "x" * 2_001), ("audience", "a\nb"), ("", "\0")]
     assert await read_request(api.live, [*base, *unknown]) == await read_request(api.live, base)
 
@@ -338,9 +340,9 @@ async def test_state_comes_back_unchanged_and_one_too_long_with_an_error(
 ) -> None:
     shop = await client_of(api.live)
     try:
-        address = (await ask(api, shop, state=state)).answer(ISSUER, code="c")
+        address = (await ask(api, shop, state=state)).answer(ISSUER, code="c").address
     except Returned as refusal:
-        address = refusal.address
+        address = refusal.answer.address
     query = dict(parse_qsl(urlsplit(address).query, keep_blank_values=True))
     assert query["state"] == state
     if len(state) > 12:

@@ -18,7 +18,7 @@ from portico.core.oauth import AuthorizationRefused, Client
 from portico.core.scopes import ROLE_SCOPES
 from portico.core.users import User
 from portico.data.database import Contended
-from portico.features.access.authorization import Exchange, Exchanged, exchange_code
+from portico.features.access.authorization import Exchange, Issued, exchange_code
 from portico.features.access.clients import delete_client
 from portico.features.access.storage import ApiKeys, Clients
 from portico.features.catalogue.storage import ProductFilter, Products, Uploads
@@ -201,5 +201,5 @@ async def test_codes_are_exchanged_beside_the_deletion_of_their_client(api: Api)
             delete_client(api.live, client.id, by=OPERATOR),
             return_exceptions=True,
         )
-        assert all(isinstance(one, Exchanged | Client | AuthorizationRefused) for one in done), done
+        assert all(isinstance(one, Issued | Client | AuthorizationRefused) for one in done), done
         assert await grants_of(api.live, user.id, api.clock()) == []

@@ -22,6 +22,10 @@ GRANT_TYPES = ("authorization_code", "refresh_token")
 CHALLENGE_METHOD = "S256"
 """The only challenge method that is accepted, and used with providers (RFC 7636 §4.2)."""
 
+RESPONSE_MODES = ("query", "form_post")
+"""How the browser takes an answer back: in the address, or by a form (OAuth 2.0 Form Post Response
+Mode)."""
+
 PROMPTS = ("none", "login", "consent", "select_account")
 """The values of `prompt` (OpenID Connect Core §3.1.2.1)."""
 
@@ -47,7 +51,13 @@ MAX_URIS = 20
 MAX_URI_LENGTH = 2_000
 
 _LOOPBACK = frozenset({"127.0.0.1", "[::1]", "localhost"})
-_FORBIDDEN_SCHEMES = frozenset({"javascript", "data", "vbscript", "file", "blob", "about"})
+_FORBIDDEN_SCHEMES = frozenset(
+    {
+        *("javascript", "data", "vbscript", "file", "blob", "about", "filesystem", "view-source"),
+        *("urn", "ftp", "ws", "wss", "mailto", "tel", "sms"),
+    }
+)
+"""Schemes that browsers run or know, and that no application can have as its own."""
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*\Z")
 _URI = re.compile(r"[!-~]+\Z")
 _UNDESCRIBABLE = re.compile(r'[^ -~]|["\\]')
@@ -112,19 +122,19 @@ def redirect_uri(text: str) -> str:
     except ValueError:
         raise BrokenRule("must be an absolute URI") from None
     if not _SCHEME.match(parts.scheme) or parts.scheme in _FORBIDDEN_SCHEMES:
-        raise BrokenRule("must begin with https://")
+        raise BrokenRule("must begin with https://, or a scheme such as com.example.app:")
     if "#" in text or "\\" in text or "@" in parts.netloc:
         raise BrokenRule("must have no fragment, no user and no backslash")
     if "*" in unquote(parts.netloc):
         raise BrokenRule("must name its host: a * in it does not stand for other hosts")
-    if parts.scheme == "https" and parts.hostname:
+    if parts.scheme == "https":
+        if not parts.hostname:
+            raise BrokenRule("must name its host")
         return text
     if parts.scheme == "http":
         if _host(text) in _LOOPBACK and port != 0:
             return text
         raise BrokenRule("must begin with https://; http:// is for loopback addresses only")
-    if "." not in parts.scheme:
-        raise BrokenRule("must begin with https://, or a scheme such as com.example.app:")
     return text
 
 

@@ -192,6 +192,16 @@ class SigningIn(Group):
             kind=int,
         ),
     ]
+    refresh_grace_seconds: Annotated[
+        int,
+        declared(
+            "0",
+            whole(0, 60),
+            "seconds within which an OAuth client may repeat its last refresh, after a lost answer,"
+            " instead of ending the consent",
+            kind=int,
+        ),
+    ]
     require_second_factor: Annotated[
         str,
         declared(

@@ -6,6 +6,7 @@ idempotency → handler → what may be read → entity tag. Errors have the bod
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import parse_qs
 
 import msgspec
 from msgspec import Raw, Struct
@@ -33,7 +34,16 @@ from portico.web.content import check_accept, check_content
 from portico.web.cookies import Origins
 from portico.web.envelope import Single
 from portico.web.idempotency import Repeats, keyed_request
-from portico.web.messages import BodyRequest, NoBody, NoQuery, Origin, Reply, Request, json_reply
+from portico.web.messages import (
+    FORM,
+    BodyRequest,
+    NoBody,
+    NoQuery,
+    Origin,
+    Reply,
+    Request,
+    json_reply,
+)
 from portico.web.problems import problem
 from portico.web.reading import decode, decode_query, read_body, sent
 from portico.web.representations import Representations, tagged
@@ -79,6 +89,8 @@ class ApiResponder:
             await throttle.address(request)
             raise no_endpoint(request, match)
         else:
+            if endpoint is not None and endpoint.route.token_in_form:
+                request.form_token = await _form_token(request)
             await admit(request, self._authenticators, endpoint)
         if endpoint is None:
             require_method(request.caller, request.method)
@@ -130,6 +142,19 @@ class ApiResponder:
         if endpoint.reads and not may_read(request.caller, endpoint.reads, request.resource_id):
             reply = _sent_alone(request, reply)
         return _for_caches(request, endpoint, reply)
+
+
+async def _form_token(request: Request) -> str | None:
+    """The access token in the request's form, if it has one."""
+    media = (request.header("content-type") or "").partition(";")[0].strip().lower()
+    if media != FORM:
+        return None
+    await throttle.check_address(request)
+    form = parse_qs((await request.read_body(PUBLIC_BODY_LIMIT)).decode("latin-1"))
+    sent = form.get("access_token", [])
+    if len(sent) > 1:
+        raise AuthenticationRequired("Send the token once.", error="invalid_request")
+    return sent[0] if sent else None
 
 
 async def admit(

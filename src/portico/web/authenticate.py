@@ -48,6 +48,13 @@ class Authenticators:
         `resource`; None: for the API. Raises `AuthenticationRequired`, and `PermissionDenied` for a
         cookie sent by another site's page."""
         token = bearer(request.headers)
+        if request.form_token is not None:
+            if token is not None:
+                raise AuthenticationRequired(
+                    "Send the token in the header or in the form, not in both.",
+                    error="invalid_request",
+                )
+            token = request.form_token
         if token is None:
             return self._by_cookie(request, request.method)
         credentials = self._credentials[request.environment.name]

@@ -145,6 +145,7 @@ class TypedRequest(Generic[Q_co, B_co]):
         "client",
         "environment",
         "error_code",
+        "form_token",
         "headers",
         "id",
         "inner_id",
@@ -185,6 +186,7 @@ class TypedRequest(Generic[Q_co, B_co]):
         self.resource_id = 0
         self.verdict: Verdict | None = None
         self.keyed: KeyedRequest | None = None
+        self.form_token: str | None = None
         self.account_id: int | None = None
         """The account whose limit it counts against, `NOBODY` if it counts against an address or a
         client, None if it counts against no limit."""

@@ -112,6 +112,8 @@ class AnyRoute(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the request is still answered, uncounted, when the limit is reached, because it ends
     the credential that it is called with. An API key is not ended, so it is refused as usual. A
     route open to `Access.ANYONE` must itself refuse requests that end no credential."""
+    token_in_form: bool = False
+    """Whether the access token may be sent as `access_token` in a form (RFC 6750 §2.2)."""
     uncounted: bool = False
     """Whether a caller with the route's scope, inside its key's networks, may make any number of
     requests to it, since each counts against whomever it is about."""

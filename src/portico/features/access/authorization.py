@@ -5,7 +5,6 @@ Core.
 """
 
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -17,6 +16,7 @@ from portico.core.oauth import (
     CODE_SECONDS,
     PROMPTS,
     REFRESH_SECONDS,
+    RESPONSE_MODES,
     AuthorizationRefused,
     Client,
     asked_scopes,
@@ -36,6 +36,7 @@ from portico.core.secrets import (
 )
 from portico.core.sessions import LEVELS, Proof, Session, level
 from portico.core.times import SECOND
+from portico.core.users import User
 from portico.data.vault import Vault
 from portico.environment import Environment
 from portico.features.access.rules import ClientAuthorized
@@ -43,10 +44,12 @@ from portico.features.access.signing import Signer
 from portico.features.access.storage import AuthorizationCode, Clients, Grants, OwnedToken
 from portico.features.access.targets import check_same, target
 from portico.features.access.tokens import (
-    Pair,
+    Issued,
     access_token_for,
     good_for_one_use,
+    id_token,
     issue,
+    proven,
     refresh_end,
     refreshable,
 )
@@ -76,13 +79,6 @@ class Exchange(NamedTuple):
     redirect_uri: str
     verifier: str | None
     resource: str | None = None
-
-
-class Exchanged(NamedTuple):
-    """The tokens issued for a code; `id_token` only with the scope `openid`."""
-
-    pair: Pair
-    id_token: str | None
 
 
 async def grant_code(env: Environment, wanted: ConsentRequest, proof: Proof, by: Author) -> str:
@@ -117,9 +113,7 @@ async def grant_code(env: Environment, wanted: ConsentRequest, proof: Proof, by:
     return code
 
 
-async def exchange_code(
-    env: Environment, client: Client, exchange: Exchange, by: Author
-) -> Exchanged:
+async def exchange_code(env: Environment, client: Client, exchange: Exchange, by: Author) -> Issued:
     """Exchanges a code for tokens (RFC 6749 §4.1.3). Raises `AuthorizationRefused`.
 
     If a code is used a second time, the tokens of the first exchange are revoked.
@@ -130,7 +124,7 @@ async def exchange_code(
     if found is None or found.client_row_id != client.id:
         raise AuthorizationRefused("invalid_grant", _INVALID)
 
-    async def work(change: Change) -> Exchanged | None:
+    async def work(change: Change) -> Issued | None:
         user = await change.lock(env[Users], found.user_id)
         if user is None or user.suspended_at is not None:
             return None
@@ -142,7 +136,7 @@ async def exchange_code(
         if code.grant_id is None:
             narrow = narrowed(code.scopes, of_role(user.role))
             code = msgspec.structs.replace(code, scopes=narrow)
-            return await _spend(env, change, client, code, code_hash, exchange)
+            return await _spend(env, change, client, user, code, code_hash, exchange)
         if await env[Grants].revoke(change.tx, code.grant_id, change.now):
             why = {"reason": "an authorization code was used twice"}
             change.note(GrantRevoked(code.grant_id, code.user_id, why))
@@ -159,10 +153,11 @@ async def _spend(
     env: Environment,
     change: Change,
     client: Client,
+    user: User,
     code: AuthorizationCode,
     code_hash: bytes,
     exchange: Exchange,
-) -> Exchanged:
+) -> Issued:
     now = change.now
     if now >= code.expires_at:
         raise AuthorizationRefused("invalid_grant", _INVALID)
@@ -188,28 +183,8 @@ async def _spend(
     access_token = access_token_for(env, client, grant, code.scopes, now)
     pair = await issue(env, change, grant, access_token, code.scopes)
     if "openid" not in code.scopes:
-        return Exchanged(pair, None)
-    identity = _identity(client, code, pair.access_token)
-    return Exchanged(pair, env[Signer].sign(identity, now))
-
-
-def _identity(client: Client, code: AuthorizationCode, access_token: str) -> dict[str, Any]:
-    """The claims of an ID token (OpenID Connect Core §2 and §3.1.3.6)."""
-    half = sha256(access_token.encode()).digest()[:16]
-    claims: dict[str, Any] = {
-        "sub": str(code.user_id),
-        "aud": client.client_id,
-        **_proven(code.proof),
-        "at_hash": base64url(half),
-    }
-    if code.nonce is not None:
-        claims["nonce"] = code.nonce
-    return claims
-
-
-def _proven(proof: Proof) -> dict[str, Any]:
-    """The claims about how and when the user signed in."""
-    return {"auth_time": proof.at // SECOND, "acr": level(proof.amr), "amr": list(proof.amr)}
+        return Issued(pair, None)
+    return Issued(pair, id_token(env, client, grant, user, pair, now, code.nonce))
 
 
 async def revoke_token(env: Environment, client: Client, token: str, by: Author) -> None:
@@ -259,7 +234,7 @@ def _facts(
     name = {"username": owned.email} if "email" in scopes else {}
     return {
         **name,
-        **_proven(owned.grant.proof),
+        **proven(owned.grant.proof),
         "scope": spelled(narrowed(scopes, of_role(owned.role))),
         "client_id": client.client_id,
         "sub": str(owned.grant.user_id),
@@ -278,17 +253,32 @@ _KNOWN = frozenset(
     (
         *("client_id", "redirect_uri", "response_type", "response_mode", "scope", "state"),
         *("nonce", "code_challenge", "code_challenge_method", "prompt", "max_age", "acr_values"),
-        *("id_token_hint", "request", "request_uri", "registration", "resource"),
+        *("id_token_hint", "request", "request_uri", "registration", "resource", "login_hint"),
     )
 )
 
 
-class Returned(AuthorizationRefused):
-    """A fault that is reported to the client: the browser is redirected to `address`."""
+class Answer(NamedTuple):
+    """What the browser takes back to a client: in the address, or by a form."""
 
-    def __init__(self, error: str, message: str, address: str) -> None:
+    redirect_uri: str
+    parameters: Mapping[str, str]
+    by_form: bool = False
+
+    @property
+    def address(self) -> str:
+        """The redirect URI with the parameters in its query."""
+        uri = self.redirect_uri
+        join = "?" if "?" not in uri else "" if uri[-1] in "?&" else "&"
+        return f"{uri}{join}{urlencode(self.parameters)}"
+
+
+class Returned(AuthorizationRefused):
+    """A fault that is reported to the client, by what the browser takes back."""
+
+    def __init__(self, error: str, message: str, answer: Answer) -> None:
         super().__init__(error, message)
-        self.address = address
+        self.answer = answer
 
 
 class AuthorizationRequest(NamedTuple):
@@ -301,6 +291,7 @@ class AuthorizationRequest(NamedTuple):
     max_age: int | None
     level: str | None
     user_id: int | None
+    by_form: bool = False
 
     @property
     def silent(self) -> bool:
@@ -312,14 +303,15 @@ class AuthorizationRequest(NamedTuple):
         """Whether the user must sign in for this very request."""
         return self.max_age == 0 or not self.prompt.isdisjoint({"login", "select_account"})
 
-    def answer(self, issuer: str, **parameters: str) -> str:
-        """The address that takes the browser back to the client, with the issuer (RFC 9207)."""
-        return _address(self.wanted.redirect_uri, self.state, issuer, parameters)
+    def answer(self, issuer: str, **parameters: str) -> Answer:
+        """What the browser takes back to the client, with the issuer (RFC 9207)."""
+        told = _with_state(parameters, self.state, issuer)
+        return Answer(self.wanted.redirect_uri, told, self.by_form)
 
     def refusal(self, issuer: str, error: str, message: str) -> Returned:
         """A refusal that is reported to the client."""
-        where = self.answer(issuer, error=error, error_description=message)
-        return Returned(error, message, where)
+        told = self.answer(issuer, error=error, error_description=message)
+        return Returned(error, message, told)
 
 
 async def read_request(
@@ -341,6 +333,7 @@ async def read_request(
             "invalid_request", "This redirect_uri is not registered for the application."
         )
     issuer = env.addresses.auth
+    by_form = _single(known, "response_mode") == "form_post"
     state = _single(known, "state")  # is sent back as it came, even if empty
     try:
         _check(known, first)
@@ -359,11 +352,11 @@ async def read_request(
         )
         user_id = await _hinted(env, client, first.get("id_token_hint"))
         wishes = _prompt(first), _max_age(first), _level(first)
-        return AuthorizationRequest(wanted, state, *wishes, user_id)
+        return AuthorizationRequest(wanted, state, *wishes, user_id, by_form)
     except AuthorizationRefused as refused:
         told = {"error": refused.error, "error_description": refused.message}
-        address = _address(redirect_uri, state, issuer, told)
-        raise Returned(refused.error, refused.message, address) from None
+        answer = Answer(redirect_uri, _with_state(told, state, issuer), by_form)
+        raise Returned(refused.error, refused.message, answer) from None
 
 
 def _single(parameters: Sequence[tuple[str, str]], name: str) -> str | None:
@@ -398,8 +391,10 @@ def _check(known: Sequence[tuple[str, str]], first: Mapping[str, str]) -> None:
         raise AuthorizationRefused("invalid_request", "response_type must be code.")
     if first["response_type"] != "code":
         raise AuthorizationRefused("unsupported_response_type", "response_type must be code.")
-    if first.get("response_mode", "query") != "query":
-        raise AuthorizationRefused("invalid_request", "response_mode must be query.")
+    if first.get("response_mode", "query") not in RESPONSE_MODES:
+        raise AuthorizationRefused(
+            "invalid_request", f"response_mode must be {' or '.join(RESPONSE_MODES)}."
+        )
 
 
 def _prompt(first: Mapping[str, str]) -> frozenset[str]:
@@ -439,10 +434,8 @@ async def _hinted(env: Environment, client: Client, hint: str | None) -> int | N
     return int(subject)
 
 
-def _address(uri: str, state: str | None, issuer: str, told: Mapping[str, str]) -> str:
-    parameters = {**told, **({} if state is None else {"state": state}), "iss": issuer}
-    join = "?" if "?" not in uri else "" if uri[-1] in "?&" else "&"
-    return f"{uri}{join}{urlencode(parameters)}"
+def _with_state(told: Mapping[str, str], state: str | None, issuer: str) -> dict[str, str]:
+    return {**told, **({} if state is None else {"state": state}), "iss": issuer}
 
 
 PARAMETER = "asked_at"

@@ -13,7 +13,7 @@ from portico.features.access.schemas import (
     TokenFacts,
     TokenForm,
 )
-from portico.features.access.tokens import Pair, refresh
+from portico.features.access.tokens import Issued, refresh
 from portico.web.cors import Sharing
 from portico.web.messages import BodyRequest, Reply, json_reply
 from portico.web.routing import Access, FormRoute
@@ -38,13 +38,12 @@ async def _exchange(request: BodyRequest[TokenForm]) -> Reply:
         form.code_verifier or None,
         form.resource or None,
     )
-    bought = await exchange_code(request.environment, request.client, exchange, request.by)
-    return _tokens(bought.pair, bought.id_token)
+    return _tokens(await exchange_code(request.environment, request.client, exchange, request.by))
 
 
 async def _refresh(request: BodyRequest[TokenForm]) -> Reply:
     form = request.body
-    pair = await refresh(
+    issued = await refresh(
         request.environment,
         request.client,
         _required("refresh_token", form.refresh_token),
@@ -52,7 +51,7 @@ async def _refresh(request: BodyRequest[TokenForm]) -> Reply:
         asked=form.scope or None,
         resource=form.resource or None,
     )
-    return _tokens(pair)
+    return _tokens(issued)
 
 
 async def revoke(request: BodyRequest[OneTokenForm]) -> Reply:
@@ -71,14 +70,15 @@ async def introspect(request: BodyRequest[OneTokenForm]) -> Reply:
     return json_reply(200, TokenFacts(**facts))
 
 
-def _tokens(pair: Pair, id_token: str | None = None) -> Reply:
+def _tokens(issued: Issued) -> Reply:
+    pair = issued.pair
     tokens = IssuedTokens(
         pair.access_token,
         "Bearer",
         pair.seconds,
         pair.refresh_token,
         spelled(pair.scopes),
-        id_token or UNSET,
+        issued.id_token or UNSET,
     )
     return json_reply(200, tokens)
 

@@ -394,6 +394,9 @@ _EXTEND = "UPDATE grants SET expires_at = :expires_at, last_used_at = :now WHERE
 _USED = move_forward("grants", "last_used_at", "last_used_at < :at")
 # Single use: of concurrent refreshes with one token exactly one finds `used_at` empty.
 _USE = "UPDATE tokens SET used_at = :now WHERE id = :id AND used_at IS NULL RETURNING id"
+_LAST_USED = """
+SELECT id, used_at FROM tokens WHERE grant_id = :grant_id AND used_at IS NOT NULL
+ORDER BY used_at DESC, id DESC LIMIT 1"""
 # The time 0 has passed by every clock, also one that is behind.
 _END_ACCESS = """
 UPDATE tokens SET access_expires_at = 0 WHERE id = :id AND access_expires_at > 0
@@ -513,6 +516,11 @@ class Grants:
     async def use(self, tx: Transaction, token_id: int, now: int) -> bool:
         """Marks a refresh token as used; False if it was used before."""
         return await tx.one(_USE, {"id": token_id, "now": now}) is not None
+
+    async def last_used(self, tx: Transaction, grant_id: int) -> tuple[int, int] | None:
+        """Which pair of a grant was refreshed last, and when."""
+        row = await tx.one(_LAST_USED, {"grant_id": grant_id})
+        return (row[0], row[1]) if row else None
 
     async def end_access(self, tx: Transaction, token_id: int) -> None:
         """Makes an access token expire at once; its refresh token stays valid."""

@@ -7,7 +7,8 @@ can be used once. A second use means that the token was copied: the whole family
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from hashlib import sha256
+from typing import Any, NamedTuple
 
 from portico.change import Change
 from portico.core.audit import Author
@@ -23,14 +24,17 @@ from portico.core.oauth import (
     spelled,
 )
 from portico.core.scopes import of_role
-from portico.core.secrets import ACCESS_TOKEN, REFRESH_TOKEN, digest, mint
-from portico.core.sessions import Proof
+from portico.core.secrets import ACCESS_TOKEN, REFRESH_TOKEN, base64url, digest, mint
+from portico.core.sessions import Proof, level
 from portico.core.times import DAY, SECOND
+from portico.core.users import User
 from portico.environment import Environment
 from portico.features.access.signing import ACCESS_TOKEN_TYPE, Signer
 from portico.features.access.storage import Grant, Grants, OwnedToken
 from portico.features.access.targets import check_same, service_of
+from portico.features.people.storage import Users
 from portico.features.signin.rules import GrantRevoked
+from portico.features.signin.schemas import personal_claims
 from portico.features.signin.service import (
     Attempt,
     lock_proven_user,
@@ -60,6 +64,13 @@ class Pair(NamedTuple):
     refresh_token: str
     scopes: frozenset[str]
     seconds: int = ACCESS_SECONDS
+
+
+class Issued(NamedTuple):
+    """The tokens issued to a client; `id_token` only with the scope `openid`."""
+
+    pair: Pair
+    id_token: str | None
 
 
 async def log_in(env: Environment, attempt: Attempt, *, user_agent: str) -> Pair:
@@ -112,7 +123,7 @@ async def refresh(
     *,
     asked: str | None = None,
     resource: str | None = None,
-) -> Pair:
+) -> Issued:
     """Rotates a client's refresh token; `asked` may narrow the access token's scopes (RFC 6749 §6),
     and `resource` may say again what it is for.
 
@@ -137,7 +148,39 @@ async def refresh(
     pair = await _rotate(env, owned, access_token, scopes, by)
     if pair is None:
         raise AuthorizationRefused("invalid_grant", USED)
-    return pair
+    user = await env[Users].get(owned.grant.user_id)
+    if "openid" not in scopes or user is None:
+        return Issued(pair, None)
+    return Issued(pair, id_token(env, client, owned.grant, user, pair, now))
+
+
+def id_token(
+    env: Environment,
+    client: Client,
+    grant: Grant,
+    user: User,
+    pair: Pair,
+    now: int,
+    nonce: str | None = None,
+) -> str:
+    """An ID token (OpenID Connect Core §2, §3.1.3.6 and §12.2). Call `Signer.ready` first."""
+    half = sha256(pair.access_token.encode()).digest()[:16]
+    claims = {
+        "sub": str(user.id),
+        "aud": client.client_id,
+        "sid": str(grant.id),
+        **proven(grant.proof),
+        "at_hash": base64url(half),
+        **personal_claims(user, pair.scopes),
+    }
+    if nonce is not None:
+        claims["nonce"] = nonce
+    return env[Signer].sign(claims, now)
+
+
+def proven(proof: Proof) -> dict[str, Any]:
+    """The claims about how and when the user signed in."""
+    return {"auth_time": proof.at // SECOND, "acr": level(proof.amr), "amr": list(proof.amr)}
 
 
 def login_token(env: Environment, user_id: int, name: str, role: str, now: int) -> str:
@@ -223,7 +266,8 @@ async def _rotate(
         grant = await change.lock(env[Grants], owned.grant.id)
         if grant is None or grant.revoked_at is not None:
             return None
-        if await env[Grants].use(change.tx, owned.token.id, change.now):
+        fresh = await env[Grants].use(change.tx, owned.token.id, change.now)
+        if fresh or await _may_repeat(env, change, owned):
             change.noted_elsewhere()  # when the user signed in
             return await issue(env, change, grant, access_token, scopes)
         await env[Grants].revoke(change.tx, grant.id, change.now)
@@ -233,3 +277,15 @@ async def _rotate(
 
     with good_for_one_use():
         return await env.change(by, work)
+
+
+async def _may_repeat(env: Environment, change: Change, owned: OwnedToken) -> bool:
+    """Whether a refresh token that was used may be used once more: it is a client's, the one that
+    its family used last, and within `refresh_grace_seconds` of that."""
+    seconds = env.settings.refresh_grace_seconds
+    if not seconds or owned.grant.client_row_id is None:
+        return False
+    last = await env[Grants].last_used(change.tx, owned.grant.id)
+    return (
+        last is not None and last[0] == owned.token.id and change.now < last[1] + seconds * SECOND
+    )

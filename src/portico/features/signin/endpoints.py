@@ -10,6 +10,7 @@ from portico.core.oauth import (
     OFFLINE_ACCESS,
     OPENID_SCOPES,
     PROMPTS,
+    RESPONSE_MODES,
 )
 from portico.core.plans import over_limit
 from portico.core.scopes import SCOPES
@@ -91,7 +92,8 @@ async def read_user_info(request: Request) -> Reply:
 
 
 async def post_user_info(request: Request) -> Reply:
-    """POST /userinfo: the same, as OpenID Connect Core §5.3.1 requires."""
+    """POST /userinfo: the same, with the token in the header or a form (OpenID Connect Core
+    §5.3.1, RFC 6750 §2.2)."""
     return await read_user_info(request)
 
 
@@ -119,7 +121,7 @@ def metadata(addresses: Addresses) -> ServerMetadata:
         introspection_endpoint=f"{auth}/introspect",
         scopes_supported=[*OPENID_SCOPES, OFFLINE_ACCESS, *SCOPES],
         response_types_supported=["code"],
-        response_modes_supported=["query"],
+        response_modes_supported=[*RESPONSE_MODES],
         grant_types_supported=[*GRANT_TYPES],
         code_challenge_methods_supported=[CHALLENGE_METHOD],
         token_endpoint_auth_methods_supported=[*methods, "none"],
@@ -131,7 +133,16 @@ def metadata(addresses: Addresses) -> ServerMetadata:
         acr_values_supported=[*LEVELS],
         claims_supported=[
             *("sub", "iss", "aud", "exp", "iat", "auth_time", "acr", "amr", "nonce", "at_hash"),
-            *("name", "picture", "locale", "updated_at", "email", "email_verified"),
+            *(
+                "sid",
+                "name",
+                "preferred_username",
+                "picture",
+                "locale",
+                "updated_at",
+                "email",
+                "email_verified",
+            ),
         ],
         prompt_values_supported=[*PROMPTS],
         request_parameter_supported=False,
@@ -214,6 +225,7 @@ SIGN_IN_ROUTES: tuple[AnyRoute, ...] = (
             answer=UserInfo,
             no_store=True,
             sharing=Sharing.CLIENTS,
+            token_in_form=method == "POST",
         )
         for method, handler in (("GET", read_user_info), ("POST", post_user_info))
     ),

@@ -7,6 +7,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from portico.core.oauth import ACCESS_SECONDS
 from portico.core.sessions import Session, idle_end
+from portico.core.times import SECOND
 from portico.core.users import User
 from portico.features.people.schemas import UserItem, user_item
 from portico.web.envelope import Timestamp, timestamp
@@ -74,6 +75,7 @@ class UserInfo(msgspec.Struct, frozen=True, omit_defaults=True):
 
     sub: Annotated[str, Meta(examples=["17"])]
     name: Annotated[str, Meta(examples=["Ada Lovelace"])] | UnsetType = UNSET
+    preferred_username: Annotated[str, Meta(examples=["ada@example.com"])] | UnsetType = UNSET
     picture: Annotated[str, Meta(examples=["https://example.com/ada.png"])] | UnsetType = UNSET
     locale: Annotated[str, Meta(examples=["en"])] | UnsetType = UNSET
     updated_at: Annotated[int, Meta(examples=[1_767_225_600])] | UnsetType = UNSET
@@ -142,14 +144,21 @@ def session_body(session: Session, user: User) -> SessionBody:
 
 def user_info(user: User, scopes: frozenset[str]) -> UserInfo:
     """The claims of a user that these scopes give access to."""
-    claims: dict[str, Any] = {"sub": str(user.id)}
+    return UserInfo(sub=str(user.id), **personal_claims(user, scopes))
+
+
+def personal_claims(user: User, scopes: frozenset[str]) -> dict[str, Any]:
+    """The claims of a user that these scopes give access to (OpenID Connect Core §5.4)."""
+    claims: dict[str, Any] = {}
     if "profile" in scopes:
         claims |= {
             "name": user.name,
-            "picture": user.avatar_url or UNSET,
+            "preferred_username": user.email,
             "locale": user.language,
-            "updated_at": user.updated_at // 1000,
+            "updated_at": user.updated_at // SECOND,
         }
+        if user.avatar_url:
+            claims["picture"] = user.avatar_url
     if "email" in scopes:
         claims |= {"email": user.email, "email_verified": user.email_verified_at is not None}
-    return UserInfo(**claims)
+    return claims

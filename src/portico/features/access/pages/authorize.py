@@ -11,6 +11,7 @@ from portico.core.oauth import AuthorizationRefused, Client, implied, narrowed
 from portico.core.scopes import SCOPES, of_role
 from portico.core.text import counted
 from portico.features.access.authorization import (
+    Answer,
     AuthorizationRequest,
     ConsentRequest,
     Parameters,
@@ -102,10 +103,25 @@ async def ask(visit: Visit) -> Reply:
         if asked.silent:
             raise _refusal(visit, asked, "consent_required", "The user must be asked for consent.")
     except Returned as returned:
-        return see_other(returned.address)
+        return _back(visit, returned.answer)
     except AuthorizationRefused as refused:
         return refusal_page(visit, refused.error, refused.message)
     return _question(visit, asked.wanted)
+
+
+def _back(visit: Visit, answer: Answer) -> Reply:
+    """Takes the browser back to the client, by a redirect or by a form that sends itself."""
+    if not answer.by_form:
+        return see_other(answer.address)
+    return visit.page(
+        "returning.html",
+        "Continue",
+        leads_anywhere=True,
+        private_address=True,
+        address=answer.redirect_uri,
+        fields=answer.parameters,
+        destination=urlsplit(answer.redirect_uri).netloc,
+    )
 
 
 def _question(visit: Visit, wanted: ConsentRequest, *, meanwhile: bool = False) -> Reply:
@@ -149,10 +165,10 @@ async def decide(visit: Visit) -> Reply:
         wanted = asked.wanted._replace(scopes=scopes)
         code = await grant_code(visit.env, wanted, session.proof, visit.request.by)
     except Returned as returned:
-        return see_other(returned.address)
+        return _back(visit, returned.answer)
     except AuthorizationRefused as refused:
         return refusal_page(visit, refused.error, refused.message)
-    return see_other(asked.answer(visit.env.addresses.auth, code=code))
+    return _back(visit, asked.answer(visit.env.addresses.auth, code=code))
 
 
 def _parameters(visit: Visit) -> Parameters:

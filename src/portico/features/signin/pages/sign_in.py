@@ -9,7 +9,7 @@ import segno
 from portico.core.errors import NotFound
 from portico.core.secrets import mint
 from portico.core.sessions import BY_PASSWORD, BY_PROVIDER
-from portico.core.users import User
+from portico.core.users import MAX_EMAIL_LENGTH, User
 from portico.features.access.storage import Clients
 from portico.features.signin.passkeys import request_options
 from portico.features.signin.providers import awaited_link
@@ -109,6 +109,7 @@ async def show(visit: Visit) -> Reply:
         "Sign in",
         next=target,
         application=await _application(visit, target),
+        hint=_hint(visit, target),
         passkey_options=request_options(env, visit.site.origin),
         again=visit.sent("again"),
         other=visit.sent("other"),
@@ -127,6 +128,15 @@ def _keeps_no_cookies(visit: Visit) -> bool:
     own = f"{visit.site.origin}{visit.site.base}/sign-in"
     is_back = came_from == own and visit.request.method == "GET" and not visit.sent("refused")
     return is_back and visit.request.header("cookie") is None
+
+
+def _hint(visit: Visit, target: str) -> str:
+    """The e-mail that an OAuth client expects to sign in (`login_hint`)."""
+    path, _, query = target.partition("?")
+    if path != f"{visit.site.base}/authorize":
+        return ""
+    hint = dict(parse_qsl(query)).get("login_hint", "")
+    return hint if len(hint) <= MAX_EMAIL_LENGTH and "@" in hint else ""
 
 
 async def _application(visit: Visit, target: str) -> str:

@@ -23,6 +23,9 @@ if (sent !== undefined && pathOf(document.referrer) === pathOf(location.href)) {
   history.replaceState(history.state, "", sent || document.referrer);
 }
 
+/* A page that only takes an answer to another site does so by itself. */
+document.querySelector("form[data-leaves]")?.submit();
+
 /* A click within half a second after the mouse reached the page does not send a form either. The first click of a double
    click may have closed another site's window above the page, so that the second hits a button that the user has not seen
    (clickjacking). A page that is shown with the focus has nothing above it, so the mouse counts as there since then. A form
