@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from html import unescape
+from typing import Any
 
 import pytest
 
@@ -73,13 +74,14 @@ async def test_userinfo_takes_the_token_in_a_form_once(
     token = (await visitor.exchange(shop, code)).json()["access_token"]
     answer = await visitor.form("userinfo", {"access_token": token})
     assert answer.json() == {"sub": str(ada.id)}
-    header = {"authorization": f"Bearer {token}"}
+    header: dict[str, Any] = {"authorization": f"Bearer {token}"}
     assert (await visitor.form("userinfo", {}, **header)).json() == {"sub": str(ada.id)}
-    for form, more in (
+    cases: list[tuple[dict[str, str], dict[str, Any]]] = [
         ({"access_token": token}, header),
         ({"access_token": "oat_x"}, {}),
         ({}, {}),
-    ):
+    ]
+    for form, more in cases:
         refused(await visitor.form("userinfo", form, **more), 401)
     twice = f"access_token={token}&access_token={token}"
     refused(await visitor.form("userinfo", twice), 401)

@@ -18,9 +18,10 @@ from portico.core.oauth import AuthorizationRefused, Client
 from portico.core.scopes import ROLE_SCOPES
 from portico.core.users import User
 from portico.data.database import Contended
-from portico.features.access.authorization import Exchange, Issued, exchange_code
+from portico.features.access.authorization import Exchange, exchange_code
 from portico.features.access.clients import delete_client
 from portico.features.access.storage import ApiKeys, Clients
+from portico.features.access.tokens import Issued
 from portico.features.catalogue.storage import ProductFilter, Products, Uploads
 from portico.features.catalogue.uploads import begin_storing, discard, take_in
 from portico.features.events.audit import Audit
