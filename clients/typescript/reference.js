@@ -8,6 +8,7 @@ const CHAPTERS = {
   "Events as they happen": ["events", "streams"],
   "Ways to sign in": ["credentials"],
   "Signing users in by OAuth": ["oauth"],
+  "Guarding a service": ["gate"],
   "Verifying tokens": ["verifier", "claims"],
   "Verifying deliveries of webhooks": ["verify_webhook"],
   "Options": ["transport", "environment"],

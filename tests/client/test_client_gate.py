@@ -3,9 +3,8 @@ and with requests that reach the service past Portico."""
 
 import asyncio
 import json
-import ssl
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import httpx
@@ -14,11 +13,12 @@ import uvicorn
 from fastapi import Depends, FastAPI, Request
 from joserfc import jwt
 
+from client.gates import PAST_PORTICO, assert_answered_alike, key_of, sent, verifying_key
 from client.issuing import AUTH, BASE, GOOD, NOW, key, public
 from driving import challenge
 from oauth.authority import Authority
 from operating import until
-from portico_client import APIError, Caller, Client, Gate
+from portico_client import APIError, Caller, Gate
 
 
 def service(gate: Gate) -> Any:
@@ -51,13 +51,11 @@ def service(gate: Gate) -> Any:
 @pytest.fixture(scope="module")
 def place(served: Authority, service_port: int) -> Iterator[str]:
     """The address of the running service."""
-    ca = str(served.certificate)
-    with Client(served.installation.key, base_url=served.api, ca=ca) as admin:
-        made = admin.api_keys.create(name="Service", type="live", scopes=["verify"])
+    ca, key = str(served.certificate), verifying_key(served)
     running: list[uvicorn.Server] = []
 
     async def serve() -> None:
-        async with Gate(served.api, made.key, "invoices", ca=ca) as gate:
+        async with Gate(served.api, key, "invoices", ca=ca) as gate:
             config = uvicorn.Config(
                 service(gate), port=service_port, log_level="error", lifespan="off", ws="none"
             )
@@ -72,72 +70,22 @@ def place(served: Authority, service_port: int) -> Iterator[str]:
     thread.join()
 
 
-def key_of(served: Authority, role: str, plan: str = "free", **more: Any) -> str:
-    """A key of a new user."""
-    person = served.person(role)
-    served.installation.told("users", "set-plan", person.email, plan)
-    ca = str(served.certificate)
-    with Client(served.installation.key, base_url=served.api, ca=ca) as admin:
-        made = admin.api_keys.create(**{"name": "A", "type": "live", "user_id": person.id, **more})
-    return made.key
-
-
-def sent(address: str, method: str, headers: Mapping[str, str], ca: str) -> httpx.Response:
-    trusted = ssl.create_default_context(cafile=ca)
-    return httpx.request(method, address, headers=headers, verify=trusted)
-
-
-@pytest.mark.parametrize(
-    ("sender", "method", "path", "status"),
-    [
-        ("viewer", "GET", "/7", 200),
-        ("viewer", "GET", "/7?a=b", 200),
-        ("viewer", "POST", "/7", 403),
-        ("viewer", "PUT", "/7", 403),
-        ("viewer", "GET", "/a%5cb", 400),
-        ("viewer", "GET", "/a%00", 400),
-        ("nobody", "GET", "/status", 200),
-        ("nobody", "GET", "/7", 401),
-        ("Bearer sk_live_x", "GET", "/7", 401),
-        ("Bearer sk_live_x", "GET", "/status", 200),
-        ("Basic eDp5", "GET", "/7", 401),
-    ],
-)
+@pytest.mark.parametrize(("sender", "method", "path", "status"), PAST_PORTICO)
 def test_past_portico_the_gate_answers_as_portico_does(
-    served: Authority, place: str, ca: str, sender: str, method: str, path: str, status: int
+    served: Authority, place: str, sender: str, method: str, path: str, status: int
 ) -> None:
-    headers = {"authorization": sender}
-    if sender == "viewer":
-        headers = {"authorization": f"Bearer {key_of(served, 'viewer')}"}
-    elif sender == "nobody":
-        headers = {}
-    ours, theirs = (
-        sent(f"{where}{path}", method, headers, ca) for where in (place, f"{served.api}/invoices")
-    )
-    assert (ours.status_code, theirs.status_code) == (status, status), ours.text
-    names = ["content-type", "x-ratelimit-limit"] if sender == "viewer" and status != 400 else []
-    if status >= 400:
-        names += ["cache-control", "x-content-type-options"]
-        assert ours.json()["error"]["code"] == theirs.json()["error"]["code"]
-    if status == 401:  # the gate does not know where the metadata of the resource is
-        assert ours.headers["www-authenticate"] == challenge(theirs)
-    elif status >= 400:
-        assert ours.json() == theirs.json()
-    for name in names:
-        assert ours.headers[name] == theirs.headers[name], name
+    assert_answered_alike(served, place, sender, method, path, status)
 
 
-def test_what_portico_forwards_is_trusted_and_counted_once(
-    served: Authority, place: str, ca: str
-) -> None:
+def test_what_portico_forwards_is_trusted_and_counted_once(served: Authority, place: str) -> None:
     bearer = {"authorization": f"Bearer {key_of(served, 'viewer', 'tiny')}"}
-    answers = [sent(f"{served.api}/invoices/7", "GET", bearer, ca) for _ in range(4)]
+    answers = [sent(served, f"{served.api}/invoices/7", headers=bearer) for _ in range(4)]
     assert [one.status_code for one in answers] == [200, 200, 200, 429]
     assert [one.headers.get_list("x-ratelimit-remaining") for one in answers] == [
         ["2"], ["1"], ["0"], ["0"],
     ]  # fmt: skip
     assert answers[0].json()["plan"] == "tiny"
-    refused = sent(f"{place}/7", "GET", bearer, ca)
+    refused = sent(served, f"{place}/7", headers=bearer)
     assert refused.status_code == 429
     assert refused.json() == answers[3].json()
     for name in ("x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"):
@@ -146,39 +94,37 @@ def test_what_portico_forwards_is_trusted_and_counted_once(
 
 
 def test_a_rule_and_a_dependency_together_count_a_request_once(
-    served: Authority, place: str, ca: str
+    served: Authority, place: str
 ) -> None:
     bearer = {"authorization": f"Bearer {key_of(served, 'viewer', 'tiny')}"}
-    answers = [sent(f"{place}/7", "GET", bearer, ca) for _ in range(3)]
+    answers = [sent(served, f"{place}/7", headers=bearer) for _ in range(3)]
     assert [one.headers["x-ratelimit-remaining"] for one in answers] == ["2", "1", "0"]
 
 
-def test_a_dependency_alone_gives_porticos_error_body(
-    served: Authority, place: str, ca: str
-) -> None:
+def test_a_dependency_alone_gives_porticos_error_body(served: Authority, place: str) -> None:
     address = f"{place}/alone/7"
     editor = {"authorization": f"Bearer {key_of(served, 'editor')}"}
-    answer = sent(address, "POST", editor, ca)
+    answer = sent(served, address, "POST", editor)
     assert answer.status_code == 200
     assert "write:invoices" in answer.json()["scopes"]
     viewer = {"authorization": f"Bearer {key_of(served, 'viewer')}"}
     ours, theirs = (
-        sent(one, "POST", viewer, ca) for one in (address, f"{served.api}/invoices/alone/7")
+        sent(served, one, "POST", viewer) for one in (address, f"{served.api}/invoices/alone/7")
     )
     assert (ours.status_code, ours.json()) == (403, theirs.json())
     assert ours.headers["www-authenticate"] == challenge(theirs)
     assert ours.headers["x-ratelimit-limit"] == "1000000"
     reader = {"authorization": f"Bearer {key_of(served, 'editor', type='read')}"}
-    refused = sent(address, "POST", reader, ca)
+    refused = sent(served, address, "POST", reader)
     assert (refused.status_code, "read-only" in refused.text) == (403, True)
-    nobody = sent(address, "POST", {}, ca)
+    nobody = sent(served, address, "POST", {})
     assert (nobody.status_code, nobody.json()["error"]["code"]) == (401, "AUTHENTICATION_REQUIRED")
 
 
-def test_a_keys_networks_are_those_of_the_caller(served: Authority, place: str, ca: str) -> None:
+def test_a_keys_networks_are_those_of_the_caller(served: Authority, place: str) -> None:
     for network, status in (("127.0.0.0/8", 200), ("192.0.2.0/24", 403)):
         bearer = {"authorization": f"Bearer {key_of(served, 'viewer', networks=[network])}"}
-        assert sent(f"{place}/7", "GET", bearer, ca).status_code == status
+        assert sent(served, f"{place}/7", headers=bearer).status_code == status
 
 
 IDENTITY = {

@@ -1,6 +1,7 @@
 import { JSON_BODY, type Access } from "./access.js";
 import { SecretLost } from "./errors.js";
-import { dataOf, unexpected } from "./reading.js";
+import type { Check, Verified } from "./models.js";
+import { dataOf, decoded, unexpected } from "./reading.js";
 import type { Answer } from "./transport.js";
 
 /** The contents of a request. */
@@ -38,6 +39,17 @@ export class Calls {
     if (method === "POST") headers["idempotency-key"] = sendable("idempotencyKey", idempotencyKey ?? crypto.randomUUID());
     if (ifMatch !== undefined) headers["if-match"] = sendable("ifMatch", ifMatch);
     return this.#access.success({ method, path, headers, signal, ...(fields && { body: JSON.stringify(fields) }) });
+  }
+
+  /** What `POST /verify` says of a check. It has no idempotency key: one whose answer is lost may have been counted. */
+  async verify(check: Check, signal?: AbortSignal): Promise<Verified> {
+    const answer = await this.#access.success({
+      ...{ method: "POST", path: "/verify", headers: JSON_BODY, signal },
+      body: JSON.stringify(check),
+    });
+    const data = decoded<{ data?: Verified } | null>(answer)?.data;
+    if (typeof data?.valid !== "boolean") throw unexpected(answer);
+    return data;
   }
 
   /** The `data` of the response. */

@@ -64,7 +64,7 @@ export class Client {
   /** Asks whether a credential that a service was sent is valid, and counts the request against its account. Needs the scope
    * `verify`. */
   verify(check: Check, { signal }: Calling = {}): Promise<Verified> {
-    return this.#calls.data("POST", "/verify", { fields: check, signal });
+    return this.#calls.verify(check, signal);
   }
 
   /** The records of a kind that the server's operators have declared, such as `orders`. Throws TypeError for what is no name

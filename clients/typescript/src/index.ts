@@ -15,6 +15,7 @@ export {
 } from "./credentials.js";
 export * from "./errors.js";
 export type { Events } from "./events.js";
+export { type Caller, Gate, type GateOptions } from "./gate.js";
 export type { EventListing, Listing } from "./listing.js";
 export type * from "./models.js";
 export { type Authorization, OAuthApp, type OAuthOptions } from "./oauth.js";

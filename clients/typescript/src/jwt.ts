@@ -14,11 +14,12 @@ const jose = () => import("jose");
 
 /** The id of the key that a token says it is signed with. Throws `InvalidToken`.
  *
- * Nothing else in the header is trusted, such as a key or the URL of one.
+ * `kind` is the `typ` that it must have. Nothing else in the header is trusted, such as a key or the URL of one.
  */
-export async function keyId(token: string): Promise<string> {
-  const { alg, crit, kid } = headerOf(token, await jose());
+export async function keyId(token: string, kind?: string): Promise<string> {
+  const { alg, crit, kid, typ } = headerOf(token, await jose());
   if (alg !== ALGORITHM) throw new InvalidToken(`it is not signed by ${ALGORITHM}`);
+  if (kind !== undefined && typ !== kind) throw new InvalidToken(`it is not of the type ${kind}`);
   if (crit !== undefined) throw new InvalidToken("it has an unknown crit header");
   if (typeof kid !== "string") throw new InvalidToken("it does not name its key");
   return kid;

@@ -31,12 +31,12 @@ export class Keys {
     this.#requests = requests;
   }
 
-  /** The claims of a token for this audience.
+  /** The claims of a token for this audience, of this `typ` if one is given.
    *
    * Throws `InvalidToken` if it must not be trusted, `ConnectionFailed` or `APIError` if the keys cannot be fetched.
    */
-  async verify(token: string, audience: string): Promise<Claims> {
-    const key = await this.#key(await keyId(token));
+  async verify(token: string, audience: string, kind?: string): Promise<Claims> {
+    const key = await this.#key(await keyId(token, kind));
     return verified(token, key, { issuer: this.#issuer, audience, now: this.#requests.clock() });
   }
 
