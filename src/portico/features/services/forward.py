@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import ClassVar
 from urllib.parse import quote
 
-from portico.core.errors import PorticoError
+from portico.core.errors import PorticoError, Unreadable
 from portico.core.services import Service, checked_target
 from portico.features.services.headers import Pairs, of_caller, sent_back, sent_on
 from portico.features.services.service import Decisions, needed_at
@@ -117,6 +117,8 @@ class ForwardResponder:
     def _target(self, request: Request) -> str:
         """The rest behind the service's path, encoded, with the query. The HTTP server has decoded
         the path; what is decided on here is what is sent. Raises `Unreadable`."""
+        if "\ufffd" in request.path:  # the HTTP server's word for bytes that are no UTF-8
+            raise Unreadable("The path must be UTF-8, percent-encoded.")
         rest = quote(request.path[len(self._base) :] or "/", safe=_PLAIN)
         target = f"{rest}?{request.query_string}" if request.query_string else rest
         checked_target(target)
