@@ -190,3 +190,19 @@ async def test_an_import_that_is_killed_is_told_once(api: Api) -> None:
     assert told["data"]["inserted"] == 100
     await outcomes.aclose()
     assert len((await caller.get("/events?type=things.imported")).json()["data"]) == 1
+
+
+def test_commands_know_the_types_of_events_of_kinds(on_sqlite: Installation) -> None:
+    imported(on_sqlite, "orders", written(on_sqlite, "event.ndjson", order(100)))
+    found = on_sqlite.told("events", "list", "--type", "order.*,orders.imported")
+    assert {one["type"] for one in found} == {"orders.imported"}
+    url = ("--url", "https://hooks.example.com/in")
+    made = on_sqlite.told("webhooks", "create", *url, "--types", "order.created", "product.*")
+    assert made["types"] == ["order.created", "product.*"]
+    for words in (
+        ("events", "list", "--type", "nothing.*"),
+        ("events", "listen", "--type", "nothing.*"),
+        ("webhooks", "create", *url, "--types", "nothing.*"),
+    ):
+        code, said = on_sqlite.refused(*words)
+        assert (code, "must be some of" in said) == (2, True)

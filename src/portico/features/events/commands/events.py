@@ -7,10 +7,10 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING
 
-from portico.cli.arguments import Commands, add_limit, add_sandbox, by_rule, event_id, forward_url
+from portico.cli.arguments import Commands, add_limit, add_sandbox, event_id, forward_url, text
 from portico.cli.lazy import lazy_imports
 from portico.cli.listing import ListForm, print_list
-from portico.cli.output import mention, minute, plain
+from portico.cli.output import CommandError, mention, minute, plain
 
 if TYPE_CHECKING:
     from portico.core.events import StoredEvent
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from portico.settings import Settings
 
 with lazy_imports():
-    from portico.core import events
+    from portico.core import errors, events
     from portico.features.events import feed as services_events
     from portico.features.events import payloads as contract_events
     from portico.features.events import storage as storage_events
@@ -77,12 +77,23 @@ def _add_types(command: ArgumentParser) -> None:
     command.add_argument(
         "--type",
         metavar="T",
-        type=by_rule(lambda given: events.event_types(given)),
-        action="extend",
+        type=text,
+        action="append",
         help="only these types, comma-separated, such as product.updated or 'user.*'; 'product.*'"
         " does not include products.imported; can be repeated",
     )
     add_sandbox(command)
+
+
+def chosen_types(chosen: Namespace) -> tuple[str, ...] | None:
+    """The types of `--type`, None for all. They are known once the kinds of the installation are.
+    Raises `CommandError`."""
+    if chosen.type is None:
+        return None
+    try:
+        return events.event_types(",".join(chosen.type))
+    except errors.BrokenRule as error:
+        raise CommandError(f"argument --type: {error}", 2) from None
 
 
 def run_list(settings: Settings, chosen: Namespace) -> None:
@@ -90,11 +101,10 @@ def run_list(settings: Settings, chosen: Namespace) -> None:
 
     async def found(env: Environment) -> AsyncIterator[list[StoredEvent]]:
         nonlocal page
+        types = chosen_types(chosen)
         left, after = chosen.limit, chosen.after
         while left and page.has_more:  # large events come in smaller pages
-            page = await services_events.read_events(
-                env[storage_events.Events], after, chosen.type, left
-            )
+            page = await services_events.read_events(env[storage_events.Events], after, types, left)
             yield page.rows
             if page.rows:
                 left, after = left - len(page.rows), page.rows[-1].id

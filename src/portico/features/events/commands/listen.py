@@ -34,7 +34,7 @@ from portico.core.networks import ANYWHERE
 from portico.core.times import SECOND, Clock
 from portico.engines import database_file
 from portico.environment import Environment
-from portico.features.events.commands.events import LONGEST, in_short
+from portico.features.events.commands.events import LONGEST, chosen_types, in_short
 from portico.features.events.feed import LOOK_SECONDS, read_events, require_kept
 from portico.features.events.payloads import EventBody, delivered, event_body
 from portico.features.events.rules import mint_webhook_secret, signed_headers, webhook_secret
@@ -143,19 +143,19 @@ def _given_secret() -> str | None:
 
 async def _listen(settings: Settings, chosen: Namespace, given: str | None) -> None:
     async with environment(settings, chosen) as env:
-        source = _Source(settings, env)
+        source, types = _Source(settings, env), chosen_types(chosen)
         after = await _beginning(env, chosen.after)
         greet = mention if chosen.json else say
         greet(f"Following the events of {env.name} after {after}.")
         if not chosen.forward_to:
-            await _tell(source, after, chosen, None)
+            await _tell(source, after, types, chosen, None)
             return
         secret = given or mint_webhook_secret(env.random)
         signed = f"that of {SECRET_VARIABLE}" if given else secret
         greet(f"Forwarding them to {chosen.forward_to}\n\n  secret   {signed}\n")
         receiver = Receiver(chosen.forward_to, secret, env.clock)
         try:
-            await _tell(source, after, chosen, receiver)
+            await _tell(source, after, types, chosen, receiver)
         finally:
             await receiver.close()
 
@@ -170,12 +170,18 @@ async def _beginning(env: Environment, after: int | None) -> int:
     return after
 
 
-async def _tell(source: _Source, after: int, chosen: Namespace, receiver: Receiver | None) -> None:
-    """Prints, and forwards, each event of the chosen types."""
+async def _tell(
+    source: _Source,
+    after: int,
+    types: Sequence[str] | None,
+    chosen: Namespace,
+    receiver: Receiver | None,
+) -> None:
+    """Prints, and forwards, each event of these types."""
     colours = not chosen.json and in_colour(sys.stdout)
     async with aclosing(_events(source, after)) as events:
         async for event in events:
-            if chosen.type is not None and event.type not in chosen.type:
+            if types is not None and event.type not in types:
                 continue
             outcome = await receiver.send(event) if receiver else None
             if chosen.json:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from portico.cli.arguments import Commands, Run, add_limit, add_sandbox, add_yes, by_rule, row_id
+from portico.cli.arguments import (
+    Commands,
+    Run,
+    add_limit,
+    add_sandbox,
+    add_yes,
+    by_rule,
+    row_id,
+    text,
+)
 from portico.cli.lazy import lazy_imports
 from portico.cli.output import (
     CommandError,
@@ -116,7 +125,7 @@ def _add_webhook_options(create: ArgumentParser) -> None:
     create.add_argument(
         "--types",
         metavar="T",
-        type=by_rule(lambda given: domain_webhooks.webhook_type(given)),
+        type=text,
         nargs="+",
         action="extend",
         required=True,
@@ -134,15 +143,16 @@ def _add_webhook_options(create: ArgumentParser) -> None:
 
 
 def run_create(settings: Settings, chosen: Namespace) -> None:
-    values = {
-        "url": chosen.url,
-        "types": tuple(dict.fromkeys(chosen.types)),
-        "description": chosen.description,
-    }
+    async def create(env: Environment) -> Signing:
+        # The types are known once the kinds of the installation are.
+        types = dict.fromkeys(map(domain_webhooks.webhook_type, chosen.types))
+        values = {"url": chosen.url, "types": tuple(types), "description": chosen.description}
+        return await webhooks.create_webhook(env, values, audit.OPERATOR)
+
     try:
-        made = prepared.in_environment(
-            settings, chosen, lambda env: webhooks.create_webhook(env, values, audit.OPERATOR)
-        )
+        made = prepared.in_environment(settings, chosen, create)
+    except errors.BrokenRule as error:
+        raise CommandError(f"argument --types: {error}", 2) from None
     except errors.Invalid as error:
         text = "; ".join(f"--{fault.field} {fault.message}" for fault in error.details)
         raise CommandError(text, 2) from None
