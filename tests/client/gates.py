@@ -8,7 +8,7 @@ import httpx
 
 from driving import challenge
 from oauth.authority import Authority
-from operating import PATIENCE_SECONDS
+from operating import TIMEOUT_SECONDS
 from portico_client import Client
 
 
@@ -35,7 +35,7 @@ def sent(
 ) -> httpx.Response:
     """What is answered at this address."""
     trusted = ssl.create_default_context(cafile=served.certificate)
-    return httpx.request(method, address, headers=headers, verify=trusted, timeout=PATIENCE_SECONDS)
+    return httpx.request(method, address, headers=headers, verify=trusted, timeout=TIMEOUT_SECONDS)
 
 
 PAST_PORTICO = [

@@ -21,7 +21,7 @@ import yaml  # type: ignore[import-untyped] # it ships none
 
 from declared_services import DECLARED
 from documents import ROOT
-from operating import PATIENCE_SECONDS, Installation, free_port, until
+from operating import TIMEOUT_SECONDS, Installation, free_port, until
 
 CHECK = ROOT / "deploy/check"
 PLANS = """
@@ -77,7 +77,7 @@ class Behind:
         place = f"http://127.0.0.1:{self.installation.port}/v1"
         mark = os.urandom(6).hex()
         user = {"name": "Ada", "email": f"{mark}@example.com", "password": f"Aa1-{mark}"}
-        with httpx.Client(base_url=place, headers=headers, timeout=PATIENCE_SECONDS) as admin:
+        with httpx.Client(base_url=place, headers=headers, timeout=TIMEOUT_SECONDS) as admin:
             made = admin.post("/users", json={**user, "role": role}).json()["data"]
             self.installation.told("users", "set-plan", user["email"], plan)
             key = {"name": "A", "type": "live", "user_id": made["id"]}
@@ -254,7 +254,7 @@ def started(proxy: Proxy, place: Place) -> Iterator[httpx.Client]:
         httpx.Client(
             base_url=f"https://localhost:{place.front}",
             verify=ssl.create_default_context(cafile=place.behind.tls / "ca.pem"),
-            timeout=PATIENCE_SECONDS,
+            timeout=TIMEOUT_SECONDS,
         ) as client,
     ):
         try:
@@ -307,10 +307,8 @@ def test_a_proxy_lets_pass_what_portico_admits_and_tells_the_service_who_asks(
         assert (refused.status_code, refused.json()["error"]["code"]) == (403, "PERMISSION_DENIED")
         assert refused.headers["content-type"] == "application/json"
         nobody = client.get("/7")
-        assert (nobody.status_code, nobody.headers.get_list("www-authenticate")) == (
-            401,
-            ["Bearer"],
-        )
+        (challenge,) = nobody.headers.get_list("www-authenticate")
+        assert (nobody.status_code, challenge.partition(" ")[0]) == (401, "Bearer")
         assert nobody.json()["error"]["code"] == "AUTHENTICATION_REQUIRED"
 
         sent = client.post(
@@ -349,7 +347,7 @@ def test_written_files_name_the_headers_that_portico_tells(behind: Behind) -> No
     file = yaml.safe_load((CHECK / "traefik.yaml").read_text("utf-8"))
     check = file["http"]["middlewares"]["portico-check"]["forwardAuth"]
     address = check["address"].replace(":8080", f":{behind.installation.port}")
-    answer = httpx.get(address, headers=asked, timeout=PATIENCE_SECONDS)
+    answer = httpx.get(address, headers=asked, timeout=TIMEOUT_SECONDS)
     told = {name for name in answer.headers if name.startswith("x-portico-")}
     assert (answer.status_code, len(told)) == (200, 7)
     assert {name.lower() for name in check["authResponseHeaders"]} == told
