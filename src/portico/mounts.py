@@ -26,6 +26,7 @@ from portico.features.events import audit_endpoints, webhook_endpoints
 from portico.features.events import endpoints as events_endpoints
 from portico.features.events.pages import audit, events, webhooks
 from portico.features.operations import pages as operations_pages
+from portico.features.operations import usage
 from portico.features.people import endpoints as people_endpoints
 from portico.features.people import invitation_endpoints
 from portico.features.people.pages import invitations, profile, recovery, users
@@ -131,6 +132,7 @@ BUILT_IN: tuple[AnyRoute, ...] = (
     *webhook_endpoints.ROUTES,
     *invitation_endpoints.ROUTES,
     *audit_endpoints.ROUTES,
+    *usage.ROUTES,
 )
 
 

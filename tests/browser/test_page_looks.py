@@ -116,8 +116,8 @@ def add_requests(database: apsw.Connection, owner: int, now: int) -> None:
         whose = (owner, "/v1/products", status, 0)
         for day in range(1, 30):
             database.execute(
-                "INSERT INTO request_days (user_id, route, status, key_id, day, requests)"
-                " VALUES (?, ?, ?, ?, ?, ?)",
+                "INSERT INTO request_days (user_id, route, status, key_id, day, requests, cost)"
+                " VALUES (?, ?, ?, ?, ?, ?, 0)",
                 (*whose, now // 86_400_000 - day, day * day),
             )
         database.execute(

@@ -124,6 +124,7 @@ CASES: dict[tuple[str, str], Case] = {
     ("GET", "/invitations/{id}"): Case("admin", NOTHING, 200),
     ("DELETE", "/invitations/{id}"): Case("admin", NOTHING, 204),
     ("POST", "/invitations/{id}/renew"): Case("admin", NOTHING, 201),
+    ("GET", "/usage"): Case(None, NOTHING, 200),
     ("GET", "/audit"): Case("admin", NOTHING, 200),
     ("POST", "/verify"): Case("verify", lambda _n, _u: {"credential": "x"}, 200),
 }

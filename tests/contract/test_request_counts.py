@@ -166,7 +166,8 @@ async def test_summaries_equal_the_stored_rows_as_old_ones_go(api: Api) -> None:
         }
         stored += counts.items()
         async with api.live.db.transaction() as tx:
-            await api.live[Requests].add(tx, counts, [])
+            made = {kind: (requests, 0) for kind, requests in counts.items()}
+            await api.live[Requests].add(tx, made, [])
         if step % 2:
             await tidy.run()
         for span, hours in ((HOURS, 1), (DAYS, 24)):

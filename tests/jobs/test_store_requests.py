@@ -87,7 +87,7 @@ async def faulty(tmp_path: Path) -> AsyncIterator[tuple[Faulty, Sequence[Environ
 
 def make(env: Environment, user_id: int, status: int = 200) -> None:
     """An account makes a request, which fails from status 400 on."""
-    env[RequestCounts].count((user_id, HOUR_NOW, ROUTE, status, 0))
+    env[RequestCounts].count((user_id, HOUR_NOW, ROUTE, status, 0), 1)
     if status >= 400:
         request_id = f"req_{next(NUMBERS):08}"
         env[RequestCounts].failed(

@@ -79,11 +79,11 @@ ROWS: dict[Aging, tuple[str, int]] = {
         NOON - DAY,
     ),
     Aging.REQUEST_HOURS: (
-        "INSERT INTO request_hours VALUES (:number, :at, 'GET /v1/users', 200, 0, 1)",
+        "INSERT INTO request_hours VALUES (:number, :at, 'GET /v1/users', 200, 0, 1, 1)",
         NOON // HOUR - 47,
     ),
     Aging.REQUEST_DAYS: (
-        "INSERT INTO request_days VALUES (:number, :at, 'GET /v1/users', 200, 0, 1)",
+        "INSERT INTO request_days VALUES (:number, :at, 'GET /v1/users', 200, 0, 1, 1)",
         TODAY - 89,
     ),
     Aging.FAILED_REQUESTS: (

@@ -155,7 +155,7 @@ async def _use_accounts(walk: Walk, admin: Caller, user_id: int) -> None:
             admin, "GET", path, 304, id=made, headers={"If-None-Match": read.headers["etag"]}
         )
     await walk(admin, "DELETE", one, 204, id=made)
-    for path in (account, "/plans", "/audit"):
+    for path in (account, "/plans", "/audit", "/usage"):
         read = await walk(admin, "GET", path, 200, id=user_id)
         tag = {"If-None-Match": read.headers["etag"]}
         await walk(admin, "GET", path, 304, id=user_id, headers=tag)

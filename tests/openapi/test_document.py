@@ -294,6 +294,7 @@ def test_a_schema_with_properties_or_a_choice_says_of_what_type_it_is(
         if isinstance(value, dict) and isinstance(value.get("properties"), dict):
             assert value.get("type") == "object", value
         if isinstance(value, dict) and isinstance(value.get("enum"), list):
-            assert value.get("type") == "string", value
+            (kind,) = {type(one) for one in value["enum"]}
+            assert value.get("type") == {str: "string", int: "integer"}[kind], value
 
     check(described)

@@ -30,6 +30,10 @@ and a pattern, never a path), the status and the API key. A plain tuple, because
 every request."""
 
 
+Counted = tuple[int, int]
+"""How many requests, and what they took from their account's limits."""
+
+
 class FailedRequest(msgspec.Struct, frozen=True, gc=False):
     """A request of an account that was answered with an error. `at` is when it arrived, `code` the
     error code of the answer."""
@@ -73,16 +77,19 @@ class RequestCounts:
     statuses."""
 
     def __init__(self) -> None:
-        self._counts: dict[Kind, list[int]] = {}
+        self._counts: dict[Kind, list[int]] = {}  # as `Counted`
         self._failed: dict[int, deque[FailedRequest]] = {}
 
-    def count(self, kind: Kind) -> None:
-        """Counts one request. Runs for every request: a count is a list of one number, so that the
-        kind is looked up only once."""
+    def count(self, kind: Kind, cost: int) -> None:
+        """Counts one request that took `cost` from the limits. Runs for every request: a count is
+        a list, so that the kind is looked up only once."""
         try:
-            self._counts[kind][0] += 1
+            counted = self._counts[kind]
         except KeyError:
-            self._counts[kind] = [1]
+            self._counts[kind] = [1, cost]
+        else:
+            counted[0] += 1
+            counted[1] += cost
 
     def failed(self, request: FailedRequest) -> None:
         """Keeps a failed request, replacing the oldest of its account if there are too many. Drops
@@ -94,9 +101,9 @@ class RequestCounts:
             kept = self._failed[request.user_id] = deque(maxlen=MOST_FAILED)
         kept.append(request)
 
-    def take(self) -> tuple[Mapping[Kind, int], Sequence[FailedRequest]]:
+    def take(self) -> tuple[Mapping[Kind, Counted], Sequence[FailedRequest]]:
         """The counts by kind and the failed requests since the last call."""
         counts, failed = self._counts, self._failed
         self._counts, self._failed = {}, {}
-        made = {kind: requests for kind, (requests,) in counts.items()}
+        made = {kind: (requests, cost) for kind, (requests, cost) in counts.items()}
         return made, list(chain.from_iterable(failed.values()))

@@ -81,6 +81,11 @@ RESOURCES = [
         about="Who did what, when and from where.",
     ),
     Resource(
+        path="usage",
+        title="Usage",
+        about="How many requests accounts made.",
+    ),
+    Resource(
         path="plans",
         title="Plans",
         about="How many requests accounts may make.",

@@ -186,7 +186,7 @@ class Measure:
             key_id = caller.credential_id if caller and caller.credential == "api_key" else NO_KEY
             route = endpoint.name if endpoint else NOWHERE
             counts = request.environment[RequestCounts]
-            counts.count((account_id, request.now // HOUR, route, status, key_id))
+            counts.count((account_id, request.now // HOUR, route, status, key_id), request.cost)
             if status >= 400 and account_id != NOBODY:
                 counts.failed(
                     FailedRequest(

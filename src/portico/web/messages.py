@@ -143,6 +143,7 @@ class TypedRequest(Generic[Q_co, B_co]):
         "body",
         "caller",
         "client",
+        "cost",
         "environment",
         "error_code",
         "form_token",
@@ -185,6 +186,8 @@ class TypedRequest(Generic[Q_co, B_co]):
         self.now = 0
         self.resource_id = 0
         self.verdict: Verdict | None = None
+        self.cost = 0
+        """What it took from its account's limits."""
         self.keyed: KeyedRequest | None = None
         self.form_token: str | None = None
         self.account_id: int | None = None

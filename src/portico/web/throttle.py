@@ -34,6 +34,7 @@ async def account(
     limits = environment.plan(plan)
     verdict = await environment.limiter.take((ACCOUNT, user_id), limits, now)
     request.verdict = verdict
+    request.cost = 1 if verdict.admitted else 0
     if verdict.month_used:
         environment[Quotas].used(user_id, limits, verdict.month_used, now)
     if not (verdict.admitted or never_refused):
@@ -50,6 +51,7 @@ async def more(request: Request, count: int) -> None:
         environment[Quotas].used(who.user_id, plan, verdict.month_used, request.now)
     if not verdict.admitted:
         raise over_limit(verdict)
+    request.cost += count
 
 
 async def address(request: Request, *, never_refused: bool = False) -> None:

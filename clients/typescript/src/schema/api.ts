@@ -548,6 +548,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read usage
+         * @description How many requests an account made, by default the caller's own; others' need the scope `admin`. Oldest first, without hours, days and months that had none; at most ten seconds late. Hours are kept for 2 days, days for 90. Needs any credential; an OAuth token needs at least one scope of the API.
+         */
+        get: operations["list_usage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/verify": {
         parameters: {
             query?: never;
@@ -1856,6 +1876,10 @@ export interface components {
             data: components["schemas"]["WebhookItem"];
         };
         /** @description One resource. */
+        "Single_list_portico.features.operations.usage.UsageRow__": {
+            data: components["schemas"]["UsageRow"][];
+        };
+        /** @description One resource. */
         "Single_list_portico.features.people.schemas.PlanBody__": {
             data: components["schemas"]["PlanBody"][];
         };
@@ -1901,6 +1925,30 @@ export interface components {
             /** @enum {string} */
             status: "active" | "expired" | "revoked";
             previous_key: components["schemas"]["PreviousKey"];
+        };
+        /** @description The requests of an hour, a day or a month. */
+        UsageRow: {
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC, to the millisecond.
+             * @example 2026-01-31T08:15:30.123Z
+             */
+            start: string;
+            /**
+             * @description All of them.
+             * @example 1204
+             */
+            requests: number;
+            /**
+             * @description Those answered 429.
+             * @example 3
+             */
+            refused: number;
+            /**
+             * @description What they took of the limits.
+             * @example 1290
+             */
+            cost: number;
         };
         /** @description A user with all fields. */
         UserBody: {
@@ -5846,6 +5894,79 @@ export interface operations {
             403: components["responses"]["PermissionDenied"];
             406: components["responses"]["NotAcceptable"];
             410: components["responses"]["Gone"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    list_usage: {
+        parameters: {
+            query?: {
+                /** @description By default, and at the earliest, as far back as is kept. */
+                from?: string;
+                /** @description Exclusive. By default now. */
+                to?: string;
+                by?: "hour" | "day" | "month";
+                user_id?: number;
+                key_id?: number;
+                service?: string;
+            };
+            header?: {
+                /**
+                 * @description Entity tags that the client has, or `*`; 304 if one of them is current.
+                 * @example "8d41c0f6a2b97e3515d0c4aa"
+                 */
+                "If-None-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["ETag"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "start": "2026-01-31T08:15:30.123Z",
+                     *           "requests": 1204,
+                     *           "refused": 3,
+                     *           "cost": 1290
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Single_list_portico.features.operations.usage.UsageRow__"];
+                };
+            };
+            /** @description The client's version is current: `If-None-Match` has its `ETag`. */
+            304: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["ETag"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Unreadable"];
+            401: components["responses"]["AuthenticationRequired"];
+            403: components["responses"]["PermissionDenied"];
+            406: components["responses"]["NotAcceptable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];

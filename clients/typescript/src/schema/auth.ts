@@ -396,6 +396,8 @@ export interface components {
             sub: string;
             /** @example Ada Lovelace */
             name?: string;
+            /** @example ada@example.com */
+            preferred_username?: string;
             /** @example https://example.com/ada.png */
             picture?: string;
             /** @example en */
@@ -1350,6 +1352,7 @@ export interface operations {
                      * @example {
                      *       "sub": "17",
                      *       "name": "Ada Lovelace",
+                     *       "preferred_username": "ada@example.com",
                      *       "picture": "https://example.com/ada.png",
                      *       "locale": "en",
                      *       "updated_at": 1767225600,
@@ -1397,6 +1400,7 @@ export interface operations {
                      * @example {
                      *       "sub": "17",
                      *       "name": "Ada Lovelace",
+                     *       "preferred_username": "ada@example.com",
                      *       "picture": "https://example.com/ada.png",
                      *       "locale": "en",
                      *       "updated_at": 1767225600,
@@ -1452,6 +1456,8 @@ export interface operations {
                     refresh_token?: string;
                     /** @description With `refresh_token`: a subset of the granted scopes. */
                     scope?: string;
+                    /** @description What the token is for, as it was granted (RFC 8707). */
+                    resource?: string;
                 };
                 /**
                  * @example {
@@ -1480,6 +1486,8 @@ export interface operations {
                     refresh_token?: string;
                     /** @description With `refresh_token`: a subset of the granted scopes. */
                     scope?: string;
+                    /** @description What the token is for, as it was granted (RFC 8707). */
+                    resource?: string;
                 };
             };
         };

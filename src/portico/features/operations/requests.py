@@ -6,7 +6,16 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from portico.core.requests import EVERYBODY, MOST_FAILED, NO_KEY, REFUSED, FailedRequest, Kind, Sums
+from portico.core.requests import (
+    EVERYBODY,
+    MOST_FAILED,
+    NO_KEY,
+    REFUSED,
+    Counted,
+    FailedRequest,
+    Kind,
+    Sums,
+)
 from portico.core.times import DAY, HOUR
 from portico.data.database import Database, Params, Reader, Row, Transaction
 from portico.data.table import Table
@@ -16,6 +25,9 @@ Field = Literal["route", "status", "key_id"]
 
 FAILED = Table("failed_requests", FailedRequest)
 FAILED_DAYS = 30
+
+WAYS = ("forward", "check", "verify")
+"""How a service is asked for: requests to it are counted as `forward invoices`, and so on."""
 
 MOST_SHOWN = 50
 """How many routes, keys or accounts a summary has: those with the most requests."""
@@ -91,6 +103,16 @@ class Summary(NamedTuple):
     accounts: Sequence[Share[AccountName]]
 
 
+class Usage(NamedTuple):
+    """The requests of one unit of a span: how many, how many of them were refused because a limit
+    was reached, and what they took from the limits."""
+
+    unit: int
+    requests: int
+    refused: int
+    cost: int
+
+
 class NamedFailure(NamedTuple):
     """A failed request and its account's e-mail, None if the account was deleted."""
 
@@ -99,10 +121,10 @@ class NamedFailure(NamedTuple):
 
 
 _ADD = """
-INSERT INTO {table} AS r (user_id, {column}, route, status, key_id, requests)
-VALUES (:user_id, :at, :route, :status, :key_id, :requests)
+INSERT INTO {table} AS r (user_id, {column}, route, status, key_id, requests, cost)
+VALUES (:user_id, :at, :route, :status, :key_id, :requests, :cost)
 ON CONFLICT (user_id, {column}, route, status, key_id)
-DO UPDATE SET requests = r.requests + excluded.requests"""
+DO UPDATE SET requests = r.requests + excluded.requests, cost = r.cost + excluded.cost"""
 _ADD_TOTALS = """
 INSERT INTO request_totals AS t (unit, user_id, route, status, key_id, requests)
 VALUES (:unit, :user_id, :route, :status, :key_id, :requests)
@@ -116,6 +138,12 @@ CAST(sum(requests) AS BIGINT) AS made,
 _OVER_TIME = f"""
 SELECT {{column}}, {_MADE} FROM {{table}}
 WHERE {{column}} >= :since AND {{where}} GROUP BY {{column}}"""
+_USAGE = f"""
+SELECT {{column}}, CAST(sum(requests) AS BIGINT),
+    CAST(sum(CASE WHEN status = {REFUSED} THEN requests ELSE 0 END) AS BIGINT),
+    CAST(sum(cost) AS BIGINT)
+FROM {{table}} WHERE {{column}} >= :since AND {{column}} < :until AND {{where}}
+GROUP BY {{column}} ORDER BY {{column}}"""
 # The total, minus what is too old and not removed yet.
 _SUMS = f"""
 SELECT {{by}}, {_MADE} FROM (
@@ -151,17 +179,16 @@ class Requests:
     async def add(
         self,
         tx: Transaction,
-        counts: Mapping[Kind, int],
+        counts: Mapping[Kind, Counted],
         failed: Sequence[FailedRequest],
     ) -> None:
         """Adds requests, and stores the failed ones: the latest of each account are kept."""
-        hours: Counter[Kind] = Counter()
-        for (user_id, hour, route, status, key_id), more in counts.items():
-            hours[user_id, hour, route, status, key_id] += more
-            hours[EVERYBODY, hour, route, status, NO_KEY] += more
-        days: Counter[Kind] = Counter()
+        hours = dict(counts)
+        for (_, hour, route, status, _), more in counts.items():
+            _add(hours, (EVERYBODY, hour, route, status, NO_KEY), more)
+        days: dict[Kind, Counted] = {}
         for (user_id, hour, route, status, key_id), more in hours.items():
-            days[user_id, hour * HOUR // DAY, route, status, key_id] += more
+            _add(days, (user_id, hour * HOUR // DAY, route, status, key_id), more)
         # In a fixed order, so that two servers that add at the same time never deadlock.
         for span, units in ((HOURS, hours), (DAYS, days)):
             await tx.run_many(
@@ -194,6 +221,31 @@ class Requests:
 
         return await self._db.snapshot(read)
 
+    async def usage(
+        self,
+        span: Span,
+        user_id: int,
+        now: int,
+        *,
+        since: int,
+        until: int,
+        key_id: int | None = None,
+        service: str | None = None,
+    ) -> list[Usage]:
+        """An account's requests with one key, to one service, or all, by the units of a span from
+        `since` to before `until`, as far as they are kept."""
+        values: dict[str, object] = {"user_id": user_id, "until": until}
+        values["since"] = max(since, span.first(now))
+        conditions = ["user_id = :user_id"]
+        if key_id is not None:
+            conditions.append("key_id = :key_id")
+            values["key_id"] = key_id
+        if service is not None:
+            conditions.append(f"route IN ({', '.join(f':{way}' for way in WAYS)})")
+            values.update({way: f"{way} {service}" for way in WAYS})
+        sql = _USAGE.format(column=span.column, table=span.table, where=" AND ".join(conditions))
+        return [Usage(*row) for row in await self._db.slow.all(sql, values)]
+
     async def latest_failed(self, chosen: RequestFilter) -> Sequence[NamedFailure]:
         """The latest failed requests that match a filter, newest first."""
         wheres = dict(chosen.wheres())
@@ -204,8 +256,13 @@ class Requests:
         return [NamedFailure(FAILED.read(row[1:]), row[0]) for row in rows]
 
 
-def _row(counted: tuple[Kind, int]) -> Params:
-    (user_id, at, route, status, key_id), requests = counted
+def _add(sums: dict[Kind, Counted], kind: Kind, more: Counted) -> None:
+    requests, cost = sums.get(kind, (0, 0))
+    sums[kind] = requests + more[0], cost + more[1]
+
+
+def _row(counted: tuple[Kind, Counted]) -> Params:
+    (user_id, at, route, status, key_id), (requests, cost) = counted
     return {
         "user_id": user_id,
         "at": at,
@@ -213,14 +270,15 @@ def _row(counted: tuple[Kind, int]) -> Params:
         "status": status,
         "key_id": key_id,
         "requests": requests,
+        "cost": cost,
     }
 
 
-def _totals(span: Span, units: Mapping[Kind, int]) -> Sequence[Params]:
+def _totals(span: Span, units: Mapping[Kind, Counted]) -> Sequence[Params]:
     """The rows to add to the sums over all units."""
     totals: Counter[tuple[int, str, int, int]] = Counter()
-    for (user_id, _, route, status, key_id), more in units.items():
-        totals[user_id, route, status, key_id] += more
+    for (user_id, _, route, status, key_id), (requests, _) in units.items():
+        totals[user_id, route, status, key_id] += requests
     return [
         {
             "unit": span.column,

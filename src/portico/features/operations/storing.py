@@ -6,7 +6,7 @@ from itertools import count, islice
 
 import msgspec
 
-from portico.core.requests import FailedRequest, Kind, RequestCounts
+from portico.core.requests import Counted, FailedRequest, Kind, RequestCounts
 from portico.core.times import DAY
 from portico.environment import Environment
 from portico.features.access.credentials import Credentials, Uses
@@ -88,7 +88,7 @@ class _RequestBatch(msgspec.Struct):
     """A part of the requests between two runs."""
 
     number: int
-    counts: Mapping[Kind, int]
+    counts: Mapping[Kind, Counted]
     failed: Sequence[FailedRequest]
 
 

@@ -112,7 +112,8 @@ class Decisions:
                 _check(caller, needed, method, address)
             except PermissionDenied as refusal:
                 error = refusal
-        self._record(caller, label, needed.cost, error, now)
+        cost = needed.cost if verdict.admitted else 0
+        self._record(caller, label, cost, error, now)
         return Decision(caller, error, verdict)
 
     async def count(self, caller: Principal, needed: Needed, now: int) -> Verdict:
@@ -162,8 +163,7 @@ class Decisions:
     ) -> None:
         key_id = caller.credential_id if caller.credential == "api_key" else NO_KEY
         status = 200 if error is None else status_of(type(error))
-        route = label if cost == 1 else f"{label} x{cost}"
-        self.env[RequestCounts].count((caller.user_id, now // HOUR, route, status, key_id))
+        self.env[RequestCounts].count((caller.user_id, now // HOUR, label, status, key_id), cost)
 
 
 def needed_at(service: Service, method: str, path: str) -> Needed | None:

@@ -556,6 +556,7 @@ CREATE TABLE request_hours (
     status BIGINT NOT NULL,
     key_id BIGINT NOT NULL,
     requests BIGINT NOT NULL,
+    cost BIGINT NOT NULL,
     PRIMARY KEY (user_id, hour, route, status, key_id)
 );
 CREATE INDEX request_hours_by_hour ON request_hours (hour);
@@ -566,6 +567,7 @@ CREATE TABLE request_days (
     status BIGINT NOT NULL,
     key_id BIGINT NOT NULL,
     requests BIGINT NOT NULL,
+    cost BIGINT NOT NULL,
     PRIMARY KEY (user_id, day, route, status, key_id)
 );
 CREATE INDEX request_days_by_day ON request_days (day);

@@ -472,6 +472,7 @@ CREATE TABLE request_hours (
     status INTEGER NOT NULL,
     key_id INTEGER NOT NULL,
     requests INTEGER NOT NULL,
+    cost INTEGER NOT NULL,
     PRIMARY KEY (user_id, hour, route, status, key_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX request_hours_by_hour ON request_hours (hour);
@@ -482,6 +483,7 @@ CREATE TABLE request_days (
     status INTEGER NOT NULL,
     key_id INTEGER NOT NULL,
     requests INTEGER NOT NULL,
+    cost INTEGER NOT NULL,
     PRIMARY KEY (user_id, day, route, status, key_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX request_days_by_day ON request_days (day);
