@@ -26,12 +26,18 @@ class Person:
         """A page."""
         return await self.browser.get(urljoin(HERE, address), headers=headers)
 
-    async def decide(self, address: str, decision: str = "allow") -> httpx.Response:
-        """The form of the consent page, sent to this address."""
-        page = await self.get(f"{AUTH['live']}/authorize?{CONSENT[self.user.id]}")
+    async def decide(
+        self, address: str, decision: str = "allow", boxes: dict[str, str] | None = None
+    ) -> httpx.Response:
+        """The form of the consent page with these boxes ticked, or all, sent to this address."""
+        asked = CONSENT[self.user.id]
+        if "prompt=" not in asked:
+            asked = f"{asked}&prompt=consent"
+        page = await self.get(f"{AUTH['live']}/authorize?{asked}")
         csrf = re.search(r'name="csrf" value="(\w+)"', page.text)
         assert csrf, page.text
-        form = {"csrf": csrf[1], "scopes": shown(page), "decision": decision}
+        boxes = ticked(page) if boxes is None else boxes
+        form = {**boxes, "csrf": csrf[1], "scopes": shown(page), "decision": decision}
         return await self.browser.post(urljoin(HERE, address), data=form, headers=ORIGIN)
 
     async def sign_in(self, address: str = f"{AUTH['live']}/sign-in") -> str:
@@ -48,6 +54,11 @@ def shown(consent: httpx.Response) -> str:
     found = re.search(r'name="scopes" value="([^"]*)"', consent.text)
     assert found, consent.text
     return found[1]
+
+
+def ticked(consent: httpx.Response) -> dict[str, str]:
+    """The boxes of a consent page."""
+    return dict.fromkeys(re.findall(r'name="(may-[^"]+)"', consent.text), "yes")
 
 
 CONSENT: dict[int, str] = {}

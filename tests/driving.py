@@ -79,6 +79,7 @@ TABLES = {
     "signing_keys": "id",
     "oauth_clients": "id",
     "grants": "id",
+    "consents": "user_id, client_row_id, redirect_uri, resource",
     "authorization_codes": "code_hash",
     "tokens": "id",
     "sessions": "id",

@@ -17,6 +17,7 @@ from authorizing import (
     asks_for_consent,
     exchanged,
     shown,
+    ticked,
     told,
 )
 from driving import Api, settings_for
@@ -45,7 +46,7 @@ async def allow(somebody: Person, page: httpx.Response, **more: str | None) -> h
     """Sends a consent page's form, as the browser would but for `more`, where None is left out."""
     csrf = re.search(r'name="csrf" value="(\w+)"', page.text)
     assert csrf, page.text
-    form = {"csrf": csrf[1], "scopes": shown(page), "decision": "allow", **more}
+    form = {**ticked(page), "csrf": csrf[1], "scopes": shown(page), "decision": "allow", **more}
     sent = {name: value for name, value in form.items() if value is not None}
     url = re.findall(r'<form method="post" action="([^"]+)"', page.text)[-1]
     return await somebody.browser.post(HERE + unescape(url), data=sent, headers=ORIGIN)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection
 from hashlib import sha256
 from hmac import compare_digest
+from typing import Literal
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -18,6 +19,13 @@ from portico.core.secrets import base64url
 
 GRANT_TYPES = ("authorization_code", "refresh_token")
 """The grant types of the token endpoint (RFC 6749 §4.1.3 and §6)."""
+
+EXTRA_GRANTS = {
+    "client_credentials": "client_credentials",
+    "device_code": "urn:ietf:params:oauth:grant-type:device_code",
+    "token_exchange": "urn:ietf:params:oauth:grant-type:token-exchange",
+}
+"""The grants that a client must be registered for, by the names that operators use."""
 
 CHALLENGE_METHOD = "S256"
 """The only challenge method that is accepted, and used with providers (RFC 7636 §4.2)."""
@@ -74,6 +82,10 @@ class AuthorizationRefused(Unreadable):
         self.error = error
 
 
+Origin = Literal["registered", "document", "dynamic"]
+"""Who made a client known: somebody here, its own document, or itself (RFC 7591)."""
+
+
 class Client(msgspec.Struct, frozen=True):
     """A registered application. `secret_hash` is None for a public client, `user_id` if its owner
     was deleted. `id` is the row's; the application identifies itself by `client_id`."""
@@ -86,6 +98,13 @@ class Client(msgspec.Struct, frozen=True):
     redirect_uris: tuple[str, ...]
     scopes: frozenset[str]
     created_at: int
+    first_party: bool = False
+    """Whether it is the operator's own: its users are not asked for consent."""
+    grants: tuple[str, ...] = ()
+    """The grants beyond codes and refresh tokens that it may use; some of `EXTRA_GRANTS`."""
+    service: str | None = None
+    """The service whose tokens it may introspect, whoever's they are."""
+    origin: Origin = "registered"
 
     @property
     def public(self) -> bool:
@@ -179,6 +198,12 @@ def _without_loopback_port(uri: str) -> str | None:
     if found is None or not 0 < int(found[2] or 80) < 65_536 or not _URI.match(uri) or "#" in uri:
         return None
     return f"http://{found[1]}{uri[found.end() :]}"
+
+
+def consent_lasts(client: Client, redirect: str) -> bool:
+    """Whether a consent may be remembered: not where any program on the user's device could pose as
+    the client (RFC 9700 §4.13)."""
+    return not client.public or redirect.startswith("https://")
 
 
 def asked_scopes(client: Client, text: str | None) -> frozenset[str]:

@@ -21,6 +21,7 @@ from portico.core.oauth import (
     Client,
     asked_scopes,
     code_challenge,
+    consent_lasts,
     narrowed,
     redirect_allowed,
     spelled,
@@ -41,7 +42,7 @@ from portico.data.vault import Vault
 from portico.environment import Environment
 from portico.features.access.rules import ClientAuthorized
 from portico.features.access.signing import Signer
-from portico.features.access.storage import AuthorizationCode, Clients, Grants, OwnedToken
+from portico.features.access.storage import AuthorizationCode, Clients, Consent, Grants, OwnedToken
 from portico.features.access.targets import check_same, target
 from portico.features.access.tokens import (
     Issued,
@@ -81,9 +82,24 @@ class Exchange(NamedTuple):
     resource: str | None = None
 
 
-async def grant_code(env: Environment, wanted: ConsentRequest, proof: Proof, by: Author) -> str:
+async def allowed_before(env: Environment, wanted: ConsentRequest, user: User) -> bool:
+    """Whether nobody need be asked: the client is first-party, or the user has allowed all of this
+    before, in the same role. `wanted.scopes` are narrowed to the role."""
+    client, redirect = wanted.client, wanted.redirect_uri
+    if client.first_party:
+        return True
+    if not consent_lasts(client, redirect):
+        return False
+    known = await env[Grants].consent(user.id, client.id, redirect, wanted.resource)
+    return known is not None and known.role == user.role and wanted.scopes <= known.scopes
+
+
+async def grant_code(
+    env: Environment, wanted: ConsentRequest, proof: Proof, by: Author, *, asked: bool = True
+) -> str:
     """Issues a code for what the user of `by` grants, narrowed to their role; `proof` is how and
-    when they authenticated. Raises `AuthorizationRefused`."""
+    when they authenticated. The consent of a user who was `asked` is remembered. Raises
+    `AuthorizationRefused`."""
     code = mint(AUTHORIZATION_CODE, env.random)
 
     async def work(change: Change) -> None:
@@ -107,6 +123,17 @@ async def grant_code(env: Environment, wanted: ConsentRequest, proof: Proof, by:
             expires_at=change.now + CODE_SECONDS * SECOND,
         )
         await env[Grants].add_code(change.tx, digest(code), granted)
+        if asked and consent_lasts(client, wanted.redirect_uri):
+            consent = Consent(
+                user_id=user.id,
+                client_row_id=client.id,
+                redirect_uri=wanted.redirect_uri,
+                resource=wanted.resource or "",
+                scopes=granted.scopes,
+                role=user.role,
+                given_at=change.now,
+            )
+            await env[Grants].remember_consent(change.tx, consent)
         change.note(ClientAuthorized(client, granted.scopes))
 
     await env.change(by, work)

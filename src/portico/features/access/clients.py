@@ -61,6 +61,9 @@ class Registration(NamedTuple):
     name: str
     redirect_uris: Sequence[str]
     scopes: str
+    first_party: bool = False
+    grants: tuple[str, ...] = ()
+    service: str | None = None
 
 
 async def register_client(
@@ -69,6 +72,7 @@ async def register_client(
     """Registers a client. Raises `Invalid` with every fault, and `NotFound` if the owner was
     deleted."""
     name, uris, scopes = checked(wanted)
+    check_kind(env, wanted, public=public)
     secret = None if public else mint(CLIENT_SECRET, env.random)
     client_id = f"client_{env.random(12).hex()}"
 
@@ -84,6 +88,9 @@ async def register_client(
             redirect_uris=uris,
             scopes=scopes,
             created_at=change.now,
+            first_party=wanted.first_party,
+            grants=wanted.grants,
+            service=wanted.service,
         )
         client = await env[Clients].insert(change.tx, client)
         change.note(ClientCreated(client))
@@ -206,6 +213,22 @@ def _found(client: Client | None) -> Client:
     return client
 
 
+def check_kind(env: Environment, wanted: Registration, *, public: bool) -> None:
+    """Raises `Invalid` where a client of this kind may not have what is wanted."""
+    faults: list[Fault] = []
+    web = all(uri.startswith("https://") for uri in wanted.redirect_uris)
+    if public and wanted.first_party and not web:
+        faults.append(
+            Fault("first_party", "must be confidential, or have redirect URIs with https alone")
+        )
+    if public and (wanted.service or set(wanted.grants) - {"device_code"}):
+        faults.append(Fault("public", "must be confidential for this"))
+    if wanted.service and wanted.service not in env.settings.declared.services:
+        faults.append(Fault("service", "is not declared"))
+    if faults:
+        raise invalid(*faults)
+
+
 def checked(wanted: Registration) -> tuple[str, tuple[str, ...], frozenset[str]]:
     """Name, redirect URIs and scopes as they are stored. Raises `Invalid` with every fault."""
     faults: list[Fault] = []
@@ -214,7 +237,8 @@ def checked(wanted: Registration) -> tuple[str, tuple[str, ...], frozenset[str]]
         name = client_name(wanted.name)
     except BrokenRule as rule:
         faults.append(Fault("name", str(rule)))
-    if not 0 < len(wanted.redirect_uris) <= MAX_URIS:
+    least = 0 if wanted.grants or wanted.service else 1
+    if not least <= len(wanted.redirect_uris) <= MAX_URIS:
         faults.append(Fault("redirect_uris", f"must be 1 to {MAX_URIS} addresses"))
     for uri in dict.fromkeys(wanted.redirect_uris[:MAX_URIS]):  # of more, nobody reads the faults
         try:

@@ -21,6 +21,7 @@ from portico.data.database import (
 from portico.data.listing import Keyset, Page, counted_page, page_by_id, page_of_matches
 from portico.data.queue import claiming
 from portico.data.table import (
+    LOADED_BOOLEAN,
     SCOPES,
     WORDS,
     Form,
@@ -226,8 +227,13 @@ class ApiKeys:
 CLIENTS = Table(
     "oauth_clients",
     Client,
-    forms={"redirect_uris": json_form(tuple[str, ...]), "scopes": SCOPES},
-    fixed=("client_id", "user_id", "created_at"),
+    forms={
+        "redirect_uris": json_form(tuple[str, ...]),
+        "scopes": SCOPES,
+        "first_party": LOADED_BOOLEAN,
+        "grants": WORDS,
+    },
+    fixed=("client_id", "user_id", "created_at", "origin"),
 )
 
 _BY_CLIENT_ID = f"SELECT {CLIENTS.columns} FROM oauth_clients WHERE client_id = :client_id"
@@ -362,9 +368,23 @@ class AuthorizationCode(msgspec.Struct, frozen=True):
         return Proof(self.amr, self.signed_in_at)
 
 
+class Consent(msgspec.Struct, frozen=True):
+    """What a user in this role has allowed a client, at a redirect URI and for a resource, where
+    the API is ''."""
+
+    user_id: int
+    client_row_id: int
+    redirect_uri: str
+    resource: str
+    scopes: frozenset[str]
+    role: str
+    given_at: int
+
+
 GRANTS = Table("grants", Grant, forms={"scopes": SCOPES, "amr": WORDS})
 TOKENS = Table("tokens", Token, forms={"scopes": SCOPES}, secrets=("refresh_hash", "access_hash"))
 _OWNER, _TOKEN, _GRANT = cuts(OWNERS, TOKENS, GRANTS)
+CONSENTS = Table("consents", Consent, forms={"scopes": SCOPES})
 CODES = Table(
     "authorization_codes",
     AuthorizationCode,
@@ -408,6 +428,18 @@ _CODE = f"SELECT {CODES.columns} FROM authorization_codes WHERE code_hash = :has
 _SPEND_CODE = """
 UPDATE authorization_codes SET grant_id = :grant_id
 WHERE code_hash = :hash AND grant_id IS NULL"""
+_CONSENT = f"""
+SELECT {CONSENTS.columns} FROM consents WHERE user_id = :user_id
+    AND client_row_id = :client_row_id AND redirect_uri = :redirect_uri AND resource = :resource"""
+_REMEMBER_CONSENT = f"""
+INSERT INTO consents ({CONSENTS.columns})
+VALUES (:user_id, :client_row_id, :redirect_uri, :resource, :scopes, :role, :given_at)
+ON CONFLICT (user_id, client_row_id, redirect_uri, resource)
+DO UPDATE SET scopes = excluded.scopes, role = excluded.role, given_at = excluded.given_at"""
+_FORGET_CONSENT = """
+DELETE FROM consents WHERE user_id = :user_id
+    AND (client_row_id = :client_row_id OR :client_row_id = 0)"""
+_FORGET_CONSENTS_TO = "DELETE FROM consents WHERE client_row_id = :client_row_id"
 _FORGET_CODES_OF_USER = "DELETE FROM authorization_codes WHERE user_id = :user_id"
 
 
@@ -542,6 +574,7 @@ class Grants:
         """Revokes all of a user's grants and deletes their codes; returns how many grants it
         revoked."""
         await tx.run(_FORGET_CODES_OF_USER, {"user_id": user_id})
+        await self.forget_consent(tx, user_id)
         values, revoked = {"user_id": user_id, "now": now}, 0
         async for ids in in_batches(tx, self._db.engine, _REVOKE_OF_USER, values):
             tx.invalidate(*map(GRANTS.dependency, ids))
@@ -552,6 +585,31 @@ class Grants:
         """Moves the last-used times of grants forward: grant id to milliseconds."""
         uses = [{"id": grant, "at": at} for grant, at in used.items()]
         await tx.run_many(_USED[self._db.engine], uses)
+
+    async def consent(
+        self, user_id: int, client_row_id: int, redirect_uri: str, resource: str | None
+    ) -> Consent | None:
+        """What a user has allowed a client there, if that is remembered."""
+        values = {
+            "user_id": user_id,
+            "client_row_id": client_row_id,
+            "redirect_uri": redirect_uri,
+            "resource": resource or "",
+        }
+        return await CONSENTS.one(self._db, _CONSENT, values)
+
+    async def remember_consent(self, tx: Transaction, consent: Consent) -> None:
+        """Remembers a consent, instead of an earlier one to the same client there."""
+        await tx.run(_REMEMBER_CONSENT, CONSENTS.values(consent))
+
+    async def forget_consent(self, tx: Transaction, user_id: int, client_row_id: int = 0) -> None:
+        """Forgets what a user has allowed a client, or every client."""
+        values = {"user_id": user_id, "client_row_id": client_row_id}
+        await tx.run(_FORGET_CONSENT, values)
+
+    async def forget_consents_to(self, tx: Transaction, client_row_id: int) -> None:
+        """Forgets what anybody has allowed a client."""
+        await tx.run(_FORGET_CONSENTS_TO, {"client_row_id": client_row_id})
 
     async def add_code(self, tx: Transaction, code_hash: bytes, code: AuthorizationCode) -> None:
         """Stores a new authorization code and its digest."""

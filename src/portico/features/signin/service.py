@@ -82,6 +82,8 @@ async def end_grant(
             or not await env[Grants].revoke(change.tx, grant_id, change.now)
         ):
             raise NotFound(f"There is no grant {grant_id}.")
+        if client is not None:
+            await env[Grants].forget_consent(change.tx, grant.user_id, client.id)
         why = {"client_id": client.client_id if client else None}
         change.note(GrantRevoked(grant_id, grant.user_id, why))
 

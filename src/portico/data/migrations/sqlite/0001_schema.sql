@@ -185,7 +185,11 @@ CREATE TABLE oauth_clients (
     name TEXT NOT NULL,
     redirect_uris TEXT NOT NULL,
     scopes TEXT NOT NULL,
-    created_at INTEGER NOT NULL
+    created_at INTEGER NOT NULL,
+    first_party INTEGER NOT NULL DEFAULT 0,
+    grants TEXT NOT NULL DEFAULT '',
+    service TEXT,
+    origin TEXT NOT NULL DEFAULT 'registered'
 ) STRICT;
 CREATE INDEX oauth_clients_by_user ON oauth_clients (user_id, id);
 
@@ -209,6 +213,20 @@ CREATE TABLE grants (
 CREATE INDEX grants_by_user ON grants (user_id, id);
 CREATE INDEX grants_by_client ON grants (client_row_id, id);
 CREATE INDEX grants_by_expiry ON grants (expires_at);
+
+-- What a user has allowed a client, at this redirect URI and for this resource ('' for the API): asked
+-- again only for more, or once the role differs.
+CREATE TABLE consents (
+    user_id INTEGER NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+    client_row_id INTEGER NOT NULL REFERENCES oauth_clients (id) ON DELETE CASCADE,
+    redirect_uri TEXT NOT NULL,
+    resource TEXT NOT NULL,
+    scopes TEXT NOT NULL,
+    role TEXT NOT NULL,
+    given_at INTEGER NOT NULL,
+    PRIMARY KEY (user_id, client_row_id, redirect_uri, resource)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX consents_by_client ON consents (client_row_id);
 
 CREATE TABLE authorization_codes (
     code_hash BLOB PRIMARY KEY,

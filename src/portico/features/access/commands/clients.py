@@ -77,8 +77,8 @@ def _add_registration_options(create: ArgumentParser) -> None:
         type=by_rule(lambda given: oauth.redirect_uri(given)),
         nargs="+",
         action="extend",
-        required=True,
-        help="where codes may be sent; can be repeated",
+        default=[],
+        help="where codes may be sent; can be repeated; not needed with --grant or --service",
     )
     create.add_argument(
         "--scope",
@@ -99,6 +99,24 @@ def _add_registration_options(create: ArgumentParser) -> None:
         metavar="EMAIL",
         type=text,
         help="account whose plan limits its requests (default: the first admin)",
+    )
+    create.add_argument(
+        "--first-party",
+        action="store_true",
+        help="an application of your own, whose users are not asked for consent",
+    )
+    create.add_argument(
+        "--grant",
+        choices=("client_credentials", "device_code", "token_exchange"),
+        action="append",
+        default=[],
+        help="a further grant that it may use; can be repeated",
+    )
+    create.add_argument(
+        "--service",
+        metavar="NAME",
+        type=text,
+        help="a declared service whose tokens it may introspect",
     )
     add_sandbox(create)
 
@@ -134,7 +152,12 @@ async def _register(env: Environment, chosen: Namespace) -> Registered:
         else env[people_storage.Users].first_admin()
     )
     wanted = services_clients.Registration(
-        chosen.name, chosen.redirect_uri, oauth.spelled(frozenset(chosen.scope))
+        chosen.name,
+        chosen.redirect_uri,
+        oauth.spelled(frozenset(chosen.scope)),
+        first_party=chosen.first_party,
+        grants=tuple(dict.fromkeys(chosen.grant)),
+        service=chosen.service,
     )
     return await services_clients.register_client(
         env, owner, wanted, public=chosen.public, by=audit.OPERATOR

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from portico.core.errors import AuthenticationRequired
-from portico.core.oauth import AuthorizationRefused, Client, implied, narrowed
+from portico.core.oauth import OPENID_SCOPES, AuthorizationRefused, Client, implied, narrowed
 from portico.core.scopes import SCOPES, of_role
 from portico.core.text import counted
 from portico.features.access.authorization import (
@@ -16,6 +16,7 @@ from portico.features.access.authorization import (
     ConsentRequest,
     Parameters,
     Returned,
+    allowed_before,
     grant_code,
     read_request,
     signed_in_for,
@@ -37,6 +38,10 @@ from portico.web.routing import PUBLIC_BODY_LIMIT, Access, Endpoint, Mount, Path
 SHOWN = "scopes"
 """The form field with the scopes that the page showed, space-separated."""
 
+MAY = "may-"
+"""The beginning of the names of the boxes, one for each scope of the API, that the user may
+untick."""
+
 
 def consent_page(
     visit: Visit,
@@ -51,7 +56,8 @@ def consent_page(
     that their role allows none of them; with `meanwhile`, it asks again (409), since the client
     would get more than the user allowed.
 
-    The form is sent to the same address, with `csrf`, `SHOWN` and `decision` (`allow` or `deny`).
+    The form is sent to the same address, with `csrf`, `SHOWN`, `decision` (`allow` or `deny`), and
+    a box for each scope of the API.
     A user who wants to use another account signs out and returns here.
     """
     name = named(client.name, client.id)
@@ -62,6 +68,8 @@ def consent_page(
         nothing=nothing,
         meanwhile=meanwhile,
         shown=SHOWN,
+        may=MAY,
+        openid=OPENID_SCOPES,
         # The client may redirect on to another host, which is not known here.
         leads_anywhere=True,
         client=client,
@@ -90,16 +98,23 @@ async def ask(visit: Visit) -> Reply:
         parameters = _parameters(visit)
         asked = await read_request(visit.env, parameters)
         if not visit.signed_in:
-            if asked.silent:
-                raise _refusal(visit, asked, "login_required", "No user is signed in.")
             if visit.cookie_kept_back:
                 raise AuthenticationRequired("The cookie was withheld. Load the page again.")
+            if asked.silent:
+                raise _refusal(visit, asked, "login_required", "No user is signed in.")
             return await _sign_in(visit, asked, parameters)
         session = await read_session(visit.env, visit.session_id)
         if not await signed_in_for(visit.env, asked, parameters, session):
             if asked.silent:
                 raise _refusal(visit, asked, "login_required", "The user must sign in again.")
             return await _sign_in_again(visit, asked, parameters)
+        wanted = asked.wanted._replace(scopes=_grantable(visit, asked.wanted))
+        grants = wanted.scopes or not asked.wanted.scopes
+        wants_page = "consent" in asked.prompt or not grants
+        if not wants_page and await allowed_before(visit.env, wanted, visit.user):
+            by = visit.request.by
+            code = await grant_code(visit.env, wanted, session.proof, by, asked=False)
+            return _back(visit, asked.answer(visit.env.addresses.auth, code=code))
         if asked.silent:
             raise _refusal(visit, asked, "consent_required", "The user must be asked for consent.")
     except Returned as returned:
@@ -162,7 +177,11 @@ async def decide(visit: Visit) -> Reply:
         shown = implied(frozenset(visit.form.text(SHOWN).split()))
         if visit.form.has(SHOWN) and not scopes <= shown:  # every browser sends it
             return _question(visit, asked.wanted, meanwhile=True)
-        wanted = asked.wanted._replace(scopes=scopes)
+        ticked = implied(frozenset(one for one in SCOPES if visit.form.has(f"{MAY}{one}")))
+        ticked = scopes & ticked.union(OPENID_SCOPES)
+        if scopes and not ticked:
+            raise _refusal(visit, asked, "access_denied", "The user allowed none of this.")
+        wanted = asked.wanted._replace(scopes=ticked)
         code = await grant_code(visit.env, wanted, session.proof, visit.request.by)
     except Returned as returned:
         return _back(visit, returned.answer)
