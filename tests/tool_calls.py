@@ -18,6 +18,7 @@ async def post(
     """The answer to one message, sent as the revision demands."""
     params = dict(params or {})
     headers = {
+        "content-type": "application/json",
         "accept": "application/json, text/event-stream",
         "mcp-protocol-version": revision,
     }
@@ -31,11 +32,14 @@ async def post(
             f"{META}clientInfo": {"name": "tests", "version": "1"},
         }
     body = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params}
-    return await client.post("/mcp", json=body, headers=headers)
+    return await client.post("/mcp", content=json.dumps(body), headers=headers)
 
 
 async def result(
-    client: httpx.AsyncClient, method: str, revision: str = CURRENT, **params: Any
+    client: httpx.AsyncClient,
+    method: str,
+    revision: str = CURRENT,
+    params: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The result of one message."""
     response = await post(client, method, revision, params)
@@ -51,15 +55,15 @@ async def call(
     client: httpx.AsyncClient, tool: str, revision: str = CURRENT, **arguments: Any
 ) -> Any:
     """What a tool tells, as JSON."""
-    found = await result(client, "tools/call", revision, name=tool, arguments=arguments)
-    assert not found.get("isError"), found
+    found = await result(client, "tools/call", revision, {"name": tool, "arguments": arguments})
+    assert "isError" not in found, found
     [content] = found["content"]
     return json.loads(content["text"])
 
 
-async def refusal(client: httpx.AsyncClient, tool: str, **arguments: Any) -> dict[str, Any]:
+async def refusal(client: httpx.AsyncClient, tool: str, arguments: Any) -> dict[str, Any]:
     """The error that a tool answers with."""
-    found = await result(client, "tools/call", name=tool, arguments=arguments)
+    found = await result(client, "tools/call", params={"name": tool, "arguments": arguments})
     assert found["isError"] is True
     [content] = found["content"]
     error: dict[str, Any] = json.loads(content["text"])["error"]

@@ -97,11 +97,11 @@ async def test_records_are_created_once_changed_and_deleted(api: Api) -> None:
     at: dict[str, Any] = {"kind": "products", "id": made["data"]["id"]}
     changed = await call(client, "change_record", **at, values={"price": 21}, if_match=made["etag"])
     assert changed["data"]["price"] != made["data"]["price"]
-    stale = await refusal(client, "delete_record", **at, if_match=made["etag"])
+    stale = await refusal(client, "delete_record", {**at, "if_match": made["etag"]})
     assert stale["code"] == "PRECONDITION_FAILED"
-    deleted = await result(client, "tools/call", name="delete_record", arguments=at)
+    deleted = await result(client, "tools/call", params={"name": "delete_record", "arguments": at})
     assert deleted["content"] == [{"type": "text", "text": "Done."}]
-    assert (await refusal(client, "read_record", **at))["code"] == "RESOURCE_NOT_FOUND"
+    assert (await refusal(client, "read_record", at))["code"] == "RESOURCE_NOT_FOUND"
 
 
 async def test_pages_follow_by_cursor(api: Api) -> None:

@@ -158,13 +158,16 @@ async def _form_token(request: Request) -> str | None:
 
 
 async def admit(
-    request: Request, authenticators: Authenticators, endpoint: Endpoint | None
+    request: Request,
+    authenticators: Authenticators,
+    endpoint: Endpoint | None,
+    resource: str | None = None,
 ) -> None:
     """Authenticates the request and counts it against its account, or if the credential is not
-    valid, against its address. Raises `AuthenticationRequired`, `RateLimited` and
-    `PermissionDenied`."""
+    valid, against its address. An OAuth token must be for this `resource`; None: for the API.
+    Raises `AuthenticationRequired`, `RateLimited` and `PermissionDenied`."""
     try:
-        caller = authenticators.caller(request)
+        caller = authenticators.caller(request, resource)
         if not isinstance(caller, Principal):
             caller = await caller
     except (AuthenticationRequired, PermissionDenied) as refusal:

@@ -11,8 +11,10 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 from portico.core.caller import READING_METHODS, Principal
-from portico.core.errors import AuthenticationRequired, NotFound, PorticoError, Unreadable
+from portico.core.errors import NotFound, PorticoError, Unreadable
 from portico.core.resources import SCOPED, Resource
+from portico.features.access.credentials import other_resource
+from portico.features.access.targets import agents_address
 from portico.features.agents.protocol import (
     CURRENT,
     EARLIER,
@@ -173,7 +175,7 @@ class AgentResponder:
 
     def problem(self, request: Request, error: PorticoError) -> Reply:
         """The error body of specification §7."""
-        return problem(error, request.environment.addresses.base + PATH)
+        return problem(error, agents_address(request.environment.addresses.base))
 
     async def answer(
         self, request: Request, match: PathMatch, endpoint: Endpoint | None, _ids: Sequence[str]
@@ -183,11 +185,10 @@ class AgentResponder:
         self._origins.check(request.headers)
         if endpoint is None:
             raise no_endpoint(request, match)
-        await admit(request, self._authenticators, endpoint)
-        if request.caller.credential not in ("api_key", "oauth"):
-            raise AuthenticationRequired(
-                "Agents use an OAuth token or an API key.", error="invalid_token"
-            )
+        resource = agents_address(request.environment.addresses.base)
+        await admit(request, self._authenticators, endpoint, resource)
+        if request.caller.credential == "jwt":
+            raise other_resource(request.caller)
         check_accept(request, JSON)
         check_content(request)
         return await endpoint.handler(request)
