@@ -40,11 +40,17 @@ class _Forms(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.found: list[Form] = []
+        self._ahead: dict[str, dict[str, str]] = {}
+        """What stands before the form that it belongs to, by the form's id."""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = {name: value or "" for name, value in attrs}
         if tag == "form":
-            self.found.append(Form(given["action"]))
+            ahead = self._ahead.get(given.get("id", ""), {})
+            self.found.append(Form(given["action"], {**ahead}))
+        elif tag == "input" and "form" in given:
+            of = self._ahead.setdefault(given["form"], {})
+            of[given["name"]] = given.get("value", "")
         elif tag == "input" and self.found:
             self.found[-1].sent[given["name"]] = given.get("value", "")
         elif tag == "button" and self.found and "name" in given:
