@@ -38,7 +38,7 @@ from portico.features.services.service import Decisions
 from portico.features.signin import endpoints as signin_endpoints
 from portico.features.signin.pages import devices, security, sign_in
 from portico.features.signin.pages.providers import LINKING, provider_pages
-from portico.openapi.pages import docs_mounts
+from portico.openapi.pages import docs_mounts, service_docs_mounts
 from portico.outbound.forwarding import Forwarder
 from portico.settings import Settings
 from portico.web.api_responder import ApiResponder
@@ -215,6 +215,9 @@ def _files(
     """The reference of each API version, the assets of pages, and the entrance at `/`."""
     for mount in bases:
         yield from docs_mounts(mount, bases, AUTH, settings.plans, responder)
+        for service in settings.declared.services.values():
+            if service.openapi is not None:
+                yield from service_docs_mounts(mount, bases, service, responder)
     for mount in pages:
         yield replace(mount, routes=asset_routes(PAGE_ASSETS), responder=responder)
     entrance = entrance_routes(settings.dashboard_url, settings.base_url)

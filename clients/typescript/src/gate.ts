@@ -24,8 +24,7 @@ export interface Caller {
 
 /** The options of a gate. */
 export interface GateOptions extends Options {
-  /** The service's audience. Default: the base with `/` and the service's name, as it is where `portico.toml` does not name one;
-   * a gate in the sandbox names that of the live service. */
+  /** The service's audience. Default: the base with `/` and the service's name, as it is where `portico.toml` does not name one. */
   readonly audience?: string | undefined;
   /** The authorization server's address. Default: the base with its last segment replaced by `auth`. */
   readonly authUrl?: string | undefined;

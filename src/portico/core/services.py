@@ -6,6 +6,7 @@ two servers could read differently is refused, so that what was decided is what 
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -105,6 +106,8 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     """How long an OAuth token for it is valid."""
     scopes: Mapping[str, ServiceScope] = {}
     rules: tuple[Rule, ...] = ()
+    openapi: Mapping[str, Any] | None = None
+    """Its OpenAPI document, which the reference shows."""
 
     def audience_at(self, base: str) -> str:
         """What tokens for it name, in the environment whose API has this address."""

@@ -17,9 +17,11 @@ from msgspec.structs import replace
 
 from portico.core.errors import NotFound, PorticoError
 from portico.core.plans import Plan
-from portico.environment import Addresses
+from portico.core.services import Service
+from portico.environment import Addresses, Environment
 from portico.openapi.document import DocumentPart, auth_document, document, operation_id
 from portico.openapi.webhooks import TAG as DELIVERIES
+from portico.settings import SettingError
 from portico.web.cors import PUBLISHED, Sharing
 from portico.web.messages import JSON, Reply, Request
 from portico.web.pages.files import (
@@ -172,9 +174,7 @@ def docs_mounts(
     hint = f"From [the dashboard]({tested.dashboard}/keys). Without one, this browser's session in"
     hint += " the sandbox is sent, if there is one."
     sandbox = Sandbox(tested.base, f"{tested.base}/docs", "Test key", hint)
-    editions = [
-        Edition(one.environment.name.capitalize(), one.environment.addresses.base) for one in beside
-    ]
+    editions = _editions(beside, "")
 
     @cache
     def reference(addresses: Addresses) -> Reference:
@@ -187,8 +187,115 @@ def docs_mounts(
             editions=editions,
             # A superseded version is documented, but cannot be tried.
             sandbox=None if mount.extra_headers else sandbox,
+            others=_others(env, addresses),
         )
         return Reference(shown(together(), addresses), place)
+
+    names = [*(operation_id(route) for route in (*own.routes, *auth.routes)), DELIVERIES]
+    below = replace(mount, responder=responder, cors=PUBLISHED)
+    yield from _reference_mounts(below, reference, names, _json_route(alone))
+    if auth.routes:
+        at = urlsplit(auth.address)
+        of_auth = partial(auth_document, auth, own.address, plans, site_name=env.settings.site_name)
+        yield replace(
+            below, host=at.netloc, prefix=at.path, name="auth", routes=(_json_route(of_auth),)
+        )
+
+
+def service_docs_mounts(
+    mount: Mount, beside: Sequence[Mount], service: Service, responder: Responder
+) -> Iterator[Mount]:
+    """The documentation of a service beside that of an API mount, as `docs_mounts`. Raises
+    `SettingError` if its document cannot be shown."""
+    env = mount.environment
+    below = f"/docs/services/{service.name}"
+    described = _of_service(service, env.addresses)
+    tested = (env.mirror or env).addresses
+    at = f"{tested.base}{service.path}"
+    hint = f"From [the dashboard]({tested.dashboard}/keys)."
+    sandbox = Sandbox(at, f"{tested.base}{below}/docs", "Test key", hint)
+
+    @cache
+    def reference(addresses: Addresses) -> Reference:
+        place = PagePlace(
+            addresses.base + below,
+            curl=addresses.curl,
+            home=addresses.dashboard,
+            editions=_editions(beside, below),
+            sandbox=sandbox if service.path and service.sandbox_upstream else None,
+            others=_others(env, addresses),
+        )
+        return Reference(_of_service(service, addresses), place)
+
+    try:
+        made = reference(env.addresses)
+        made.index()
+        for name in made.names:
+            made.page(name)
+    except Exception as error:  # whatever a document lacks
+        reason = f"{type(error).__name__}: {error}"
+        raise SettingError(f"services.{service.name}.openapi cannot be shown: {reason}") from error
+    at_service = replace(
+        mount,
+        prefix=f"{mount.prefix}{below}",
+        name=f"{mount.name}{below}",
+        responder=responder,
+        cors=PUBLISHED,
+    )
+    json_route = _json_route(lambda: dict(described))
+    yield from _reference_mounts(at_service, reference, made.names, json_route)
+
+
+def _of_service(service: Service, addresses: Addresses) -> Json:
+    """A service's document; where Portico forwards, with the address and credentials of that."""
+    document = dict(service.openapi or {})
+    if service.path is None:
+        return document
+    document["servers"] = [{"url": addresses.base + service.path}]
+    if "security" not in document:
+        bearer = {"type": "http", "scheme": "bearer", "description": "An API key or a token."}
+        components = document.get("components", {})
+        schemes = {**components.get("securitySchemes", {}), "portico": bearer}
+        document["components"] = {**components, "securitySchemes": schemes}
+        document["security"] = [{"portico": []}]
+    return document
+
+
+def _editions(mounts: Sequence[Mount], below: str) -> list[Edition]:
+    return [
+        Edition(one.environment.name.capitalize(), one.environment.addresses.base + below)
+        for one in mounts
+    ]
+
+
+def _others(env: Environment, addresses: Addresses) -> list[Edition]:
+    """The references of an environment; none if there is one only."""
+    services = [one for one in env.settings.declared.services.values() if one.openapi]
+    own = Edition(env.settings.site_name, addresses.base)
+    return (
+        [
+            own,
+            *(
+                Edition(
+                    str(one.openapi["info"]["title"]), f"{addresses.base}/docs/services/{one.name}"
+                )
+                for one in services
+                if one.openapi
+            ),
+        ]
+        if services
+        else []
+    )
+
+
+def _reference_mounts(
+    below: Mount,
+    reference: Callable[[Addresses], Reference],
+    names: Sequence[str],
+    json_route: AnyRoute,
+) -> Iterator[Mount]:
+    """A document, its reference and its assets."""
+    addresses = below.environment.addresses
 
     def page(name: str, text: Callable[[Reference], str]) -> AnyRoute:
         def make(*, here: bool) -> File:
@@ -197,24 +304,10 @@ def docs_mounts(
 
         return page_route(name, partial(make, here=True), partial(make, here=False))
 
-    names = [*(operation_id(route) for route in (*own.routes, *auth.routes)), DELIVERIES]
-    below = replace(mount, responder=responder, cors=PUBLISHED)
-    yield replace(
-        below,
-        routes=(
-            _json_route(alone),
-            page("docs", Reference.index),
-            *asset_routes(DOCS_ASSETS),
-        ),
-    )
+    routes = (json_route, page("docs", Reference.index), *asset_routes(DOCS_ASSETS))
+    yield replace(below, routes=routes)
     pages = [page(name, partial(Reference.page, name=name)) for name in names]
     yield _operations_mount(below, pages, lambda: reference(addresses.read(here=False)).nowhere())
-    if auth.routes:
-        at = urlsplit(auth.address)
-        of_auth = partial(auth_document, auth, own.address, plans, site_name=env.settings.site_name)
-        yield replace(
-            below, host=at.netloc, prefix=at.path, name="auth", routes=(_json_route(of_auth),)
-        )
 
 
 def shown(document: Mapping[str, Any], addresses: Addresses) -> Mapping[str, Any]:

@@ -80,7 +80,9 @@ def load(
             values[name] = _parsed(_Given(_BY_NAME[name], value, sources[name]), cwd)
     addresses = derived_addresses(values)
     try:
-        tables["declared"] = services(declared, [*addresses.values()], addresses["base_url"])
+        tables["declared"] = services(
+            declared, [*addresses.values()], addresses["base_url"], file.parent
+        )
     except BrokenRule as rule:
         raise SettingError(f"{rule} (in {file})") from None
     if values["kinds"] is None:

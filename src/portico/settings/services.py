@@ -1,10 +1,13 @@
 """The tables `[services.NAME]`, `[limits.NAME]` and `[roles.NAME]` of portico.toml."""
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import combinations
+from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
+
+import msgspec
 
 from portico.core.errors import BrokenRule
 from portico.core.plans import UNLIMITED, Plan
@@ -32,17 +35,20 @@ _METHOD = re.compile(r"[A-Z]{1,20}")
 Read = Callable[[object], object]
 
 
-def services(tables: Mapping[str, object], addresses: Sequence[str], base_url: str) -> Services:
-    """What the tables declare, by their names. `addresses` are Portico's own. Raises
-    `BrokenRule`."""
+def services(
+    tables: Mapping[str, object], addresses: Sequence[str], base_url: str, directory: Path
+) -> Services:
+    """What the tables declare, by their names. `addresses` are Portico's own; files are named from
+    `directory` on. Raises `BrokenRule`."""
     limits = {name: _limit(name, table) for name, table in _each("limits", tables)}
     made: dict[str, Service] = {}
     roles = {name: _role(name, table) for name, table in _each("roles", tables)}
     for name, table in _each("services", tables):
-        _only(f"services.{name}", table, {*_SERVICE, "scopes", "rules"})
+        _only(f"services.{name}", table, {*_SERVICE, "scopes", "rules", "openapi"})
         scopes = _scopes(name, table.get("scopes", {}), (*ROLES, *roles))
         rules = _rules(name, table.get("rules", []), limits)
-        made[name] = _service(name, table, scopes=scopes, rules=rules)
+        openapi = _openapi(name, table["openapi"], directory) if "openapi" in table else None
+        made[name] = _service(name, table, scopes=scopes, rules=rules, openapi=openapi)
     for one, other in combinations(made.values(), 2):
         _check_apart(one, other, base_url)
     for service in made.values():
@@ -130,6 +136,93 @@ def _service(name: str, table: Mapping[str, Any], **more: Any) -> Service:
     if made.upstream is not None and made.sandbox_upstream == made.upstream:
         raise BrokenRule(f"services.{name}.sandbox_upstream must differ from upstream")
     return made
+
+
+def _openapi(name: str, value: object, directory: Path) -> Mapping[str, Any]:
+    """The OpenAPI document in a file, in JSON or YAML."""
+    where = f"services.{name}.openapi"
+    try:
+        file = directory / _text(value)
+        text = file.read_text("utf-8-sig")
+        document = msgspec.json.decode(text) if file.suffix == ".json" else _from_yaml(text)
+    except BrokenRule as rule:
+        raise BrokenRule(f"{where} {rule}") from None
+    except OSError as error:
+        raise BrokenRule(f"{where}: {file} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        reason = " ".join(str(error).split())
+        kind = "JSON" if file.suffix == ".json" else "YAML"
+        raise BrokenRule(f"{where}: {file} is not {kind}: {reason}") from None
+    except RecursionError:
+        raise BrokenRule(f"{where}: {file} is nested too deeply") from None
+    match document:
+        case {
+            "openapi": str(version),
+            "info": {"title": str(), "version": str()},
+            "paths": dict(),
+        } if re.fullmatch(r"3\.[01]\.\d+", version):
+            kept: dict[str, Any] = document
+            for reference in _references(kept):
+                if not _leads_somewhere(reference, kept):
+                    raise BrokenRule(f"{where}: {file} has nothing at {reference}")
+            return kept
+    raise BrokenRule(
+        f"{where}: {file} must be an OpenAPI document 3.0 or 3.1, with info.title, info.version and"
+        " paths"
+    )
+
+
+def _references(value: object) -> Iterator[object]:
+    """What is referred to anywhere in a document."""
+    if isinstance(value, dict):
+        if "$ref" in value:
+            yield value["$ref"]
+        value = [*value.values()]
+    if isinstance(value, list):
+        for one in value:
+            yield from _references(one)
+
+
+def _leads_somewhere(reference: object, document: object) -> bool:
+    """Whether this is a reference into the document itself (RFC 6901) to what is there."""
+    if isinstance(reference, dict):
+        return True  # a field that is called so
+    start, *parts = str(reference).split("/")
+    for part in parts:
+        name = unquote(part).replace("~1", "/").replace("~0", "~")
+        if not isinstance(document, dict) or name not in document:
+            return False
+        document = document[name]
+    return start == "#"
+
+
+def _from_yaml(text: str) -> Any:
+    """A YAML text as the values that JSON has. Raises ValueError."""
+    import yaml  # type: ignore[import-untyped] # only for those who use it
+
+    class Loader(yaml.SafeLoader):  # type: ignore[misc] # it ships no types
+        """Reads times as texts, since JSON has none."""
+
+        yaml_implicit_resolvers = {  # noqa: RUF012 - as its base has it
+            start: [one for one in found if one[0] != "tag:yaml.org,2002:timestamp"]
+            for start, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+        }
+
+    try:
+        return _as_json(yaml.load(text, Loader))  # noqa: S506 - a loader that is safe
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from None
+
+
+def _as_json(value: Any) -> Any:
+    """The value with the keys that JSON has: statuses are numbers in YAML."""
+    if isinstance(value, dict):
+        return {str(key): _as_json(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_as_json(one) for one in value]
+    if value is None or isinstance(value, str | int | float):
+        return value
+    raise ValueError(f"a {type(value).__name__} has no place in JSON")
 
 
 def _rules(name: str, tables: object, limits: Collection[str]) -> tuple[Rule, ...]:

@@ -132,8 +132,8 @@ class Gate(AsyncClosing):
         name that `portico.toml` gives the service.
 
         `audience` is the service's. Default: the base with `/` and the service's name, as it is
-        where `portico.toml` does not name one; a gate in the sandbox names that of the live
-        service. `auth_url` as in `AsyncClient`. Raises ValueError for an invalid argument.
+        where `portico.toml` does not name one. `auth_url` as in `AsyncClient`. Raises ValueError
+        for an invalid argument.
         """
         where = addresses(base_url, auth_url)
         self._driver = AsyncDriver(options)

@@ -72,6 +72,8 @@ class PagePlace(NamedTuple):
     """The reference in all environments, this one included; all but the first are marked."""
     sandbox: Sandbox | None = None
     """Where operations can be tried."""
+    others: Sequence[Edition] = ()
+    """The references of other documents, this one's included."""
 
 
 class Reference:
@@ -124,6 +126,11 @@ class Reference:
         is_here = sandbox is not None and _origin(sandbox.address) == _origin(self._place.address)
         shown |= {"operation": operation, "sandbox": sandbox, "is_here": is_here}
         return self._page("docs_operation.html", entry, **shown)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all pages but the first."""
+        return [entry.name for _, entry in self._all]
 
     def nowhere(self) -> str:
         """The page for an unknown address below the reference."""
