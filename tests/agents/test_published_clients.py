@@ -26,7 +26,7 @@ PACKAGES = PROGRAMS / "node_modules"
 
 TOOLS = [
     *("list_kinds", "list_records", "read_record"),
-    *("create_record", "change_record", "delete_record"),
+    *("create_record", "change_record", "delete_record", "usage"),
 ]
 
 

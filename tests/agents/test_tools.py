@@ -79,6 +79,7 @@ async def test_tools_list_is_short_and_says_what_reads_and_what_destroys(api: Ap
         "list_kinds",
         "list_records",
         "read_record",
+        "usage",
     }
     assert {name for name, hint in hints.items() if hint.get("destructiveHint")} == {
         "change_record",
@@ -102,6 +103,15 @@ async def test_records_are_created_once_changed_and_deleted(api: Api) -> None:
     deleted = await result(client, "tools/call", params={"name": "delete_record", "arguments": at})
     assert deleted["content"] == [{"type": "text", "text": "Done."}]
     assert (await refusal(client, "read_record", at))["code"] == "RESOURCE_NOT_FOUND"
+
+
+async def test_usage_is_that_of_the_api(api: Api) -> None:
+    """By the same query."""
+    client = await api.caller("viewer")
+    told = await call(client, "usage", by="month", **{"from": "2026-01-01T00:00:00Z"})
+    asked = await client.get("/usage", params={"by": "month", "from": "2026-01-01T00:00:00Z"})
+    assert told["data"] == asked.json()["data"]
+    assert (await refusal(client, "usage", {"from": "x"}))["details"][0]["field"] == "from"
 
 
 async def test_pages_follow_by_cursor(api: Api) -> None:

@@ -38,6 +38,7 @@ from portico.web.reading import fields, printable
 from portico.web.routing import ID, Access, AnyRoute, Endpoint, PathMatch, Route
 
 PATH = "/mcp"
+USAGE = "/usage"
 
 FRESH_MS = 3_600_000
 """For how long clients may keep the list of tools."""
@@ -152,6 +153,9 @@ class AgentResponder:
         self._authenticators = authenticators
         self._origins = origins
         self._kinds = dict(_kinds(routes, environment))
+        self._usage = next(
+            Endpoint(route, environment, f"/v1{USAGE}") for route in routes if route.path == USAGE
+        )
         self._body_limit = body_limit
         self.routes = (
             Route(
@@ -255,11 +259,14 @@ class AgentResponder:
 
     async def _carried_out(self, request: Request, tool: str, call: ApiCall) -> str:
         """The API's answer to a tool's request. Raises `PorticoError`."""
-        kind = self._kind(call.kind)
-        endpoint = kind.endpoints.get(tool)
-        if endpoint is None:
-            raise NotFound(f"There is no {tool} for {call.kind}.")
-        path = urlsplit(request.environment.addresses.base).path + kind.path
+        if call.kind is None:
+            path, endpoint = USAGE, self._usage
+        else:
+            kind = self._kind(call.kind)
+            if tool not in kind.endpoints:
+                raise NotFound(f"There is no {tool} for {call.kind}.")
+            path, endpoint = kind.path, kind.endpoints[tool]
+        path = urlsplit(request.environment.addresses.base).path + path
         ids = () if call.record_id is None else (str(call.record_id),)
         inner = ToolRequest(request, call, "/".join((path, *ids)))
         reply = await self._api.carry_out(inner, endpoint, ids)

@@ -3,11 +3,11 @@ as many whatever the number of kinds, so that their list stays short.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import urlencode
 
 import msgspec
-from msgspec import UNSET, Meta, Raw, UnsetType
+from msgspec import UNSET, Meta, Raw, UnsetType, field
 
 from portico.core.audit import HEADER
 from portico.core.ids import MAX_ID
@@ -27,11 +27,15 @@ IfMatch = (
 )
 
 
+_TIME = Meta(extra_json_schema={"format": "date-time"})
+
+
 class ApiCall(NamedTuple):
-    """A request of the API: of a kind's route by method, perhaps for one record."""
+    """A request of the API: of a kind's route by method, perhaps for one record. `kind` is None for
+    the usage of the account."""
 
     method: str
-    kind: str
+    kind: str | None
     record_id: int | None = None
     query: str = ""
     body: bytes = b""
@@ -138,6 +142,18 @@ def _conditions(if_match: str | UnsetType) -> Mapping[str, str]:
     return {} if if_match is UNSET else {"if-match": if_match}
 
 
+class ReadUsage(Arguments, frozen=True):
+    """Says how many requests the account has made, by hour, day or month."""
+
+    by: Literal["hour", "day", "month"] | UnsetType = UNSET
+    since: Annotated[str, _TIME] | UnsetType = field(default=UNSET, name="from")
+    until: Annotated[str, _TIME] | UnsetType = field(default=UNSET, name="to")
+    service: str | UnsetType = UNSET
+
+    def call(self) -> ApiCall:
+        return ApiCall("GET", None, query=urlencode(msgspec.to_builtins(self)))
+
+
 class Tool(NamedTuple):
     """A tool: its arguments, and whether it only reads, or destroys something."""
 
@@ -165,6 +181,7 @@ TOOLS: Mapping[str, Tool] = {
     "create_record": Tool(CreateRecord),
     "change_record": Tool(ChangeRecord, destroys=True, idempotent=True),
     "delete_record": Tool(DeleteRecord, destroys=True, idempotent=True),
+    "usage": Tool(ReadUsage, reads=True),
 }
 
 METHODS: Mapping[tuple[str, bool], str] = {
