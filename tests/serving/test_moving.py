@@ -127,6 +127,42 @@ def test_all_that_sqlite_held_is_there_on_postgresql(
         assert found["pagination"]["total_items"] == 1
 
 
+NOTES = """
+from portico.kinds import Kind, Record, text
+
+class Note(Record):
+    title: str = text(1, 40, search=True)
+    {field}
+
+notes = Kind(Note, one="note", many="notes", readers=["viewer"], writers=["editor"])
+"""
+
+
+def test_records_of_kinds_are_moved_with_what_is_hidden_and_are_found(
+    installation: Installation, target: Installation, tmp_path: Path
+) -> None:
+    file, archive = tmp_path / "notes.py", tmp_path / "backup.tar"
+    source = installation.having(kinds=str(tmp_path))
+    file.write_text(NOTES.format(field='colour: str = text(0, 9, default="")'))
+    with source.serving() as service:
+        note = post(service, "/v1/notes", {"title": "Wide oak", "colour": "red"})
+    file.write_text(NOTES.format(field=""))
+    source.told("backup", str(archive))
+    code, line = target.refused("restore", str(archive))
+    assert (code, "holds notes, which no file of kinds declares here" in line) == (1, True)
+    there = target.having(kinds=str(tmp_path))
+    there.told("restore", str(archive))
+    states = {one["name"]: one["state"] for one in there.told("kinds")}
+    assert states["notes.colour"] == "hidden"
+    with there.serving() as service:
+        found = service.ask("/v1/notes?search=oak", key=there.key).json
+        assert [one["id"] for one in found["data"]] == [note["id"]]
+        assert found["pagination"]["total_items"] == 1
+    file.write_text(NOTES.format(field='colour: str = text(0, 9, default="")'))
+    with there.serving() as service:
+        assert service.ask("/v1/notes/1", key=there.key).json["data"]["colour"] == "red"
+
+
 def test_row_that_postgresql_rejects_is_told_and_leaves_nothing(
     installation: Installation, target: Installation
 ) -> None:

@@ -32,6 +32,9 @@ from portico.features.operations.commands.archive import Manifest, digests, pack
 from portico.features.operations.commands.moving import move, size, skip_ids
 from portico.features.operations.last_backup import note_backup
 from portico.lost import is_prepared, require_files
+from portico.resource.compiled import Kinds
+from portico.resource.loading import load
+from portico.resource.tables import keep
 from portico.secret_file import NAME as SECRET
 from portico.secret_file import SecretError, Secrets, found_secrets, is_given, read_secrets
 from portico.settings import Settings
@@ -269,22 +272,30 @@ def _moved_to_postgres(settings: Settings, work: Path) -> Iterator[None]:
     found there."""
     with claimed(settings, [*_SCHEMAS, *_MOVING]) as empty:
         _empty_server(settings)
+        kinds = load(settings.kinds, frozenset(settings.declared.roles)) if settings.kinds else None
         # Both engines have the same tables once both are migrated to this version.
-        asyncio.run(_make_current(replace(settings, data=work, **_ON_SQLITE), skips=False))
+        on_sqlite = replace(settings, data=work, **_ON_SQLITE)
+        asyncio.run(_make_current(on_sqlite, kinds, skips=False))
         total = sum(size(work / name) for name in _FILES.values())
         with _emptied_again(empty), progress("Moving", total, " rows") as bar:
-            asyncio.run(_move(settings, work, bar.update))
+            asyncio.run(_move(settings, work, kinds, bar.update))
             yield
 
 
-async def _move(settings: Settings, work: Path, moved: Callable[[int], None]) -> None:
+async def _move(
+    settings: Settings, work: Path, kinds: Kinds | None, moved: Callable[[int], None]
+) -> None:
     for (environment, name), schema in zip(_FILES.items(), _MOVING, strict=True):
         db = database(settings, environment, schema=schema)
         await db.open()
         try:
             await make(db, schema)
             await advance(db, system_clock)
+            if kinds is not None:
+                await keep(db, kinds)
             await move(work / name, db, moved)
+            if kinds is not None:
+                await keep(db, kinds)  # indexes the words
             await skip_ids(db, system_clock())
             if environment == SANDBOX:  # the last one
                 await rename(db, _MOVING)
@@ -312,8 +323,11 @@ def _emptied_again(empty: Callable[[], None]) -> Iterator[None]:
         raise
 
 
-async def _make_current(settings: Settings, *, skips: bool = True) -> None:
-    """Migrates both databases to this version, which may be newer than that of the backup. With
+async def _make_current(
+    settings: Settings, kinds: Kinds | None = None, *, skips: bool = True
+) -> None:
+    """Migrates both databases to this version, which may be newer than that of the backup, and to
+    `kinds`. With
     `skips`, new ids begin far above those of the backup, also in tables that the backup lacks: the
     installation that it was made of may have got them, and given out ids, afterwards."""
     for environment in ENVIRONMENTS:
@@ -321,6 +335,8 @@ async def _make_current(settings: Settings, *, skips: bool = True) -> None:
         await db.open()
         try:
             await advance(db, system_clock)
+            if kinds is not None:
+                await keep(db, kinds)
             if skips:
                 await skip_ids(db, system_clock())
         finally:

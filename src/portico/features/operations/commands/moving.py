@@ -28,7 +28,8 @@ MADE = {
     "product_words",
     "leases",
 }
-"""Tables that are not copied: the target fills them itself, or does not need their rows."""
+"""Tables that are not copied: the target fills them itself, or does not need their rows. So it does
+with the words of kinds."""
 
 _COLUMNS = """
 SELECT table_name, column_name, data_type FROM information_schema.columns
@@ -51,17 +52,20 @@ Columns = Mapping[str, str]
 
 
 async def move(source: Path, target: Database, moved: Callable[[int], None]) -> None:
-    """Copies all rows of `source` to `target`, which has the same migrations and no rows, and
-    continues its ids. Calls `moved` with the number of rows after each step, for products once more
-    as their words are indexed, which takes a third of the time.
+    """Copies all rows of `source` to `target`, which has the same migrations, the tables of the
+    same kinds and no rows, and continues its ids. Calls `moved` with the number of rows after each
+    step, for products once more as their words are indexed, which takes a third of the time.
 
     Raises `FileError` and `Unavailable`; rows stored before that stay.
     """
     tables = await _tables(target)
     with reading(source) as connection:
+        await _make_hidden(connection, target, tables)
         for table in await _in_order(target, tables):
             columns = _shared(connection, table, tables[table])
             async with target.transaction() as tx:
+                if table == "kinds":  # says what the source hides, too
+                    await tx.script("DELETE FROM kinds")
                 for rows in _batches(connection, table, columns):
                     await _store(tx, table, columns, rows)
                     moved(len(rows))
@@ -89,14 +93,33 @@ def _quoted(name: str) -> str:
 _SQLITE_TABLES = """
 SELECT name FROM pragma_table_list
 WHERE schema = 'main' AND type = 'table' AND name NOT LIKE 'sqlite%'"""
+_KINDS = f"{_SQLITE_TABLES} AND name LIKE 'kind!_%' ESCAPE '!'"
 
 
 async def _tables(target: Database) -> dict[str, dict[str, str]]:
     tables: dict[str, dict[str, str]] = {}
     for table, column, kind in await target.all(_COLUMNS):
-        if table not in MADE:
+        if table not in MADE and not table.endswith("__words"):
             tables.setdefault(table, {})[column] = kind
     return tables
+
+
+async def _make_hidden(
+    connection: apsw.Connection, target: Database, tables: dict[str, dict[str, str]]
+) -> None:
+    """Makes the columns of fields that no file declares any more, and are kept. Raises `FileError`
+    for a kind that no file declares."""
+    for (table,) in list(connection.execute(_KINDS)):
+        if table not in tables:
+            raise FileError(
+                f"it holds {table.removeprefix('kind_').replace('_', '-')}, which no file of kinds"
+                " declares here: give the file (PORTICO_KINDS), or drop it there first"
+            )
+        for row in list(connection.execute(f"PRAGMA table_info({_quoted(table)})")):
+            if row[1] not in tables[table]:
+                tables[table][row[1]] = kind = "text" if row[2] == "TEXT" else "bigint"
+                async with target.transaction() as tx:
+                    await tx.script(f"ALTER TABLE {table} ADD COLUMN {_quoted(row[1])} {kind}")
 
 
 async def _in_order(target: Database, tables: Mapping[str, Columns]) -> list[str]:
