@@ -27,6 +27,23 @@ secrets = Kind(Secret, one="secret", many="secrets", files=False)
 """
 
 
+FULL: dict[str, Any] = {
+    "name": "=1+1", "order": " kept ", "group": -3, "rank": 7, "price": 24.5, "weight": 99.125,
+    "active": False, "colour": 'deep "blue"', "stage": "used", "day": "2026-11-28",
+    "at": "2026-01-31T08:15:30.123Z", "contact": "ada@example.com", "site": "https://example.com/",
+    "currency": "EUR", "code": "'c,1", "labels": {"b": "2", "ä": "a,\nb"},
+    "lines": [{"sku": "s", "price": 0.0001, "count": 2, "day": "2026-01-01"}],
+    "essay": 'two\nlines, "quoted"; -5',
+}  # fmt: skip
+LEAST: dict[str, Any] = {"name": "least"}
+OTHER = {
+    "name": "else", "order": "", "group": 0, "rank": 1, "price": 2, "weight": 3, "active": True,
+    "colour": "red", "day": "2026-01-01", "at": "2026-01-01T00:00:00Z", "contact": "b@example.com",
+    "site": "https://b.example/", "currency": "USD", "labels": {"x": "y"}, "lines": [],
+    "essay": "else",
+}  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def on_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Installation:
     """An installation with kinds and a lamp, of which there are ten."""
@@ -128,6 +145,24 @@ def test_rows_are_judged_one_by_one_and_one_event_tells_of_them(
         4: {"id": "is also in an earlier row: remove one of the two"},
     }
     assert [name for name, _ in events(installation)] == ["orders.imported"] * 2
+
+
+@pytest.mark.parametrize("ending", ["csv", "ndjson"])
+def test_an_exported_file_brings_back_every_sort_of_value(
+    on_sqlite: Installation, ending: str
+) -> None:
+    rows = [{**row, "code": f"{ending}{n}"} for n, row in enumerate((FULL, LEAST))]
+    inserted = imported(on_sqlite, "things", written(on_sqlite, "new.ndjson", *rows))[1]
+    assert inserted["inserted"] == len(rows), inserted
+    first, again = (str(on_sqlite.directory / f"{name}.{ending}") for name in ("first", "again"))
+    on_sqlite.told("records", "things", "export", first)
+    listed = on_sqlite.told("records", "things", "list", "--limit", "2")
+    others = [{**OTHER, "id": one["id"]} for one in listed]
+    for file in (written(on_sqlite, "other.ndjson", *others), first):
+        code, answer = imported(on_sqlite, "things", file, "--update")
+        assert (code, answer["rejected"]) == (0, {})
+    on_sqlite.told("records", "things", "export", again)
+    assert Path(again).read_text() == Path(first).read_text()
 
 
 def test_strict_stores_all_rows_or_none(installation: Installation) -> None:
