@@ -179,6 +179,21 @@ def add_sandbox(command: ArgumentParser) -> None:
     )
 
 
+def add_api(command: ArgumentParser) -> None:
+    """Adds the options of a command that can read the API instead of a data directory."""
+    command.add_argument(
+        "--base-url",
+        metavar="URL",
+        help="read the API at this address (default where there is no data directory:"
+        " PORTICO_BASE_URL)",
+    )
+    command.add_argument(
+        "--api-key-stdin",
+        action="store_true",
+        help="read the API key from standard input (default: PORTICO_API_KEY)",
+    )
+
+
 def add_yes(command: ArgumentParser) -> None:
     """Adds `--yes` to a command that asks at a terminal before it destroys something."""
     command.add_argument(

@@ -43,20 +43,34 @@ def print_list(
     form: ListForm[T],
     found: Callable[[Environment], AsyncIterator[Sequence[T]]],
 ) -> None:
-    """Prints all items that `found` yields, after it has yielded them all: if it fails, no part of
-    a list is printed. Beyond `IN_MEMORY` they wait in a temporary file."""
+    """Prints all items that `found` yields of the chosen environment, as `print_batches`."""
+
+    def read(add: Callable[[Sequence[T]], None]) -> None:
+        async def each(env: Environment) -> None:
+            async for batch in found(env):
+                add(batch)
+
+        prepared.interruptible(settings, chosen, each)
+
+    print_batches(chosen, form, read)
+
+
+def print_batches(
+    chosen: Namespace, form: ListForm[T], read: Callable[[Callable[[Sequence[T]], None]], None]
+) -> None:
+    """Prints all items that `read` hands over, after it has handed over all: if it fails, no part
+    of a list is printed. Beyond `IN_MEMORY` they wait in a temporary file."""
     place = "a temporary file (TMPDIR)"
     with needing_room(place), tempfile.SpooledTemporaryFile(IN_MEMORY) as file:
         spool = _Spool(file, form, as_json=chosen.json)
+        with progress("Reading", None, " rows") as bar:
 
-        async def read(env: Environment) -> None:
-            with progress("Reading", None, " rows") as bar:
-                async for batch in found(env):
-                    for item in batch:
-                        spool.add(item)
-                    bar.update(len(batch))
+            def add(batch: Sequence[T]) -> None:
+                for item in batch:
+                    spool.add(item)
+                bar.update(len(batch))
 
-        prepared.interruptible(settings, chosen, read)
+            read(add)
         spool.complete()
         with printing():
             spool.print()

@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import json
 from argparse import ArgumentParser, Namespace
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
-from portico.cli.arguments import Commands, add_limit, add_sandbox, event_id, forward_url, text
+from portico.cli.arguments import (
+    Commands,
+    add_api,
+    add_limit,
+    add_sandbox,
+    event_id,
+    forward_url,
+    text,
+)
 from portico.cli.lazy import lazy_imports
-from portico.cli.listing import ListForm, print_list
+from portico.cli.listing import ListForm, print_batches, print_list
 from portico.cli.output import CommandError, mention, minute, plain
 
 if TYPE_CHECKING:
+    from portico.cli.remote import Api
     from portico.core.events import StoredEvent
     from portico.environment import Environment
     from portico.settings import Settings
 
 with lazy_imports():
+    from portico.cli import remote
     from portico.core import errors, events
     from portico.features.events import feed as services_events
     from portico.features.events import payloads as contract_events
@@ -28,7 +39,8 @@ DEFAULT_LIMIT = 25
 
 _LISTEN = """\
 For developing receivers of events. Reads events from the database, whether or not a server runs,
-and prints one line for each until Ctrl-C; with --json, one JSON object.
+and prints one line for each until Ctrl-C; with --json, one JSON object. Where there is no data
+directory, it follows the API that PORTICO_BASE_URL names, with the key in PORTICO_API_KEY.
 
 With --forward-to, each event is also sent to a URL, in order, like the deliveries of a webhook.
 Any address is allowed, http too. Deliveries are signed with a new secret, which is printed at the
@@ -83,6 +95,7 @@ def _add_types(command: ArgumentParser) -> None:
         " does not include products.imported; can be repeated",
     )
     add_sandbox(command)
+    add_api(command)
 
 
 def chosen_types(chosen: Namespace) -> tuple[str, ...] | None:
@@ -97,23 +110,36 @@ def chosen_types(chosen: Namespace) -> tuple[str, ...] | None:
 
 
 def run_list(settings: Settings, chosen: Namespace) -> None:
-    page = storage_events.EventPage([], has_more=True)
+    """Lists events, of the database or of the API."""
+    form = ListForm(
+        contract_events.event_body, ("ID", "AT", "TYPE", "OF"), _cells, "There are no events."
+    )
+    last, more = 0, False
 
     async def found(env: Environment) -> AsyncIterator[list[StoredEvent]]:
-        nonlocal page
+        nonlocal last, more
         types = chosen_types(chosen)
-        left, after = chosen.limit, chosen.after
-        while left and page.has_more:  # large events come in smaller pages
+        left, after, more = chosen.limit, chosen.after, True
+        while left and more:  # large events come in smaller pages
             page = await services_events.read_events(env[storage_events.Events], after, types, left)
             yield page.rows
+            more = page.has_more
             if page.rows:
-                left, after = left - len(page.rows), page.rows[-1].id
+                left, last = left - len(page.rows), page.rows[-1].id
+                after = last
 
-    headings = ("ID", "AT", "TYPE", "OF")
-    form = ListForm(contract_events.event_body, headings, _cells, "There are no events.")
-    print_list(settings, chosen, form, found)
-    if page.has_more and not chosen.json:
-        mention(f"There are more: --after {page.rows[-1].id}")
+    def read(api: Api, add: Callable[[Sequence[StoredEvent]], None]) -> None:
+        nonlocal last, more
+        for rows, has_more in api.event_pages(chosen.after, chosen.type, chosen.limit):
+            add(rows)
+            last, more = rows[-1].id if rows else last, has_more
+
+    if api := remote.chosen_api(settings, chosen):
+        print_batches(chosen, form, partial(read, api))
+    else:
+        print_list(settings, chosen, form, found)
+    if more and not chosen.json:
+        mention(f"There are more: --after {last}")
 
 
 def _cells(row: StoredEvent) -> Sequence[str]:

@@ -1,15 +1,16 @@
 """`portico events listen`: follows events, and forwards them to a receiver under development.
 
-It reads the database, not the API. So it needs no key, and misses nothing while the server
-restarts.
+It reads the database where there is one. So it needs no key, and misses nothing while the server
+restarts. On another machine it follows the API.
 """
 
 import asyncio
 import os
 import sys
+import time
 from argparse import Namespace
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing, closing
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -28,6 +29,7 @@ from portico.cli.output import (
     say_json,
 )
 from portico.cli.prepared import environment
+from portico.cli.remote import Api, chosen_api
 from portico.core.errors import BrokenRule, Unavailable
 from portico.core.events import EVENT_TYPES, StoredEvent
 from portico.core.networks import ANYWHERE
@@ -129,7 +131,29 @@ class _Source:
 
 
 def run(settings: Settings, chosen: Namespace) -> None:
-    asyncio.run(_listen(settings, chosen, _given_secret() if chosen.forward_to else None))
+    given = _given_secret() if chosen.forward_to else None
+    if api := chosen_api(settings, chosen):
+        _listen_remotely(api, chosen, given)
+    else:
+        asyncio.run(_listen(settings, chosen, given))
+
+
+def _listen_remotely(api: Api, chosen: Namespace, given: str | None) -> None:
+    """Follows the API. The main thread waits for events, so that Ctrl-C ends it at once."""
+    greet = mention if chosen.json else say
+    greet(f"Following the events of {api.base}.")
+    secret = given or mint_webhook_secret(os.urandom)
+    with asyncio.Runner() as runner, closing(api.events(chosen.after, chosen.type)) as events:
+        receiver = None
+        if chosen.forward_to:
+            _greet_receiver(greet, chosen, given, secret)
+            receiver = Receiver(chosen.forward_to, secret, lambda: time.time_ns() // 1_000_000)
+        try:
+            for event in events:
+                _print(event, runner.run(receiver.send(event)) if receiver else None, chosen)
+        finally:
+            if receiver is not None:
+                runner.run(receiver.close())
 
 
 def _given_secret() -> str | None:
@@ -151,13 +175,19 @@ async def _listen(settings: Settings, chosen: Namespace, given: str | None) -> N
             await _tell(source, after, types, chosen, None)
             return
         secret = given or mint_webhook_secret(env.random)
-        signed = f"that of {SECRET_VARIABLE}" if given else secret
-        greet(f"Forwarding them to {chosen.forward_to}\n\n  secret   {signed}\n")
+        _greet_receiver(greet, chosen, given, secret)
         receiver = Receiver(chosen.forward_to, secret, env.clock)
         try:
             await _tell(source, after, types, chosen, receiver)
         finally:
             await receiver.close()
+
+
+def _greet_receiver(
+    greet: Callable[[str], None], chosen: Namespace, given: str | None, secret: str
+) -> None:
+    signed = f"that of {SECRET_VARIABLE}" if given else secret
+    greet(f"Forwarding them to {chosen.forward_to}\n\n  secret   {signed}\n")
 
 
 async def _beginning(env: Environment, after: int | None) -> int:
@@ -178,16 +208,18 @@ async def _tell(
     receiver: Receiver | None,
 ) -> None:
     """Prints, and forwards, each event of these types."""
-    colours = not chosen.json and in_colour(sys.stdout)
     async with aclosing(_events(source, after)) as events:
         async for event in events:
             if types is not None and event.type not in types:
                 continue
-            outcome = await receiver.send(event) if receiver else None
-            if chosen.json:
-                say_json(_object(event, outcome))
-            else:
-                say(_line(event, outcome, colours=colours))
+            _print(event, await receiver.send(event) if receiver else None, chosen)
+
+
+def _print(event: StoredEvent, outcome: DeliveryOutcome | None, chosen: Namespace) -> None:
+    if chosen.json:
+        say_json(_object(event, outcome))
+    else:
+        say(_line(event, outcome, colours=in_colour(sys.stdout)))
 
 
 async def _events(source: _Source, after: int) -> AsyncGenerator[StoredEvent, None]:
