@@ -30,6 +30,7 @@ from portico.data.table import Expiry
 from portico.data.vault import Vault
 from portico.engines import LIVE, SANDBOX, database, limiter, outlet
 from portico.environment import Addresses, Environment
+from portico.features.access.documents import Documents
 from portico.features.access.live_credentials import LiveCredentials
 from portico.features.access.signing import Signer, wrong_secret
 from portico.features.access.storage import ApiKeys, Clients, Grants, SigningKeys
@@ -180,7 +181,7 @@ class Portico:
         settings, clock, random = self.settings, self.clock, self.random
         db = database(settings, name, create=self._create)
         audit, events, mails = Audit(db), Events(db), Mails(db)
-        grants, signing_keys = Grants(db), SigningKeys(db)
+        grants, signing_keys, clients = Grants(db), SigningKeys(db), Clients(db)
         leases, credentials = Leases(db), LiveCredentials(db)
         answers = IdempotencyKeys(db)
         records = ChangeStores(audit, events, answers, credentials)
@@ -204,10 +205,17 @@ class Portico:
                 *(Users(db), Invitations(db), EmailTokens(db)),
                 *(Products(db, settings.count_limit), EmptyBlocks(db), Imports(db), Uploads(db)),
                 *(Sessions(db), FactorStore(db), Challenges(), ProviderStore(db), Devices(db)),
-                *(ApiKeys(db), Clients(db), ShownOnce()),
+                *(ApiKeys(db), clients, ShownOnce()),
                 *(AuditRanges(db), Webhooks(db), Deliveries(db)),
                 *(RateCounters(db), Requests(db), Flushes(), Expiry(db), RequestCounts(), Quotas()),
                 *(self.passwords, self.vault, self.relying_party),
+                Documents(
+                    self.sender,
+                    Destinations(settings.webhooks_allow),
+                    clients,
+                    clock,
+                    frozenset(settings.client_id_hosts) if settings.client_id_documents else None,
+                ),
                 Signer(db, self.vault, signing_keys, grants, change, addresses, clock, random),
                 Subscriptions(leases, credentials, db, feed, clock, random(16).hex()),
             ),

@@ -12,7 +12,12 @@ from msgspec.structs import replace
 from portico.core.scopes import SCOPES
 from portico.engines import SANDBOX
 from portico.environment import Environment
-from portico.features.access import key_endpoints, oauth_endpoints, protected_resources
+from portico.features.access import (
+    key_endpoints,
+    oauth_endpoints,
+    protected_resources,
+    registration,
+)
 from portico.features.access.clients import PageOrigins
 from portico.features.access.credentials import Credentials
 from portico.features.access.oauth_responder import OAuthResponder
@@ -150,7 +155,11 @@ def v1(
 
 
 V1 = v1()
-AUTH: tuple[AnyRoute, ...] = (*signin_endpoints.SIGN_IN_ROUTES, *oauth_endpoints.ROUTES)
+AUTH: tuple[AnyRoute, ...] = (
+    *signin_endpoints.SIGN_IN_ROUTES,
+    *oauth_endpoints.ROUTES,
+    *registration.ROUTES,
+)
 
 
 def mounts(

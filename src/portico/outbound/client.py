@@ -38,7 +38,7 @@ from aiohttp.http import HttpProcessingError
 from yarl import URL
 
 from portico.core.networks import Destinations
-from portico.outbound.exchange import HttpReply, LookUp, Unsent
+from portico.outbound.exchange import Document, HttpReply, LookUp, Unsent
 
 ANSWER_BYTES = 1024
 
@@ -101,7 +101,7 @@ class HttpClient:
         answer = b""
         try:
             async with asyncio.timeout_at(until):
-                response = await self._answered(URL(url, encoded=True), headers, body)
+                response = await self._answered("POST", URL(url, encoded=True), headers, body)
                 arrived = asyncio.get_running_loop().time()
                 content = response.content
                 while len(answer) < ANSWER_BYTES and not content.at_eof():
@@ -114,19 +114,38 @@ class HttpClient:
                 response.close()  # if the answer was read to its end, its connection stays open
         return HttpReply(response.status, response.headers.get("retry-after"), answer, arrived)
 
+    async def get(self, url: str, *, longest: int, until: float) -> Document:
+        """The answer to a GET, whole, `until` this time of the loop's clock. Raises `Unsent`."""
+        response: ClientResponse | None = None
+        body = b""
+        try:
+            async with asyncio.timeout_at(until):
+                headers = {"accept": "application/json"}
+                response = await self._answered("GET", URL(url, encoded=True), headers, None)
+                while len(body) <= longest and (part := await response.content.read(longest)):
+                    body += part
+        except (ClientError, OSError) as error:
+            raise Unsent(_reason(error)) from None
+        finally:
+            if response is not None:
+                response.close()
+        return Document(response.status, response.headers.get("cache-control", ""), body)
+
     async def close(self) -> None:
         """Ends all connections."""
         await self._session.close()
 
-    async def _answered(self, url: URL, headers: Mapping[str, str], body: bytes) -> ClientResponse:
+    async def _answered(
+        self, method: str, url: URL, headers: Mapping[str, str], body: bytes | None
+    ) -> ClientResponse:
         """The response, once its head has arrived."""
         was_no_answer = False
         while True:
             attempt = _Attempt(encrypted=url.scheme == "https")
             _attempt.set(attempt)
             try:
-                return await self._session.post(
-                    url, data=body, headers=headers, allow_redirects=False
+                return await self._session.request(
+                    method, url, data=body, headers=headers, allow_redirects=False
                 )
             except ClientConnectorError:
                 if attempt.refused and not attempt.opened:

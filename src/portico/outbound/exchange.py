@@ -34,6 +34,15 @@ class HttpReply(msgspec.Struct, frozen=True):
     arrived: float
 
 
+class Document(msgspec.Struct, frozen=True):
+    """What a GET of somebody's document found. A body that was too long is one byte longer than was
+    asked for, or more."""
+
+    status: int
+    cache_control: str
+    body: bytes
+
+
 async def load(
     tls: ssl.SSLContext | None,
 ) -> "tuple[type[HttpClient], type[PlainClient], ssl.SSLContext]":

@@ -15,7 +15,7 @@ import msgspec
 
 from portico.core.networks import Destinations
 from portico.core.times import Clock
-from portico.outbound.exchange import LookUp, Unsent, load
+from portico.outbound.exchange import Document, LookUp, Unsent, load
 
 if TYPE_CHECKING:
     from portico.outbound.client import HttpClient
@@ -102,6 +102,13 @@ class Sender:
             milliseconds=round((reply.arrived - started) * 1000),
             retry_after=_retry_after(reply.retry_after, self._clock()),
         )
+
+    async def read(self, url: str, *, longest: int, seconds: float) -> Document:
+        """The document at a URL that `Destinations.check_url` accepts, without redirects. Raises
+        `Unsent`."""
+        client = self._client or await self._loaded()
+        until = asyncio.get_running_loop().time() + seconds
+        return await client.get(url, longest=longest, until=until)
 
     async def close(self) -> None:
         """Closes the kept connections."""

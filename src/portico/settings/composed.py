@@ -202,6 +202,34 @@ class SigningIn(Group):
             kind=int,
         ),
     ]
+    client_id_documents: Annotated[
+        bool,
+        declared(
+            "on",
+            switch,
+            "`off`: OAuth clients must be registered, and cannot name a document of theirs as their"
+            " `client_id`",
+            kind=bool,
+        ),
+    ]
+    client_id_hosts: Annotated[
+        tuple[str, ...],
+        declared(
+            "",
+            domains,
+            "hosts whose documents are admitted as `client_id`; unset: all",
+            kind=list,
+        ),
+    ]
+    client_registration: Annotated[
+        bool,
+        declared(
+            "off",
+            switch,
+            "`on`: OAuth clients without a secret may register themselves (RFC 7591)",
+            kind=bool,
+        ),
+    ]
     require_second_factor: Annotated[
         str,
         declared(

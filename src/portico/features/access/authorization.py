@@ -40,7 +40,8 @@ from portico.core.times import SECOND
 from portico.core.users import User
 from portico.data.vault import Vault
 from portico.environment import Environment
-from portico.features.access.rules import ClientAuthorized
+from portico.features.access.documents import Documents, is_document
+from portico.features.access.rules import ClientAuthorized, ClientChanged, ClientCreated
 from portico.features.access.signing import Signer
 from portico.features.access.storage import AuthorizationCode, Clients, Consent, Grants, OwnedToken
 from portico.features.access.targets import check_same, target
@@ -90,8 +91,37 @@ async def allowed_before(env: Environment, wanted: ConsentRequest, user: User) -
         return True
     if not consent_lasts(client, redirect):
         return False
+    if client.origin == "document" and await _differs(env, client):
+        return False
     known = await env[Grants].consent(user.id, client.id, redirect, wanted.resource)
     return known is not None and known.role == user.role and wanted.scopes <= known.scopes
+
+
+async def _differs(env: Environment, client: Client) -> bool:
+    """Whether a client's document says something else than when it was stored."""
+    stored = await env[Clients].get(client.id)
+    return stored is None or msgspec.structs.replace(client, scopes=stored.scopes) != stored
+
+
+async def _stored(env: Environment, change: Change, client: Client) -> Client | None:
+    """The locked row of a client. That of a document is made or changed to what the document says
+    now; then what anybody has allowed it before is forgotten."""
+    if client.origin != "document":
+        return await change.lock(env[Clients], client.id)
+    row = await env[Clients].by_client_id(client.client_id, change.tx)
+    if row is None:
+        row = await env[Clients].insert(change.tx, client)
+        change.note(ClientCreated(row))
+        return row
+    now = msgspec.structs.replace(
+        row, name=client.name, redirect_uris=client.redirect_uris, scopes=client.scopes
+    )
+    if now != row:
+        await env[Clients].update(change.tx, now)
+        change.note(ClientChanged(now, row))
+    if (now.name, now.redirect_uris) != (row.name, row.redirect_uris):
+        await env[Grants].forget_consents_to(change.tx, row.id)
+    return now
 
 
 async def grant_code(
@@ -104,7 +134,7 @@ async def grant_code(
 
     async def work(change: Change) -> None:
         user = await change.lock(env[Users], by.actor.user_id or 0)
-        client = await change.lock(env[Clients], wanted.client.id)
+        client = await _stored(env, change, wanted.client)
         if user is None or user.suspended_at is not None or client is None:
             raise AuthorizationRefused(
                 "invalid_request",
@@ -341,6 +371,14 @@ class AuthorizationRequest(NamedTuple):
         return Returned(error, message, told)
 
 
+async def find_client(env: Environment, client_id: str) -> Client | None:
+    """The client with this id, from the database or its own document. Raises
+    `AuthorizationRefused`."""
+    if is_document(client_id):
+        return await env[Documents].client(client_id)
+    return await env[Clients].by_client_id(client_id)
+
+
 async def read_request(
     env: Environment, parameters: Sequence[tuple[str, str]]
 ) -> AuthorizationRequest:
@@ -351,7 +389,7 @@ async def read_request(
     for name in ("client_id", "redirect_uri"):
         if [one for one, _ in known].count(name) != 1 or name not in first:
             raise AuthorizationRefused("invalid_request", f"{name} must be sent exactly once.")
-    client = await env[Clients].by_client_id(first["client_id"])
+    client = await find_client(env, first["client_id"])
     if client is None:
         raise AuthorizationRefused("invalid_client", "There is no application with this client_id.")
     redirect_uri = first["redirect_uri"]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from hmac import compare_digest
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -99,6 +100,21 @@ async def register_client(
     return await env.change(by, work)
 
 
+async def register_itself(env: Environment, wanted: Registration, by: Author) -> Client:
+    """Registers a client that asks for it itself (RFC 7591), without a secret. Raises
+    `Invalid`."""
+    name, uris, scopes = checked(wanted)
+    client_id = f"client_{env.random(12).hex()}"
+
+    async def work(change: Change) -> Client:
+        client = Client(0, client_id, None, None, name, uris, scopes, change.now, origin="dynamic")
+        client = await env[Clients].insert(change.tx, client)
+        change.note(ClientCreated(client))
+        return client
+
+    return await env.change(by, work)
+
+
 async def change_client(
     env: Environment, row_id: int, wanted: Registration, check: Check, *, by: Author
 ) -> Client:
@@ -155,7 +171,7 @@ async def authenticate_client(env: Environment, client_id: str, secret: str | No
     Raises `AuthorizationRefused` (`invalid_client`).
     """
     client = await env[Clients].by_client_id(client_id)
-    if client is None:
+    if client is None or not _admitted(env, client):
         raise AuthorizationRefused("invalid_client", _UNKNOWN)
     if client.secret_hash is None:
         if secret:
@@ -166,6 +182,16 @@ async def authenticate_client(env: Environment, client_id: str, secret: str | No
     if not secret or not compare_digest(client.secret_hash, digest(secret)):
         raise Unproven(client)
     return client
+
+
+def _admitted(env: Environment, client: Client) -> bool:
+    """Whether the settings still admit a client that was not registered here."""
+    settings = env.settings
+    if client.origin == "document":
+        host = urlsplit(client.client_id).hostname
+        hosts = settings.client_id_hosts
+        return settings.client_id_documents and (not hosts or host in hosts)
+    return client.origin == "registered" or settings.client_registration
 
 
 class PageOrigins:

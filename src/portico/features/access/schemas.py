@@ -279,6 +279,19 @@ class IssuedTokens(msgspec.Struct, frozen=True, omit_defaults=True):
     ) = UNSET
 
 
+class RegisteredClient(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer of POST /register (RFC 7591 §3.2.1)."""
+
+    client_id: Annotated[str, Meta(examples=["client_…"])]
+    client_id_issued_at: Annotated[int, Meta(examples=[1_767_225_600])]
+    client_name: Annotated[str, Meta(examples=["Editor"])]
+    redirect_uris: list[Annotated[str, Meta(examples=["http://127.0.0.1/callback"])]]
+    scope: Annotated[str, Meta(examples=["openid read:products"])]
+    token_endpoint_auth_method: Annotated[str, Meta(examples=["none"])]
+    grant_types: list[Annotated[str, Meta(examples=["authorization_code"])]]
+    response_types: list[Annotated[str, Meta(examples=["code"])]]
+
+
 class EndedSession(msgspec.Struct, frozen=True):
     """The answer of POST /revoke: an empty object, because some clients accept only JSON."""
 

@@ -242,6 +242,14 @@ SELECT count(*) OVER () AS total, {CLIENTS.columns} FROM oauth_clients
 ORDER BY id DESC LIMIT :limit OFFSET :offset"""
 
 
+UNUSED_AT_ONCE = 50
+_UNUSED = """
+SELECT id FROM oauth_clients AS c WHERE origin <> 'registered' AND created_at < :before
+    AND NOT EXISTS (SELECT 1 FROM grants WHERE client_row_id = c.id)
+    AND NOT EXISTS (SELECT 1 FROM consents WHERE client_row_id = c.id)
+ORDER BY id LIMIT :limit"""
+
+
 class Clients:
     """The OAuth clients of one environment."""
 
@@ -250,11 +258,12 @@ class Clients:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    async def by_client_id(self, client_id: str) -> Client | None:
-        """The client with this `client_id`, if any."""
+    async def by_client_id(self, client_id: str, tx: Transaction | None = None) -> Client | None:
+        """The client with this `client_id`, if any. With `tx` it is locked until the transaction
+        ends."""
         if not client_id.isascii() or not client_id.isprintable():
             return None  # no client has such an id, and PostgreSQL refuses NUL
-        return await CLIENTS.one(self._db, _BY_CLIENT_ID, {"client_id": client_id})
+        return await CLIENTS.one(self._db, _BY_CLIENT_ID, {"client_id": client_id}, tx)
 
     async def get(self, row_id: int, tx: Transaction | None = None) -> Client | None:
         """The client of this row, if any. With `tx` it is locked until the transaction ends."""
@@ -282,6 +291,18 @@ class Clients:
         """Stores every changeable field of a client again."""
         tx.invalidate(CLIENTS.dependency())
         await tx.run(CLIENTS.update, CLIENTS.values(client))
+
+    async def are_unused(self, before: int) -> bool:
+        """Whether there are clients for `forget_unused`."""
+        return await self._db.one(_UNUSED, {"before": before, "limit": 1}) is not None
+
+    async def forget_unused(self, tx: Transaction, before: int) -> bool:
+        """Deletes clients that nobody here registered, that came before then and that nobody allows
+        anything; returns whether there may be more."""
+        rows = await tx.all(_UNUSED, {"before": before, "limit": UNUSED_AT_ONCE})
+        for row in rows:
+            await self.delete(tx, row[0])
+        return len(rows) == UNUSED_AT_ONCE
 
     async def delete(self, tx: Transaction, row_id: int) -> None:
         """Deletes a client with all grants to it."""

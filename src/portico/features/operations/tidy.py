@@ -12,6 +12,7 @@ from portico.data.database import Transaction
 from portico.data.filtered_totals import EmptyBlocks
 from portico.data.table import Aging, Expiry
 from portico.environment import Environment
+from portico.features.access.storage import Clients
 from portico.features.catalogue.rules import KEPT as KEPT_UPLOADS
 from portico.features.events.storage import Deliveries, Events
 from portico.features.operations.requests import DAYS, FAILED_DAYS, HOURS
@@ -25,6 +26,9 @@ TIDY_PERIOD = 3600.0
 
 FLUSH_DAYS = 35
 """How long the number of a process's last batch is kept."""
+
+UNUSED_CLIENT_DAYS = 30
+"""How long an OAuth client that made itself known is kept while nobody allows it anything."""
 
 PAUSE_SECONDS = 0.01
 """The pause between two batches, for other writers."""
@@ -105,6 +109,9 @@ class Tidy:
         for log in (env[Deliveries], env[Events]):  # a delivery without its event cannot be sent
             if await log.is_due(before):
                 yield _Removal(partial(log.forget, before=before))
+        unused = now - UNUSED_CLIENT_DAYS * DAY
+        if await env[Clients].are_unused(unused):
+            yield partial(env[Clients].forget_unused, before=unused)
         if await env[EmptyBlocks].are_due():
             yield env[EmptyBlocks].forget
 

@@ -1,6 +1,8 @@
 """The other endpoints of the authorization server: JWT login, the published keys and metadata, and
 OpenID Connect's UserInfo."""
 
+from msgspec import UNSET
+
 from portico.core.caller import Principal
 from portico.core.errors import AuthenticationRequired, PermissionDenied
 from portico.core.oauth import (
@@ -15,7 +17,7 @@ from portico.core.oauth import (
 from portico.core.plans import over_limit
 from portico.core.scopes import SCOPES
 from portico.core.sessions import LEVELS
-from portico.environment import Addresses
+from portico.environment import Environment
 from portico.features.access.signing import ALGORITHM, PUBLISHED_SECONDS, Signer
 from portico.features.access.tokens import Pair, log_in, refresh_login
 from portico.features.people.users import read_user
@@ -99,7 +101,7 @@ async def post_user_info(request: Request) -> Reply:
 
 async def read_openid_metadata(request: Request) -> Reply:
     """GET /.well-known/openid-configuration."""
-    return json_reply(200, metadata(request.environment.addresses))
+    return json_reply(200, metadata(request.environment))
 
 
 async def read_oauth_metadata(request: Request) -> Reply:
@@ -107,9 +109,9 @@ async def read_oauth_metadata(request: Request) -> Reply:
     return await read_openid_metadata(request)
 
 
-def metadata(addresses: Addresses) -> ServerMetadata:
-    """The metadata of the server at these addresses (RFC 8414)."""
-    auth = addresses.auth
+def metadata(env: Environment) -> ServerMetadata:
+    """The metadata of an environment's server (RFC 8414)."""
+    auth, settings = env.addresses.auth, env.settings
     methods = ["client_secret_basic", "client_secret_post"]
     return ServerMetadata(
         issuer=auth,
@@ -119,6 +121,8 @@ def metadata(addresses: Addresses) -> ServerMetadata:
         jwks_uri=f"{auth}/.well-known/jwks.json",
         revocation_endpoint=f"{auth}/revoke",
         introspection_endpoint=f"{auth}/introspect",
+        registration_endpoint=f"{auth}/register" if settings.client_registration else UNSET,
+        client_id_metadata_document_supported=settings.client_id_documents,
         scopes_supported=[*OPENID_SCOPES, OFFLINE_ACCESS, *SCOPES],
         response_types_supported=["code"],
         response_modes_supported=[*RESPONSE_MODES],

@@ -237,6 +237,7 @@ CREATE TABLE oauth_clients (
     origin TEXT NOT NULL DEFAULT 'registered'
 );
 CREATE INDEX oauth_clients_by_user ON oauth_clients (user_id, id);
+CREATE INDEX oauth_clients_by_themselves ON oauth_clients (id) WHERE origin <> 'registered';
 
 -- What a user has granted: to an OAuth client, or, without one, to whoever signed in. `amr` is how the
 -- sign-in was proven, `proved_at` when its owner last did so.

@@ -23,6 +23,7 @@ from portico.features.access.authorization import (
     stamped,
     wants_fresh_sign_in,
 )
+from portico.features.access.documents import is_document
 from portico.features.signin.pages import sign_in
 from portico.features.signin.pages.providers import provider_pages
 from portico.features.signin.sessions import read_session
@@ -73,6 +74,7 @@ def consent_page(
         # The client may redirect on to another host, which is not known here.
         leads_anywhere=True,
         client=client,
+        host=urlsplit(client.client_id).netloc if client.origin == "document" else "",
         destination=urlsplit(redirect_uri).netloc or f"{urlsplit(redirect_uri).scheme}:",
         scopes=in_order(scopes),
         reads_user=not scopes.isdisjoint(SCOPES),  # any of the API's opens GET /users/me
@@ -89,6 +91,7 @@ def refusal_page(visit: Visit, error: str, message: str) -> Reply:
 
 
 AUTHORIZE = "/authorize"
+_NOBODY = "No user is signed in."
 MAX_PARAMETERS = 50
 
 
@@ -96,12 +99,12 @@ async def ask(visit: Visit) -> Reply:
     """GET /authorize."""
     try:
         parameters = _parameters(visit)
-        asked = await read_request(visit.env, parameters)
+        asked = await _asked(visit, parameters)
         if not visit.signed_in:
             if visit.cookie_kept_back:
                 raise AuthenticationRequired("The cookie was withheld. Load the page again.")
             if asked.silent:
-                raise _refusal(visit, asked, "login_required", "No user is signed in.")
+                raise _kept_here(visit, _refusal(visit, asked, "login_required", _NOBODY))
             return await _sign_in(visit, asked, parameters)
         session = await read_session(visit.env, visit.session_id)
         if not await signed_in_for(visit.env, asked, parameters, session):
@@ -122,6 +125,23 @@ async def ask(visit: Visit) -> Reply:
     except AuthorizationRefused as refused:
         return refusal_page(visit, refused.error, refused.message)
     return _question(visit, asked.wanted)
+
+
+async def _asked(visit: Visit, parameters: Parameters) -> AuthorizationRequest:
+    """The request. Raises `AuthorizationRefused` and `Returned`."""
+    try:
+        return await read_request(visit.env, parameters)
+    except Returned as returned:
+        raise _kept_here(visit, returned) from None
+
+
+def _kept_here(visit: Visit, returned: Returned) -> AuthorizationRefused:
+    """A refusal, but as a page where nobody is signed in and the client only has a document: anyone
+    can write one, and a link to this server must not lead on to any site."""
+    client_id = dict(_parameters(visit)).get("client_id", "")
+    if visit.signed_in or not is_document(client_id):
+        return returned
+    return AuthorizationRefused(returned.error, returned.message)
 
 
 def _back(visit: Visit, answer: Answer) -> Reply:

@@ -1,0 +1,305 @@
+"""Clients that nobody registered: by their own document, or by themselves (RFC 7591)."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import replace
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import pytest
+
+from answering import answering
+from authorizing import CONSENT, Person, asks_for_consent
+from driving import Api
+from portico.core.networks import Destinations
+from portico.features.access.documents import Documents
+from portico.features.access.storage import Clients
+from portico.features.operations.tidy import Tidy
+from portico.outbound.sender import Sender
+from receiving import authority
+from signing_in import AUTH, CHALLENGE, PASSWORD, VERIFIER, Visitor, oauth_refused
+
+pytestmark = pytest.mark.one_engine
+
+HERE = Destinations((ip_network("127.0.0.0/8"),))
+REDIRECT = "http://localhost:3000/callback"
+
+
+class Site:
+    """Whoever publishes a document."""
+
+    def __init__(self) -> None:
+        self.port = 0
+        self.status = "200 OK"
+        self.headers = ""
+        self.body = b""
+        self.requests = 0
+
+    @property
+    def url(self) -> str:
+        return f"https://127.0.0.1:{self.port}/client.json"
+
+    def says(self, **changes: Any) -> None:
+        """Publishes a good document, but for these changes; None leaves a member out."""
+        members = {
+            "client_id": self.url,
+            "client_name": "Editor",
+            "redirect_uris": [REDIRECT],
+            "token_endpoint_auth_method": "none",
+            **changes,
+        }
+        members = {name: value for name, value in members.items() if value is not None}
+        self.body = json.dumps(members).encode()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, asyncio.IncompleteReadError):
+            await reader.readuntil(b"\r\n\r\n")
+            self.requests += 1
+            head = f"HTTP/1.1 {self.status}\r\ncontent-length: {len(self.body)}\r\n{self.headers}"
+            writer.write(head.encode() + b"connection: close\r\n\r\n" + self.body)
+            await writer.drain()
+        writer.close()
+
+
+@pytest.fixture
+async def site(api: Api, tmp_path: Path) -> AsyncIterator[Site]:
+    tls = authority(tmp_path)
+    sender = Sender(HERE, api.clock, tls=tls.senders)
+    clients = api.live[Clients]
+    api.live[Documents] = Documents(sender, HERE, clients, api.clock, frozenset())
+    made = Site()
+    async with answering(made.serve, tls.receivers, host="127.0.0.1", port=0) as made.port:
+        made.says()
+        yield made
+    await sender.close()
+
+
+@pytest.fixture
+async def ada(api: Api) -> Person:
+    person = Person(api, await api.account("editor", password=PASSWORD))
+    await person.sign_in()
+    return person
+
+
+def asked(client_id: str, **wishes: str) -> str:
+    parameters = {
+        "response_type": "code",
+        "client_id": client_id,
+        "redirect_uri": REDIRECT,
+        "scope": "read:products admin",
+        "code_challenge": CHALLENGE,
+        "code_challenge_method": "S256",
+        **wishes,
+    }
+    return urlencode(parameters)
+
+
+async def ask(person: Person, client_id: str, **wishes: str) -> Any:
+    return await person.get(f"{AUTH['live']}/authorize?{asked(client_id, **wishes)}")
+
+
+async def allow(person: Person, client_id: str) -> str:
+    CONSENT[person.user.id] = asked(client_id)
+    answer = await person.decide(f"{AUTH['live']}/authorize?{asked(client_id)}")
+    assert answer.status_code == 303, answer.text
+    where = answer.headers["location"]
+    assert where.startswith(f"{REDIRECT}?")
+    return parse_qs(urlsplit(where).query)["code"][0]
+
+
+async def exchange(api: Api, client_id: str, code: str) -> Any:
+    form = {"grant_type": "authorization_code", "code": code, "redirect_uri": REDIRECT}
+    form |= {"client_id": client_id, "code_verifier": VERIFIER}
+    return await Visitor(api).form("token", form)
+
+
+async def test_document_makes_a_client_once_somebody_consents(
+    api: Api, site: Site, ada: Person
+) -> None:
+    async with api.unchanged():
+        page = await ask(ada, site.url)
+        assert asks_for_consent(page)
+    host = site.url.split("/")[2]
+    assert page.text.index(host) < page.text.index("Editor"), "the host is named first"
+    tokens = (await exchange(api, site.url, await allow(ada, site.url))).json()
+    assert tokens["scope"] == "read:products", "admin is for registered clients"
+    assert (await Visitor(api).me(tokens["access_token"])).status_code == 200
+    assert site.requests == 1
+    other = await allow(ada, site.url)
+    assert (await exchange(api, site.url, other)).status_code == 200
+    assert (await api.live[Clients].page(offset=0, limit=9)).total == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_asked"),
+    [
+        ({}, False),
+        ({"logo_uri": "https://shop.example/logo"}, False),
+        ({"client_name": "Bank"}, True),
+        ({"redirect_uris": ["https://app.example/cb", "https://app.example/more"]}, True),
+    ],
+)
+async def test_changed_document_is_asked_for_again(
+    api: Api, site: Site, ada: Person, changes: dict[str, Any], *, is_asked: bool
+) -> None:
+    web = {"redirect_uris": ["https://app.example/cb"]}
+    site.says(**web)
+    wishes = {"redirect_uri": "https://app.example/cb"}
+    CONSENT[ada.user.id] = asked(site.url, **wishes)
+    url = f"{AUTH['live']}/authorize?{asked(site.url, **wishes)}"
+    assert (await ada.decide(url)).status_code == 303
+    assert not asks_for_consent(await ada.get(url))
+    site.says(**{**web, **changes})
+    assert not asks_for_consent(await ada.get(url)), "it is kept for five minutes"
+    api.clock.advance(seconds=300)
+    assert asks_for_consent(await ada.get(url)) == is_asked
+    assert (await ada.decide(url)).status_code == 303
+    assert not asks_for_consent(await ada.get(url))
+
+
+@pytest.mark.parametrize(
+    ("max_age", "seconds", "requests"),
+    [
+        ("", 299, 1),
+        ("", 300, 2),
+        ("max-age=0", 299, 1),
+        ("max-age=900", 899, 1),
+        ("max-age=900", 900, 2),
+        ("public, max-age=999999", 86_399, 1),
+        ("public, max-age=999999", 86_400, 2),
+        ("no-store, max-age=900", 300, 2),
+    ],
+)
+async def test_document_is_kept_as_its_headers_say_within_bounds(
+    api: Api, site: Site, max_age: str, seconds: int, requests: int
+) -> None:
+    site.headers = f"cache-control: {max_age}\r\n" if max_age else ""
+    for _ in range(2):
+        await api.live[Documents].client(site.url)
+        api.clock.advance(seconds=seconds)
+    assert site.requests == requests
+
+
+FAULTS: list[dict[str, Any]] = [
+    {"client_id": "https://other.example/client.json"},
+    {"client_id": None},
+    {"redirect_uris": []},
+    {"redirect_uris": ["javascript:alert(1)"]},
+    {"redirect_uris": ["https://*.example/"]},
+    {"redirect_uris": REDIRECT},
+    {"redirect_uris": None},
+    {"token_endpoint_auth_method": "client_secret_basic"},
+    {"client_name": "x" * 101},
+    {"more": "x" * 20_000},
+]
+
+
+@pytest.mark.parametrize("changes", FAULTS, ids=str)
+async def test_document_with_a_fault_is_an_error_page(
+    api: Api, site: Site, ada: Person, changes: dict[str, Any]
+) -> None:
+    site.says(**changes)
+    async with api.unchanged():
+        answer = await ask(ada, site.url)
+        assert (answer.status_code, "invalid_client" in answer.text) == (400, True)
+
+
+@pytest.mark.parametrize("status", ["301 Moved\r\nlocation: /x", "404 Not Found", "204 No"])
+async def test_document_is_read_without_redirects(site: Site, ada: Person, status: str) -> None:
+    site.status = status
+    assert (await ask(ada, site.url)).status_code == 400
+    assert site.requests == 1
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://127.0.0.1/client.json",
+        "https://localhost/client.json",
+        "https://10.0.0.1/client.json",
+        "https://[::1]/client.json",
+        "https://shop.example",
+        "https://shop.example/",
+        "https://shop.example/a/../client.json",
+        "https://user@shop.example/client.json",
+        "https://SHOP.example/client.json",
+        "https://shop.example/client.json#x",
+        "https://[::1/client.json",
+        "http://shop.example/client.json",
+    ],
+)
+async def test_document_elsewhere_than_at_a_public_https_address_is_not_fetched(
+    api: Api, ada: Person, url: str
+) -> None:
+    async with api.unchanged():
+        assert (await ask(ada, url)).status_code == 400
+
+
+async def test_error_leads_to_the_site_of_a_document_only_after_sign_in(
+    api: Api, site: Site, ada: Person
+) -> None:
+    stranger = Person(api, ada.user)
+    for wishes in ({"response_type": "token"}, {"prompt": "none"}):
+        answer = await ask(stranger, site.url, **wishes)
+        assert (answer.status_code, answer.headers.get("location")) == (400, None)
+        assert (await ask(ada, site.url, **wishes)).headers["location"].startswith(REDIRECT)
+
+
+async def test_settings_narrow_or_end_documents(api: Api, site: Site, ada: Person) -> None:
+    code = await allow(ada, site.url)
+    clients, sender = api.live[Clients], Sender(HERE, api.clock)
+    for hosts, more in (
+        (frozenset({"other.example"}), {"client_id_hosts": ("other.example",)}),
+        (None, {"client_id_documents": False}),
+    ):
+        api.live[Documents] = Documents(sender, HERE, clients, api.clock, hosts)
+        before, api.live.settings = api.live.settings, replace(api.live.settings, **more)
+        assert (await ask(ada, site.url)).status_code == 400
+        oauth_refused(await exchange(api, site.url, code), 401, "invalid_client")
+        api.live.settings = before
+
+
+async def register(api: Api, **changes: Any) -> Any:
+    body = {"client_name": "Editor", "redirect_uris": [REDIRECT], **changes}
+    return await Visitor(api).send("POST", f"{AUTH['live']}/register", body)
+
+
+async def test_client_registers_itself_where_that_is_on_and_goes_if_unused(
+    api: Api, ada: Person
+) -> None:
+    assert (await register(api)).status_code == 404
+    api.live.settings = replace(api.live.settings, client_registration=True)
+    metadata = f"{AUTH['live']}/.well-known/oauth-authorization-server"
+    told = (await Visitor(api).send("GET", metadata)).json()
+    assert told["registration_endpoint"] == f"{AUTH['live']}/register"
+    used, unused = [(await register(api, unknown=1)).json() for _ in range(2)]
+    assert used["token_endpoint_auth_method"] == "none"
+    code = await allow(ada, used["client_id"])
+    assert (await exchange(api, used["client_id"], code)).status_code == 200
+    api.clock.advance(days=30, milliseconds=1)
+    await Tidy(api.live, "here").run()
+    clients = api.live[Clients]
+    assert await clients.by_client_id(used["client_id"])
+    assert await clients.by_client_id(unused["client_id"]) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"redirect_uris": ["http://shop.example/"]}, "invalid_redirect_uri"),
+        ({"redirect_uris": []}, "invalid_redirect_uri"),
+        ({"redirect_uris": "x"}, "invalid_client_metadata"),
+        ({"client_name": "x" * 101}, "invalid_client_metadata"),
+        ({"token_endpoint_auth_method": "private_key_jwt"}, "invalid_client_metadata"),
+    ],
+)
+async def test_registration_with_a_fault_makes_no_client(
+    api: Api, changes: dict[str, Any], error: str
+) -> None:
+    api.live.settings = replace(api.live.settings, client_registration=True)
+    async with api.unchanged():
+        oauth_refused(await register(api, **changes), 400, error)
