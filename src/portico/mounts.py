@@ -100,10 +100,11 @@ def dashboard_mounts(accounts: Accounts, address: str) -> Iterator[Mount]:
     at = urlsplit(address)
     live, mirror = accounts.environment, accounts.environment.mirror
     account = (*ACCOUNT, *provider_pages(live))
-    shown = [(live, at.path, (*SHOWING, *LIVE), account)]
+    showing = (*SHOWING, *_kind_pages(live))
+    shown = [(live, at.path, (*showing, *LIVE), account)]
     if mirror is not None:
         signed_in = tuple(page for page in account if page.access is not Access.ANYONE)
-        shown.append((mirror, f"{at.path}/{mirror.name}", SHOWING, signed_in))
+        shown.append((mirror, f"{at.path}/{mirror.name}", showing, signed_in))
     dashboards = [Dashboard(env.name.capitalize(), base) for env, base, *_ in shown]
     for env, base, pages, account_pages in shown:
         site = Site(
@@ -119,6 +120,15 @@ def dashboard_mounts(accounts: Accounts, address: str) -> Iterator[Mount]:
         )
         yield _mount(site, env, pages)
         yield _mount(site._replace(of_accounts=True), live, account_pages)
+
+
+def _kind_pages(environment: Environment) -> Iterator[PageRoute]:
+    """The pages of the installation's own kinds."""
+    if environment.records:
+        from portico.resource.pages import pages
+
+        for records in environment.records:
+            yield from pages(records.kind)
 
 
 def _mount(site: Site, env: Environment, pages: Sequence[PageRoute]) -> Mount:

@@ -156,6 +156,26 @@ class Records:
         async for batch in self._table.batches(slow, where, params, newest_first=newest_first):
             yield batch
 
+    async def matching(self, query: Any) -> AsyncIterator[Any]:
+        """The rows of a list, as its query says, oldest first, in batches."""
+        where, params = self.kind.condition(query)
+        words = query_words(query.search) if self.kind.searched else []
+        if not words:
+            async for batch in self.batches(where, params):
+                yield batch
+            return
+        after, further = 0, None if where == "TRUE" else where
+        while ids := await self._search.ids_after(
+            words, None, further, {**params, "after": after, "limit": _AT_ONCE}
+        ):
+            found = [await self.get(row_id) for row_id in ids]
+            yield [row for row in found if row is not None]
+            after = ids[-1]
+
+
+_AT_ONCE = 500
+"""How many ids of a search are looked up at a time."""
+
 
 async def exists(tx: Transaction, engine: Engine, table: str, row_id: int) -> bool:
     """Whether a table has a row with this id, which then stays until the transaction ends."""

@@ -1,8 +1,9 @@
 """The notices that a page shows after an action. Addresses carry only their names, never text."""
 
+import re
 from typing import NamedTuple
 
-_PRODUCTS = "The products were"
+_SEVERAL = re.compile("^The (product|record)s were")
 
 NOTICES = {
     "access-ended": "That access has ended.",
@@ -44,6 +45,11 @@ NOTICES = {
     "profile-saved": "Your profile was saved.",
     "provider-linked": "The provider is linked. You can sign in with it from now on.",
     "provider-unlinked": "The provider is unlinked. You can no longer sign in with it.",
+    "record-changed": "The record was changed.",
+    "record-created": "The record was created.",
+    "record-deleted": "The record was deleted.",
+    "records-changed": "The records were changed.",
+    "records-deleted": "The records were deleted.",
     "sign-in-again": "This took too long or was already completed. Sign in again.",
     "signed-out": "You are signed out.",
     "user-changed": "The user was changed.",
@@ -81,12 +87,12 @@ class Notice(NamedTuple):
 
 
 def notice(name: str, count: int | None) -> Notice | None:
-    """The notice of this name, with the number of products if `count` is given; None for an unknown
+    """The notice of this name, with the number of records if `count` is given; None for an unknown
     name."""
     words = NOTICES.get(name)
     if words is None:
         return None
     if count is not None:
-        counted = "1 product was" if count == 1 else f"{count:,} products were"
-        words = words.replace(_PRODUCTS, counted)
+        counted = r"1 \1 was" if count == 1 else rf"{count:,} \1s were"
+        words = _SEVERAL.sub(counted, words)
     return Notice(words, _COLOURS.get(name, "good"))

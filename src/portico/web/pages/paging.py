@@ -10,24 +10,28 @@ from portico.web.pages.site import Visit
 T = TypeVar("T")
 
 PER_PAGE = 25
+SIZES = (PER_PAGE, 50, 100)
+"""How many rows a page may have, where that can be chosen."""
 _FARTHEST = 10**7
 """The largest page number that is looked up; beyond it, an offset might not fit into an integer."""
 
 
-def offset_of(page: int) -> int:
-    """The number of rows before a page."""
-    return (page - 1) * PER_PAGE
+def offset_of(page: int, size: int = PER_PAGE) -> int:
+    """The number of rows before a page of so many rows."""
+    return (page - 1) * size
 
 
-async def page_of(visit: Visit, on: Callable[[int], Awaitable[Page[T]]]) -> tuple[int, Page[T]]:
-    """The number of the page that the query asks for, 1 by default, and its rows, looked up by
-    `on`. A number beyond the last page gives the last page."""
+async def page_of(
+    visit: Visit, on: Callable[[int], Awaitable[Page[T]]], size: int = PER_PAGE
+) -> tuple[int, Page[T]]:
+    """The number of the page that the query asks for, 1 by default, and its `size` rows, looked up
+    by `on`. A number beyond the last page gives the last page."""
     number = min(max(visit.sent_number("page") or 1, 1), _FARTHEST)
     found = await on(number)
     if found.rows or number == 1:
         return number, found
     total = found.total or (await on(1)).total  # some lists count no rows beyond their end
-    last = max(pages_of(total), 1)
+    last = max(pages_of(total, size), 1)
     return last, await on(last)
 
 
@@ -40,9 +44,9 @@ def numbered(page: int, total: int, **filters: str) -> dict[str, Any]:
     }
 
 
-def pages_of(total: int) -> int:
+def pages_of(total: int, size: int = PER_PAGE) -> int:
     """The number of pages for so many rows."""
-    return -(-total // PER_PAGE)
+    return -(-total // size)
 
 
 def back_to_list(visit: Visit, filters: Collection[str]) -> dict[str, str]:

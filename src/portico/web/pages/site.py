@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from portico.core.audit import Author
 from portico.core.errors import NotFound, PermissionDenied
 from portico.core.ids import parse_id, whole_number
+from portico.core.scopes import of_role
 from portico.core.secrets import mint
 from portico.core.text import text_fault
 from portico.core.users import User
@@ -287,6 +288,7 @@ class Visit:
             sign_up=site.sign_up,
             here=self.request.path.removeprefix(site.base).removesuffix("/"),
             places=site.dashboards,
+            kinds=self._kinds(),
             of_accounts=site.of_accounts,
             site_name=self.env.settings.site_name,
             environment=self.env.name,
@@ -308,6 +310,13 @@ class Visit:
         # Chromium applies form-action to each redirect that follows a form too.
         leads_to = None if leads_anywhere else f"'self' {site.elsewhere}".strip()
         return html(text, status, form_action=leads_to, private_address=private_address)
+
+    def _kinds(self) -> dict[str, str]:
+        """The pages of the installation's own kinds that the user may read: their titles, by
+        path."""
+        scopes = of_role(self._user.role) if self._user else ()
+        kinds = (records.kind for records in self.site.environment.records)
+        return {kind.path: kind.kind.title for kind in kinds if kind.reads in scopes}
 
     def asks(
         self,

@@ -1,0 +1,683 @@
+"""The dashboard's pages of a kind: its list, its records, and what can be done with them."""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from portico.core.errors import (
+    BrokenRule,
+    Conflict,
+    Duplicate,
+    Fault,
+    Invalid,
+    NotFound,
+    PermissionDenied,
+    PorticoError,
+    PreconditionFailed,
+    Unavailable,
+    Unreadable,
+)
+from portico.core.ids import parse_id
+from portico.core.money import CURRENCIES
+from portico.core.text import counted
+from portico.core.words import FORMATS, Format
+from portico.features.catalogue.files import header
+from portico.resource.changes import change_record, create_record, delete_record, unchecked
+from portico.resource.compiled import Compiled, column
+from portico.resource.fields import (
+    BooleanField,
+    ChoiceField,
+    DecimalField,
+    Field,
+    StatesField,
+    TextField,
+    default_of,
+)
+from portico.resource.files import RecordFiles
+from portico.resource.inputs import (
+    LONG,
+    PREFIX,
+    cell,
+    currency_of,
+    group_of,
+    read_input,
+    written,
+)
+from portico.web.conditions import entity_tag, require_match
+from portico.web.envelope import Single, encode
+from portico.web.messages import Reply
+from portico.web.pages.filters import named
+from portico.web.pages.forms import Form
+from portico.web.pages.list_files import as_file, format_asked
+from portico.web.pages.paging import (
+    SIZES,
+    back_to_list,
+    list_of,
+    offset_of,
+    page_of,
+    pages_of,
+)
+from portico.web.pages.sent_once import fresh_key, sent_once
+from portico.web.pages.site import ONCE, PageRoute, Visit, addressed
+from portico.web.pages.versions import VERSION, differences
+
+MOST_COLUMNS = 6
+"""How many fields a list shows besides the first column."""
+
+MOST_NAMED = 5
+"""How many records a question names."""
+
+_MAX_SEARCH = 200
+_CHANGED = "The page does not offer this change. Load it again."
+
+
+class Filter(NamedTuple):
+    """A filter of a list: its parameter and what its field in the form looks like."""
+
+    name: str
+    words: str
+    field: Field
+    options: Sequence[tuple[str, str]] = ()
+    """The values to choose from and their names; none for a text field."""
+
+
+class Move(NamedTuple):
+    """A change of records to a state."""
+
+    do: str
+    words: str
+    field: StatesField
+    state: str
+
+
+class Asked(NamedTuple):
+    """A query of the list, what the fields of its form show, and their faults."""
+
+    query: Any
+    shown: Mapping[str, str]
+    faults: Mapping[str, str]
+
+    def address(self, **changed: object) -> str:
+        """The query string of the same list with other parameters; empty ones are left out."""
+        return urlencode({name: text for name, text in {**self.shown, **changed}.items() if text})
+
+    def on(self, page: int) -> str:
+        """The query string of a page of the same list."""
+        return self.address(page=page if page > 1 else "")
+
+
+class _Outcome(NamedTuple):
+    """The outcome for one of several records; `why` says why it failed, empty if it did not."""
+
+    id: int
+    name: str
+    why: str = ""
+    gone: bool = False
+
+
+class KindPages:
+    """The pages of one kind."""
+
+    def __init__(self, kind: Compiled) -> None:
+        self.kind = kind
+        self.path = kind.path
+        self.many = kind.many.replace("-", " ")
+        declared: Sequence[Field] = kind.kind.record.declared_fields
+        self.fields = declared
+        self.heading = _heading(kind)
+        self.columns = _columns(kind, self.heading)
+        self.filters = [one for name in kind.kind.filters for one in _filters(kind.by_name[name])]
+        self.parameters = (
+            "search", *(one.name for one in self.filters), "sort", "order", "limit", "page"
+        )  # fmt: skip
+        self.moves = [_move(kind, field, state) for field in kind.states for state in field.words]
+        self.editable = [field for field in declared if not field.fixed and field.sort != "states"]
+        self.files = RecordFiles(kind) if kind.kind.files else None
+
+    def routes(self) -> Sequence[PageRoute]:
+        """The pages and the actions of their forms."""
+        reads, writes, path = self.kind.reads, self.kind.writes, self.path
+        found = [
+            PageRoute("GET", path, self.show_all, reads),
+            PageRoute("GET", f"{path}/{{id}}", self.show, reads),
+            PageRoute("POST", f"{path}/{{id}}", self.move, writes),
+            PageRoute("GET", f"{path}/new", self.show_new, writes),
+            PageRoute("POST", f"{path}/new", self.create, writes),
+            PageRoute("GET", f"{path}/{{id}}/edit", self.show_edit, writes),
+            PageRoute("POST", f"{path}/{{id}}/edit", self.edit, writes),
+            PageRoute("GET", f"{path}/several", self.ask_several, writes),
+            PageRoute("POST", f"{path}/several", self.change_several, writes),
+        ]
+        if self.kind.kind.delete:
+            found += [
+                PageRoute("GET", f"{path}/delete", self.ask_delete, writes),
+                PageRoute("POST", f"{path}/delete", self.delete, writes),
+            ]
+        if self.files:
+            found.append(PageRoute("GET", f"{path}/export", self.export, reads))
+        return found
+
+    def label(self, row: Any) -> str:
+        """What a record is called."""
+        text = (
+            written(self.heading, getattr(row, column(self.heading.name))) if self.heading else ""
+        )
+        return named(text, row.id) if text.strip() else f"{self.kind.words.capitalize()} {row.id}"
+
+    def _page(self, visit: Visit, template: str, title: str, **context: Any) -> Reply:
+        return visit.page(
+            template,
+            title,
+            kind=self.kind,
+            path=self.path,
+            heading=self.kind.kind.title,
+            may_change=self.kind.writes in visit.request.caller.scopes,
+            label=self.label,
+            **context,
+        )
+
+    # The list.
+
+    def _asked(self, visit: Visit) -> Asked:
+        shown = {name: visit.sent(name).strip() for name in self.parameters if name != "page"}
+        shown["search"] = shown["search"][:_MAX_SEARCH] if self.kind.searched else ""
+        form = Form({one.name: [shown[one.name]] for one in self.filters})
+        values: dict[str, Any] = {}
+        for one in self.filters:
+            values[one.name] = form.optional(one.name, _filter_rule(one, values))
+        if shown["sort"] in self.kind.orders:
+            values["sort"] = shown["sort"]
+        else:
+            shown["sort"] = ""
+        if shown["order"] in ("asc", "desc"):
+            values["order"] = shown["order"]
+        if self.kind.searched:
+            values["search"] = shown["search"]
+        limit = visit.sent_number("limit")
+        if limit in SIZES:
+            values["limit"] = limit
+        shown["limit"] = str(limit) if limit in SIZES[1:] else ""
+        return Asked(self.kind.query(**values), shown, form.faults)
+
+    async def show_all(self, visit: Visit) -> Reply:
+        """A page of the list; one beyond the last gives the last."""
+        asked = self._asked(visit)
+        query, number, rows, total, exact = asked.query, 1, [], 0, True
+        if not asked.faults:
+            records = visit.env.records[self.kind.number]
+            number, found = await page_of(
+                visit,
+                lambda page: records.page(query, offset_of(page, query.limit), None),
+                query.limit,
+            )
+            rows, total, exact = found.rows, found.total, found.exact
+        scopes = visit.request.caller.scopes
+        return self._page(
+            visit,
+            "records.html",
+            self.kind.kind.title,
+            rows=[
+                (row, [cell(self.kind, one, row, scopes) for one in self.columns]) for row in rows
+            ],
+            columns=self.columns,
+            head=self.heading,
+            filters=self.filters,
+            sorts=self.kind.orders,
+            moves=self.moves,
+            total=total,
+            exact=exact,
+            number=number,
+            last=pages_of(total, query.limit),
+            sizes=SIZES,
+            asked=asked,
+            filtered=any(asked.shown[one] for one in ("search", *(f.name for f in self.filters))),
+            formats=FORMATS if self.files else (),
+            what=counted(total, self.kind.words) if total == 1 else f"{total:,} {self.many}",
+        )
+
+    async def export(self, visit: Visit) -> Reply:
+        """All records of the same query, the oldest first."""
+        asked, form = self._asked(visit), format_asked(visit)
+        if asked.faults:
+            raise Unreadable("The file cannot be created. Correct the filters, then export again.")
+        return as_file(visit, self.kind.many, form, self._file(visit, asked, form))
+
+    async def _file(self, visit: Visit, asked: Asked, form: Format) -> AsyncGenerator[bytes, None]:
+        assert self.files is not None  # noqa: S101 - without files there is no such route
+        if head := header(form, self.files.columns):
+            yield head
+        records = visit.env.records[self.kind.number]
+        async for batch in records.matching(asked.query):
+            yield self.files.written(form, batch)
+
+    # One record.
+
+    async def _row(self, visit: Visit, row_id: int) -> Any:
+        row = await visit.env.records[self.kind.number].get(row_id)
+        if row is None:
+            raise NotFound(f"There is no {self.kind.words} {row_id}. It may have been deleted.")
+        return row
+
+    async def show(self, visit: Visit) -> Reply:
+        """A record with all its fields."""
+        row = await self._row(visit, visit.request.resource_id)
+        scopes = visit.request.caller.scopes
+        cells = [cell(self.kind, field, row, scopes) for field in self.fields]
+        return self._page(
+            visit,
+            "record.html",
+            self.label(row),
+            row=row,
+            facts=[one for one in cells if not one.is_long],
+            sections=[
+                (one, _inner_titles(field))
+                for one, field in zip(cells, self.fields, strict=True)
+                if one.is_long
+            ],
+            moves=[
+                one
+                for one in self.moves
+                if one.state != _state(row, one) and not _refuses(row, one)
+            ],
+            editable=bool(self.editable),
+            came_from=list_of(visit, self.parameters),
+        )
+
+    async def _carry_out(self, visit: Visit, row_id: int, move: Move | None) -> None:
+        """Changes the state of a record, or deletes it if no move is given."""
+        by = await visit.by()
+        if move is None:
+            await delete_record(visit.env, self.kind, row_id, unchecked, by)
+        else:
+            values = {move.field.name: move.state}
+            await change_record(visit.env, self.kind, row_id, values, unchecked, by)
+
+    def _move(self, name: str) -> Move:
+        move = next((one for one in self.moves if one.do == name), None)
+        if move is None:
+            raise Unreadable(_CHANGED)
+        return move
+
+    async def move(self, visit: Visit) -> Reply:
+        """Changes the state of a record."""
+        move, row_id = self._move(visit.form.text("do")), visit.request.resource_id
+        try:
+            await self._carry_out(visit, row_id, move)
+        except (Invalid, Duplicate) as error:
+            raise Conflict(_reason(error)) from error
+        back = list_of(visit, self.parameters)
+        return visit.go(f"{self.path}/{row_id}", done="record-changed", **back)
+
+    async def ask_delete(self, visit: Visit) -> Reply:
+        """Asks whether to delete a record."""
+        row, back = await self._row(visit, visit.sent_id()), list_of(visit, self.parameters)
+        return visit.asks(
+            f"Delete {self.label(row)}?",
+            "This cannot be undone.",
+            words=f"Delete {self.kind.words}",
+            danger=True,
+            action=f"{self.path}/delete",
+            back=(addressed(f"{self.path}/{row.id}", back), self.label(row)),
+            id=row.id,
+            **back,
+        )
+
+    async def delete(self, visit: Visit) -> Reply:
+        """Deletes a record."""
+        await self._carry_out(visit, visit.sent_id(), None)
+        return visit.go(self.path, **back_to_list(visit, self.parameters), done="record-deleted")
+
+    # Several at once.
+
+    def _chosen(self, visit: Visit) -> tuple[Move | None, list[int], dict[str, str]]:
+        """The move, None to delete, the selected records, and the list that they were selected
+        from. Raises `Unreadable`."""
+        name = visit.sent("do")
+        is_deletion = name == "delete" and self.kind.kind.delete
+        move = None if is_deletion else self._move(name)
+        texts = visit.sent("ids").split(",") if visit.sent("ids") else visit.sent_all("id")
+        ids = list(dict.fromkeys(parse_id(text) for text in texts))
+        if not 0 < len(ids) <= SIZES[-1]:
+            raise Unreadable(f"Select 1 to {SIZES[-1]} {self.many}.")
+        return move, ids, back_to_list(visit, self.parameters)
+
+    def _counted(self, count: int) -> str:
+        return f"{count} {self.kind.words if count == 1 else self.many}"
+
+    async def ask_several(self, visit: Visit) -> Reply:
+        """Asks whether to change or delete the selected records."""
+        move, ids, back = self._chosen(visit)
+        records = visit.env.records[self.kind.number]
+        found = [(row_id, await records.get(row_id)) for row_id in ids]
+        names = [
+            self.label(row) if row else f"{self.kind.words.capitalize()} {row_id}"
+            for row_id, row in found[:MOST_NAMED]
+        ]
+        more = f", and {len(ids) - MOST_NAMED} more" if len(ids) > MOST_NAMED else ""
+        what = self._counted(len(ids))
+        words = f"{move.words}: {what}" if move else f"Delete {what}"
+        refused = sum(bool(move and row and _refuses(row, move)) for _, row in found)
+        lines = [", ".join(names) + more]
+        if move is None:
+            lines.append("This cannot be undone.")
+        if refused:
+            whose = "its" if refused == 1 else "their"
+            lines.append(f"{self._counted(refused)} will be skipped: {whose} state forbids it.")
+        return visit.asks(
+            f"{words}?",
+            *lines,
+            words=words,
+            danger=move is None,
+            action=f"{self.path}/several",
+            back=(addressed(self.path, back), self.kind.kind.title),
+            do=visit.sent("do"),
+            ids=",".join(map(str, ids)),
+            list=urlencode(back),
+        )
+
+    async def _outcome(self, visit: Visit, row_id: int, move: Move | None) -> _Outcome:
+        row = await visit.env.records[self.kind.number].get(row_id)
+        name = self.label(row) if row else f"{self.kind.words.capitalize()} {row_id}"
+        try:
+            await self._carry_out(visit, row_id, move)
+        except NotFound:
+            return _Outcome(row_id, name, "It has been deleted since.", gone=True)
+        except (Conflict, Duplicate, Invalid, PermissionDenied, Unavailable) as error:
+            return _Outcome(row_id, name, _reason(error))
+        return _Outcome(row_id, name, gone=move is None)
+
+    async def change_several(self, visit: Visit) -> Reply:
+        """Changes each record by itself. Failures are reported; the rest is done."""
+        move, ids, back = self._chosen(visit)
+        outcomes = [await self._outcome(visit, row_id, move) for row_id in ids]
+        done = sum(not one.why for one in outcomes)
+        deed = "changed" if move else "deleted"
+        if done == len(ids):
+            return visit.go(self.path, **back, done=f"records-{deed}", count=str(done))
+        were = "was" if 1 in {done, len(ids)} else "were"
+        return self._page(
+            visit,
+            "records_told.html",
+            f"{done} of {self._counted(len(ids))} {were} {deed}",
+            outcomes=outcomes,
+            done_words=deed.capitalize(),
+            back=urlencode(back),
+        )
+
+    # Forms.
+
+    def _form_page(
+        self, visit: Visit, title: str, row: Any, *, status: int = 200, **context: Any
+    ) -> Reply:
+        fields = self.editable if row else self.fields
+        for name in visit.form.faults:  # a rule may refuse a field that the form does not have
+            if name.startswith(PREFIX) and not any(_is_of(field, name) for field in fields):
+                words = name.removeprefix(PREFIX).replace("_", " ").capitalize()
+                visit.form.refused = f"{words}: {visit.form.fault(name)}"
+        inputs = [self._input(visit, field, row) for field in fields]
+        return self._page(
+            visit,
+            "record_form.html",
+            title,
+            **{
+                "status": status,
+                "row": row,
+                "inputs": inputs,
+                "first": PREFIX + fields[0].name if fields else "",
+                "added": visit.form.text("add"),
+                "hidden": {},
+                "came_from": list_of(visit, self.parameters),
+                "meanwhile_differences": None,
+                **context,
+            },
+        )
+
+    def _input(self, visit: Visit, field: Field, row: Any) -> dict[str, Any]:
+        """What the template needs of a field's input."""
+        stored = getattr(row, column(field.name)) if row else default_of(field)
+        name = PREFIX + field.name
+        made = {
+            "name": name,
+            "title": field.title,
+            "hint": field.about or _HINTS.get(field.sort, ""),
+            "required": field.required or not (field.optional or _may_be_empty(field)),
+            "sort": field.sort,
+        }
+        if group := group_of(field):
+            stored_rows = [] if stored is None else group.texts(stored)
+            sent = group.sent(visit.form)
+            count = sent + (visit.form.text("add") == name) if sent else len(stored_rows) + 1
+            count = min(count, group.most)
+            blank = [[""] * len(group.columns)] * group.most
+            return made | {
+                "group": [
+                    [
+                        (input_name, inner.title if inner.name else column_name.capitalize(), text)
+                        for input_name, (column_name, inner), text in zip(
+                            group.inputs(number + 1), group.columns, values, strict=True
+                        )
+                    ]
+                    for number, values in enumerate([*stored_rows, *blank][:count])
+                ],
+                "most": group.most,
+            }
+        if field.sort == "money":
+            value = written(field, stored, currency_of(self.kind, row) if row else "")
+        else:
+            value = written(field, stored)
+        return made | {
+            "value": value,
+            "options": _options(field),
+            "long": isinstance(field, TextField) and field.high > LONG,
+            "type": {"email": "email", "url": "url", "date": "date"}.get(field.sort, "text"),
+            "mode": "decimal"
+            if isinstance(field, DecimalField)
+            else "numeric"
+            if field.json == "integer"
+            else "",
+        }
+
+    def _values(self, form: Form, fields: Sequence[Field]) -> dict[str, Any]:
+        """The stored values of a form. Raises `Invalid`."""
+        values = {}
+        for field in fields:
+            group = group_of(field)
+            name = PREFIX + field.name
+            values[field.name] = group.read(form) if group else read_input(form, field, name)
+        form.check()
+        return values
+
+    async def show_new(self, visit: Visit) -> Reply:
+        """The form of a new record."""
+        key = visit.form.shown(ONCE, fresh_key(visit))
+        return self._form_page(visit, f"New {self.kind.words}", None, hidden={ONCE: key})
+
+    async def create(self, visit: Visit) -> Reply:
+        """Creates a record. A button that adds a row saves nothing."""
+        form = visit.form
+        if form.text("add"):
+            return await self.show_new(visit)
+        values = self._values(form, self.fields)
+        if not form.text(ONCE):
+            raise Unreadable("This form is incomplete. Load the page again.")
+        try:
+            return await sent_once(
+                visit,
+                lambda by: create_record(visit.env, self.kind, values, by),
+                lambda row: visit.go(f"{self.path}/{row.id}", done="record-created"),
+            )
+        except (Invalid, Duplicate) as error:
+            raise _of_inputs(error) from error
+
+    def _tag(self, row: Any) -> str:
+        return entity_tag(encode(Single(self.kind.body(row))))
+
+    async def show_edit(self, visit: Visit) -> Reply:
+        """The form of a record. A refused form keeps the version that it started from."""
+        try:
+            row = await self._row(visit, visit.request.resource_id)
+        except NotFound:
+            if not visit.form.text(VERSION):
+                raise
+            return self._gone(visit)
+        version = visit.form.shown(VERSION, self._tag(row))
+        title = f"Edit {self.kind.words}"
+        return self._form_page(visit, title, row, hidden={VERSION: version})
+
+    async def edit(self, visit: Visit) -> Reply:
+        """Changes a record. A button that adds a row saves nothing."""
+        form, row_id = visit.form, visit.request.resource_id
+        if form.text("add"):
+            return await self.show_edit(visit)
+        values = self._values(form, self.editable)
+
+        def check(row: Any) -> None:
+            require_match(form.text(VERSION), encode(Single(self.kind.body(row))))
+
+        try:
+            by = await visit.by()
+            row = await change_record(visit.env, self.kind, row_id, values, check, by)
+        except PreconditionFailed:
+            found = await visit.env.records[self.kind.number].get(row_id)
+            return self._gone(visit) if found is None else self._meanwhile(visit, found, values)
+        except NotFound:
+            return self._gone(visit)
+        except (Invalid, Duplicate) as error:
+            raise _of_inputs(error) from error
+        done = "nothing-changed" if form.text(VERSION) == self._tag(row) else "record-changed"
+        return visit.go(f"{self.path}/{row_id}", done=done, **list_of(visit, self.parameters))
+
+    def _meanwhile(self, visit: Visit, row: Any, mine: Mapping[str, Any]) -> Reply:
+        """The form again, beside the values stored meanwhile. Sent once more, it overwrites
+        them."""
+        theirs = {f.title: written(f, getattr(row, column(f.name))) for f in self.editable}
+        ours = {field.title: written(field, mine[field.name]) for field in self.editable}
+        return self._form_page(
+            visit,
+            f"Edit {self.kind.words}",
+            row,
+            status=412,
+            hidden={VERSION: self._tag(row)},
+            meanwhile_differences=differences(theirs, ours),
+        )
+
+    def _gone(self, visit: Visit) -> Reply:
+        """The form of a new record, filled in with the values for one that was deleted
+        meanwhile."""
+        visit.form.refused = (
+            f"This {self.kind.words} was deleted while you were editing it, so nothing was saved."
+            " What you entered is still here: you can create a new one with it."
+        )
+        hidden = {ONCE: fresh_key(visit)}
+        title = f"New {self.kind.words}"
+        return self._form_page(visit, title, None, status=404, hidden=hidden)
+
+
+@cache
+def pages(kind: Compiled) -> Sequence[PageRoute]:
+    """The pages of a kind."""
+    return KindPages(kind).routes()
+
+
+_HINTS = {
+    "moment": "In UTC, such as 2026-01-31T08:15:30Z.",
+    "reference": "The ID of a record.",
+    "texts": "Names with texts. Empty rows are ignored.",
+    "items": "Empty rows are ignored.",
+}
+
+
+def _heading(kind: Compiled) -> Field | None:
+    """The field that names a record: the first that is searched, else the first short text."""
+    texts = [field for field in kind.listed if isinstance(field, TextField) and field.high <= LONG]
+    searched = [field for field in texts if field.search]
+    return next(iter([*searched, *texts]), None)
+
+
+def _columns(kind: Compiled, heading: Field | None) -> list[Field]:
+    """The fields that a list shows besides the heading: first states, then what it can be filtered
+    or sorted by, then others; in the order of the declaration."""
+    wanted = {*kind.kind.filters, *kind.kind.sorts}
+    able = [field for field in kind.listed if field is not heading and field.sortable]
+    if any(field.sort == "money" for field in able):
+        able = [field for field in able if field.sort != "currency"]
+    ranked = sorted(able, key=lambda field: (field.sort != "states", field.name not in wanted))
+    shown = ranked[:MOST_COLUMNS]
+    return [field for field in kind.listed if field in shown]
+
+
+def _filters(field: Field) -> list[Filter]:
+    if field.ranged:
+        return [
+            Filter(f"min_{field.name}", f"{field.title} from", field),
+            Filter(f"max_{field.name}", f"{field.title} to", field),
+        ]
+    return [Filter(field.name, field.title, field, _options(field))]
+
+
+def _filter_rule(one: Filter, values: Mapping[str, Any]) -> Any:
+    """Reads a filter's value; an upper bound must not be below its lower one."""
+    rule = one.field.parameter()
+    low = values.get(f"min_{one.field.name}") if one.name.startswith("max_") else None
+
+    def read(text: str) -> Any:
+        value = rule(text)
+        if low is not None and value < low:
+            raise BrokenRule("must not be below the other bound")
+        return value
+
+    return read
+
+
+def _options(field: Field) -> list[tuple[str, str]]:
+    """The values of a field to choose from, with their names; none if any can be written."""
+    if isinstance(field, ChoiceField):
+        return [(word, word[:1].upper() + word[1:]) for word in field.words]
+    if isinstance(field, BooleanField):
+        return [("true", "Yes"), ("false", "No")]
+    if field.sort == "currency":
+        return [(code, code) for code in sorted(CURRENCIES)]
+    return []
+
+
+def _may_be_empty(field: Field) -> bool:
+    return isinstance(field, TextField) and field.low == 0
+
+
+def _move(kind: Compiled, field: StatesField, state: str) -> Move:
+    what = f"{field.title.lower()} to " if len(kind.states) > 1 else "to "
+    return Move(f"{field.name}:{state}", f"Set {what}{state}", field, state)
+
+
+def _state(row: Any, move: Move) -> str:
+    state: str = getattr(row, column(move.field.name))
+    return state
+
+
+def _refuses(row: Any, move: Move) -> bool:
+    """Whether the state of a record forbids a move; to the state that it has is no move."""
+    return move.field.follow(_state(row, move), move.state) is not None
+
+
+def _inner_titles(field: Field) -> list[str]:
+    group = group_of(field)
+    return [name.replace("_", " ").capitalize() for name, _ in group.columns] if group else []
+
+
+def _is_of(field: Field, name: str) -> bool:
+    return name == PREFIX + field.name or name.startswith(f"{PREFIX}{field.name}-")
+
+
+def _of_inputs(error: Invalid | Duplicate) -> PorticoError:
+    """The error, with the faults at the inputs of their fields."""
+    faults = [Fault(PREFIX + fault.field, fault.message) for fault in error.details]
+    return type(error)(error.message, faults)
+
+
+def _reason(error: PorticoError) -> str:
+    """Why something was refused, in a sentence."""
+    told = [
+        f"{fault.field.replace('_', ' ').capitalize()} {fault.message}." for fault in error.details
+    ]
+    return " ".join(told) or error.message

@@ -1,0 +1,239 @@
+"""The dashboard's pages of kinds that files declare."""
+
+from typing import Any
+
+import pytest
+
+from driving import Api
+from pages.visiting import Visitor, held, once_of, rows, said, signed_in, version_in
+
+THING = {
+    "f-name": "Lamp", "f-order": "", "f-group": "3", "f-rank": "", "f-price": "12.50",
+    "f-weight": "1.125", "f-active": "false", "f-colour": "<b>", "f-stage": "new",
+    "f-day": "2026-03-05", "f-at": "2026-03-05T08:15:30Z", "f-contact": "ada@example.com",
+    "f-site": "https://example.com/", "f-currency": "EUR", "f-code": "L-1", "f-origin": "there",
+    "f-parent_id": "", "f-owner_id": "", "f-within_id": "", "f-product_id": "",
+    "f-labels-1-name": "colour", "f-labels-1-value": "brass", "f-labels-2-name": "",
+    "f-labels-2-value": "", "f-lines-1-sku": "a", "f-lines-1-price": "1.5", "f-lines-1-count": "2",
+    "f-lines-1-day": "", "f-essay": "Two\nlines",
+}  # fmt: skip
+"""The form of a thing, with a value of every sort."""
+
+
+async def create(visitor: Visitor, **changed: str) -> str:
+    """The path of a new thing."""
+    page = await visitor.get("/things/new")
+    fields = THING | {f"f-{name}": text for name, text in changed.items()}
+    answer = await visitor.post("/things/new", once=once_of(page, "/things/new"), **fields)
+    assert answer.status_code == 303, answer.text
+    path: str = answer.headers["location"].removeprefix("/dashboard").partition("?")[0]
+    return path
+
+
+async def stored(api: Api, number: int) -> dict[str, Any]:
+    """A thing as the API shows it."""
+    caller = await api.caller()
+    data: dict[str, Any] = (await caller.get(f"/things/{number}")).json()["data"]
+    return data
+
+
+def input_faults(answer: Any) -> dict[str, str]:
+    """What a refused form says, by input."""
+    parts = answer.text.split('<p class="fault" id="')[1:]
+    return {
+        part.partition("-fault")[0].removeprefix("f-"): part.partition(">")[2].partition("<")[0]
+        for part in parts
+    }
+
+
+async def test_form_stores_every_sort_of_field(api: Api) -> None:
+    _, editor = await signed_in(api, "editor")
+    path = await create(editor)
+    data = await stored(api, 1)
+    assert path == "/things/1"
+    assert {name: data[name] for name in data if name not in ("created_at", "updated_at")} == {
+        "id": 1, "name": "Lamp", "order": "", "group": 3, "rank": None, "price": 12.5,
+        "weight": 1.125, "active": False, "colour": "<b>", "stage": "new", "day": "2026-03-05",
+        "at": "2026-03-05T08:15:30.000Z", "contact": "ada@example.com",
+        "site": "https://example.com/", "currency": "EUR", "code": "L-1", "origin": "there",
+        "parent_id": None, "owner_id": None, "within_id": None, "product_id": None,
+        "labels": {"colour": "brass"},
+        "lines": [{"sku": "a", "price": 1.5, "count": 2, "day": None}], "essay": "Two\nlines",
+    }  # fmt: skip
+    page = await editor.get("/things/1")
+    assert "12.50 EUR" in page.text
+    assert "&lt;b&gt;" in page.text.lower()
+    edit = await editor.get("/things/1/edit")
+    fields = {name: text for name, text in THING.items() if name not in ("f-stage", "f-origin")}
+    same = await editor.post("/things/1/edit", version=version_in(edit), **fields)
+    assert same.headers["location"] == "/dashboard/things/1?done=nothing-changed"
+    for name in ("f-price", "f-weight", "f-day", "f-at", "f-lines-1-price", "f-labels-1-value"):
+        assert held(edit, name) in (THING[name], THING[name].replace("1.5", "1.50"),
+                                    THING[name].replace("30Z", "30.000Z"))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({"name": "", "group": "9", "price": "x"}, {"name", "group", "price"}),
+        ({"weight": "1.23456", "day": "2026-02-30", "at": "now"}, {"weight", "day", "at"}),
+        ({"contact": "ada", "site": "ftp://x", "currency": "QQQ"}, {"contact", "site", "currency"}),
+        ({"stage": "old", "active": "maybe", "colour": "green"}, {"stage", "active", "colour"}),
+        ({"labels-2-name": "colour", "labels-2-value": "x"}, {"labels-2-name"}),
+        ({"lines-1-sku": "", "lines-1-count": "0"}, {"lines-1-sku", "lines-1-count"}),
+        ({"parent_id": "17"}, {"parent_id"}),
+        ({"parent_id": "1.5"}, {"parent_id"}),
+    ],
+)
+async def test_form_with_faults_is_shown_with_them_and_stores_nothing(
+    api: Api, changed: dict[str, str], expected: set[str]
+) -> None:
+    _, editor = await signed_in(api, "editor")
+    page = await editor.get("/things/new")
+    fields = THING | {f"f-{name}": text for name, text in changed.items()}
+    answer = await editor.post("/things/new", once=once_of(page, "/things/new"), **fields)
+    assert answer.status_code == 422, answer.text
+    assert input_faults(answer).keys() == expected
+    assert held(answer, "f-code") == "L-1"
+    assert rows(await editor.get("/things")) == []
+
+
+async def test_taken_value_is_told_at_its_input(api: Api) -> None:
+    _, editor = await signed_in(api, "editor")
+    await create(editor)
+    page = await editor.get("/things/new")
+    answer = await editor.post("/things/new", once=once_of(page, "/things/new"), **THING)
+    assert (answer.status_code, input_faults(answer)) == (409, {"code": "Is taken."})
+
+
+async def test_form_that_is_sent_twice_creates_one_record(api: Api) -> None:
+    _, editor = await signed_in(api, "editor")
+    once = once_of(await editor.get("/things/new"), "/things/new")
+    answers = [await editor.post("/things/new", once=once, **THING) for _ in range(2)]
+    assert [one.headers["location"] for one in answers] == [
+        "/dashboard/things/1?done=record-created"
+    ] * 2
+    assert len(rows(await editor.get("/things"))) == 1
+
+
+async def test_change_meanwhile_is_shown_beside_ones_own(api: Api) -> None:
+    _, editor = await signed_in(api, "editor")
+    await create(editor)
+    edit = await editor.get("/things/1/edit")
+    caller = await api.caller()
+    await caller.patch("/things/1", json={"name": "Theirs"})
+    fields = {name: text for name, text in THING.items() if name not in ("f-stage", "f-origin")}
+    mine = fields | {"f-group": "4"}
+    answer = await editor.post("/things/1/edit", version=version_in(edit), **mine)
+    assert answer.status_code == 412
+    assert rows(answer) == ["Name Theirs Lamp", "Group 3 4"]
+    assert (await stored(api, 1))["name"] == "Theirs"
+    again = await editor.post("/things/1/edit", version=version_in(answer), **mine)
+    assert again.status_code == 303
+    assert (await stored(api, 1))["name"] == "Lamp"
+    await caller.delete("/things/1")
+    gone = await editor.post("/things/1/edit", version=version_in(answer), **mine)
+    assert gone.status_code == 404
+    assert held(gone, "f-name") == "Lamp"
+
+
+async def test_states_are_buttons_for_those_that_may_follow(api: Api) -> None:
+    _, editor = await signed_in(api, "editor")
+    await create(editor)
+    page = await editor.get("/things/1")
+    assert "Set to used" in page.text
+    assert "Set to new" not in page.text
+    answer = await editor.post("/things/1", do="stage:used")
+    assert answer.status_code == 303
+    assert (await stored(api, 1))["stage"] == "used"
+    assert "Set to" not in (await editor.get("/things/1")).text
+    refused = await editor.post("/things/1", do="stage:new")
+    assert refused.status_code == 409
+    assert said(refused) == "Stage cannot change from used to new."
+    assert (await editor.post("/things/1", do="name:x")).status_code == 400
+
+
+async def test_list_searches_filters_sorts_and_pages(api: Api) -> None:
+    _, editor = await signed_in(api, "editor")
+    caller = await api.caller()
+    for number in range(30):
+        body = {"name": f"Lamp {number:02}", "rank": number, "active": number % 2 == 0}
+        assert (await caller.post("/things", json=body)).status_code == 201
+
+    async def names(query: str) -> list[str]:
+        found = rows(await editor.get(f"/things{query}"))
+        return [row.partition("Lamp ")[2][:2] for row in found]
+
+    assert await names("") == [f"{number:02}" for number in range(29, 4, -1)]
+    assert await names("?page=2") == ["04", "03", "02", "01", "00"]
+    assert len(await names("?limit=50")) == 30
+    assert len(await names("?limit=7")) == 25
+    assert (await names("?sort=name&order=asc"))[:2] == ["00", "01"]
+    assert await names("?search=lamp+07") == ["07"]
+    assert await names("?max_rank=3&active=true") == ["02", "00"]
+    page = await editor.get("/things?sort=rank&order=asc")
+    assert page.text.count("aria-sort") == 1
+    assert 'aria-sort="ascending"><a href="/dashboard/things?sort=rank&amp;order=desc"' in page.text
+    faulty = await editor.get("/things?min_rank=x")
+    assert input_faults(faulty)["min_rank"] == "Must be a whole number."
+    export = await editor.get("/things/export?format=ndjson&search=lamp&max_rank=1")
+    assert [line.partition('"rank":')[2][:1] for line in export.text.splitlines()] == ["0", "1"]
+    assert (await editor.get("/things/export?format=csv")).text.startswith("id,name,order,")
+
+
+async def test_several_are_changed_and_deleted_at_once(api: Api) -> None:
+    _, editor = await signed_in(api, "editor")
+    for number in range(3):
+        await create(editor, code=f"c{number}")
+    await editor.post("/things/1", do="stage:used")
+    asked = await editor.get("/things/several?do=stage:used&id=1&id=2")
+    assert "will be skipped" not in asked.text
+    asked = await editor.get("/things/several?do=stage:new&id=1&id=2")
+    assert "1 thing will be skipped: its state forbids it." in asked.text
+    answer = await editor.post("/things/several", do="stage:used", ids="1,2,99")
+    assert rows(answer) == [
+        "Lamp Changed", "Lamp Changed", "Thing 99 Failed It has been deleted since."
+    ]  # fmt: skip
+    answer = await editor.post("/things/several", do="delete", ids="1,2")
+    assert answer.headers["location"] == "/dashboard/things?done=records-deleted&count=2"
+    assert (
+        "2 records were deleted." in (await editor.get("/things?done=records-deleted&count=2")).text
+    )
+    assert len(rows(await editor.get("/things"))) == 1
+
+
+async def test_deletion_is_asked_for_and_done(api: Api) -> None:
+    _, editor = await signed_in(api, "editor")
+    await create(editor)
+    assert "Delete Lamp?" in (await editor.get("/things/delete?id=1")).text
+    assert len(rows(await editor.get("/things"))) == 1
+    answer = await editor.post("/things/delete", id="1")
+    assert answer.headers["location"] == "/dashboard/things?done=record-deleted"
+    assert (await editor.get("/things/1")).status_code == 404
+
+
+async def test_readers_see_and_writers_change(api: Api) -> None:
+    _, editor = await signed_in(api, "editor")
+    await create(editor)
+    _, viewer = await signed_in(api, "viewer")
+    for path in ("/things", "/things/1"):
+        page = await viewer.get(path)
+        assert page.status_code == 200
+        for word in ("New thing", "Edit", "Delete", "Set to", "Import"):
+            assert word not in page.text.partition("<main")[2], word
+    for path in ("new", "1/edit", "delete?id=1", "several?do=delete&id=1"):
+        assert (await viewer.get(f"/things/{path}")).status_code == 403
+    assert (await viewer.post("/things/1", do="stage:used")).status_code == 403
+    assert (await stored(api, 1))["stage"] == "new"
+    overview = await viewer.get("")
+    assert '<a href="/dashboard/things">' in overview.text
+    assert "/dashboard/secrets" not in overview.text
+    sandbox = await viewer.get("/sandbox/things")
+    assert (sandbox.status_code, rows(sandbox)) == (200, [])
+
+
+async def test_reference_leads_to_its_record(api: Api) -> None:
+    _, editor = await signed_in(api, "editor")
+    await create(editor)
+    await create(editor, code="c2", parent_id="1")
+    assert '<a href="/dashboard/things/1">1</a>' in (await editor.get("/things/2")).text
