@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from driving import Api, settings_for
+from oauth.authority import Authority, serving
 from portico.core.events import EVENTS
 from portico.core.scopes import PERMISSIONS
 
@@ -25,3 +26,13 @@ async def api(tmp_path: Path) -> AsyncIterator[Api]:
     """The running application, with nobody in it."""
     async with Api(settings_for(tmp_path, {"PORTICO_KINDS": str(KINDS)})) as api:
         yield api
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Authority]:
+    """The running server, with a product."""
+    with serving(tmp_path_factory.mktemp("agents")) as running:
+        body = {"name": "Lamp", "category": "light", "price": 1, "status": "active"}
+        with running.client(running.installation.key) as admin:
+            assert admin.post(f"{running.api}/products", json=body).status_code == 201
+        yield running

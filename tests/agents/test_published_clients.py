@@ -17,7 +17,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import TextContent
 
-from oauth.authority import Authority, serving
+from oauth.authority import Authority
 from operating import TIMEOUT_SECONDS
 from tool_calls import CURRENT, EARLIER
 
@@ -28,16 +28,6 @@ TOOLS = [
     *("list_kinds", "list_records", "read_record"),
     *("create_record", "change_record", "delete_record", "usage"),
 ]
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Authority]:
-    """The running server, with a product."""
-    with serving(tmp_path_factory.mktemp("agents")) as running:
-        body = {"name": "Lamp", "category": "light", "price": 1, "status": "active"}
-        with running.client(running.installation.key) as admin:
-            assert admin.post(f"{running.api}/products", json=body).status_code == 201
-        yield running
 
 
 def started_by(authority: Authority, program: str, *arguments: str) -> dict[str, Any]:
