@@ -18,7 +18,7 @@ PRODUCTS = "/v1/products"
 FIRST_PAGE = "/v1/products?page=1&limit=25"
 
 _COMMAND = str(Path(sys.executable).with_name("portico"))
-_LIMITS = "".join(
+LIMITS = "".join(
     f"[plans.{plan}]\nper_minute = 1000000000\nper_day = 1000000000\n"
     for plan in ("free", "enterprise")
 )
@@ -82,7 +82,7 @@ def prepare(
     The limits of the first admin's plan and of unauthenticated clients are too high to be reached.
     """
     config = directory.with_suffix(".toml")
-    config.write_text(_LIMITS)
+    config.write_text(LIMITS)
     variables = {"PORTICO_CONFIG": str(config)}
     if database_url is not None:
         variables["PORTICO_DATABASE_URL"] = database_url
