@@ -1,11 +1,24 @@
 """The dashboard's pages of kinds that files declare."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from driving import Api
-from pages.visiting import Visitor, held, once_of, rows, said, signed_in, version_in
+from driving import Api, settings_for
+from pages.visiting import (
+    DASHBOARD,
+    ORIGIN,
+    Visitor,
+    held,
+    once_of,
+    rows,
+    said,
+    signed_in,
+    version_in,
+)
+from portico.mounts import ACCOUNT, LIVE, SHOWING
+from portico.resource.loading import KindsError, load
 
 THING = {
     "f-name": "Lamp", "f-order": "", "f-group": "3", "f-rank": "", "f-price": "12.50",
@@ -18,6 +31,17 @@ THING = {
     "f-lines-1-day": "", "f-essay": "Two\nlines",
 }  # fmt: skip
 """The form of a thing, with a value of every sort."""
+
+NOTES = """
+from portico.kinds import Kind, Record, text
+
+class Note(Record):
+    version: str = text(1, 40)
+    csrf: str = text(1, 40)
+
+notes = Kind(Note, one="note", many="notes", files=False, delete=False)
+"""
+"""Its fields are called like parts of forms."""
 
 
 async def create(visitor: Visitor, **changed: str) -> str:
@@ -237,3 +261,64 @@ async def test_reference_leads_to_its_record(api: Api) -> None:
     await create(editor)
     await create(editor, code="c2", parent_id="1")
     assert '<a href="/dashboard/things/1">1</a>' in (await editor.get("/things/2")).text
+
+
+async def send_file(visitor: Visitor, text: str, **options: str) -> Any:
+    """The answer to a file of things."""
+    await visitor.get("/things/import")
+    return await visitor.client.post(
+        f"{DASHBOARD}/things/import",
+        data={"csrf": visitor.csrf, **options},
+        files={"file": ("things.csv", text.encode())},
+        headers={"origin": ORIGIN},
+    )
+
+
+async def test_file_is_imported_but_for_its_faulty_rows(api: Api) -> None:
+    _, editor = await signed_in(api, "editor")
+    assert rows(await send_file(editor, "name,group\nLamp,1\nSofa,9\n")) == [
+        "3 None group must be from -5 to 5"
+    ]
+    assert len(rows(await editor.get("/things"))) == 1
+    text = "id,name\n1,Lantern\n9,None\n"
+    assert rows(await send_file(editor, text, strict="yes", update="yes")) == [
+        "3 9 id must name a record. There is no thing 9."
+    ]
+    assert (await stored(api, 1))["name"] == "Lamp"
+    assert rows(await send_file(editor, text, update="yes")) != []
+    assert (await stored(api, 1))["name"] == "Lantern"
+    refused = await send_file(editor, "no,such\n1,2\n")
+    assert refused.status_code == 422
+    assert said(refused).startswith("The CSV header")
+    audit = (await (await api.caller()).get("/events?type=things.imported")).json()["data"]
+    assert len(audit) == 2
+
+
+async def test_kind_without_files_and_deletion_has_no_pages_for_them(tmp_path: Path) -> None:
+    (tmp_path / "kinds").mkdir()
+    (tmp_path / "kinds" / "notes.py").write_text(NOTES)
+    environ = {"PORTICO_KINDS": str(tmp_path / "kinds")}
+    async with Api(settings_for(tmp_path, environ)) as api:
+        _, admin = await signed_in(api, "admin")
+        once = once_of(await admin.get("/notes/new"), "/notes/new")
+        await admin.post("/notes/new", once=once, **{"f-version": "1", "f-csrf": "2"})
+        for path in ("/notes", "/notes/1"):
+            page = await admin.get(path)
+            assert page.status_code == 200
+            for word in ("Import", "Export", "Delete"):
+                assert word not in page.text.partition("<main")[2]
+        for path in ("import", "export?format=csv", "delete?id=1", "several?do=delete&id=1"):
+            assert (await admin.get(f"/notes/{path}")).status_code != 200
+
+
+def test_kind_cannot_be_called_like_another_page(tmp_path: Path) -> None:
+    pages = {page.path[1:].partition("/")[0] for page in (*SHOWING, *LIVE, *ACCOUNT)} - {""}
+    (tmp_path / "k.py").write_text(
+        "from portico.kinds import Kind, Record, text\n"
+        "class A(Record):\n    a: str = text(1, 9)\n"
+        + "".join(f"Kind(A, one='one-{name}', many={name!r})\n" for name in pages)
+    )
+    with pytest.raises(KindsError) as caught:
+        load(tmp_path)
+    told = str(caught.value)
+    assert [name for name in pages if f"many={name!r} is Portico's own" not in told] == []

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from portico.core.audit import OPERATOR
+from portico.core.audit import OPERATOR, Author
 from portico.core.errors import (
     Conflict,
     Duplicate,
@@ -54,8 +54,10 @@ Outcomes = AsyncGenerator[ImportOutcome, None]
 class RecordFiles:
     """The files of a kind."""
 
-    def __init__(self, kind: Compiled) -> None:
+    def __init__(self, kind: Compiled, by: Author = OPERATOR) -> None:
+        """Imports are made by `by`."""
         self._kind = kind
+        self._by = by
         declared: Sequence[Field] = kind.kind.record.declared_fields
         self._fields = declared
         self.columns = Columns(
@@ -102,7 +104,7 @@ class RecordFiles:
                 yield outcome
         finally:
             if stored:
-                await env.change(OPERATOR, partial(announce, env, name, MAX_ID))
+                await env.change(self._by, partial(announce, env, name, MAX_ID))
 
     async def check_in_batches(self, _env: Environment, _spool: Spool) -> Outcomes:
         """Nothing: only storing a row tells whether its rules allow it."""
@@ -133,7 +135,7 @@ class RecordFiles:
             return tally.outcome([])
 
         try:
-            outcome: ImportOutcome = await carry_out(env, OPERATOR, work)
+            outcome: ImportOutcome = await carry_out(env, self._by, work)
         except _NothingStored as error:
             return ImportOutcome(0, 0, 0, 0, 0, error.refused)
         return outcome
@@ -152,7 +154,7 @@ class RecordFiles:
         while left:
             try:
                 tally = await carry_out(
-                    env, OPERATOR, partial(self._store_first, env, name, left[:most])
+                    env, self._by, partial(self._store_first, env, name, left[:most])
                 )
             except _RowRefused as refusal:
                 most = refusal.number  # those before it first

@@ -44,7 +44,8 @@ _PATHS = frozenset(
     """docs openapi-json me batch users products api-keys sessions events webhooks account plans
     invitations clients audit usage verify check mcp services healthz readyz metrics well-known
     login refresh userinfo authorize token revoke introspect records kinds sandbox files search
-    import export security password""".split()  # noqa: SIM905 - reads better than forty literals
+    import export security password applications devices email forgot keys new-email once profile
+    requests reset sign-in sign-out sign-up static verified""".split()  # noqa: SIM905 - reads better than forty literals
 )
 _NOUNS = frozenset(
     """user product api-key session event webhook account plan invitation client audit usage

@@ -1,8 +1,10 @@
 """The dashboard's pages of a kind: its list, its records, and what can be done with them."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+import tempfile
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from io import BufferedReader
+from typing import Any, NamedTuple, cast
 from urllib.parse import urlencode
 
 from portico.core.errors import (
@@ -12,6 +14,7 @@ from portico.core.errors import (
     Fault,
     Invalid,
     NotFound,
+    PayloadTooLarge,
     PermissionDenied,
     PorticoError,
     PreconditionFailed,
@@ -22,7 +25,10 @@ from portico.core.ids import parse_id
 from portico.core.money import CURRENCIES
 from portico.core.text import counted
 from portico.core.words import FORMATS, Format
-from portico.features.catalogue.files import header
+from portico.environment import Environment
+from portico.features.catalogue.files import ROW, form_of, header, read_rows
+from portico.features.catalogue.imports import Spool, in_turns
+from portico.features.catalogue.rules import FileRow, ImportOutcome
 from portico.resource.changes import change_record, create_record, delete_record, unchecked
 from portico.resource.compiled import Compiled, column
 from portico.resource.fields import (
@@ -67,6 +73,12 @@ MOST_COLUMNS = 6
 
 MOST_NAMED = 5
 """How many records a question names."""
+
+MAX_IMPORT = 5 << 20
+"""The largest file that a page imports, in bytes: `portico records` takes any."""
+
+_MOST_FAULTY = 100
+"""How many faulty rows of a file are shown."""
 
 _MAX_SEARCH = 200
 _CHANGED = "The page does not offer this change. Load it again."
@@ -155,7 +167,13 @@ class KindPages:
                 PageRoute("POST", f"{path}/delete", self.delete, writes),
             ]
         if self.files:
-            found.append(PageRoute("GET", f"{path}/export", self.export, reads))
+            found += [
+                PageRoute("GET", f"{path}/export", self.export, reads),
+                PageRoute("GET", f"{path}/import", self.show_import, writes),
+                PageRoute(
+                    "POST", f"{path}/import", self.import_file, writes, file_bytes=MAX_IMPORT
+                ),
+            ]
         return found
 
     def label(self, row: Any) -> str:
@@ -250,6 +268,51 @@ class KindPages:
         records = visit.env.records[self.kind.number]
         async for batch in records.matching(asked.query):
             yield self.files.written(form, batch)
+
+    # Imports.
+
+    async def show_import(self, visit: Visit) -> Reply:
+        """The form that sends a file."""
+        most = MAX_IMPORT >> 20
+        return self._page(visit, "records_import.html", f"Import {self.many}", most=most)
+
+    async def import_file(self, visit: Visit) -> Reply:
+        """Imports a file, and shows its outcome with the faulty rows."""
+        form = visit.form
+        if form.file is None or not form.file.name:
+            raise Invalid("Choose a file.")
+        files = RecordFiles(self.kind, await visit.by())
+        try:
+            with tempfile.TemporaryFile() as file:
+                async for chunk in form.file.chunks():
+                    file.write(chunk)
+                file.seek(0)
+                rows = read_rows(
+                    files.columns,
+                    file,
+                    form_of(cast("BufferedReader", file), form.file.name, self.kind.words),
+                    update=form.has("update"),
+                )
+                if form.has("strict"):
+                    outcomes = await _at_once(visit.env, files, rows)
+                else:
+                    outcomes = [one async for one in files.store_in_batches(visit.env, rows)]
+        except (Unreadable, PayloadTooLarge) as error:
+            raise Invalid(error.message) from error
+        faulty = [row for outcome in outcomes for row in outcome.refused]
+        inserted = sum(outcome.inserted for outcome in outcomes)
+        updated = sum(outcome.updated for outcome in outcomes)
+        return self._page(
+            visit,
+            "records_imported.html",
+            f"{self._counted(inserted + updated)} imported",
+            inserted=inserted,
+            updated=updated,
+            unchanged=sum(outcome.unchanged for outcome in outcomes),
+            faulty=len(faulty),
+            shown=[(row.line, row.id, _row_reason(row)) for row in faulty[:_MOST_FAULTY]],
+            strict=form.has("strict"),
+        )
 
     # One record.
 
@@ -572,6 +635,30 @@ class KindPages:
         hidden = {ONCE: fresh_key(visit)}
         title = f"New {self.kind.words}"
         return self._form_page(visit, title, None, status=404, hidden=hidden)
+
+
+async def _at_once(
+    env: Environment, files: RecordFiles, rows: Iterator[FileRow]
+) -> list[ImportOutcome]:
+    """Stores all rows or none; then the outcome has those that cannot be stored."""
+    with Spool(None) as spool:
+        faulty = []
+        async for row in in_turns(rows):
+            if row.faults:
+                faulty.append(row)
+            else:
+                spool.add(row)
+        if faulty:
+            return [ImportOutcome(0, 0, 0, 0, 0, faulty)]
+        return [await files.store_at_once(env, spool, lambda _: None)]
+
+
+def _row_reason(row: FileRow) -> str:
+    """Why a row of a file cannot be stored."""
+    return "; ".join(
+        fault.message if fault.field == ROW else f"{fault.field} {fault.message}"
+        for fault in row.faults
+    )
 
 
 @cache
