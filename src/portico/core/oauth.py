@@ -17,15 +17,20 @@ from portico.core.rules import Trimmed
 from portico.core.scopes import SCOPES
 from portico.core.secrets import base64url
 
-GRANT_TYPES = ("authorization_code", "refresh_token")
+CLIENT_CREDENTIALS = "client_credentials"
+TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 - the name of it
+EXTRA_GRANTS = {"client_credentials": CLIENT_CREDENTIALS, "token_exchange": TOKEN_EXCHANGE}
+"""The grants that a client must be registered for, by the names that operators use (RFC 6749 §4.4,
+RFC 8693)."""
+
+GRANT_TYPES = ("authorization_code", "refresh_token", *EXTRA_GRANTS.values())
 """The grant types of the token endpoint (RFC 6749 §4.1.3 and §6)."""
 
-EXTRA_GRANTS = {
-    "client_credentials": "client_credentials",
-    "device_code": "urn:ietf:params:oauth:grant-type:device_code",
-    "token_exchange": "urn:ietf:params:oauth:grant-type:token-exchange",
-}
-"""The grants that a client must be registered for, by the names that operators use."""
+ACCESS_TOKEN_KIND = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105 - a name
+"""What an access token is called in an exchange (RFC 8693 §3)."""
+
+EXCHANGED_SECONDS = 600
+"""How long a token that was exchanged is valid at most."""
 
 CHALLENGE_METHOD = "S256"
 """The only challenge method that is accepted, and used with providers (RFC 7636 §4.2)."""

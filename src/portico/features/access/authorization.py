@@ -41,6 +41,7 @@ from portico.core.users import User
 from portico.data.vault import Vault
 from portico.environment import Environment
 from portico.features.access.documents import Documents, is_document
+from portico.features.access.programs import serves
 from portico.features.access.rules import ClientAuthorized, ClientChanged, ClientCreated
 from portico.features.access.signing import Signer
 from portico.features.access.storage import AuthorizationCode, Clients, Consent, Grants, OwnedToken
@@ -268,13 +269,19 @@ async def revoke_token(env: Environment, client: Client, token: str, by: Author)
 
 
 async def introspect(env: Environment, client: Client, token: str) -> dict[str, Any]:
-    """Describes a client's own token (RFC 7662 §2.2); any other is reported as not active."""
+    """Describes a client's own token, or an access token for its service (RFC 7662 §2.2); any other
+    is reported as not active."""
     now = env.clock()
     token_hash = digest(token)
     owned = await env[Grants].by_access(token_hash)
-    if owned is not None and owned.grant.client_row_id == client.id and owned.holds(now):
+    if (
+        owned is not None
+        and owned.holds(now)
+        and (owned.grant.client_row_id == client.id or serves(env, client, owned))
+    ):
+        holder = await env[Clients].get(owned.grant.client_row_id or 0) or client
         end, scopes = owned.token.access_expires_at, owned.token.scopes
-        facts = _facts(env, client, owned, end, scopes)
+        facts = _facts(env, holder, owned, end, scopes)
         return {"active": True, "token_type": "Bearer", **facts}
     owned = await env[Grants].by_refresh(token_hash)
     if owned is None or owned.grant.client_row_id != client.id or owned.token.used_at is not None:

@@ -12,6 +12,7 @@ from portico.change import Change
 from portico.core.audit import Author
 from portico.core.errors import BrokenRule, Fault, Invalid, NotFound, Unavailable, invalid
 from portico.core.oauth import (
+    EXTRA_GRANTS,
     MAX_URIS,
     AuthorizationRefused,
     Client,
@@ -247,8 +248,12 @@ def check_kind(env: Environment, wanted: Registration, *, public: bool) -> None:
         faults.append(
             Fault("first_party", "must be confidential, or have redirect URIs with https alone")
         )
-    if public and (wanted.service or set(wanted.grants) - {"device_code"}):
+    if public and (wanted.service or wanted.grants):
         faults.append(Fault("public", "must be confidential for this"))
+    if unknown := sorted(set(wanted.grants) - EXTRA_GRANTS.keys()):
+        faults.append(
+            Fault("grants", f"must be some of {', '.join(EXTRA_GRANTS)}, not {unknown[0]}")
+        )
     if wanted.service and wanted.service not in env.settings.declared.services:
         faults.append(Fault("service", "is not declared"))
     if faults:

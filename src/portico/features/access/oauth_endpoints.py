@@ -2,10 +2,18 @@
 
 from msgspec import UNSET, UnsetType
 
-from portico.core.oauth import GRANT_TYPES, AuthorizationRefused, spelled
+from portico.core.oauth import (
+    ACCESS_TOKEN_KIND,
+    CLIENT_CREDENTIALS,
+    EXTRA_GRANTS,
+    GRANT_TYPES,
+    AuthorizationRefused,
+    spelled,
+)
 from portico.features.access import authorization
 from portico.features.access.authorization import Exchange, exchange_code
 from portico.features.access.oauth_responder import missing_parameter
+from portico.features.access.programs import WantedExchange, exchange_token, own_token
 from portico.features.access.schemas import (
     EndedSession,
     IssuedTokens,
@@ -25,9 +33,35 @@ async def token(request: BodyRequest[TokenForm]) -> Reply:
         return await _exchange(request)
     if request.body.grant_type == "refresh_token":
         return await _refresh(request)
-    raise AuthorizationRefused(
-        "unsupported_grant_type", f"grant_type must be {' or '.join(GRANT_TYPES)}."
-    )
+    extra = {grant: name for name, grant in EXTRA_GRANTS.items()}.get(request.body.grant_type)
+    if extra is None:
+        raise AuthorizationRefused(
+            "unsupported_grant_type", f"grant_type must be {' or '.join(GRANT_TYPES)}."
+        )
+    if extra not in request.client.grants:
+        raise AuthorizationRefused(
+            "unauthorized_client", f"This client is not registered for --grant {extra}."
+        )
+    if request.body.grant_type == CLIENT_CREDENTIALS:
+        form, client = request.body, request.client
+        scope, resource = form.scope or None, form.resource or None
+        return _tokens(await own_token(request.environment, client, scope, resource, request.by))
+    return await _exchange_token(request)
+
+
+async def _exchange_token(request: BodyRequest[TokenForm]) -> Reply:
+    form = request.body
+    subject = _required("subject_token", form.subject_token)
+    kinds = {form.subject_token_type, form.requested_token_type or ACCESS_TOKEN_KIND}
+    if kinds != {ACCESS_TOKEN_KIND} or form.actor_token:
+        raise AuthorizationRefused(
+            "invalid_request", f"Exchange one {ACCESS_TOKEN_KIND} for another, without an actor."
+        )
+    if form.resource and form.audience and form.resource != form.audience:
+        raise AuthorizationRefused("invalid_target", "Only one resource can be asked for.")
+    wanted = WantedExchange(subject, form.resource or form.audience or None, form.scope or None)
+    issued = await exchange_token(request.environment, request.client, wanted, request.by)
+    return _tokens(issued, ACCESS_TOKEN_KIND)
 
 
 async def _exchange(request: BodyRequest[TokenForm]) -> Reply:
@@ -70,15 +104,16 @@ async def introspect(request: BodyRequest[OneTokenForm]) -> Reply:
     return json_reply(200, TokenFacts(**facts))
 
 
-def _tokens(issued: Issued) -> Reply:
+def _tokens(issued: Issued, kind: str | UnsetType = UNSET) -> Reply:
     pair = issued.pair
     tokens = IssuedTokens(
         pair.access_token,
         "Bearer",
         pair.seconds,
-        pair.refresh_token,
+        pair.refresh_token or UNSET,
         spelled(pair.scopes),
         issued.id_token or UNSET,
+        kind,
     )
     return json_reply(200, tokens)
 
@@ -120,7 +155,8 @@ ROUTES = (
         handler=introspect,
         access=Access.CLIENT,
         summary="Introspect a token",
-        description="For confidential clients. A token of another client is reported as inactive.",
+        description="For confidential clients. A token of another client is reported as inactive,"
+        " unless it is meant for the service that this client is registered with.",
         form=OneTokenForm,
         answer=TokenFacts,
     ),

@@ -3,7 +3,7 @@
 import msgspec
 
 from portico.core.errors import Invalid, NotFound
-from portico.core.oauth import GRANT_TYPES, spelled
+from portico.core.oauth import spelled
 from portico.core.times import SECOND
 from portico.features.access.clients import register_itself
 from portico.features.access.documents import Metadata, public_registration
@@ -36,7 +36,7 @@ async def register(request: Request) -> Reply:
         redirect_uris=list(client.redirect_uris),
         scope=spelled(client.registered),
         token_endpoint_auth_method="none",  # noqa: S106 - no password
-        grant_types=[*GRANT_TYPES],
+        grant_types=["authorization_code", "refresh_token"],
         response_types=["code"],
     )
     return json_reply(201, registered)

@@ -397,6 +397,28 @@ class ClientRefused(_OfClient, frozen=True):
     action = "client.refused"
 
 
+class TokenExchanged(_OfClient, frozen=True):
+    """An OAuth client exchanged a user's token for one of its own."""
+
+    action = "client.token_exchanged"
+
+    user_id: int
+    of: str | None
+    """The client that the user's token was issued to."""
+    resource: str
+    scopes: frozenset[str]
+
+    @property
+    def details(self) -> Details:
+        """Whose token, of which client, and for what."""
+        return {
+            "user_id": self.user_id,
+            "of": self.of,
+            "resource": self.resource,
+            "scopes": spelled(self.scopes),
+        }
+
+
 class ClientAuthorized(_OfClient, frozen=True):
     """A user allowed an OAuth client to act for them."""
 

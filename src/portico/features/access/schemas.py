@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from portico.core.ids import MAX_ID
 from portico.core.networks import network
-from portico.core.oauth import GRANT_TYPES
+from portico.core.oauth import ACCESS_TOKEN_KIND, GRANT_TYPES
 from portico.core.rules import Between, OneOf
 from portico.core.scopes import SCOPES
 from portico.core.times import moment
@@ -250,6 +250,18 @@ class TokenForm(ClientForm, kw_only=True):
         | UnsetType
     ) = UNSET
 
+    subject_token: Annotated[str, _parameter("With token exchange (RFC 8693).")] | UnsetType = UNSET
+    subject_token_type: (
+        Annotated[str, _parameter("With token exchange: that of an access token.")] | UnsetType
+    ) = UNSET
+    requested_token_type: (
+        Annotated[str, _parameter("With token exchange: that of an access token.")] | UnsetType
+    ) = UNSET
+    audience: (
+        Annotated[str, _parameter("With token exchange: the same as `resource`.")] | UnsetType
+    ) = UNSET
+    actor_token: Annotated[str, _parameter("Is not supported.")] | UnsetType = UNSET
+
 
 class OneTokenForm(ClientForm, kw_only=True):
     """The parameters of POST /revoke (RFC 7009) and POST /introspect (RFC 7662)."""
@@ -269,13 +281,25 @@ class IssuedTokens(msgspec.Struct, frozen=True, omit_defaults=True):
     access_token: Annotated[str, Meta(examples=["oat_…"])]
     token_type: Annotated[str, Meta(examples=["Bearer"])]
     expires_in: Annotated[int, Meta(description="Seconds.", examples=[3600])]
-    refresh_token: Annotated[str, Meta(description="Can be used once.", examples=["ort_…"])]
+    refresh_token: (
+        Annotated[
+            str,
+            Meta(description="Can be used once. Grants of programs have none.", examples=["ort_…"]),
+        ]
+        | UnsetType
+    )
     scope: Annotated[
         str,
         Meta(description="The scopes of the access token.", examples=["openid read:products"]),
     ]
     id_token: (
         Annotated[str, Meta(description="With the scope `openid`.", examples=["eyJ…"])] | UnsetType
+    ) = UNSET
+    issued_token_type: (
+        Annotated[
+            str, Meta(description="With token exchange (RFC 8693).", examples=[ACCESS_TOKEN_KIND])
+        ]
+        | UnsetType
     ) = UNSET
 
 

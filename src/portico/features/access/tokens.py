@@ -66,6 +66,14 @@ class Pair(NamedTuple):
     seconds: int = ACCESS_SECONDS
 
 
+class ExchangedFrom(NamedTuple):
+    """What a token that is exchanged passes on: how long it is still valid, ten minutes at most,
+    and how its user signed in."""
+
+    seconds: int
+    proof: Proof
+
+
 class Issued(NamedTuple):
     """The tokens issued to a client; `id_token` only with the scope `openid`."""
 
@@ -196,29 +204,77 @@ def login_token(env: Environment, user_id: int, name: str, role: str, now: int) 
 
 
 def access_token_for(
-    env: Environment, client: Client, grant: Grant, scopes: frozenset[str], now: int
+    env: Environment,
+    client: Client,
+    grant: Grant,
+    scopes: frozenset[str],
+    now: int,
+    exchanged: ExchangedFrom | None = None,
 ) -> str:
     """A new access token of a grant: a JWT (RFC 9068) where it is for a service, which can verify
     it alone, else opaque."""
     service = service_of(env, grant.resource)
     if service is None:
         return mint(ACCESS_TOKEN, env.random)
-    claims = {
+    claims: dict[str, Any] = {
         "sub": str(grant.user_id),
         "aud": grant.resource,
         "client_id": client.client_id,
         "scope": spelled(scopes),
         "sid": str(grant.id),
         "jti": env.random(16).hex(),
-        "exp": now // SECOND + service.token_seconds,
+        "exp": now // SECOND + access_seconds(env, grant, exchanged),
     }
+    if exchanged is not None:
+        claims["act"] = {"sub": client.client_id}  # RFC 8693 §4.1
     return env[Signer].sign(claims, now, ACCESS_TOKEN_TYPE)
 
 
-def access_seconds(env: Environment, grant: Grant) -> int:
+def access_seconds(env: Environment, grant: Grant, exchanged: ExchangedFrom | None = None) -> int:
     """How long an access token of a grant is valid."""
     service = service_of(env, grant.resource)
-    return service.token_seconds if service else ACCESS_SECONDS
+    seconds = service.token_seconds if service else ACCESS_SECONDS
+    return seconds if exchanged is None else min(seconds, exchanged.seconds)
+
+
+async def issue_alone(
+    env: Environment,
+    change: Change,
+    client: Client,
+    *,
+    user_id: int,
+    scopes: frozenset[str],
+    resource: str | None,
+    exchanged: ExchangedFrom | None = None,
+) -> Issued:
+    """Issues an access token without a refresh token, by a grant of its own."""
+    now = change.now
+    grant = await env[Grants].insert(
+        change.tx,
+        user_id=user_id,
+        client_row_id=client.id,
+        scopes=scopes,
+        address=change.by.address,
+        user_agent="",
+        proof=exchanged.proof if exchanged else Proof((), now),
+        now=now,
+        expires_at=now + ACCESS_SECONDS * SECOND,
+        resource=resource,
+    )
+    seconds = access_seconds(env, grant, exchanged)
+    access_token = access_token_for(env, client, grant, scopes, now, exchanged)
+    end = now // SECOND * SECOND + seconds * SECOND
+    await env[Grants].issue(
+        change.tx,
+        grant.id,
+        refresh_hash=digest(mint(REFRESH_TOKEN, env.random)),  # nobody is told of it
+        access_hash=digest(access_token),
+        scopes=scopes,
+        now=now,
+        access_expires_at=end,
+        refresh_expires_at=end,
+    )
+    return Issued(Pair(access_token, "", scopes, seconds), None)
 
 
 async def issue(

@@ -1,0 +1,123 @@
+"""Grants of programs, without a browser: a client's own token (RFC 6749 §4.4), and one for another
+service in exchange for a user's (RFC 8693)."""
+
+from typing import NamedTuple
+
+from portico.change import Change
+from portico.core.audit import Author
+from portico.core.oauth import (
+    EXCHANGED_SECONDS,
+    OPENID_SCOPES,
+    AuthorizationRefused,
+    Client,
+    asked_names,
+    asked_scopes,
+    implied,
+    narrowed,
+)
+from portico.core.scopes import of_role
+from portico.core.secrets import digest
+from portico.core.times import SECOND
+from portico.environment import Environment
+from portico.features.access.rules import TokenExchanged
+from portico.features.access.signing import Signer
+from portico.features.access.storage import Clients, Grants, OwnedToken
+from portico.features.access.targets import service_of, target
+from portico.features.access.tokens import ExchangedFrom, Issued, issue_alone
+from portico.features.people.storage import Users
+
+
+async def own_token(
+    env: Environment, client: Client, scope: str | None, resource: str | None, by: Author
+) -> Issued:
+    """A token with which a client acts as its owner, with the client's scopes that the owner's role
+    has. Raises `AuthorizationRefused`."""
+    await env[Signer].ready()
+    asked = asked_scopes(client, scope).difference(OPENID_SCOPES)
+    where = target(env, resource, asked)
+
+    async def work(change: Change) -> Issued:
+        change.noted_elsewhere()  # when the client was registered
+        owner = await change.lock(env[Users], client.user_id or 0)
+        if owner is None or owner.suspended_at is not None:
+            raise AuthorizationRefused("invalid_grant", "The client's owner has no account.")
+        if await change.lock(env[Clients], client.id) is None:
+            raise AuthorizationRefused("invalid_client", "The client was deleted.")
+        scopes = narrowed(asked, of_role(owner.role))
+        if not scopes:
+            raise AuthorizationRefused(
+                "invalid_scope", "The role of the client's owner has none of its scopes."
+            )
+        return await issue_alone(
+            env, change, client, user_id=owner.id, scopes=scopes, resource=where
+        )
+
+    return await env.change(by, work)
+
+
+class WantedExchange(NamedTuple):
+    """What a client sends to exchange a token."""
+
+    subject_token: str
+    resource: str | None
+    scope: str | None
+
+
+async def exchange_token(
+    env: Environment, client: Client, wanted: WantedExchange, by: Author
+) -> Issued:
+    """Exchanges a user's access token for one at another resource: with no scope that the token or
+    the client lacks, and no longer valid than the token. The token must have been issued to this
+    client or for its service. Raises `AuthorizationRefused`."""
+    await env[Signer].ready()
+    owned = await env[Grants].by_access(digest(wanted.subject_token))
+    if owned is None or not owned.holds(env.clock()) or not _own(env, client, owned):
+        raise AuthorizationRefused(
+            "invalid_grant", "The subject_token must be a valid token of this client or service."
+        )
+    scopes = client.registered & implied(owned.token.scopes)
+    if asked := asked_names(wanted.scope):
+        scopes &= asked
+    where = target(env, wanted.resource, scopes)
+    if where == owned.grant.resource:
+        raise AuthorizationRefused("invalid_target", "The resource must be another one.")
+    row_id = owned.grant.client_row_id
+    holder = None if row_id is None else await env[Clients].get(row_id)
+
+    async def work(change: Change) -> Issued:
+        user = await change.lock(env[Users], owned.grant.user_id)
+        grant = await change.lock(env[Grants], owned.grant.id)
+        left = (owned.token.access_expires_at - change.now) // SECOND
+        if user is None or user.suspended_at is not None or grant is None or left < 1:
+            raise AuthorizationRefused("invalid_grant", "The subject_token has ended.")
+        if grant.revoked_at is not None:
+            raise AuthorizationRefused("invalid_grant", "The subject_token was revoked.")
+        granted = narrowed(scopes, of_role(user.role))
+        if not granted:
+            raise AuthorizationRefused("invalid_scope", "Nothing is left that both may do.")
+        base = env.addresses.base
+        of = holder.client_id if holder else None
+        change.note(TokenExchanged(client, user.id, of, where or base, granted))
+        return await issue_alone(
+            env,
+            change,
+            client,
+            user_id=user.id,
+            scopes=granted,
+            resource=where,
+            exchanged=ExchangedFrom(min(left, EXCHANGED_SECONDS), owned.grant.proof),
+        )
+
+    return await env.change(by, work)
+
+
+def _own(env: Environment, client: Client, owned: OwnedToken) -> bool:
+    if owned.grant.client_row_id is None:
+        return False  # a login is for its own program alone
+    return owned.grant.client_row_id == client.id or serves(env, client, owned)
+
+
+def serves(env: Environment, client: Client, owned: OwnedToken) -> bool:
+    """Whether a token is meant for the service that a client is registered with."""
+    service = service_of(env, owned.grant.resource)
+    return service is not None and service.name == client.service
