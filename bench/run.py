@@ -16,6 +16,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from bench import (
+    agents,
     client_library,
     connections,
     declared,
@@ -42,6 +43,7 @@ ROWS: dict[str, Callable[[Workshop], None]] = {
     "write": throughput.write,
     "declared": declared.declared,
     "services": services.services,
+    "agents": agents.agents,
     "scale": throughput.scale,
     "pages": latency.pages,
     "search": latency.search,
