@@ -54,13 +54,17 @@ CHOICES = {
 MOST_SPELLED = 5
 """Others are spelled out, unless they are longer, as currencies are: those are `str`."""
 
-DEFAULTS = {"alt": '""', "total_is_exact": "True"}
+DEFAULTS = {
+    "alt": '""',
+    "total_is_exact": "True",
+    "client_secret": "field(default=None, repr=False)",  # a public client has none
+}
 """What stands for fields of an answer that may be missing."""
-SECRETS = ("key", "secret")
+SECRETS = ("key", "secret", "link")
 """These are missing only where `SecretLost` is raised. They come last and are not printed."""
 
-PAGING = ("page", "cursor")
-"""The parameters that lists set by themselves."""
+PAGING = ("page", "cursor", "from", "to")
+"""The parameters that lists set by themselves, or that take another name."""
 NULL = {"type": "null"}
 
 MODELS = '''\
@@ -70,7 +74,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from typing import Literal, TypeAlias, TypedDict
+from typing import Any, Literal, TypeAlias, TypedDict
 '''
 EVENT_TYPE = '''\
 """The types of events. `ping` is sent only by the test of a webhook."""
@@ -172,7 +176,8 @@ class Types:
             if name in SECRETS:
                 line += " = field(repr=False)"
             elif name not in schema["required"]:
-                line += f" = {DEFAULTS[name]}"
+                absent = " | None" if "None" in DEFAULTS[name] else ""
+                line += f"{absent} = {DEFAULTS[name]}"
             lines.append(line)
         if shape.tagged:
             # Behind a default, the fields of a class that is based on this one could have none.
@@ -238,6 +243,8 @@ class Types:
                 return f"Sequence[{item}]" if sent else f"tuple[{item}, ...]"
             case {"type": "object", "properties": properties}:
                 return self._parts[frozenset(properties)]
+            case {"type": "object", "additionalProperties": True}:
+                return "Mapping[str, Any]"
             case {"type": "object", "additionalProperties": value}:
                 return f"Mapping[str, {self._type(value, sent=sent)}]"
             case {"type": "number"}:

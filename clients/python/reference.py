@@ -22,6 +22,7 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 CHAPTERS = {
     "Calling the API": [
         *("Client", "Products", "Users", "Accounts", "ApiKeys", "Listing"),
+        *("Invitations", "OAuthClients", "Audit", "AuditListing", "Usage"),
         *("Events", "EventListing", "Webhooks"),
     ],
     "Events as they happen": ["EventStream"],

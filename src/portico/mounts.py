@@ -13,6 +13,7 @@ from portico.core.scopes import SCOPES
 from portico.engines import SANDBOX
 from portico.environment import Environment
 from portico.features.access import (
+    client_endpoints,
     key_endpoints,
     oauth_endpoints,
     protected_resources,
@@ -146,6 +147,7 @@ BUILT_IN: tuple[AnyRoute, ...] = (
     *events_endpoints.ROUTES,
     *webhook_endpoints.ROUTES,
     *invitation_endpoints.ROUTES,
+    *client_endpoints.ROUTES,
     *audit_endpoints.ROUTES,
     *usage.ROUTES,
 )

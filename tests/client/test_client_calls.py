@@ -205,3 +205,43 @@ def test_what_has_happened_is_listed_and_gone_on_with(client: Client) -> None:
     assert page.pagination.last_id == found[1].id
     with pytest.raises(ValidationError):
         client.events.list(type="lamp.*").page()
+
+
+async def test_both_faces_manage_people_and_applications(
+    client: Client, async_client: AsyncClient
+) -> None:
+    me = client.me().id
+    account = await async_client.accounts.update(me, metadata={"crm": word()})
+    assert client.accounts.get(me) == account
+    plans = client.plans()
+    assert plans == await async_client.plans()
+    assert account.plan in [plan.name for plan in plans]
+    email = f"{word()}@example.com"
+    made = client.invitations.create(email=email, role="editor")
+    renewed = await async_client.invitations.renew(made.id)
+    assert (renewed.id, made.email, renewed.link != made.link) == (made.id, email, True)
+    assert email in [one.email for one in client.invitations.list()]
+    assert (await async_client.invitations.get(made.id)).role == "editor"
+    client.invitations.delete(made.id, if_match=renewed.etag)
+    uri = "https://shop.example.com/"
+    shop = client.clients.create(name="Shop", redirect_uris=[uri])
+    rotated = await async_client.clients.rotate_secret(shop.client_id)
+    assert rotated.client_secret not in (None, shop.client_secret)
+    changed = client.clients.update(shop.client_id, scopes=["read:users"], if_match=shop.etag)
+    assert (await async_client.clients.get(shop.client_id)) == changed
+    public = await async_client.clients.create(name="App", redirect_uris=[uri], public=True)
+    listed = [one.client_id async for one in async_client.clients.list()]
+    assert listed[:2] == [public.client_id, shop.client_id]
+    assert public.client_secret is None
+    for one in (public, shop):
+        client.clients.delete(one.client_id)
+    with pytest.raises(NotFound):
+        client.clients.get(shop.client_id)
+    target = f"invitation:{made.id}"
+    entries = list(client.audit.list(action="invitation.revoked", actor_id=me, target=target))
+    assert [entry.details["email"] for entry in entries] == [email]
+    (first,) = await async_client.audit.list(target=target, limit=1).page()
+    assert (first.action, first.user) == ("invitation.created", entries[0].user)
+    hour = datetime.now(UTC) - timedelta(hours=1)
+    for rows in (client.usage.list(by="hour"), await async_client.usage.list(from_=hour, by="day")):
+        assert all(row.requests >= row.refused for row in rows)

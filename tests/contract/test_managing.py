@@ -7,7 +7,9 @@ import pytest
 from driving import Api, Caller, refused
 from portico.core.audit import OPERATOR
 from portico.core.ids import MAX_ID
+from portico.core.oauth import AuthorizationRefused
 from portico.core.secrets import digest
+from portico.features.access.clients import authenticate_client
 from portico.features.events.audit import Audit
 from portico.features.people.accounts import set_plan
 from portico.features.people.invitations import accept
@@ -256,6 +258,102 @@ async def test_a_sign_up_is_no_invitation(api: Api) -> None:
     for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/renew")):
         refused(await admin.request(method, f"/invitations/{signed_up.id}{path}"), 404)
     assert (await admin.get("/invitations")).json()["pagination"]["total_items"] == 0
+
+
+CLIENT: dict[str, Any] = {
+    "name": "Shop",
+    "redirect_uris": ["https://shop.example.com/callback"],
+    "scopes": ["read:products"],
+}
+
+
+@pytest.mark.parametrize("public", [False, True])
+async def test_a_client_is_registered_changed_and_deleted(api: Api, *, public: bool) -> None:
+    admin, key = await api.caller("admin"), {"Idempotency-Key": "one"}
+    answer = await admin.post("/clients", json=CLIENT | {"public": public}, headers=key)
+    made = answer.json()["data"]
+    secret, one = made.pop("client_secret", None), f"/clients/{made['client_id']}"
+    assert (secret is None) == public
+    assert answer.headers["location"].endswith(f"/v1{one}")
+    facts = {"client_id": made["client_id"], "created_at": AT, "owner_id": admin.user.id}
+    facts |= {"first_party": False, "grants": [], "service": None}
+    assert made == CLIENT | facts | {"public": public}
+    again = await admin.post("/clients", json=CLIENT | {"public": public}, headers=key)
+    assert (again.status_code, again.json()["data"]) == (201, made)
+    assert await authenticate_client(api.live, made["client_id"], secret)
+    tag = (await admin.get(one)).headers["etag"]
+    for status in (200, 412):
+        change = {"name": f"Shop {status}"}
+        assert (
+            await admin.patch(one, json=change, headers={"if-match": tag})
+        ).status_code == status
+    changed = await admin.patch(one, json={"scopes": ["write:products", "read:products"]})
+    stored = made | {"name": "Shop 200", "scopes": ["read:products", "write:products"]}
+    assert changed.json() == {"data": stored}
+    assert (await admin.get("/clients")).json()["data"] == [stored]
+    refused(await admin.delete(one, headers={"if-match": tag}), 412)
+    for status in (204, 404):
+        assert (await admin.delete(one)).status_code == status
+
+
+async def test_a_rotated_secret_is_shown_once_and_the_old_one_is_void(api: Api) -> None:
+    admin, key = await api.caller("admin"), {"Idempotency-Key": "one"}
+    made = (await admin.post("/clients", json=CLIENT)).json()["data"]
+    rotate = f"/clients/{made['client_id']}/rotate-secret"
+    rotated = (await admin.post(rotate, headers=key)).json()["data"]
+    assert rotated.keys() == made.keys()
+    assert "client_secret" not in (await admin.post(rotate, headers=key)).json()["data"]
+    assert await authenticate_client(api.live, made["client_id"], rotated["client_secret"])
+    with pytest.raises(AuthorizationRefused):
+        await authenticate_client(api.live, made["client_id"], made["client_secret"])
+    public = (await admin.post("/clients", json=CLIENT | {"public": True})).json()["data"]
+    async with api.unchanged():
+        refused(await admin.post(f"/clients/{public['client_id']}/rotate-secret"), 422)
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "fields"),
+    [
+        ({"name": " "}, 422, ["name"]),
+        ({"redirect_uris": []}, 422, ["redirect_uris"]),
+        ({"redirect_uris": ["http://shop.example.com/"]}, 422, ["redirect_uris.0"]),
+        ({"scopes": ["read:nothing"]}, 422, ["scopes.0"]),
+        ({"scopes": "read:products"}, 400, ["scopes"]),
+        ({"grants": ["password"]}, 422, ["grants.0"]),
+        ({"service": "nothing"}, 422, ["service"]),
+        ({"client_id": "mine"}, 400, ["client_id"]),
+    ],
+)
+async def test_a_faulty_client_is_refused(
+    api: Api, change: dict[str, Any], status: int, fields: list[str]
+) -> None:
+    admin = await api.caller("admin")
+    made = (await admin.post("/clients", json=CLIENT)).json()["data"]
+    async with api.unchanged():
+        assert list(refused(await admin.post("/clients", json=CLIENT | change), status)) == fields
+        if not change.keys() & {"grants", "service"}:  # set when it is registered
+            answer = await admin.patch(f"/clients/{made['client_id']}", json=change)
+            assert list(refused(answer, status)) == fields
+
+
+async def test_a_client_for_programs_needs_no_redirect_uri(api: Api) -> None:
+    admin = await api.caller("admin")
+    new = {"name": "Robot", "grants": ["client_credentials"], "scopes": ["read:products"]}
+    made = (await admin.post("/clients", json=new)).json()["data"]
+    assert (made["grants"], made["redirect_uris"]) == (["client_credentials"], [])
+    one = f"/clients/{made['client_id']}"
+    changed = await admin.patch(one, json={"scopes": []})
+    assert (changed.json()["data"]["grants"], changed.json()["data"]["scopes"]) == (
+        new["grants"],
+        [],
+    )
+    refused(await admin.post("/clients", json=new | {"public": True}), 422)
+
+
+@pytest.mark.parametrize("client_id", ["17", "client_none", "client%00", "%C3%A9", "a" * 3_000])
+async def test_a_client_that_is_none_is_404(api: Api, client_id: str) -> None:
+    admin = await api.caller("admin")
+    refused(await admin.get(f"/clients/{client_id}"), 404)
 
 
 async def test_the_audit_log_is_walked_from_the_oldest_by_filters(api: Api) -> None:

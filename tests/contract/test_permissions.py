@@ -57,6 +57,9 @@ WHOLE = "all scopes of its user, and no OAuth token"
 HOOK = {"url": "https://hooks.example.com/", "types": ["*"]}
 
 
+CLIENT = {"name": "Shop", "redirect_uris": ["https://shop.example.com/"]}
+
+
 class Case(NamedTuple):
     """What a route needs (a scope; None: any caller; or as above), what is sent to it, and how
     that is answered."""
@@ -124,6 +127,12 @@ CASES: dict[tuple[str, str], Case] = {
     ("GET", "/invitations/{id}"): Case("admin", NOTHING, 200),
     ("DELETE", "/invitations/{id}"): Case("admin", NOTHING, 204),
     ("POST", "/invitations/{id}/renew"): Case("admin", NOTHING, 201),
+    ("GET", "/clients"): Case("admin", NOTHING, 200),
+    ("POST", "/clients"): Case("admin", lambda _n, _u: CLIENT, 201),
+    ("GET", "/clients/{id}"): Case("admin", NOTHING, 200),
+    ("PATCH", "/clients/{id}"): Case("admin", lambda n, _: {"name": f"Client {n}"}, 200),
+    ("DELETE", "/clients/{id}"): Case("admin", NOTHING, 204),
+    ("POST", "/clients/{id}/rotate-secret"): Case("admin", NOTHING, 201),
     ("GET", "/usage"): Case(None, NOTHING, 200),
     ("GET", "/audit"): Case("admin", NOTHING, 200),
     ("POST", "/verify"): Case("verify", lambda _n, _u: {"credential": "x"}, 200),
@@ -241,7 +250,7 @@ CELLS = [
 ]
 
 
-async def targets_of(api: Api, env: Environment, owner: User | None = None) -> dict[str, int]:
+async def targets_of(api: Api, env: Environment, owner: User | None = None) -> dict[str, int | str]:
     """Somebody else, a product, a webhook with a delivery, and another key of the owner, by the
     names that paths have."""
     async with env.db.transaction() as tx:
@@ -256,8 +265,14 @@ async def targets_of(api: Api, env: Environment, owner: User | None = None) -> d
     user, product = await api.account(env=env), await api.product(env)
     email, by = f"invited.{user.email}", OPERATOR
     asked = await invite(env, email=email, role="viewer", plan="free", handed_over=True, by=by)
-    made = {"users": user.id, "products": product.id, "webhooks": hook, "delivery": delivery}
-    made["invitations"] = asked.invitation.id
+    made: dict[str, int | str] = {
+        "users": user.id,
+        "products": product.id,
+        "webhooks": hook,
+        "delivery": delivery,
+        "invitations": asked.invitation.id,
+        "clients": (await client_of(env)).client.client_id,
+    }
     if owner:
         mirror = await env[Users].by_account(owner.id)
         new = NewKey(name="Another", type="test" if "live" in env.foreign else "live")
@@ -266,7 +281,7 @@ async def targets_of(api: Api, env: Environment, owner: User | None = None) -> d
     return made
 
 
-def filled(path: str, targets: dict[str, int]) -> str:
+def filled(path: str, targets: dict[str, int | str]) -> str:
     """A route's path with the ids of what it is about."""
     path = path.replace("{id}", str(targets.get(path.split("/")[1])))
     return path.replace("{delivery_id}", str(targets["delivery"]))

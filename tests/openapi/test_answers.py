@@ -41,7 +41,7 @@ class Walk:
         path: str,
         status: int,
         *,
-        id: int = 0,  # noqa: A002 - the name of the path's parameter
+        id: int | str = 0,  # noqa: A002 - the name of the path's parameter
         **request: Any,
     ) -> httpx.Response:
         """One request of the document's `path`, which is answered with `status`."""
@@ -155,6 +155,16 @@ async def _use_accounts(walk: Walk, admin: Caller, user_id: int) -> None:
             admin, "GET", path, 304, id=made, headers={"If-None-Match": read.headers["etag"]}
         )
     await walk(admin, "DELETE", one, 204, id=made)
+    new = {"name": "Shop", "redirect_uris": ["https://shop.example.com/"]}
+    client_id = (await walk(admin, "POST", "/clients", 201, json=new)).json()["data"]["client_id"]
+    one = "/clients/{id}"
+    await walk(admin, "PATCH", one, 200, id=client_id, json={"scopes": ["read:products"]})
+    await walk(admin, "POST", f"{one}/rotate-secret", 201, id=client_id)
+    for path in ("/clients", one):
+        read = await walk(admin, "GET", path, 200, id=client_id)
+        tag = {"If-None-Match": read.headers["etag"]}
+        await walk(admin, "GET", path, 304, id=client_id, headers=tag)
+    await walk(admin, "DELETE", one, 204, id=client_id)
     for path in (account, "/plans", "/audit", "/usage"):
         read = await walk(admin, "GET", path, 200, id=user_id)
         tag = {"If-None-Match": read.headers["etag"]}

@@ -5,7 +5,8 @@ import type { Credential } from "./credentials.js";
 import { addresses, variable } from "./environment.js";
 import { Events } from "./events.js";
 import type { Check, Plan, User, UserChanges, Verified } from "./models.js";
-import { tagged } from "./reading.js";
+import { Audit, Invitations, OAuthClients, Usage } from "./managing.js";
+import { rowsOf, tagged } from "./reading.js";
 import { Accounts, Products, read, Records, Users } from "./resources.js";
 import { Requests } from "./retries.js";
 import type { Options } from "./transport.js";
@@ -34,6 +35,14 @@ export class Client {
   readonly users: Users;
   /** The users' accounts. */
   readonly accounts: Accounts;
+  /** Who may make themselves an account. */
+  readonly invitations: Invitations;
+  /** The OAuth clients. */
+  readonly clients: OAuthClients;
+  /** The audit log. */
+  readonly audit: Audit;
+  /** How many requests accounts made. */
+  readonly usage: Usage;
   /** API keys: the caller's own, and for admins also those of others. */
   readonly apiKeys: ApiKeys;
   /** The events that the caller may see. */
@@ -51,14 +60,18 @@ export class Client {
     this.products = new Products(this.#calls, "/products");
     this.users = new Users(this.#calls, "/users");
     this.accounts = new Accounts(this.#calls);
+    this.invitations = new Invitations(this.#calls);
+    this.clients = new OAuthClients(this.#calls);
+    this.audit = new Audit(this.#calls);
+    this.usage = new Usage(this.#calls);
     this.apiKeys = new ApiKeys(this.#calls, (key) => this.#access.switch(key));
     this.events = new Events(this.#calls, this.#access);
     this.webhooks = new Webhooks(this.#calls);
   }
 
   /** The plans that accounts can have. Needs the scope `admin`. */
-  plans({ signal }: Calling = {}): Promise<Plan[]> {
-    return this.#calls.data("GET", "/plans", { signal });
+  async plans(calling: Calling = {}): Promise<Plan[]> {
+    return rowsOf<Plan>(await this.#calls.make("GET", "/plans", calling));
   }
 
   /** Asks whether a credential that a service was sent is valid, and counts the request against its account. Needs the scope

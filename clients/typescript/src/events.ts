@@ -18,7 +18,7 @@ export class Events {
   /** Events, oldest first. A reader that continues `after` the last event it has misses none. Reading throws `Gone` if that
    * event is older than those that are kept. */
   list(filters: EventFilters = {}, calling: Calling = {}): EventListing {
-    return new EventListing(this.#calls, filters, calling);
+    return new EventListing(this.#calls, "/events", filters, calling);
   }
 
   /** Events as they happen: those from now on, or those `after` an id. */

@@ -16,7 +16,8 @@ export {
 export * from "./errors.js";
 export type { Events } from "./events.js";
 export { type Caller, Gate, type GateOptions } from "./gate.js";
-export type { EventListing, Listing } from "./listing.js";
+export type { AuditListing, EventListing, Listing } from "./listing.js";
+export type { Audit, Invitations, OAuthClients, Usage } from "./managing.js";
 export type * from "./models.js";
 export { type Authorization, OAuthApp, type OAuthOptions } from "./oauth.js";
 export type { Accounts, KindRecord, Products, Records, Users } from "./resources.js";

@@ -1,12 +1,12 @@
 import { type Calling, type Calls, query } from "./calls.js";
-import type { Event, EventFilters, EventPage, Page } from "./models.js";
+import type { AuditEntry, AuditFilters, AuditPage, Event, EventFilters, EventPage, Page } from "./models.js";
 import { listOf, unexpected } from "./reading.js";
 import type { Answer } from "./transport.js";
 
 const WHOLE_PAGE = 100; // The maximum, which takes the fewest requests.
 
 /** A list that is read page by page, as needed. */
-export class Listing<Item extends { id: number }> implements AsyncIterable<Item> {
+export class Listing<Item extends object> implements AsyncIterable<Item> {
   readonly #calls: Calls;
   readonly #path: string;
   readonly #filters: { readonly limit?: number | null | undefined };
@@ -42,40 +42,48 @@ export class Listing<Item extends { id: number }> implements AsyncIterable<Item>
   }
 }
 
-/** Events that are read page by page, as needed. */
-export class EventListing implements AsyncIterable<Event> {
+/** What is numbered in order, read page by page, as needed. */
+abstract class Log<Item, P extends EventPage | AuditPage> implements AsyncIterable<Item> {
   readonly #calls: Calls;
-  readonly #filters: EventFilters;
+  readonly #path: string;
+  readonly #filters: EventFilters | AuditFilters;
   readonly #calling: Calling;
 
   /** @internal */
-  constructor(calls: Calls, filters: EventFilters, calling: Calling) {
+  constructor(calls: Calls, path: string, filters: EventFilters | AuditFilters, calling: Calling) {
     this.#calls = calls;
+    this.#path = path;
     this.#filters = filters;
     this.#calling = calling;
   }
 
-  /** All events up to the newest, oldest first. Reads 100 per request unless `limit` is given. */
-  async *[Symbol.asyncIterator](): AsyncGenerator<Event, undefined> {
-    let filters: EventFilters = { ...this.#filters, limit: this.#filters.limit ?? WHOLE_PAGE };
+  /** Everything up to the newest, oldest first. Reads 100 per request unless `limit` is given. */
+  async *[Symbol.asyncIterator](): AsyncGenerator<Item, undefined> {
+    let filters = { ...this.#filters, limit: this.#filters.limit ?? WHOLE_PAGE };
     for (let more = true; more; ) {
-      const answer = await this.#calls.make("GET", "/events" + query(filters), this.#calling);
-      const { data, pagination } = pageOf<EventPage>(answer);
+      const answer = await this.#calls.make("GET", this.#path + query(filters), this.#calling);
+      const { data, pagination } = pageOf<P>(answer);
       const { has_more, last_id } = pagination;
       if (has_more && last_id === (filters.after ?? 0)) throw unexpected(answer); // An endless loop.
-      yield* data;
+      yield* data as Item[];
       filters = { ...filters, after: last_id };
       more = has_more;
     }
   }
 
-  /** One page: 25 events unless `limit` is given. Its `last_id` is the `after` of the next. */
-  page(): Promise<EventPage> {
-    return read(this.#calls, "/events", this.#filters, this.#calling);
+  /** One page: 25 unless `limit` is given. Its `last_id` is the `after` of the next. */
+  page(): Promise<P> {
+    return read(this.#calls, this.#path, this.#filters, this.#calling);
   }
 }
 
-async function read<P extends Page<unknown> | EventPage>(
+/** Events that are read page by page, as needed. */
+export class EventListing extends Log<Event, EventPage> {}
+
+/** Entries of the audit log that are read page by page, as needed. */
+export class AuditListing extends Log<AuditEntry, AuditPage> {}
+
+async function read<P extends Page<unknown> | EventPage | AuditPage>(
   calls: Calls,
   path: string,
   filters: object,
@@ -91,7 +99,7 @@ function nextOf({ headers }: Answer): string | undefined {
   return new URLSearchParams(told?.replaceAll("+", "%2B")).get("cursor") || undefined;
 }
 
-function pageOf<P extends Page<unknown> | EventPage>(answer: Answer): P {
+function pageOf<P extends Page<unknown> | EventPage | AuditPage>(answer: Answer): P {
   const { data, pagination } = listOf<P>(answer);
   if (!Number.isSafeInteger(pagination?.limit)) throw unexpected(answer);
   return { data, pagination } as P;

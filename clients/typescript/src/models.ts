@@ -59,6 +59,39 @@ export type AccountChanges = Sent<Schemas["ChangeAccount"]>;
 /** How many requests the accounts of a plan may make; `per_month` is null for any number. */
 export type Plan = Schemas["PlanBody"];
 
+/** An invitation that was not accepted yet. */
+export type Invitation = Schemas["InvitationItem"] & Tagged;
+/** An invitation with a new link, which is shown only once. */
+export type InvitationWithLink = Required<Schemas["InvitationWithLink"]> & Tagged;
+/** An invitation to make. `role` defaults to `viewer`, `plan` to `free`. */
+export type NewInvitation = Sent<Schemas["CreateInvitation"]>;
+/** `limit` is the page size, 1 to 100. */
+export type InvitationFilters = Query<"list_invitations">;
+
+/** An application with which users sign in. */
+export type OAuthClient = Schemas["OAuthClientItem"] & Tagged;
+/** A client with its new secret, which is shown only once; a public client has none. */
+export type OAuthClientWithSecret = Schemas["OAuthClientWithSecret"] & Tagged;
+/** A client to register. A `public` one has no secret. */
+export type NewOAuthClient = Sent<Schemas["CreateOAuthClient"]>;
+/** Changes of a client. `redirect_uris` and `scopes` are replaced as a whole. */
+export type OAuthClientChanges = Sent<Schemas["ChangeOAuthClient"]>;
+/** `limit` is the page size, 1 to 100. */
+export type OAuthClientFilters = Query<"list_clients">;
+
+/** An entry of the audit log: who did what, when and from where. `user` is null if no account is known. */
+export type AuditEntry = Schemas["AuditEntry"];
+/** Which entries to list, oldest first: of one `action`, by the user `actor_id`, about one `target` such as `product:17`. */
+export type AuditFilters = Query<"list_audit">;
+/** One page of the audit log, oldest first. `last_id` is the `after` of the next page. */
+export type AuditPage = Schemas["ListedAudit"];
+
+/** The requests since `start`: all, those refused with 429, and what all took of the account's limits. */
+export type UsageRow = Schemas["UsageRow"];
+/** Whose requests to count, the caller's unless `user_id` is given, by hour, day or month, `from` a time `to` before another;
+ * those with one key, or to one service. */
+export type UsageFilters = Query<"list_usage">;
+
 /** An API key. `scopes` is null if it has all scopes of its owner, `networks` is null if it can be used from anywhere, and
  * `expires_at` is null if it does not expire. */
 export type ApiKey = Schemas["ApiKeyItem"];

@@ -38,9 +38,17 @@ export function listOf<List extends { data: unknown[] }>(answer: Answer): List {
   return list as List;
 }
 
+/** A successful response whose `data` are rows without an id. Throws `UnexpectedAnswer`. */
+export function rowsOf<Row extends object>(answer: Answer): Row[] {
+  const rows = decoded<{ data?: Row[] } | null>(answer)?.data;
+  if (!Array.isArray(rows) || !rows.every((row) => typeof row === "object" && row)) throw unexpected(answer);
+  return rows;
+}
+
 /** Checks only for an id: a page from a proxy or another service has none. */
 function isResource(one: unknown): boolean {
-  return Number.isSafeInteger((one as { id?: unknown } | null | undefined)?.id);
+  const { id, client_id: clientId } = (one ?? {}) as { id?: unknown; client_id?: unknown };
+  return Number.isSafeInteger(id) || typeof clientId === "string";
 }
 
 /** The resource of a response, with its entity tag. */

@@ -76,6 +76,11 @@ RESOURCES = [
         about="Who may make themselves an account, with which role and plan.",
     ),
     Resource(
+        path="clients",
+        title="OAuth clients",
+        about="Applications with which users sign in, and to which they grant access.",
+    ),
+    Resource(
         path="audit",
         title="Audit log",
         about="Who did what, when and from where.",

@@ -106,6 +106,12 @@ def tags() -> Mapping[str, tuple[str, str]]:
     }
 
 
+_NAME = {
+    "in": "path",
+    "required": True,
+    "schema": {"type": "string", "pattern": "^[!-~]+$"},
+    "example": "client_6a1f",
+}
 _ID = {
     "in": "path",
     "required": True,
@@ -383,7 +389,8 @@ def _reads(route: AnyRoute) -> str:
 
 
 def _parameters(route: AnyRoute) -> list[Json]:
-    parameters: list[Json] = [{"name": name, **_ID} for name in route.ids]
+    place = _NAME if route.named else _ID
+    parameters: list[Json] = [{"name": name, **place} for name in route.ids]
     for item in msgspec.structs.fields(route.query) if route.query else ():
         schema = dict(fields(route.query)[item.name].schema())
         parameter: Json = {"name": item.name, "in": "query"}

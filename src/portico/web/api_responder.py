@@ -110,7 +110,7 @@ class ApiResponder:
         if shows is not None and (kept := await self._kept.find(request, endpoint)) is not None:
             return kept
         if id_texts:
-            request.identify(id_texts)
+            request.identify(id_texts, named=endpoint.route.named)
         if endpoint.permit is not None:
             endpoint.permit(request.caller, request.resource_id)
         check_accept(request, endpoint.media)

@@ -130,8 +130,8 @@ class TypedRequest(Generic[Q_co, B_co]):
     """One request in the pipeline, with its query and body in the route's shapes.
 
     Steps of the pipeline and of responders set `environment`, `caller`, `client` (the OAuth
-    client), `query`, `body` and `resource_id`; before that they are missing. `inner_id` is the
-    second id of the path.
+    client), `query`, `body` and `resource_id` (`resource_name` where that is a text);
+    before that they are missing. `inner_id` is the second id of the path.
     """
 
     __slots__ = (
@@ -158,6 +158,7 @@ class TypedRequest(Generic[Q_co, B_co]):
         "query",
         "query_string",
         "resource_id",
+        "resource_name",
         "verdict",
     )
 
@@ -185,6 +186,7 @@ class TypedRequest(Generic[Q_co, B_co]):
         self.address = ""
         self.now = 0
         self.resource_id = 0
+        self.resource_name = ""
         self.verdict: Verdict | None = None
         self.cost = 0
         """What it took from its account's limits."""
@@ -259,8 +261,12 @@ class TypedRequest(Generic[Q_co, B_co]):
             return None
         return ", ".join(self.headers.get_all(name))
 
-    def identify(self, texts: Sequence[str]) -> None:
-        """Parses the ids in the path. Raises `NotFound` for a text that is not an id."""
+    def identify(self, texts: Sequence[str], *, named: bool = False) -> None:
+        """Parses the ids in the path, or takes the first as a name. Raises `NotFound` for a text
+        that is not an id."""
+        if named:
+            self.resource_name = texts[0]
+            return
         self.resource_id = parse_id(texts[0])
         if len(texts) > 1:
             self.inner_id = parse_id(texts[1])

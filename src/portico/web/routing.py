@@ -74,6 +74,8 @@ class AnyRoute(msgspec.Struct, frozen=True, kw_only=True):
     handler: Callable[[Any], Awaitable[Reply]]
     access: str | Access
     summary: str
+    named: bool = False
+    """Whether the id in its path is a text, `resource_name`, rather than a number."""
     permit: Callable[[Principal, int], object] | None = None
     """A check beyond the scope. It is called with the caller and the first id in the path (0
     without one), before anything else is read, and raises `PermissionDenied`."""

@@ -1,16 +1,20 @@
 """The asynchronous client."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
+from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar, Unpack
 
 from portico_client.access import Access
 from portico_client.calls import (
     ACCOUNTS,
+    INVITATIONS,
     KEYS,
     ME,
+    OAUTH_CLIENTS,
     PRODUCTS,
     USERS,
     WEBHOOKS,
+    AuditPage,
     Call,
     EventPage,
     KindRecord,
@@ -20,10 +24,14 @@ from portico_client.calls import (
     at_once,
     create_key,
     deliveries_of,
+    list_audit,
     list_events,
     list_plans,
+    list_usage,
     list_webhooks,
     redeliver,
+    renew_invitation,
+    rotate_client_secret,
     rotate_key,
     rotate_secret,
     test_webhook,
@@ -37,16 +45,23 @@ from portico_client.following import Following
 from portico_client.inputs import (
     AccountChanges,
     ApiKeyFilters,
+    AuditFilters,
     Check,
     DeliveryFilters,
     EventFilters,
+    InvitationFilters,
     NewApiKey,
+    NewInvitation,
+    NewOAuthClient,
     NewProduct,
     NewUser,
     NewWebhook,
+    OAuthClientChanges,
+    OAuthClientFilters,
     ProductChanges,
     ProductFilters,
     StreamFilters,
+    UsageFilters,
     UserChanges,
     UserFilters,
     WebhookChanges,
@@ -55,12 +70,18 @@ from portico_client.models import (
     Account,
     ApiKey,
     ApiKeyWithSecret,
+    AuditEntry,
     CreatedUser,
     Delivery,
+    Invitation,
+    InvitationWithLink,
+    OAuthClient,
+    OAuthClientWithSecret,
     Plan,
     Product,
     ProductItem,
     RotatedKey,
+    UsageRow,
     User,
     UserItem,
     Verified,
@@ -107,6 +128,10 @@ class AsyncClient(AsyncClosing):
         self.products = AsyncProducts(self._make)
         self.users = AsyncUsers(self._make)
         self.accounts = AsyncAccounts(self._make)
+        self.invitations = AsyncInvitations(self._make)
+        self.clients = AsyncOAuthClients(self._make)
+        self.audit = AsyncAudit(self._make)
+        self.usage = AsyncUsage(self._make)
         self.api_keys = AsyncApiKeys(self._make, self._access.switch)
         self.events = AsyncEvents(self._make, self._follow)
         self.webhooks = AsyncWebhooks(self._make)
@@ -317,6 +342,129 @@ class AsyncAccounts:
         """Changes the given fields and leaves the others. `if_match` works as in
         `Products.update`. Raises `Duplicate` if another user has the `external_id`."""
         return await self._make(ACCOUNTS.update(user_id, changes, if_match))
+
+
+class AsyncInvitations:
+    """Who may make themselves an account. All needs the scope `admin`; only live can invite."""
+
+    def __init__(self, make: AsyncMake) -> None:
+        self._make = make
+
+    def list(self, **filters: Unpack[InvitationFilters]) -> AsyncListing[Invitation]:
+        """Invitations that were not accepted, newest first, expired ones too."""
+        return AsyncListing(self._make, INVITATIONS, filters)
+
+    async def get(self, invitation_id: int) -> Invitation:
+        """One invitation. Raises `NotFound`."""
+        return await self._make(INVITATIONS.get(invitation_id))
+
+    async def create(
+        self, *, idempotency_key: str | None = None, **invitation: Unpack[NewInvitation]
+    ) -> InvitationWithLink:
+        """Invites an e-mail. `idempotency_key` works as in `Products.create`. Raises `Duplicate` if
+        it has an account, `SecretLost` if the response was lost."""
+        return await self._make(INVITATIONS.create(invitation, idempotency_key))
+
+    async def renew(self, invitation_id: int) -> InvitationWithLink:
+        """Replaces the link of an invitation, also of an expired one. Raises `SecretLost` if the
+        response was lost."""
+        return await self._make(renew_invitation(invitation_id))
+
+    async def delete(self, invitation_id: int, *, if_match: str | None = None) -> None:
+        """Revokes an invitation. `if_match` works as in `Products.update`."""
+        await self._make(INVITATIONS.delete(invitation_id, if_match))
+
+
+class AsyncOAuthClients:
+    """The OAuth clients. All needs the scope `admin`."""
+
+    def __init__(self, make: AsyncMake) -> None:
+        self._make = make
+
+    def list(self, **filters: Unpack[OAuthClientFilters]) -> AsyncListing[OAuthClient]:
+        """Clients, newest first."""
+        return AsyncListing(self._make, OAUTH_CLIENTS, filters)
+
+    async def get(self, client_id: str) -> OAuthClient:
+        """One client. Raises `NotFound`."""
+        return await self._make(OAUTH_CLIENTS.get(client_id))
+
+    async def create(
+        self, *, idempotency_key: str | None = None, **client: Unpack[NewOAuthClient]
+    ) -> OAuthClientWithSecret:
+        """Registers a client. `idempotency_key` works as in `Products.create`. Raises `SecretLost`
+        if the response was lost."""
+        return await self._make(OAUTH_CLIENTS.create(client, idempotency_key))
+
+    async def update(
+        self, client_id: str, *, if_match: str | None = None, **changes: Unpack[OAuthClientChanges]
+    ) -> OAuthClient:
+        """Changes the given fields and leaves the others. `if_match` works as in
+        `Products.update`."""
+        return await self._make(OAUTH_CLIENTS.update(client_id, changes, if_match))
+
+    async def delete(self, client_id: str, *, if_match: str | None = None) -> None:
+        """Deletes a client, and ends its access to accounts. `if_match` as in `Products.update`."""
+        await self._make(OAUTH_CLIENTS.delete(client_id, if_match))
+
+    async def rotate_secret(self, client_id: str) -> OAuthClientWithSecret:
+        """Gives a confidential client a new secret; the old one is void at once. Raises
+        `SecretLost` if the response was lost."""
+        return await self._make(rotate_client_secret(client_id))
+
+
+class AsyncAuditListing:
+    """Entries of the audit log that are read page by page, as needed."""
+
+    def __init__(self, make: AsyncMake, filters: AuditFilters) -> None:
+        self._make = make
+        self._filters = filters
+
+    async def __aiter__(self) -> AsyncIterator[AuditEntry]:
+        """All entries up to the newest, oldest first. Reads 100 per request unless `limit` is
+        given."""
+        filters, more = at_once(self._filters), True
+        while more:
+            page = await self._make(list_audit(filters))
+            for entry in page:
+                yield entry
+            filters["after"], more = page.pagination.last_id, page.pagination.has_more
+
+    async def page(self) -> AuditPage:
+        """One page: 25 entries unless `limit` is given. Its `last_id` is the next `after`."""
+        return await self._make(list_audit(self._filters))
+
+
+class AsyncAudit:
+    """The audit log. It needs the scope `admin`."""
+
+    def __init__(self, make: AsyncMake) -> None:
+        self._make = make
+
+    def list(self, **filters: Unpack[AuditFilters]) -> AsyncAuditListing:
+        """Entries, oldest first. A reader that continues `after` the last entry it has misses none.
+        Reading raises `Gone` if entries after that one were removed."""
+        return AsyncAuditListing(self._make, filters)
+
+
+class AsyncUsage:
+    """How many requests accounts made."""
+
+    def __init__(self, make: AsyncMake) -> None:
+        self._make = make
+
+    async def list(
+        self,
+        *,
+        from_: datetime | None = None,
+        to: datetime | None = None,
+        **filters: Unpack[UsageFilters],
+    ) -> tuple[UsageRow, ...]:
+        """The caller's hours, days or months with requests, oldest first, or those of another user,
+        which needs the scope `admin`; from `from_` to before `to`, if given."""
+        bounds = {"from": from_, "to": to}
+        texts = {name: at and at.astimezone().isoformat() for name, at in bounds.items()}
+        return await self._make(list_usage({**filters, **texts}))
 
 
 class AsyncApiKeys:

@@ -17,14 +17,20 @@ from portico_client.models import (
     Account,
     ApiKey,
     ApiKeyWithSecret,
+    AuditEntry,
     CreatedUser,
     Delivery,
     EventPagination,
+    Invitation,
+    InvitationWithLink,
+    OAuthClient,
+    OAuthClientWithSecret,
     Pagination,
     Plan,
     Product,
     ProductItem,
     RotatedKey,
+    UsageRow,
     User,
     UserItem,
     Verified,
@@ -151,7 +157,7 @@ class Pages(Generic[Item]):
 class Kind(Pages[Item], Generic[Item, One, Made]):
     """The operations on one kind of resource. Lists have `Item`s, reading and changing one returns
     a `One`, creating one a `Made`. If a `Made` has a secret, `lost` is the message of `SecretLost`
-    for a response that repeats an earlier one without the secret; `{}` stands for the id."""
+    for a response that repeats an earlier one without the secret."""
 
     def __init__(
         self, path: str, item: type[Item], one: type[One], made: type[Made], lost: str = ""
@@ -175,7 +181,7 @@ class Kind(Pages[Item], Generic[Item, One, Made]):
         headers = {**JSON, **condition(if_match)}
         return Call("PATCH", self.at(id_), self._read_one, headers, body(changes))
 
-    def delete(self, id_: int, if_match: str | None) -> Call[None]:
+    def delete(self, id_: int | str, if_match: str | None) -> Call[None]:
         """Deletes one."""
         return Call("DELETE", self.at(id_), nothing, condition(if_match))
 
@@ -191,7 +197,7 @@ class Kind(Pages[Item], Generic[Item, One, Made]):
         """Reads a new one. Raises `SecretLost`."""
         if self._lost and is_replayed(response):
             one: Any = self._read_one(response)
-            raise SecretLost(self._lost.format(one.id))
+            raise SecretLost(self._lost.format(one=one))
         made: Made = tagged(response, self._made)
         return made
 
@@ -246,6 +252,21 @@ class AccountKind(Kind[Account, Account, Account]):
         return f"{super().at(id_)}/account"
 
 
+class ClientKind(Kind[OAuthClient, OAuthClient, OAuthClientWithSecret]):
+    """The operations on OAuth clients, whose id is a text."""
+
+    def at(self, id_: int | str) -> str:
+        """The path of a client."""
+        return f"{self._path}/{quote(str(id_), safe='')}"
+
+    def read_made(self, response: Response) -> OAuthClientWithSecret:
+        """Reads a new one. Raises `SecretLost`, unless it is public."""
+        if self._read_one(response).public:
+            public: OAuthClientWithSecret = tagged(response, OAuthClientWithSecret)
+            return public
+        return super().read_made(response)
+
+
 PRODUCTS = Kind("/products", ProductItem, Product, Product)
 USERS = Kind("/users", UserItem, User, CreatedUser)
 ACCOUNTS = AccountKind("/users", Account, Account, Account)
@@ -254,14 +275,29 @@ KEYS = Kind(
     ApiKey,
     ApiKey,
     ApiKeyWithSecret,
-    "the key {} was created, but the response was lost: revoke it",
+    "the key {one.id} was created, but the response was lost: revoke it",
 )
 WEBHOOKS = Kind(
     "/webhooks",
     Webhook,
     Webhook,
     WebhookWithSecret,
-    "webhook {} has a new secret, but the response was lost: rotate it",
+    "webhook {one.id} has a new secret, but the response was lost: rotate it",
+)
+
+INVITATIONS = Kind(
+    "/invitations",
+    Invitation,
+    Invitation,
+    InvitationWithLink,
+    "invitation {one.id} was made, but the response was lost: renew it",
+)
+OAUTH_CLIENTS = ClientKind(
+    "/clients",
+    OAuthClient,
+    OAuthClient,
+    OAuthClientWithSecret,
+    "{one.client_id} has a new secret, but the response was lost: rotate it",
 )
 
 _pagination: Callable[[Any], Pagination] = reader(Pagination)
@@ -287,6 +323,61 @@ def list_events(filters: Mapping[str, Any]) -> Call[EventPage]:
         return page
 
     return Call("GET", "/events" + query(filters), read)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPage:
+    """One page of the audit log, oldest first. Iterating over it yields its entries."""
+
+    items: tuple[AuditEntry, ...]
+    pagination: EventPagination
+
+    def __iter__(self) -> Iterator[AuditEntry]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+
+_entries: Callable[[Any], tuple[AuditEntry, ...]] = reader(tuple[AuditEntry, ...])
+
+
+def list_audit(filters: Mapping[str, Any]) -> Call[AuditPage]:
+    """Reads one page of the audit log."""
+
+    def read(response: Response) -> AuditPage:
+        try:
+            whole = decode(response.content)
+            page = AuditPage(_entries(whole["data"]), _event_pagination(whole["pagination"]))
+        except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+            raise unexpected(response) from error
+        if page.pagination.has_more and page.pagination.last_id == filters.get("after", 0):
+            raise unexpected(response)  # an endless loop
+        return page
+
+    return Call("GET", "/audit" + query(filters), read)
+
+
+def list_usage(filters: Mapping[str, Any]) -> Call[tuple[UsageRow, ...]]:
+    """Reads how many requests an account made."""
+
+    def read(response: Response) -> tuple[UsageRow, ...]:
+        rows: tuple[UsageRow, ...] = data_of(response, tuple[UsageRow, ...])
+        return rows
+
+    return Call("GET", "/usage" + query(filters), read)
+
+
+def renew_invitation(invitation_id: int) -> Call[InvitationWithLink]:
+    """Gives an invitation a new link."""
+    path = f"{INVITATIONS.at(invitation_id)}/renew"
+    return Call("POST", path, INVITATIONS.read_made, key_header(None))
+
+
+def rotate_client_secret(client_id: str) -> Call[OAuthClientWithSecret]:
+    """Gives an OAuth client a new secret."""
+    path = f"{OAUTH_CLIENTS.at(client_id)}/rotate-secret"
+    return Call("POST", path, OAUTH_CLIENTS.read_made, key_header(None))
 
 
 def create_key(fields: Mapping[str, Any], idempotency_key: str | None) -> Call[ApiKeyWithSecret]:

@@ -2,16 +2,20 @@
 """The synchronous client."""
 
 from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar, Unpack
 
 from portico_client.access import Access
 from portico_client.calls import (
     ACCOUNTS,
+    INVITATIONS,
     KEYS,
     ME,
+    OAUTH_CLIENTS,
     PRODUCTS,
     USERS,
     WEBHOOKS,
+    AuditPage,
     Call,
     EventPage,
     KindRecord,
@@ -21,10 +25,14 @@ from portico_client.calls import (
     at_once,
     create_key,
     deliveries_of,
+    list_audit,
     list_events,
     list_plans,
+    list_usage,
     list_webhooks,
     redeliver,
+    renew_invitation,
+    rotate_client_secret,
     rotate_key,
     rotate_secret,
     test_webhook,
@@ -38,16 +46,23 @@ from portico_client.following import Following
 from portico_client.inputs import (
     AccountChanges,
     ApiKeyFilters,
+    AuditFilters,
     Check,
     DeliveryFilters,
     EventFilters,
+    InvitationFilters,
     NewApiKey,
+    NewInvitation,
+    NewOAuthClient,
     NewProduct,
     NewUser,
     NewWebhook,
+    OAuthClientChanges,
+    OAuthClientFilters,
     ProductChanges,
     ProductFilters,
     StreamFilters,
+    UsageFilters,
     UserChanges,
     UserFilters,
     WebhookChanges,
@@ -56,12 +71,18 @@ from portico_client.models import (
     Account,
     ApiKey,
     ApiKeyWithSecret,
+    AuditEntry,
     CreatedUser,
     Delivery,
+    Invitation,
+    InvitationWithLink,
+    OAuthClient,
+    OAuthClientWithSecret,
     Plan,
     Product,
     ProductItem,
     RotatedKey,
+    UsageRow,
     User,
     UserItem,
     Verified,
@@ -108,6 +129,10 @@ class Client(Closing):
         self.products = Products(self._make)
         self.users = Users(self._make)
         self.accounts = Accounts(self._make)
+        self.invitations = Invitations(self._make)
+        self.clients = OAuthClients(self._make)
+        self.audit = Audit(self._make)
+        self.usage = Usage(self._make)
         self.api_keys = ApiKeys(self._make, self._access.switch)
         self.events = Events(self._make, self._follow)
         self.webhooks = Webhooks(self._make)
@@ -311,6 +336,128 @@ class Accounts:
         """Changes the given fields and leaves the others. `if_match` works as in
         `Products.update`. Raises `Duplicate` if another user has the `external_id`."""
         return self._make(ACCOUNTS.update(user_id, changes, if_match))
+
+
+class Invitations:
+    """Who may make themselves an account. All needs the scope `admin`; only live can invite."""
+
+    def __init__(self, make: Make) -> None:
+        self._make = make
+
+    def list(self, **filters: Unpack[InvitationFilters]) -> Listing[Invitation]:
+        """Invitations that were not accepted, newest first, expired ones too."""
+        return Listing(self._make, INVITATIONS, filters)
+
+    def get(self, invitation_id: int) -> Invitation:
+        """One invitation. Raises `NotFound`."""
+        return self._make(INVITATIONS.get(invitation_id))
+
+    def create(
+        self, *, idempotency_key: str | None = None, **invitation: Unpack[NewInvitation]
+    ) -> InvitationWithLink:
+        """Invites an e-mail. `idempotency_key` works as in `Products.create`. Raises `Duplicate` if
+        it has an account, `SecretLost` if the response was lost."""
+        return self._make(INVITATIONS.create(invitation, idempotency_key))
+
+    def renew(self, invitation_id: int) -> InvitationWithLink:
+        """Replaces the link of an invitation, also of an expired one. Raises `SecretLost` if the
+        response was lost."""
+        return self._make(renew_invitation(invitation_id))
+
+    def delete(self, invitation_id: int, *, if_match: str | None = None) -> None:
+        """Revokes an invitation. `if_match` works as in `Products.update`."""
+        self._make(INVITATIONS.delete(invitation_id, if_match))
+
+
+class OAuthClients:
+    """The OAuth clients. All needs the scope `admin`."""
+
+    def __init__(self, make: Make) -> None:
+        self._make = make
+
+    def list(self, **filters: Unpack[OAuthClientFilters]) -> Listing[OAuthClient]:
+        """Clients, newest first."""
+        return Listing(self._make, OAUTH_CLIENTS, filters)
+
+    def get(self, client_id: str) -> OAuthClient:
+        """One client. Raises `NotFound`."""
+        return self._make(OAUTH_CLIENTS.get(client_id))
+
+    def create(
+        self, *, idempotency_key: str | None = None, **client: Unpack[NewOAuthClient]
+    ) -> OAuthClientWithSecret:
+        """Registers a client. `idempotency_key` works as in `Products.create`. Raises `SecretLost`
+        if the response was lost."""
+        return self._make(OAUTH_CLIENTS.create(client, idempotency_key))
+
+    def update(
+        self, client_id: str, *, if_match: str | None = None, **changes: Unpack[OAuthClientChanges]
+    ) -> OAuthClient:
+        """Changes the given fields and leaves the others. `if_match` works as in
+        `Products.update`."""
+        return self._make(OAUTH_CLIENTS.update(client_id, changes, if_match))
+
+    def delete(self, client_id: str, *, if_match: str | None = None) -> None:
+        """Deletes a client, and ends its access to accounts. `if_match` as in `Products.update`."""
+        self._make(OAUTH_CLIENTS.delete(client_id, if_match))
+
+    def rotate_secret(self, client_id: str) -> OAuthClientWithSecret:
+        """Gives a confidential client a new secret; the old one is void at once. Raises
+        `SecretLost` if the response was lost."""
+        return self._make(rotate_client_secret(client_id))
+
+
+class AuditListing:
+    """Entries of the audit log that are read page by page, as needed."""
+
+    def __init__(self, make: Make, filters: AuditFilters) -> None:
+        self._make = make
+        self._filters = filters
+
+    def __iter__(self) -> Iterator[AuditEntry]:
+        """All entries up to the newest, oldest first. Reads 100 per request unless `limit` is
+        given."""
+        filters, more = at_once(self._filters), True
+        while more:
+            page = self._make(list_audit(filters))
+            yield from page
+            filters["after"], more = page.pagination.last_id, page.pagination.has_more
+
+    def page(self) -> AuditPage:
+        """One page: 25 entries unless `limit` is given. Its `last_id` is the next `after`."""
+        return self._make(list_audit(self._filters))
+
+
+class Audit:
+    """The audit log. It needs the scope `admin`."""
+
+    def __init__(self, make: Make) -> None:
+        self._make = make
+
+    def list(self, **filters: Unpack[AuditFilters]) -> AuditListing:
+        """Entries, oldest first. A reader that continues `after` the last entry it has misses none.
+        Reading raises `Gone` if entries after that one were removed."""
+        return AuditListing(self._make, filters)
+
+
+class Usage:
+    """How many requests accounts made."""
+
+    def __init__(self, make: Make) -> None:
+        self._make = make
+
+    def list(
+        self,
+        *,
+        from_: datetime | None = None,
+        to: datetime | None = None,
+        **filters: Unpack[UsageFilters],
+    ) -> tuple[UsageRow, ...]:
+        """The caller's hours, days or months with requests, oldest first, or those of another user,
+        which needs the scope `admin`; from `from_` to before `to`, if given."""
+        bounds = {"from": from_, "to": to}
+        texts = {name: at and at.astimezone().isoformat() for name, at in bounds.items()}
+        return self._make(list_usage({**filters, **texts}))
 
 
 class ApiKeys:

@@ -124,6 +124,68 @@ class AccountChanges(TypedDict, total=False):
     metadata: Mapping[str, str]
 
 
+class InvitationFilters(TypedDict, total=False):
+    """`limit` is the page size, 1 to 100."""
+
+    limit: int | None
+
+
+class NewInvitation(TypedDict):
+    """An invitation to make. `role` defaults to `viewer`, `plan` to `free`."""
+
+    email: str
+    name: NotRequired[str | None]
+    role: NotRequired[Role]
+    plan: NotRequired[str]
+
+
+class OAuthClientFilters(TypedDict, total=False):
+    """`limit` is the page size, 1 to 100."""
+
+    limit: int | None
+
+
+class NewOAuthClient(TypedDict):
+    """A client to register. A `public` one has no secret."""
+
+    name: str
+    redirect_uris: NotRequired[Sequence[str]]
+    scopes: NotRequired[Sequence[Scope]]
+    public: NotRequired[bool]
+    first_party: NotRequired[bool]
+    grants: NotRequired[Sequence[Literal["client_credentials", "token_exchange"]]]
+    service: NotRequired[str | None]
+
+
+class OAuthClientChanges(TypedDict, total=False):
+    """Changes of a client. `redirect_uris` and `scopes` are replaced as a whole."""
+
+    name: str
+    redirect_uris: Sequence[str]
+    scopes: Sequence[Scope]
+
+
+class AuditFilters(TypedDict, total=False):
+    """Which entries to list, oldest first: of one `action`, by the user `actor_id`, about one
+    `target` such as `product:17`. `limit` is the page size, 1 to 100."""
+
+    after: int | None
+    limit: int | None
+    action: str | None
+    actor_id: int | None
+    target: str | None
+
+
+class UsageFilters(TypedDict, total=False):
+    """Whose requests to count, the caller's unless `user_id` is given, `by` hour, day or month;
+    those with one key, or to one service."""
+
+    by: Literal["hour", "day", "month"] | None
+    user_id: int | None
+    key_id: int | None
+    service: str | None
+
+
 class ApiKeyFilters(TypedDict, total=False):
     """Whose keys to list: the caller's unless `user_id` is given. `limit` is the page size, 1 to
     100."""

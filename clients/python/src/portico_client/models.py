@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from typing import Literal, TypeAlias, TypedDict
+from typing import Any, Literal, TypeAlias, TypedDict
 
 Role: TypeAlias = Literal["admin", "editor", "viewer"]
 Status: TypeAlias = Literal["active", "archived", "draft"]
@@ -155,6 +155,89 @@ class Plan:
     per_minute: int
     per_day: int
     per_month: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Invitation:
+    """An invitation that was not accepted yet; `etag` as in `Product`, None in a list."""
+
+    id: int
+    email: str
+    name: str | None
+    role: Role
+    plan: str
+    inviter_id: int | None
+    created_at: datetime
+    expires_at: datetime
+    etag: str | None = field(default=None, compare=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class InvitationWithLink(Invitation):
+    """An invitation with a new link, which is shown only once."""
+
+    link: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OAuthClient:
+    """An application with which users sign in; `etag` as in `Product`, None in a list."""
+
+    client_id: str
+    name: str
+    redirect_uris: tuple[str, ...]
+    scopes: tuple[Scope, ...]
+    public: bool
+    owner_id: int | None
+    first_party: bool
+    grants: tuple[Literal["client_credentials", "token_exchange"], ...]
+    service: str | None
+    created_at: datetime
+    etag: str | None = field(default=None, compare=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class OAuthClientWithSecret(OAuthClient):
+    """A client with its new secret, which is shown only once; None if the client is public."""
+
+    client_secret: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditUser:
+    """The account of an actor."""
+
+    id: int | None
+    email: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """An entry of the audit log: who did what, when and from where. `user` is None if no account is
+    known."""
+
+    id: int
+    at: datetime
+    action: str
+    user: AuditUser | None
+    credential: str
+    credential_id: int | None
+    address: str | None
+    target: str | None
+    target_id: str | None
+    details: Mapping[str, Any]
+    request_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRow:
+    """The requests since `start`: all, those that were refused with 429, and what all took of the
+    account's limits."""
+
+    start: datetime
+    requests: int
+    refused: int
+    cost: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -528,6 +528,78 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/clients": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List OAuth clients
+         * @description Newest first. Needs the scope `admin`.
+         */
+        get: operations["list_clients"];
+        put?: never;
+        /**
+         * Register an OAuth client
+         * @description It belongs to the caller, whose plan limits its requests. Needs the scope `admin`.
+         */
+        post: operations["create_client"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/clients/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read an OAuth client
+         * @description Needs the scope `admin`.
+         */
+        get: operations["read_client"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete an OAuth client
+         * @description Its access to users' accounts ends at once. Needs the scope `admin`.
+         */
+        delete: operations["delete_client"];
+        options?: never;
+        head?: never;
+        /**
+         * Change an OAuth client
+         * @description What users granted to it stays, as far as its scopes still allow it. Needs the scope `admin`.
+         */
+        patch: operations["change_client"];
+        trace?: never;
+    };
+    "/clients/{id}/rotate-secret": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Rotate an OAuth client's secret
+         * @description The old secret stops working at once; what users granted stays. A public client has none (422). Needs the scope `admin`.
+         */
+        post: operations["rotate_client_secret"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/audit": {
         parameters: {
             query?: never;
@@ -1072,17 +1144,6 @@ export interface components {
             /** @example req_0f3a */
             request_id: string | null;
         };
-        /** @description The end of a page of the audit log. */
-        AuditPagination: {
-            /** @example 25 */
-            limit: number;
-            has_more: boolean;
-            /**
-             * @description Send it as the next `after` to miss no entry and get none twice.
-             * @example 17
-             */
-            last_id: number;
-        };
         /** @description The account of an entry's actor. */
         AuditUser: {
             id: number | null;
@@ -1142,6 +1203,13 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             };
+        };
+        /** @description The body of PATCH /clients/{id}. Omitted fields stay unchanged. */
+        ChangeOAuthClient: {
+            /** @description 1 to 100 characters, without the white space around them. */
+            name?: string;
+            redirect_uris?: string[];
+            scopes?: ("read:users" | "write:users" | "read:products" | "write:products" | "verify" | "admin")[];
         };
         /** @description The body of PATCH /products/{id}. Omitted fields stay unchanged. */
         ChangeProduct: {
@@ -1242,6 +1310,19 @@ export interface components {
             /** @description One of GET /plans. Default: `free`. */
             plan?: string;
         };
+        /** @description The body of POST /clients. */
+        CreateOAuthClient: {
+            /** @description 1 to 100 characters, without the white space around them. */
+            name: string;
+            redirect_uris?: string[];
+            scopes?: ("read:users" | "write:users" | "read:products" | "write:products" | "verify" | "admin")[];
+            /** @description Default: `False`. */
+            public?: boolean;
+            /** @description Default: `False`. */
+            first_party?: boolean;
+            grants?: ("client_credentials" | "token_exchange")[];
+            service?: string | null;
+        };
         /** @description The body of POST /products. */
         CreateProduct: {
             /** @description 1 to 200 characters, without the white space around them. */
@@ -1314,6 +1395,15 @@ export interface components {
             /**
              * @description For people.
              * @example Invitation created. Its link is not shown again.
+             */
+            message: string;
+        };
+        /** @description A resource that was just created. */
+        CreatedOAuthClientWithSecret: {
+            data: components["schemas"]["OAuthClientWithSecret"];
+            /**
+             * @description For people.
+             * @example Client registered. Store its secret now: it is not shown again.
              */
             message: string;
         };
@@ -1447,14 +1537,14 @@ export interface components {
                 [key: string]: unknown;
             };
         };
-        /** @description The end of a page of events. */
+        /** @description The end of a page of events, or of the audit log. */
         EventPagination: {
             /** @example 25 */
             limit: number;
             /** @description May be true for a page below `limit`: a page has at most 1 MiB. */
             has_more: boolean;
             /**
-             * @description Send it as the next `after` to miss no event and get none twice.
+             * @description Send it as the next `after` to miss nothing and get nothing twice.
              * @example 17
              */
             last_id: number;
@@ -1538,7 +1628,7 @@ export interface components {
         /** @description Entries of the audit log, oldest first. */
         ListedAudit: {
             data: components["schemas"]["AuditEntry"][];
-            pagination: components["schemas"]["AuditPagination"];
+            pagination: components["schemas"]["EventPagination"];
         };
         /** @description Events, oldest first. */
         ListedEvents: {
@@ -1561,6 +1651,11 @@ export interface components {
             pagination: components["schemas"]["Pagination"];
         };
         /** @description One page of resources. */
+        ListedOAuthClientItem: {
+            data: components["schemas"]["OAuthClientItem"][];
+            pagination: components["schemas"]["Pagination"];
+        };
+        /** @description One page of resources. */
         ListedProductItem: {
             data: components["schemas"]["ProductItem"][];
             pagination: components["schemas"]["Pagination"];
@@ -1574,6 +1669,97 @@ export interface components {
         ListedWebhookItem: {
             data: components["schemas"]["WebhookItem"][];
             pagination: components["schemas"]["Pagination"];
+        };
+        /** @description An OAuth client. */
+        OAuthClientItem: {
+            /** @example client_6a1f */
+            client_id: string;
+            /** @example Shop */
+            name: string;
+            /**
+             * @example [
+             *       "https://shop.example.com/callback"
+             *     ]
+             */
+            redirect_uris: string[];
+            /**
+             * @example [
+             *       "read:products"
+             *     ]
+             */
+            scopes: ("read:users" | "write:users" | "read:products" | "write:products" | "verify" | "admin")[];
+            /** @description Whether it has no secret. */
+            public: boolean;
+            /** @description The user whose plan limits its requests, if any. */
+            owner_id: number | null;
+            /** @description Whether its users are not asked for consent. */
+            first_party: boolean;
+            /**
+             * @description What it may use beyond codes and refresh tokens.
+             * @example [
+             *       "client_credentials"
+             *     ]
+             */
+            grants: ("client_credentials" | "token_exchange")[];
+            /**
+             * @description The service whose tokens it may introspect, if any.
+             * @example invoices
+             */
+            service: string | null;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC, to the millisecond.
+             * @example 2026-01-31T08:15:30.123Z
+             */
+            created_at: string;
+        };
+        /** @description A client with its new secret. */
+        OAuthClientWithSecret: {
+            /** @example client_6a1f */
+            client_id: string;
+            /** @example Shop */
+            name: string;
+            /**
+             * @example [
+             *       "https://shop.example.com/callback"
+             *     ]
+             */
+            redirect_uris: string[];
+            /**
+             * @example [
+             *       "read:products"
+             *     ]
+             */
+            scopes: ("read:users" | "write:users" | "read:products" | "write:products" | "verify" | "admin")[];
+            /** @description Whether it has no secret. */
+            public: boolean;
+            /** @description The user whose plan limits its requests, if any. */
+            owner_id: number | null;
+            /** @description Whether its users are not asked for consent. */
+            first_party: boolean;
+            /**
+             * @description What it may use beyond codes and refresh tokens.
+             * @example [
+             *       "client_credentials"
+             *     ]
+             */
+            grants: ("client_credentials" | "token_exchange")[];
+            /**
+             * @description The service whose tokens it may introspect, if any.
+             * @example invoices
+             */
+            service: string | null;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC, to the millisecond.
+             * @example 2026-01-31T08:15:30.123Z
+             */
+            created_at: string;
+            /**
+             * @description Only of a confidential client. It is shown only once, and omitted when a request with the same `Idempotency-Key` is repeated.
+             * @example ocs_…
+             */
+            client_secret?: string;
         };
         /** @description The position of a page in its list. */
         Pagination: {
@@ -1862,6 +2048,10 @@ export interface components {
         /** @description One resource. */
         SingleInvitationItem: {
             data: components["schemas"]["InvitationItem"];
+        };
+        /** @description One resource. */
+        SingleOAuthClientItem: {
+            data: components["schemas"]["OAuthClientItem"];
         };
         /** @description One resource. */
         SingleProductBody: {
@@ -5797,6 +5987,461 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             408: components["responses"]["RequestTimeout"];
             409: components["responses"]["ReplayableConflictOrDuplicate"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    list_clients: {
+        parameters: {
+            query?: {
+                /** @description Counted from 1, which is also the default; not together with `cursor`. */
+                page?: number;
+                limit?: number;
+                /** @description Where the page begins, instead of `page`. It comes from the `Link` header of the previous page, and is equally fast for all pages. */
+                cursor?: string;
+            };
+            header?: {
+                /**
+                 * @description Entity tags that the client has, or `*`; 304 if one of them is current.
+                 * @example "8d41c0f6a2b97e3515d0c4aa"
+                 */
+                "If-None-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["ETag"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    Link: components["headers"]["Link"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "client_id": "client_6a1f",
+                     *           "name": "Shop",
+                     *           "redirect_uris": [
+                     *             "https://shop.example.com/callback"
+                     *           ],
+                     *           "scopes": [
+                     *             "read:products"
+                     *           ],
+                     *           "public": true,
+                     *           "owner_id": 17,
+                     *           "first_party": true,
+                     *           "grants": [
+                     *             "client_credentials"
+                     *           ],
+                     *           "service": "invoices",
+                     *           "created_at": "2026-01-31T08:15:30.123Z"
+                     *         }
+                     *       ],
+                     *       "pagination": {
+                     *         "page": 1,
+                     *         "limit": 25,
+                     *         "total_items": 1,
+                     *         "total_pages": 1
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ListedOAuthClientItem"];
+                };
+            };
+            /** @description The client's version is current: `If-None-Match` has its `ETag`. */
+            304: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["ETag"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Unreadable"];
+            401: components["responses"]["AuthenticationRequired"];
+            403: components["responses"]["PermissionDenied"];
+            406: components["responses"]["NotAcceptable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    create_client: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Identifies this request, so that it takes effect only once, however often it is sent within 24 hours.
+                 * @example 5f0c1e9a-7b2d-4c1e-9a7b-2d5f0c1e9a7b
+                 */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Shop",
+                 *       "redirect_uris": [
+                 *         "https://shop.example.com/callback"
+                 *       ],
+                 *       "scopes": [
+                 *         "read:products"
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["CreateOAuthClient"];
+            };
+        };
+        responses: {
+            /** @description The resource was created. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    Location: components["headers"]["Location"];
+                    ETag: components["headers"]["ETag"];
+                    /**
+                     * @description Caches must not keep the response.
+                     * @example no-store
+                     */
+                    "Cache-Control": "no-store";
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "client_id": "client_6a1f",
+                     *         "name": "Shop",
+                     *         "redirect_uris": [
+                     *           "https://shop.example.com/callback"
+                     *         ],
+                     *         "scopes": [
+                     *           "read:products"
+                     *         ],
+                     *         "public": true,
+                     *         "owner_id": 17,
+                     *         "first_party": true,
+                     *         "grants": [
+                     *           "client_credentials"
+                     *         ],
+                     *         "service": "invoices",
+                     *         "created_at": "2026-01-31T08:15:30.123Z",
+                     *         "client_secret": "ocs_…"
+                     *       },
+                     *       "message": "Client registered. Store its secret now: it is not shown again."
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CreatedOAuthClientWithSecret"];
+                };
+            };
+            400: components["responses"]["Unreadable"];
+            401: components["responses"]["AuthenticationRequired"];
+            403: components["responses"]["PermissionDenied"];
+            406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    read_client: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Entity tags that the client has, or `*`; 304 if one of them is current.
+                 * @example "8d41c0f6a2b97e3515d0c4aa"
+                 */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @example client_6a1f */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["ETag"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "client_id": "client_6a1f",
+                     *         "name": "Shop",
+                     *         "redirect_uris": [
+                     *           "https://shop.example.com/callback"
+                     *         ],
+                     *         "scopes": [
+                     *           "read:products"
+                     *         ],
+                     *         "public": true,
+                     *         "owner_id": 17,
+                     *         "first_party": true,
+                     *         "grants": [
+                     *           "client_credentials"
+                     *         ],
+                     *         "service": "invoices",
+                     *         "created_at": "2026-01-31T08:15:30.123Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SingleOAuthClientItem"];
+                };
+            };
+            /** @description The client's version is current: `If-None-Match` has its `ETag`. */
+            304: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["ETag"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Unreadable"];
+            401: components["responses"]["AuthenticationRequired"];
+            403: components["responses"]["PermissionDenied"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    delete_client: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Entity tags, one of which must be current, or `*`; otherwise 412.
+                 * @example *
+                 */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @example client_6a1f */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request succeeded. There is no body. */
+            204: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Unreadable"];
+            401: components["responses"]["AuthenticationRequired"];
+            403: components["responses"]["PermissionDenied"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            412: components["responses"]["PreconditionFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    change_client: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Entity tags, one of which must be current, or `*`; otherwise 412.
+                 * @example *
+                 */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @example client_6a1f */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "scopes": [
+                 *         "read:products",
+                 *         "write:products"
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["ChangeOAuthClient"];
+            };
+        };
+        responses: {
+            /** @description The request succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "client_id": "client_6a1f",
+                     *         "name": "Shop",
+                     *         "redirect_uris": [
+                     *           "https://shop.example.com/callback"
+                     *         ],
+                     *         "scopes": [
+                     *           "read:products"
+                     *         ],
+                     *         "public": true,
+                     *         "owner_id": 17,
+                     *         "first_party": true,
+                     *         "grants": [
+                     *           "client_credentials"
+                     *         ],
+                     *         "service": "invoices",
+                     *         "created_at": "2026-01-31T08:15:30.123Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SingleOAuthClientItem"];
+                };
+            };
+            400: components["responses"]["Unreadable"];
+            401: components["responses"]["AuthenticationRequired"];
+            403: components["responses"]["PermissionDenied"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
+            412: components["responses"]["PreconditionFailed"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    rotate_client_secret: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Identifies this request, so that it takes effect only once, however often it is sent within 24 hours.
+                 * @example 5f0c1e9a-7b2d-4c1e-9a7b-2d5f0c1e9a7b
+                 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @example client_6a1f */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The resource was created. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    Location: components["headers"]["Location"];
+                    ETag: components["headers"]["ETag"];
+                    /**
+                     * @description Caches must not keep the response.
+                     * @example no-store
+                     */
+                    "Cache-Control": "no-store";
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "client_id": "client_6a1f",
+                     *         "name": "Shop",
+                     *         "redirect_uris": [
+                     *           "https://shop.example.com/callback"
+                     *         ],
+                     *         "scopes": [
+                     *           "read:products"
+                     *         ],
+                     *         "public": true,
+                     *         "owner_id": 17,
+                     *         "first_party": true,
+                     *         "grants": [
+                     *           "client_credentials"
+                     *         ],
+                     *         "service": "invoices",
+                     *         "created_at": "2026-01-31T08:15:30.123Z",
+                     *         "client_secret": "ocs_…"
+                     *       },
+                     *       "message": "Client registered. Store its secret now: it is not shown again."
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CreatedOAuthClientWithSecret"];
+                };
+            };
+            400: components["responses"]["Unreadable"];
+            401: components["responses"]["AuthenticationRequired"];
+            403: components["responses"]["PermissionDenied"];
+            404: components["responses"]["ReplayableNotFound"];
+            406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];

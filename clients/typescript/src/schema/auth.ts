@@ -199,9 +199,29 @@ export interface paths {
         put?: never;
         /**
          * Introspect a token
-         * @description For confidential clients. A token of another client is reported as inactive. Needs the client's id, and its secret if it has one.
+         * @description For confidential clients. A token of another client is reported as inactive, unless it is meant for the service that this client is registered with. Needs the client's id, and its secret if it has one.
          */
         post: operations["introspect"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/register": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Register a client
+         * @description A client without a secret registers itself (RFC 7591). Only where the setting `client_registration` is on. It is removed after 30 days in which no user allows it anything. Needs no credential.
+         */
+        post: operations["register"];
         delete?: never;
         options?: never;
         head?: never;
@@ -238,7 +258,7 @@ export interface components {
              */
             expires_in: number;
             /**
-             * @description Can be used once.
+             * @description Can be used once. Grants of programs have none.
              * @example ort_…
              */
             refresh_token: string;
@@ -252,6 +272,11 @@ export interface components {
              * @example eyJ…
              */
             id_token?: string;
+            /**
+             * @description With token exchange (RFC 8693).
+             * @example urn:ietf:params:oauth:token-type:access_token
+             */
+            issued_token_type?: string;
         };
         /** @description A JSON Web Key Set (RFC 7517). */
         KeySet: {
@@ -316,6 +341,22 @@ export interface components {
         Refresh: {
             refresh_token: string;
         };
+        /** @description The answer of POST /register (RFC 7591 §3.2.1). */
+        RegisteredClient: {
+            /** @example client_… */
+            client_id: string;
+            /** @example 1767225600 */
+            client_id_issued_at: number;
+            /** @example Editor */
+            client_name: string;
+            redirect_uris: string[];
+            /** @example openid read:products */
+            scope: string;
+            /** @example none */
+            token_endpoint_auth_method: string;
+            grant_types: string[];
+            response_types: string[];
+        };
         /** @description The server's metadata for clients (RFC 8414, OpenID Connect Discovery 1.0). */
         ServerMetadata: {
             /** @example https://localhost:8443/auth */
@@ -332,6 +373,9 @@ export interface components {
             revocation_endpoint: string;
             /** @example https://localhost:8443/auth/… */
             introspection_endpoint: string;
+            /** @example https://localhost:8443/auth/… */
+            registration_endpoint?: string;
+            client_id_metadata_document_supported: boolean;
             scopes_supported: string[];
             response_types_supported: string[];
             response_modes_supported: string[];
@@ -479,6 +523,13 @@ export interface components {
         UnavailableError: {
             error: components["schemas"]["UnavailableFacts"];
         };
+        NotFoundFacts: components["schemas"]["ErrorFacts"] & {
+            /** @enum {string} */
+            code?: "RESOURCE_NOT_FOUND";
+        };
+        NotFoundError: {
+            error: components["schemas"]["NotFoundFacts"];
+        };
         OAuthRefusedError: components["schemas"]["OAuthError"] & {
             /** @enum {string} */
             error?: "invalid_grant" | "invalid_request" | "invalid_scope" | "unsupported_grant_type";
@@ -571,6 +622,24 @@ export interface components {
             };
             content: {
                 "application/json": components["schemas"]["PermissionDeniedError"];
+            };
+        };
+        /** @description There is no such resource or path. */
+        NotFound: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                /**
+                 * @description Caches must not keep the response.
+                 * @example no-store
+                 */
+                "Cache-Control": "no-store";
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["NotFoundError"];
             };
         };
         /** @description The client accepts no media type that the server can produce. */
@@ -1181,6 +1250,8 @@ export interface operations {
                      *       "jwks_uri": "https://localhost:8443/auth/…",
                      *       "revocation_endpoint": "https://localhost:8443/auth/…",
                      *       "introspection_endpoint": "https://localhost:8443/auth/…",
+                     *       "registration_endpoint": "https://localhost:8443/auth/…",
+                     *       "client_id_metadata_document_supported": true,
                      *       "scopes_supported": [
                      *         "openid"
                      *       ],
@@ -1269,6 +1340,8 @@ export interface operations {
                      *       "jwks_uri": "https://localhost:8443/auth/…",
                      *       "revocation_endpoint": "https://localhost:8443/auth/…",
                      *       "introspection_endpoint": "https://localhost:8443/auth/…",
+                     *       "registration_endpoint": "https://localhost:8443/auth/…",
+                     *       "client_id_metadata_document_supported": true,
                      *       "scopes_supported": [
                      *         "openid"
                      *       ],
@@ -1445,7 +1518,7 @@ export interface operations {
                     /** @description Of a confidential client that does not use HTTP Basic. */
                     client_secret?: string;
                     /** @enum {string} */
-                    grant_type: "authorization_code" | "refresh_token";
+                    grant_type: "authorization_code" | "refresh_token" | "client_credentials" | "urn:ietf:params:oauth:grant-type:token-exchange";
                     /** @description With `authorization_code`. */
                     code?: string;
                     /** @description With `authorization_code`: where the code was sent to. */
@@ -1458,6 +1531,16 @@ export interface operations {
                     scope?: string;
                     /** @description What the token is for, as it was granted (RFC 8707). */
                     resource?: string;
+                    /** @description With token exchange (RFC 8693). */
+                    subject_token?: string;
+                    /** @description With token exchange: that of an access token. */
+                    subject_token_type?: string;
+                    /** @description With token exchange: that of an access token. */
+                    requested_token_type?: string;
+                    /** @description With token exchange: the same as `resource`. */
+                    audience?: string;
+                    /** @description Is not supported. */
+                    actor_token?: string;
                 };
                 /**
                  * @example {
@@ -1475,7 +1558,7 @@ export interface operations {
                     /** @description Of a confidential client that does not use HTTP Basic. */
                     client_secret?: string;
                     /** @enum {string} */
-                    grant_type: "authorization_code" | "refresh_token";
+                    grant_type: "authorization_code" | "refresh_token" | "client_credentials" | "urn:ietf:params:oauth:grant-type:token-exchange";
                     /** @description With `authorization_code`. */
                     code?: string;
                     /** @description With `authorization_code`: where the code was sent to. */
@@ -1488,6 +1571,16 @@ export interface operations {
                     scope?: string;
                     /** @description What the token is for, as it was granted (RFC 8707). */
                     resource?: string;
+                    /** @description With token exchange (RFC 8693). */
+                    subject_token?: string;
+                    /** @description With token exchange: that of an access token. */
+                    subject_token_type?: string;
+                    /** @description With token exchange: that of an access token. */
+                    requested_token_type?: string;
+                    /** @description With token exchange: the same as `resource`. */
+                    audience?: string;
+                    /** @description Is not supported. */
+                    actor_token?: string;
                 };
             };
         };
@@ -1515,7 +1608,8 @@ export interface operations {
                      *       "expires_in": 3600,
                      *       "refresh_token": "ort_…",
                      *       "scope": "openid read:products",
-                     *       "id_token": "eyJ…"
+                     *       "id_token": "eyJ…",
+                     *       "issued_token_type": "urn:ietf:params:oauth:token-type:access_token"
                      *     }
                      */
                     "application/json": components["schemas"]["IssuedTokens"];
@@ -1691,6 +1785,59 @@ export interface operations {
             429: components["responses"]["OAuthRateLimited"];
             500: components["responses"]["OAuthInternal"];
             503: components["responses"]["OAuthUnavailable"];
+        };
+    };
+    register: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The resource was created. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    /**
+                     * @description Caches must not keep the response.
+                     * @example no-store
+                     */
+                    "Cache-Control": "no-store";
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "client_id": "client_…",
+                     *       "client_id_issued_at": 1767225600,
+                     *       "client_name": "Editor",
+                     *       "redirect_uris": [
+                     *         "http://127.0.0.1/callback"
+                     *       ],
+                     *       "scope": "openid read:products",
+                     *       "token_endpoint_auth_method": "none",
+                     *       "grant_types": [
+                     *         "authorization_code"
+                     *       ],
+                     *       "response_types": [
+                     *         "code"
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RegisteredClient"];
+                };
+            };
+            400: components["responses"]["Unreadable"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
         };
     };
 }

@@ -1,9 +1,9 @@
 """Use cases of OAuth clients: register, change, authenticate."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from hmac import compare_digest
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -21,6 +21,7 @@ from portico.core.oauth import (
     is_page_of,
     page_origin,
     redirect_uri,
+    spelled,
 )
 from portico.core.secrets import CLIENT_SECRET, digest, mint
 from portico.core.users import User
@@ -120,11 +121,42 @@ async def change_client(
     env: Environment, row_id: int, wanted: Registration, check: Check, *, by: Author
 ) -> Client:
     """Replaces the metadata of a client. Raises `NotFound`, `Invalid` and what `check` raises."""
-    name, uris, scopes = checked(wanted)
+    checked(wanted)
+    return await _change(env, row_id, lambda _: wanted, check, by)
 
+
+async def patch_client(
+    env: Environment, row_id: int, values: Mapping[str, Any], check: Check, *, by: Author
+) -> Client:
+    """Replaces those fields of a client's `Registration` that are among the values. Raises what
+    `change_client` raises."""
+
+    def wanted(before: Client) -> Registration:
+        stored = Registration(
+            before.name,
+            before.redirect_uris,
+            spelled(before.scopes),
+            before.first_party,
+            before.grants,
+            before.service,
+        )._replace(**values)
+        check_kind(env, stored, public=before.public)
+        return stored
+
+    return await _change(env, row_id, wanted, check, by)
+
+
+async def _change(
+    env: Environment,
+    row_id: int,
+    wanted: Callable[[Client], Registration],
+    check: Check,
+    by: Author,
+) -> Client:
     async def work(change: Change) -> Client:
         before = _found(await change.lock(env[Clients], row_id))
         check(before)
+        name, uris, scopes = checked(wanted(before))
         client = msgspec.structs.replace(before, name=name, redirect_uris=uris, scopes=scopes)
         if client == before:
             return client
@@ -154,11 +186,19 @@ async def renew_secret(env: Environment, row_id: int, *, by: Author) -> Register
     return await env.change(by, work)
 
 
-async def delete_client(env: Environment, row_id: int, *, by: Author) -> Client:
-    """Deletes a client and ends its grants. Raises `NotFound`."""
+async def read_client(env: Environment, client_id: str) -> Client:
+    """The client with this `client_id`. Raises `NotFound`."""
+    return _found(await env[Clients].by_client_id(client_id))
+
+
+async def delete_client(
+    env: Environment, row_id: int, *, by: Author, check: Check = lambda _: None
+) -> Client:
+    """Deletes a client and ends its grants. Raises `NotFound` and what `check` raises."""
 
     async def work(change: Change) -> Client:
         client = _found(await change.lock(env[Clients], row_id))
+        check(client)
         await env[Clients].delete(change.tx, row_id)
         change.note(ClientDeleted(client))
         return client

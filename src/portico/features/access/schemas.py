@@ -1,4 +1,4 @@
-"""The JSON shapes of API keys."""
+"""The JSON shapes of API keys, OAuth clients and tokens."""
 
 from typing import Annotated, Any, ClassVar
 
@@ -7,8 +7,17 @@ from msgspec import UNSET, Meta, UnsetType
 
 from portico.core.ids import MAX_ID
 from portico.core.networks import network
-from portico.core.oauth import ACCESS_TOKEN_KIND, GRANT_TYPES
-from portico.core.rules import Between, OneOf
+from portico.core.oauth import (
+    ACCESS_TOKEN_KIND,
+    EXTRA_GRANTS,
+    GRANT_TYPES,
+    MAX_URIS,
+    Client,
+    client_name,
+    redirect_uri,
+    spelled,
+)
+from portico.core.rules import Between, Measured, OneOf
 from portico.core.scopes import SCOPES
 from portico.core.times import moment
 from portico.features.access.rules import (
@@ -22,7 +31,7 @@ from portico.features.access.rules import (
     status,
 )
 from portico.web.envelope import Identifier, Timestamp, optional_timestamp, timestamp
-from portico.web.fields import FormOnly, Integer, Items, Nullable, Text, any_text
+from portico.web.fields import Boolean, FormOnly, Integer, Items, Nullable, Text, any_text
 from portico.web.paging import ListQuery, UserId
 
 _HINT = "The part of the key that may be shown."
@@ -194,6 +203,114 @@ class ApiKeyWithSecret(ApiKeyItem, frozen=True, kw_only=True):
 def api_key_with_secret(key: ApiKey, secret: str | UnsetType, now: int) -> ApiKeyWithSecret:
     """The answer of POST /api-keys."""
     return ApiKeyWithSecret(**_facts(key, now), key=secret)
+
+
+class OAuthClientItem(msgspec.Struct, frozen=True, kw_only=True):
+    """An OAuth client."""
+
+    client_id: Annotated[str, Meta(examples=["client_6a1f"])]
+    name: Annotated[str, Meta(examples=["Shop"])]
+    redirect_uris: Annotated[list[str], Meta(examples=[["https://shop.example.com/callback"]])]
+    scopes: Annotated[list[ScopeName], Meta(examples=[["read:products"]])]
+    public: Annotated[bool, Meta(description="Whether it has no secret.")]
+    owner_id: Annotated[
+        Identifier | None, Meta(description="The user whose plan limits its requests, if any.")
+    ]
+    first_party: Annotated[bool, Meta(description="Whether its users are not asked for consent.")]
+    grants: Annotated[
+        list[Annotated[str, Meta(extra_json_schema={"enum": [*EXTRA_GRANTS]})]],
+        Meta(
+            description="What it may use beyond codes and refresh tokens.",
+            examples=[["client_credentials"]],
+        ),
+    ]
+    service: Annotated[
+        str | None,
+        Meta(
+            description="The service whose tokens it may introspect, if any.",
+            examples=["invoices"],
+        ),
+    ]
+    created_at: Timestamp
+
+
+class OAuthClientWithSecret(OAuthClientItem, frozen=True, kw_only=True):
+    """A client with its new secret."""
+
+    message: ClassVar[str] = "Client registered. Store its secret now: it is not shown again."
+    client_secret: (
+        Annotated[
+            str,
+            Meta(
+                description="Only of a confidential client. It is shown only once, and omitted"
+                " when a request with the same `Idempotency-Key` is repeated.",
+                examples=["ocs_…"],
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+
+
+def client_item(client: Client) -> OAuthClientItem:
+    """A client as it is shown."""
+    return OAuthClientItem(**_client_facts(client))
+
+
+def client_with_secret(client: Client, secret: str | UnsetType) -> OAuthClientWithSecret:
+    """A client with its new secret, if that is shown."""
+    return OAuthClientWithSecret(**_client_facts(client), client_secret=secret)
+
+
+def _client_facts(client: Client) -> dict[str, Any]:
+    return {
+        "client_id": client.client_id,
+        "name": client.name,
+        "redirect_uris": list(client.redirect_uris),
+        "scopes": spelled(client.scopes).split(),
+        "public": client.public,
+        "owner_id": client.user_id,
+        "first_party": client.first_party,
+        "grants": list(client.grants),
+        "service": client.service,
+        "created_at": timestamp(client.created_at),
+    }
+
+
+_ClientName = Annotated[str, Text(client_name)]
+_RedirectUris = Annotated[list[str], Items(Text(redirect_uri), MAX_URIS)]
+_ClientScopes = Annotated[list[str], Items(Text(scope), SCOPES)]
+
+
+class CreateOAuthClient(msgspec.Struct, kw_only=True):
+    """The body of POST /clients."""
+
+    EXAMPLE: ClassVar[dict[str, Any]] = {
+        "name": "Shop",
+        "redirect_uris": ["https://shop.example.com/callback"],
+        "scopes": ["read:products"],
+    }
+
+    name: _ClientName
+    redirect_uris: _RedirectUris = []
+    scopes: _ClientScopes = []
+    public: Annotated[bool, Boolean()] = False
+    first_party: Annotated[bool, Boolean()] = False
+    grants: Annotated[list[str], Items(Text(OneOf(EXTRA_GRANTS)), EXTRA_GRANTS)] = []
+    service: Annotated[str | None, Nullable(Text(Measured(1, 100)))] = None
+
+
+class ChangeOAuthClient(msgspec.Struct, kw_only=True):
+    """The body of PATCH /clients/{id}. Omitted fields stay unchanged."""
+
+    EXAMPLE: ClassVar[dict[str, Any]] = {"scopes": ["read:products", "write:products"]}
+
+    name: _ClientName | UnsetType = UNSET
+    redirect_uris: _RedirectUris | UnsetType = UNSET
+    scopes: _ClientScopes | UnsetType = UNSET
+
+
+class ListClients(ListQuery, frozen=True):
+    """The query of GET /clients."""
 
 
 def _parameter(description: str) -> Text:

@@ -237,8 +237,9 @@ CLIENTS = Table(
 )
 
 _BY_CLIENT_ID = f"SELECT {CLIENTS.columns} FROM oauth_clients WHERE client_id = :client_id"
+_COUNT_CLIENTS = "SELECT count(*) FROM oauth_clients"
 _CLIENT_PAGE = f"""
-SELECT count(*) OVER () AS total, {CLIENTS.columns} FROM oauth_clients
+SELECT {CLIENTS.columns} FROM oauth_clients WHERE id < :below
 ORDER BY id DESC LIMIT :limit OFFSET :offset"""
 
 
@@ -273,10 +274,13 @@ class Clients:
         """Every client, oldest first, in batches."""
         return CLIENTS.batches(self._db.slow, "TRUE")
 
-    async def page(self, *, offset: int, limit: int) -> Page[Client]:
-        """One page of the clients, newest first. The total is 0 past the last page."""
-        rows = await self._db.slow.all(_CLIENT_PAGE, {"offset": offset, "limit": limit})
-        return counted_page(rows, CLIENTS.read)
+    async def page(self, *, offset: int, limit: int, behind: Keyset | None = None) -> Page[Client]:
+        """One page of the clients, newest first. It begins `behind` a keyset if given, else at
+        `offset`."""
+        statements = _COUNT_CLIENTS, _CLIENT_PAGE
+        return await page_by_id(
+            self._db, CLIENTS, statements, {}, offset=offset, limit=limit, behind=behind
+        )
 
     def public(self) -> AsyncIterator[list[Client]]:
         """The clients without a secret, oldest first, in batches."""

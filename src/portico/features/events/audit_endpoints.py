@@ -3,7 +3,8 @@
 from portico.core.errors import Gone
 from portico.core.times import SECOND
 from portico.features.events.audit import Audit
-from portico.features.events.schemas import AuditPagination, ListAudit, ListedAudit, entry_out
+from portico.features.events.payloads import EventPagination
+from portico.features.events.schemas import ListAudit, ListedAudit, entry_out
 from portico.web.lists import next_link
 from portico.web.messages import QueryRequest, Reply, json_reply
 from portico.web.routing import QueryRoute
@@ -28,7 +29,7 @@ async def list_audit(request: QueryRequest[ListAudit]) -> Reply:
     last = shown[-1].id if shown else query.after
     has_more = len(entries) > query.limit
     body = ListedAudit(
-        [entry_out(entry) for entry in shown], AuditPagination(query.limit, has_more, last)
+        [entry_out(entry) for entry in shown], EventPagination(query.limit, has_more, last)
     )
     return json_reply(
         200, body, *([next_link(request, "/audit", after=str(last))] if has_more else [])

@@ -198,7 +198,7 @@ EVENT_PREVIOUS: dict[str, dict[str, Any]] = {
 
 
 class EventPagination(msgspec.Struct, frozen=True):
-    """The end of a page of events."""
+    """The end of a page of events, or of the audit log."""
 
     limit: Annotated[int, Meta(ge=1, le=LARGEST_LIMIT, examples=[25])]
     has_more: Annotated[
@@ -209,7 +209,7 @@ class EventPagination(msgspec.Struct, frozen=True):
         int,
         Meta(
             ge=0,
-            description="Send it as the next `after` to miss no event and get none twice.",
+            description="Send it as the next `after` to miss nothing and get nothing twice.",
             examples=[17],
         ),
     ]

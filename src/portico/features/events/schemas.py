@@ -15,10 +15,11 @@ from portico.core.rules import OneOf, Trimmed
 from portico.core.text import web_url
 from portico.core.webhooks import Delivery, Webhook, as_shown, webhook_description, webhook_type
 from portico.core.words import Format
+from portico.features.events.payloads import EventPagination
 from portico.web.csv_cells import csv_text
 from portico.web.envelope import Identifier, Timestamp, optional_timestamp, timestamp
 from portico.web.fields import Items, Text
-from portico.web.paging import LARGEST_LIMIT, Limit, ListQuery, UserId
+from portico.web.paging import Limit, ListQuery, UserId
 from portico.web.reading import Param
 
 _EXAMPLE_TYPES = ["product.*", "user.created"]
@@ -204,26 +205,11 @@ class AuditEntry(msgspec.Struct):
     request_id: Annotated[str | None, Meta(examples=["req_0f3a"])]
 
 
-class AuditPagination(msgspec.Struct, frozen=True):
-    """The end of a page of the audit log."""
-
-    limit: Annotated[int, Meta(ge=1, le=LARGEST_LIMIT, examples=[25])]
-    has_more: bool
-    last_id: Annotated[
-        int,
-        Meta(
-            ge=0,
-            description="Send it as the next `after` to miss no entry and get none twice.",
-            examples=[17],
-        ),
-    ]
-
-
 class ListedAudit(msgspec.Struct, frozen=True):
     """Entries of the audit log, oldest first."""
 
     data: list[AuditEntry]
-    pagination: AuditPagination
+    pagination: EventPagination
 
 
 _word = Trimmed(1, 200)
