@@ -271,7 +271,7 @@ async def register(api: Api, **changes: Any) -> Any:
 async def test_client_registers_itself_where_that_is_on_and_goes_if_unused(
     api: Api, ada: Person
 ) -> None:
-    assert (await register(api)).status_code == 404
+    assert (await register(api)).status_code == 403
     api.live.settings = replace(api.live.settings, client_registration=True)
     metadata = f"{AUTH['live']}/.well-known/oauth-authorization-server"
     told = (await Visitor(api).send("GET", metadata)).json()

@@ -523,13 +523,6 @@ export interface components {
         UnavailableError: {
             error: components["schemas"]["UnavailableFacts"];
         };
-        NotFoundFacts: components["schemas"]["ErrorFacts"] & {
-            /** @enum {string} */
-            code?: "RESOURCE_NOT_FOUND";
-        };
-        NotFoundError: {
-            error: components["schemas"]["NotFoundFacts"];
-        };
         OAuthRefusedError: components["schemas"]["OAuthError"] & {
             /** @enum {string} */
             error?: "invalid_grant" | "invalid_request" | "invalid_scope" | "unsupported_grant_type";
@@ -622,24 +615,6 @@ export interface components {
             };
             content: {
                 "application/json": components["schemas"]["PermissionDeniedError"];
-            };
-        };
-        /** @description There is no such resource or path. */
-        NotFound: {
-            headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                /**
-                 * @description Caches must not keep the response.
-                 * @example no-store
-                 */
-                "Cache-Control": "no-store";
-                [name: string]: unknown;
-            };
-            content: {
-                "application/json": components["schemas"]["NotFoundError"];
             };
         };
         /** @description The client accepts no media type that the server can produce. */
@@ -1833,7 +1808,7 @@ export interface operations {
                 };
             };
             400: components["responses"]["Unreadable"];
-            404: components["responses"]["NotFound"];
+            403: components["responses"]["PermissionDenied"];
             406: components["responses"]["NotAcceptable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from portico.core.errors import Invalid, NotFound
+from portico.core.errors import Invalid, PermissionDenied
 from portico.core.oauth import spelled
 from portico.core.times import SECOND
 from portico.features.access.clients import register_itself
@@ -17,7 +17,9 @@ async def register(request: Request) -> Reply:
     """POST /register."""
     env = request.environment
     if not env.settings.client_registration:
-        raise NotFound("Clients cannot register themselves here: an administrator registers them.")
+        raise PermissionDenied(
+            "Clients cannot register themselves here: an administrator registers them."
+        )
     try:
         metadata = msgspec.json.decode(await request.read_body(PUBLIC_BODY_LIMIT), type=Metadata)
         wanted = public_registration(metadata, "An application")
@@ -58,7 +60,7 @@ ROUTES = (
         " anything.",
         status=201,
         answer=RegisteredClient,
-        errors=(NotFound,),
+        errors=(PermissionDenied,),
         no_store=True,
         sharing=Sharing.ALL,
     ),
