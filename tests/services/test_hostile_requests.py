@@ -123,6 +123,7 @@ def ask(server: Service, target: str, *lines: str, method: str = "GET") -> Answe
         ("/v1/invoices/...", 200, "/..."),
         # The HTTP server decodes this before anybody sees it: see docs/services.md.
         ("/v1/invoices/a%2fb", 200, "/a/b"),
+        ("/v1/invoices/..;/users", 400, None),
         ("/v1/invoices/../users", 400, None),
         ("/v1/invoices/%2e%2e/users", 400, None),
         ("/v1/invoices/.%2E/users", 400, None),
@@ -229,3 +230,11 @@ def test_an_endless_answer_ends_with_its_reader(server: Service, upstream: Upstr
         connection.sendall(head.encode())
         assert connection.recv(65_536)
     until(lambda: upstream.left, "its end")
+
+
+def test_a_method_in_small_letters_is_refused_since_it_may_be_sent_in_capitals(
+    server: Service, upstream: Upstream
+) -> None:
+    upstream.heads.clear()
+    answer = ask(server, "/v1/invoices/x", method="get")
+    assert (answer.status, upstream.heads) == (400, [])

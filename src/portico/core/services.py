@@ -33,8 +33,8 @@ _PATH = re.compile(r"(?:/(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})*)+")
 
 _QUERY = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*")
 
-_AMBIGUOUS = re.compile(r"/(?:\.|%2e){1,2}(?=/|$)|%2f|%5c|%00", re.IGNORECASE)
-"""Dot segments, encoded slashes and backslashes, and NUL."""
+_AMBIGUOUS = re.compile(r"/(?:\.|%2e){1,2}(?=/|;|%3b|$)|%2f|%5c|%00", re.IGNORECASE)
+"""Dot segments, those with parameters included, encoded slashes and backslashes, and NUL."""
 
 
 def checked_path(path: str) -> str:
@@ -116,7 +116,9 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     def rule(self, method: str, path: str) -> Rule:
         """The first rule that matches. Raises `PermissionDenied` if there is none, and `Unreadable`
         as `checked_path`."""
-        segments = [_decoded(part) for part in checked_path(path)[1:].split("/")]
+        *parts, last = checked_path(path)[1:].split("/")
+        # Many servers take `//` for `/`: a rule about what they serve then must decide.
+        segments = [_decoded(part) for part in (*filter(None, parts), last)]
         for rule in self.rules:
             if rule.matches(method, segments):
                 return rule

@@ -94,6 +94,8 @@ class ForwardResponder:
         """Decides, then forwards. Raises `PorticoError`."""
         if "upgrade" in request.headers:
             raise NotForwarded("Connections cannot be upgraded here, such as to WebSocket.")
+        if request.method != request.method.upper():  # else rules would decide on another method
+            raise Unreadable("The method must be in capital letters.")
         target = self._target(request)
         added = await self._admitted(request, target.partition("?")[0])
         headers = [*sent_on(request.all_headers, self._session), *added, *_forwarded(request)]
