@@ -198,7 +198,7 @@ FAULTS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("changes", FAULTS, ids=str)
+@pytest.mark.parametrize("changes", FAULTS, ids=lambda changes: str(changes)[:60])
 async def test_document_with_a_fault_is_an_error_page(
     api: Api, site: Site, ada: Person, changes: dict[str, Any]
 ) -> None:
