@@ -70,7 +70,7 @@ def _form(visit: Visit, title: str, client: Client | None, mine: Told | None = N
         **beside(visit.form, stored, mine),
         client=client,
         scopes=[(scope, scope, scope_words(scope)) for scope in SCOPES],
-        kinds=_KINDS,
+        client_kinds=_KINDS,
         once=fresh_key(visit),
     )
 
