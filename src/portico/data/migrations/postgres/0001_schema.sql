@@ -234,7 +234,7 @@ CREATE TABLE oauth_clients (
     first_party BIGINT NOT NULL DEFAULT 0,
     grants TEXT NOT NULL DEFAULT '',
     service TEXT,
-    origin TEXT NOT NULL DEFAULT 'registered'
+    origin TEXT COLLATE "C" NOT NULL DEFAULT 'registered'
 );
 CREATE INDEX oauth_clients_by_user ON oauth_clients (user_id, id);
 CREATE INDEX oauth_clients_by_themselves ON oauth_clients (id) WHERE origin <> 'registered';
