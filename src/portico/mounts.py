@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -126,10 +127,16 @@ def dashboard_mounts(accounts: Accounts, address: str) -> Iterator[Mount]:
 def _kind_pages(environment: Environment) -> Iterator[PageRoute]:
     """The pages of the installation's own kinds."""
     if environment.records:
-        from portico.resource.pages import pages
-
+        pages, _ = _of_kinds()
         for records in environment.records:
-            yield from pages(records.kind)
+            yield from pages.pages(records.kind)
+
+
+def _of_kinds() -> tuple[ModuleType, ModuleType]:
+    """The modules of kinds' pages and routes, imported late: most installations have no kinds."""
+    from portico.resource import pages, routes
+
+    return pages, routes
 
 
 def _mount(site: Site, env: Environment, pages: Sequence[PageRoute]) -> Mount:
@@ -161,9 +168,8 @@ def v1(
     ours = (*BUILT_IN, *services.routes(decisions or {}))
     if not kinds:
         return ours
-    from portico.resource.routes import routes
-
-    return (*ours, *(route for kind in kinds for route in routes(kind)))
+    _, routes_of = _of_kinds()
+    return (*ours, *(route for kind in kinds for route in routes_of.routes(kind)))
 
 
 V1 = v1()

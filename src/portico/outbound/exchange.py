@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from portico.outbound.client import HttpClient, PlainClient
+    from portico.outbound.client import ForwardClient, HttpClient, PlainClient
+
+    Loaded = tuple[type[HttpClient], type[PlainClient], type[ForwardClient], ssl.SSLContext]
 
 LookUp = Callable[[str], Sequence[str]]
 """Returns the addresses of a name, best first. It may block for any time. Raises `OSError` if there
@@ -43,18 +45,14 @@ class Document(msgspec.Struct, frozen=True):
     body: bytes
 
 
-async def load(
-    tls: ssl.SSLContext | None,
-) -> "tuple[type[HttpClient], type[PlainClient], ssl.SSLContext]":
-    """The client of deliveries, that of plain requests, and the trusted authorities: `tls`, or the
-    system's."""
+async def load(tls: ssl.SSLContext | None) -> "Loaded":
+    """The client of deliveries, that of plain requests, that of requests to services, and the
+    trusted authorities: `tls`, or the system's."""
     # In a thread: it would block the event loop for too long.
     return await asyncio.to_thread(_load, tls)
 
 
-def _load(
-    tls: ssl.SSLContext | None,
-) -> "tuple[type[HttpClient], type[PlainClient], ssl.SSLContext]":
-    from portico.outbound.client import HttpClient, PlainClient
+def _load(tls: ssl.SSLContext | None) -> "Loaded":
+    from portico.outbound.client import ForwardClient, HttpClient, PlainClient
 
-    return HttpClient, PlainClient, tls or ssl.create_default_context()
+    return HttpClient, PlainClient, ForwardClient, tls or ssl.create_default_context()

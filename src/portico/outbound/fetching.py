@@ -72,6 +72,6 @@ class Fetcher:
     async def _loaded(self) -> "PlainClient":
         async with self._loading:
             if self._plain is None:
-                _, make, tls = await load(self._tls)
+                _, make, _, tls = await load(self._tls)
                 self._plain = make(tls)
         return self._plain

@@ -5,6 +5,8 @@ import ssl
 from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING
 
+from portico.outbound.exchange import load
+
 if TYPE_CHECKING:
     from aiohttp import ClientResponse
 
@@ -60,13 +62,6 @@ class Forwarder:
         if self._client is None:
             async with self._loading:
                 if self._client is None:
-                    # In a thread: it would block the event loop for too long.
-                    made, tls = await asyncio.to_thread(_load, self._tls)
-                    self._client = made(tls)
+                    _, _, make, tls = await load(self._tls)
+                    self._client = make(tls)
         return self._client
-
-
-def _load(tls: ssl.SSLContext | None) -> "tuple[type[ForwardClient], ssl.SSLContext]":
-    from portico.outbound.client import ForwardClient
-
-    return ForwardClient, tls or ssl.create_default_context()

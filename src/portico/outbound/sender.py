@@ -118,7 +118,7 @@ class Sender:
     async def _loaded(self) -> "HttpClient":
         async with self._loading:
             if self._client is None:
-                make, _, tls = await load(self._tls)
+                make, _, _, tls = await load(self._tls)
                 self._client = make(self._destinations, self._look_up, tls)
         return self._client
 
