@@ -170,7 +170,7 @@ class Gate(AsyncClosing):
     def require(self, scope: str | None = None) -> Callable[..., Awaitable[Caller]]:
         """A dependency for FastAPI that returns the `Caller`, who has this scope; any valid
         credential will do without one. Behind `middleware` it asks and counts nothing more."""
-        from starlette.requests import HTTPConnection  # FastAPI's; nothing else here needs it
+        from fastapi.requests import HTTPConnection  # an extra; nothing else here needs it
 
         async def required(connection: HTTPConnection) -> Caller:
             asgi = connection.scope
