@@ -38,6 +38,7 @@ from portico.core.secrets import (
 from portico.core.sessions import LEVELS, Proof, Session, level
 from portico.core.times import SECOND
 from portico.core.users import User
+from portico.data.database import UniqueViolation
 from portico.data.vault import Vault
 from portico.environment import Environment
 from portico.features.access.documents import Documents, is_document
@@ -167,7 +168,10 @@ async def grant_code(
             await env[Grants].remember_consent(change.tx, consent)
         change.note(ClientAuthorized(client, granted.scopes))
 
-    await env.change(by, work)
+    try:
+        await env.change(by, work)
+    except UniqueViolation:  # somebody else has just stored the client of the same document
+        await env.change(by, work)
     return code
 
 
