@@ -302,9 +302,8 @@ def _auth(
 ) -> Iterator[Mount]:
     """The authorization server of an environment."""
     auth = urlsplit(environment.addresses.auth)
-    mount = Mount(
-        auth.netloc, auth.path, environment, signin_endpoints.SIGN_IN_ROUTES, "auth", api, cors=cors
-    )
+    ours = (*signin_endpoints.SIGN_IN_ROUTES, *registration.ROUTES)
+    mount = Mount(auth.netloc, auth.path, environment, ours, "auth", api, cors=cors)
     yield mount
     yield replace(mount, routes=oauth_endpoints.ROUTES, responder=oauth_responder)
     yield replace(mount, prefix="", routes=signin_endpoints.inserted(auth.path), name="")

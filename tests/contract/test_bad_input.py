@@ -12,7 +12,7 @@ from driving import EXAMPLES, Api, Caller, InProcess, refused
 from kinds import create
 from portico.mounts import AUTH, V1
 from portico.web.reading import fields
-from signing_in import somewhere
+from signing_in import client_of, somewhere
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=12)
 NUMBERS = "1e400 -1e400 1e-400 1E9999999 0E999999999 -0 1.0 1e99999999999 5e-9999999 NaN -Infinity"
@@ -47,6 +47,10 @@ async def target(api: Api, caller: Caller, path: str) -> str:
         for held in (await caller.get("/webhooks")).json()["data"]:  # of which there may be few
             return path.replace("{id}", str(held["id"]))
         return path.replace("/webhooks/{id}", await create(caller, "/webhooks"))
+    if path.startswith("/clients/"):
+        for held in (await caller.get("/clients")).json()["data"]:
+            return path.replace("{id}", held["client_id"])
+        return path.replace("{id}", (await client_of(api.live)).client.client_id)
     return path.replace("{id}", str((await api.product()).id))
 
 

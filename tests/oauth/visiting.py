@@ -171,8 +171,11 @@ class Browser:
         return self.sign_in(page) if page.has("email", "password") else page
 
     def decide(self, url: str, decision: str = "allow") -> str:
-        """The address at the client that the browser comes back to after `allow` or `deny`."""
-        return self.submit(self.arrive(url), decision=decision).left_for
+        """The address at the client that the browser comes back to after `allow` or `deny`. What
+        was allowed before is not asked again, unless it is to be denied now."""
+        page = self.arrive(url if decision == "allow" else f"{url}&prompt=consent")
+        asks = page.has("decision")
+        return (self.submit(page, decision=decision) if asks else page).left_for
 
     def _follow(self, url: str, response: httpx.Response, site: str) -> Page:
         while True:

@@ -1,6 +1,7 @@
 """Real answers conform to the document, to the last header and field."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -233,6 +234,10 @@ async def _use_oauth(api: Api, walk: Walk) -> None:
     for token in (tokens.access_token, tokens.refresh_token, "unknown"):
         await walk(at_auth, "POST", "/introspect", 200, data={"token": token})
     await walk(at_auth, "POST", "/revoke", 200, json={"token": tokens.refresh_token})
+    at_auth = api.stranger()
+    at_auth.base_url = httpx.URL(AUTH["live"])
+    api.live.settings = replace(api.live.settings, client_registration=True)
+    await walk(at_auth, "POST", "/register", 201, json={"redirect_uris": [CALLBACK]})
 
 
 def _successes(described: dict[str, Any]) -> Iterable[tuple[str, str, str]]:

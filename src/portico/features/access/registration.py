@@ -45,7 +45,9 @@ async def register(request: Request) -> Reply:
 
 
 def _refused(error: str, message: str) -> Reply:
-    return json_reply(400, OAuthError(error, message))
+    reply = json_reply(400, OAuthError(error, message))
+    reply.headers.append(("cache-control", "no-store"))  # RFC 7591 §3.2.2
+    return reply
 
 
 ROUTES = (

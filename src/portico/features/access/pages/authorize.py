@@ -61,7 +61,8 @@ def consent_page(
     a box for each scope of the API.
     A user who wants to use another account signs out and returns here.
     """
-    name = named(client.name, client.id)
+    host = urlsplit(client.client_id).netloc if client.origin == "document" else ""
+    name = host or named(client.name, client.id)  # nobody here has checked what it calls itself
     return visit.page(
         "consent.html",
         f"{name} gets no access" if nothing else f"Allow {name}?",
@@ -74,7 +75,7 @@ def consent_page(
         # The client may redirect on to another host, which is not known here.
         leads_anywhere=True,
         client=client,
-        host=urlsplit(client.client_id).netloc if client.origin == "document" else "",
+        host=host,
         destination=urlsplit(redirect_uri).netloc or f"{urlsplit(redirect_uri).scheme}:",
         scopes=in_order(scopes),
         reads_user=not scopes.isdisjoint(SCOPES),  # any of the API's opens GET /users/me
