@@ -30,12 +30,32 @@ IN_A_CHECK = {
     *((field, text) for field in VERIFIED for text in ("is ", "must ", "needs ")),
 }
 
+OF_A_CLIENT = {
+    (field, "")
+    for field in ("redirect_uris", "scopes", "grants", "service", "first_party", "public")
+}
+"""What an address may be, what the settings declare, and what goes together."""
+
 SAID_BY_NO_SCHEMA = {
     # A bound above the other one.
     ("GET", "/products", 400): {("min_price", "must not be greater than max_price"), CURSOR},
     ("GET", "/users", 400): {CURSOR},
     ("GET", "/api-keys", 400): {CURSOR},
     ("GET", "/webhooks/{id}/deliveries", 400): {CURSOR},
+    ("GET", "/invitations", 400): {CURSOR},
+    ("GET", "/clients", 400): {CURSOR},
+    ("POST", "/clients", 422): OF_A_CLIENT,
+    ("PATCH", "/clients/{id}", 422): OF_A_CLIENT,
+    # A kind that there is; a service and a plan that the settings declare.
+    ("GET", "/audit", 400): {("target", "must be a kind and an id")},
+    ("GET", "/usage", 400): {
+        ("service", "is not declared"),
+        ("from", "must "),
+        ("to", "must "),
+        ("user_id", "must "),
+    },
+    ("POST", "/invitations", 422): {("plan", "must be one of")},
+    ("PATCH", "/users/{id}/account", 422): {("plan", "must be one of")},
     # A change of status that the product's present status does not allow.
     ("PATCH", "/products/{id}", 422): {("status", "cannot change")},
     # Nobody but its owner knows the current password.
