@@ -107,7 +107,8 @@ async def test_consent_names_the_client_and_leads_back_to_it(
     desk: Desk, client: dict[str, str], newcomer: Person, choice: str, told: str
 ) -> None:
     async with desk.looking() as page:
-        await page.goto(authorize(desk, client, "https://ledger.test/back?kept=1"))
+        asking = authorize(desk, client, "https://ledger.test/back?kept=1")
+        await page.goto(f"{asking}&prompt=consent")
         await page.get_by_label("E-mail").fill(newcomer.email)
         await page.get_by_label("Password").fill(newcomer.password)
         await page.get_by_role("button", name="Sign in").click()
