@@ -96,7 +96,8 @@ class Field:
     @property
     def title(self) -> str:
         """Its name for people."""
-        return self.name.replace("_", " ").capitalize()
+        words = self.name.replace("_", " ").capitalize()
+        return f"{words.removesuffix(' id')} ID" if words.endswith(" id") else words
 
     def faults(self) -> list[str]:
         """What is wrong with its own options; each continues the field's name."""

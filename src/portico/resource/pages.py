@@ -36,6 +36,7 @@ from portico.resource.fields import (
     ChoiceField,
     DecimalField,
     Field,
+    ReferenceField,
     StatesField,
     TextField,
     default_of,
@@ -68,7 +69,7 @@ from portico.web.pages.sent_once import fresh_key, sent_once
 from portico.web.pages.site import ONCE, PageRoute, Visit, addressed
 from portico.web.pages.versions import VERSION, differences
 
-MOST_COLUMNS = 6
+MOST_COLUMNS = 5
 """How many fields a list shows besides the first column."""
 
 MOST_NAMED = 5
@@ -92,6 +93,11 @@ class Filter(NamedTuple):
     field: Field
     options: Sequence[tuple[str, str]] = ()
     """The values to choose from and their names; none for a text field."""
+
+    @property
+    def is_state(self) -> bool:
+        """Whether it is of states."""
+        return self.field.sort == "states"
 
 
 class Move(NamedTuple):
@@ -503,7 +509,7 @@ class KindPages:
         made = {
             "name": name,
             "title": field.title,
-            "hint": field.about or _HINTS.get(field.sort, ""),
+            "hint": field.about or _hint(field),
             "required": field.required or not (field.optional or _may_be_empty(field)),
             "sort": field.sort,
         }
@@ -669,10 +675,15 @@ def pages(kind: Compiled) -> Sequence[PageRoute]:
 
 _HINTS = {
     "moment": "In UTC, such as 2026-01-31T08:15:30Z.",
-    "reference": "The ID of a record.",
     "texts": "Names with texts. Empty rows are ignored.",
     "items": "Empty rows are ignored.",
 }
+
+
+def _hint(field: Field) -> str:
+    if isinstance(field, ReferenceField):
+        return f"The ID of one of the {field.to.replace('-', ' ')}."
+    return _HINTS.get(field.sort, "")
 
 
 def _heading(kind: Compiled) -> Field | None:

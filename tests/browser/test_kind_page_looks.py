@@ -1,0 +1,92 @@
+"""The pages of kinds that files declare, as people see and use them."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import async_playwright, expect
+
+from browser.looking import PHONE, Desk, Person, chromium, cut_off, faults, trusting_home
+from operating import Installation
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+KINDS = Path(__file__).parents[1] / "kinds" / "files"
+FULL = {
+    "name": "A lamp whose name is as long as names of things can be"[:40],
+    "rank": 10**9, "price": 1234567.5, "colour": 'deep "blue"', "day": "2026-03-05",
+    "at": "2026-03-05T08:15:30Z", "contact": f"{'a' * 60}@example.com",
+    "site": f"https://example.com/{'b' * 300}", "labels": {"n" * 100: "v" * 1_000},
+    "lines": [{"sku": "a", "price": 1.5, "day": "2026-03-05"}, {"sku": "b" * 20, "price": 2}],
+    "essay": "An essay. " * 200,
+}  # fmt: skip
+"""A thing with a value of every sort."""
+
+
+@pytest.fixture(scope="module")
+async def kinds(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Desk]:
+    """A server with kinds and 30 things, and a browser in front of it."""
+    empty = Installation(tmp_path_factory.mktemp("kinds-looked-at"))
+    (empty.directory / "portico.toml").write_text(f'kinds = "{KINDS}"\n')
+    facts = empty.told("init", "--admin-email", "ada@example.com")
+    server = Installation(empty.directory, facts=facts)
+    home = trusting_home(tmp_path_factory.mktemp("home"), server.data / "tls" / "ca.pem")
+    admin = facts["admin"]
+    person = Person(admin["id"], "Administrator", admin["email"], admin["password"])
+    with server.serving():
+        async with async_playwright() as playwright:
+            browser = await chromium(playwright, home)
+            desk = Desk(server, browser, person)
+            authorization = {"authorization": f"Bearer {server.key}"}
+            with desk.client(headers=authorization) as client:
+                bodies: list[dict[str, Any]] = [FULL, *({"name": f"Lamp {n}"} for n in range(29))]
+                answer = client.post("/v1/things/batch", json={"items": bodies})
+                assert answer.status_code < 300, answer.text
+            yield desk
+            await browser.close()
+
+
+PAGES = (
+    "things?search=nobody+has+this&min_rank=x", "things?limit=50&sort=name&order=asc",
+    "things/1", "things/new", "things/1/edit", "things/delete?id=1",
+    "things/several?do=delete&id=1&id=2", "orders", "things/import", "sandbox/things",
+)  # fmt: skip
+
+
+async def test_pages_of_kinds_are_sound(kinds: Desk) -> None:
+    async with kinds.looking(kinds.admin) as page:
+        found = []
+        for path in PAGES:
+            await page.goto(path)
+            for theme in ("light", "dark"):
+                await page.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
+                found += [f"{path}: {fault}" for fault in await faults(page)]
+            found += [f"{path}: {fault}" for fault in await cut_off(page)]
+            await page.set_viewport_size({"width": 1280, "height": 900})
+    assert found == []
+
+
+async def test_fifteen_records_stand_above_800_pixels(kinds: Desk) -> None:
+    async with kinds.looking(kinds.admin, size=(1280, 800)) as page:
+        await page.goto("things")
+        last = await page.locator("tbody tr").nth(14).bounding_box()
+        assert last is not None
+        assert last["y"] + last["height"] <= 800
+
+
+async def test_list_is_sorted_by_the_keyboard_without_script(kinds: Desk) -> None:
+    async with kinds.looking(kinds.admin, script=False) as page:
+        await page.goto("things")
+        await page.get_by_role("link", name="Name", exact=True).focus()
+        await page.keyboard.press("Enter")
+        await expect(page.locator("th[aria-sort=ascending]")).to_have_text("Name")
+        await expect(page.locator("tbody tr").first).to_contain_text("A lamp")
+
+
+async def test_record_on_a_phone_is_one_line(kinds: Desk) -> None:
+    async with kinds.looking(kinds.admin, size=PHONE) as page:
+        await page.goto("things")
+        row = await page.locator("tbody tr").first.bounding_box()
+        assert row is not None
+        assert row["height"] < 60
