@@ -79,6 +79,8 @@ export type OAuthClientChanges = Sent<Schemas["ChangeOAuthClient"]>;
 /** `limit` is the page size, 1 to 100. */
 export type OAuthClientFilters = Query<"list_clients">;
 
+/** The account of an actor. */
+export type AuditUser = Schemas["AuditUser"];
 /** An entry of the audit log: who did what, when and from where. `user` is null if no account is known. */
 export type AuditEntry = Schemas["AuditEntry"];
 /** Which entries to list, oldest first: of one `action`, by the user `actor_id`, about one `target` such as `product:17`. */
