@@ -197,6 +197,21 @@ def test_what_has_no_files_is_refused(on_sqlite: Installation, words: str, told:
     assert on_sqlite.refused("records", *words.split()) == (2, told)
 
 
+@pytest.mark.parametrize("words", ["list", "export -", "import new.ndjson"])
+def test_a_kind_that_the_database_was_not_migrated_to_is_refused(
+    on_sqlite: Installation, tmp_path: Path, words: str
+) -> None:
+    written(on_sqlite, "new.ndjson", {"word": "first"})
+    (tmp_path / "draft.py").write_text(
+        CLOSED.replace("secret", "draft").replace(", files=False", "")
+    )
+    done = on_sqlite.having(kinds=str(tmp_path)).refused("records", "drafts", *words.split())
+    assert done == (
+        1,
+        "The files of kinds are others than the database's: run portico migrate first.",
+    )
+
+
 def test_doctor_tells_of_other_files_than_the_databases(installation: Installation) -> None:
     def kinds() -> list[tuple[str, bool]]:
         findings = json.loads(installation.run("doctor", "--json").stdout)["findings"]

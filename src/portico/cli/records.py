@@ -75,13 +75,14 @@ def run_export(settings: Settings, chosen: Namespace) -> None:
 def run_list(settings: Settings, chosen: Namespace) -> None:
     """Lists records of the chosen kind."""
     found, text = prepared.interruptible(
-        settings, chosen, lambda env: _listed(_records(env, chosen.kind), chosen.limit)
+        settings, chosen, lambda env: _listed(env, chosen.kind, chosen.limit)
     )
     answer(found, text, as_json=chosen.json)
 
 
-async def _listed(records: Records, limit: int) -> tuple[list[Any], str]:
+async def _listed(env: Environment, many: str, limit: int) -> tuple[list[Any], str]:
     """The newest records, as JSON values and as a table."""
+    records = await _records(env, many)
     kind = records.kind
     rows: list[Any] = []
     async for batch in records.batches(newest_first=True):
@@ -102,17 +103,21 @@ def _cell(value: Any) -> str:
     return plain(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
-def _files(env: Environment, many: str) -> Target:
-    """The files of a kind. Raises `CommandError` where it has none."""
-    kind = _records(env, many).kind
+async def _files(env: Environment, many: str) -> Target:
+    """The files of a kind. Raises `CommandError` where it has none, and as `_records`."""
+    kind = (await _records(env, many)).kind
     if not kind.kind.files:
         raise CommandError(f"{many} have no import and export: their file says files=False.", 2)
     return files.RecordFiles(kind)
 
 
-def _records(env: Environment, many: str) -> Records:
+async def _records(env: Environment, many: str) -> Records:
+    """The store of a kind. Raises `CommandError` where there is none, and `Unavailable` unless the
+    database was migrated to the files of kinds."""
     for records in env.records:
         if records.kind.many == many:
+            if env.check_kinds:
+                await env.check_kinds()
             found: Records = records
             return found
     known = ", ".join(records.kind.many for records in env.records)

@@ -66,7 +66,10 @@ class Installed:
     async def check(self, db: Database) -> None:
         """Raises `Unavailable` unless the database was last migrated to these files."""
         if await self.is_behind(db):
-            raise Unavailable("The files of kinds are others than the database's.", why=OTHER_FILES)
+            raise Unavailable(
+                "The files of kinds are others than the database's: run portico migrate first.",
+                why=OTHER_FILES,
+            )
 
     async def close(self) -> None:
         """Waits a moment for what follows changes."""

@@ -7,7 +7,7 @@ import signal
 import stat
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, aclosing, contextmanager
 from io import BufferedReader
 from operator import itemgetter
@@ -149,6 +149,10 @@ class _Products:
         return files.rows(form, batch)
 
 
+async def _products(_env: Environment) -> Target:
+    return _Products()
+
+
 class _Import:
     """An import under way, with its counts and progress bars."""
 
@@ -273,11 +277,14 @@ class _Import:
 
 
 def run_import(settings: Settings, chosen: Namespace) -> int:
-    return import_file(settings, chosen, "product", lambda _env: _Products())
+    return import_file(settings, chosen, "product", _products)
 
 
 def import_file(
-    settings: Settings, chosen: Namespace, one: str, target: Callable[[Environment], Target]
+    settings: Settings,
+    chosen: Namespace,
+    one: str,
+    target: Callable[[Environment], Awaitable[Target]],
 ) -> int:
     """Imports the chosen file; `one` is what its records are called."""
     with _source(chosen.file) as source:
@@ -288,7 +295,7 @@ def import_file(
         async def store(env: Environment) -> None:
             spool = settings.data if settings.data.is_dir() else None
             with needing_room(spool or gettempdir()):
-                await job.run(env, target(env), spool, strict=chosen.strict)
+                await job.run(env, await target(env), spool, strict=chosen.strict)
 
         signal.signal(signal.SIGINT, job.stop)
         try:
@@ -315,11 +322,11 @@ def _source(name: str) -> Iterator[BufferedReader]:
 
 
 def run_export(settings: Settings, chosen: Namespace) -> None:
-    export_file(settings, chosen, lambda _env: _Products())
+    export_file(settings, chosen, _products)
 
 
 def export_file(
-    settings: Settings, chosen: Namespace, target: Callable[[Environment], Target]
+    settings: Settings, chosen: Namespace, target: Callable[[Environment], Awaitable[Target]]
 ) -> None:
     """Exports all records to the chosen file."""
     if chosen.file == STANDARD and chosen.json:
@@ -327,7 +334,7 @@ def export_file(
     form = chosen.format or files.format_of(chosen.file) or "ndjson"
     with _destination(chosen.file) as destination:
         count, text = prepared.interruptible(
-            settings, chosen, lambda env: _write(env, target(env), form, destination)
+            settings, chosen, lambda env: _write(env, target, form, destination)
         )
     if chosen.file == STANDARD:
         mention(text)
@@ -336,15 +343,19 @@ def export_file(
 
 
 async def _write(
-    env: Environment, target: Target, form: Format, destination: BinaryIO
+    env: Environment,
+    target: Callable[[Environment], Awaitable[Target]],
+    form: Format,
+    destination: BinaryIO,
 ) -> tuple[int, str]:
     """Writes all records; returns their number, and a sentence about it."""
     count = 0
-    columns = target.columns
+    records = await target(env)
+    columns = records.columns
     destination.write(files.header(form, columns))
     with progress("Exporting", None, f" {columns.many}") as bar:
-        async for batch in target.batches(env):
-            destination.write(target.written(form, batch))
+        async for batch in records.batches(env):
+            destination.write(records.written(form, batch))
             count += len(batch)
             bar.update(len(batch))
     return count, f"Exported {_number(columns, count)}."
