@@ -130,6 +130,24 @@ async def test_consent_names_the_client_and_leads_back_to_it(
         assert "kept=1" in url
 
 
+async def test_signing_in_leads_to_an_application_that_was_allowed_before(
+    desk: Desk, client: dict[str, str]
+) -> None:
+    person = desk.person()
+    asking = authorize(desk, client, "https://ledger.test/back?kept=1")
+    async with desk.looking(person) as page:
+        await page.goto(asking)
+        async with page.expect_request("https://ledger.test/**"):
+            await page.get_by_role("button", name="Allow").click()
+    async with desk.looking() as page:
+        await page.goto(asking)
+        async with page.expect_request("https://ledger.test/**") as asked:
+            await page.get_by_label("E-mail").fill(person.email)
+            await page.get_by_label("Password").fill(person.password)
+            await page.get_by_role("button", name="Sign in", exact=True).click()
+        assert "code=" in (await asked.value).url
+
+
 async def test_an_applications_access_is_revoked(desk: Desk, client: dict[str, str]) -> None:
     person = desk.person(name="Joan Clarke")
     async with desk.looking(person) as page:

@@ -307,8 +307,10 @@ class Visit:
             request_id=self.request.id,
             **context,
         )
-        # Chromium applies form-action to each redirect that follows a form too.
-        leads_to = None if leads_anywhere else f"'self' {site.elsewhere}".strip()
+        # Chromium applies form-action to each redirect that follows a form too, and a sign-in leads
+        # to an application that was allowed before.
+        onward = str(context.get("next", "")).startswith(f"{site.base}/authorize?")
+        leads_to = None if leads_anywhere or onward else f"'self' {site.elsewhere}".strip()
         return html(text, status, form_action=leads_to, private_address=private_address)
 
     def _kinds(self) -> dict[str, str]:
