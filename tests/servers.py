@@ -297,7 +297,7 @@ def pgbouncer(database: PostgresServer, ignored: str = "") -> Iterator[PgBouncer
             server.start()
             yield server
         finally:
-            server.stop(signal.SIGQUIT)  # others wait for clients, SIGTERM since 1.23
+            server.stop(signal.SIGKILL)  # for others it may wait for clients, by its release
 
 
 @contextmanager
