@@ -17,12 +17,12 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import TextContent
 
+from node_packages import node_packages
 from oauth.authority import Authority
 from operating import TIMEOUT_SECONDS
 from tool_calls import CURRENT, EARLIER
 
 PROGRAMS = Path(__file__).parent / "node"
-PACKAGES = PROGRAMS / "node_modules"
 
 TOOLS = [
     *("list_kinds", "list_records", "read_record"),
@@ -32,8 +32,7 @@ TOOLS = [
 
 def started_by(authority: Authority, program: str, *arguments: str) -> dict[str, Any]:
     """How to start a program, by the Node that comes with the packages."""
-    node = next(PACKAGES.glob("node-linux-*/bin/node"), None)
-    assert node, "run script/dependencies: it installs the packages"
+    [node] = node_packages(PROGRAMS).glob("node-linux-*/bin/node")
     trusting = {"NODE_EXTRA_CA_CERTS": str(authority.certificate)}
     environment = {**os.environ, **trusting, "HOME": str(authority.installation.data)}
     return {"args": [node, program, *arguments], "cwd": PROGRAMS, "env": environment}

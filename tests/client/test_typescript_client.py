@@ -20,6 +20,7 @@ import portico_client
 from client.delivering import BODY, SECRET, left_unfinished, signed
 from client.gates import PAST_PORTICO, assert_answered_alike, key_of, sent, verifying_key
 from documents import ROOT, Document
+from node_packages import node_packages
 from oauth.authority import WEB_APP, Authority
 from oauth.visiting import Browser
 from operating import TIMEOUT_SECONDS, free_port, until
@@ -42,13 +43,10 @@ pytestmark = pytest.mark.xdist_group("typescript")
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The library's directory, built and tested, and beside it the cases."""
-    missing = "run script/dependencies: it says how to get Node, and installs the packages"
-    assert shutil.which("npm"), missing
-    assert (HOME / "node_modules").is_dir(), missing
     clients = tmp_path_factory.mktemp("clients")
     shutil.copytree(ROOT / "clients/cases", clients / "cases")
     shutil.copytree(HOME, clients / "typescript", ignore=shutil.ignore_patterns(*BUILT))
-    (clients / "typescript/node_modules").symlink_to(HOME / "node_modules")
+    (clients / "typescript/node_modules").symlink_to(node_packages(HOME))
     return clients / "typescript"
 
 

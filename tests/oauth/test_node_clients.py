@@ -5,7 +5,6 @@ A program for each in `node/` uses its library as an application does, and tells
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from node_packages import node_packages
 from oauth.authority import NATIVE_APP, SCOPES, WEB_APP, Authority, Registered
 from oauth.visiting import Browser
 from operating import TIMEOUT_SECONDS
@@ -26,9 +26,7 @@ Program = Callable[[str], dict[str, Any]]
 @pytest.fixture(scope="module", autouse=True)
 def packages() -> None:
     """Fails where something is missing."""
-    missing = "run script/dependencies: it says how to get Node, and installs the packages"
-    assert shutil.which("node"), missing
-    assert (PROGRAMS / "node_modules").is_dir(), missing
+    node_packages(PROGRAMS)
 
 
 @pytest.fixture

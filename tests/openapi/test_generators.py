@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from documents import ROOT
+from node_packages import node_packages
 from portico.core.plans import DEFAULT_PLANS
 from portico.mounts import AUTH, V1
 from portico.openapi.document import DocumentPart, auth_document, document
@@ -25,9 +26,7 @@ ORIGIN = "https://localhost:8443"
 @pytest.fixture(scope="module")
 def documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with both documents, as the server serves them."""
-    missing = "run script/dependencies: it says how to get Node, and installs the packages"
-    assert shutil.which("node"), missing
-    assert (TOOLS / "node_modules").is_dir(), missing
+    node_packages(TOOLS)
     directory = tmp_path_factory.mktemp("documents")
     for name, described in (
         (
