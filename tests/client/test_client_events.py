@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from client.scripted import CASES, KEY, PLACE, Scripted, answer
 from driving import Api, settings_for
 from event_examples import examples
-from portico.features.events.payloads import EVENT_DATA
+from portico.features.events.payloads import event_data
 from portico_client import (
     ApiKey,
     AsyncClient,
@@ -67,7 +67,7 @@ def read(*events: Mapping[str, Any]) -> list[Event]:
 
 
 def test_every_event_of_the_server_has_its_class(made: dict[str, dict[str, Any]]) -> None:
-    assert {*typing.get_args(EventType)} == made.keys() == EVENT_DATA.keys()
+    assert {*typing.get_args(EventType)} == made.keys() == event_data().keys()
     for one, told in zip(read(*made.values()), made.values(), strict=True):
         assert not isinstance(one, UnknownEvent)
         assert (one.id, one.type) == (told["id"], told["type"])

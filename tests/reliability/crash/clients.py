@@ -35,9 +35,9 @@ class Account:
     answered: list[float] = field(default_factory=list)
     slowest: float = 0.0
     """Seconds that an answer took."""
-    unavailable: int = 0
-    """Answers of 503, but for those where the store of limits was silent: nobody kills that, and on
-    a busy machine it is for a second."""
+    unavailable: list[str] = field(default_factory=list)
+    """What answers of 503 said, but for those where the store of limits was silent: nobody kills
+    that, and on a busy machine it is for a second."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -137,7 +137,8 @@ class Client:
         with self._account.lock:
             self._account.slowest = max(self._account.slowest, now - asked)
             if answer.status == 503:
-                self._account.unavailable += answer.json["error"]["message"] != NO_ANSWER
+                if answer.json["error"]["message"] != NO_ANSWER:
+                    self._account.unavailable.append(answer.json["error"]["message"])
             else:
                 self._account.answered.append(now)
         if answer.status == 503:

@@ -235,7 +235,7 @@ def test_what_was_acknowledged_outlives_a_kill_on_sqlite(
     with series.serving():
         for number in range(rounds):
             series.write(number, series.kill)
-            assert series.account.unavailable == 0
+            assert series.account.unavailable == []
             series.start()
             assert live.read("PRAGMA integrity_check") == [("ok",)]
             series.check()
@@ -281,7 +281,7 @@ def test_what_was_acknowledged_outlives_kills_of_one_of_three_hosts_and_of_postg
                 if kill_postgres:
                     postgres.start()
                 else:
-                    assert series.account.unavailable == 0
+                    assert series.account.unavailable == []
                 # What a server process is still at, the next look must not miss.
                 until(lambda: live.read(BUSY) == [(0,)], "the end of what was under way")
                 series.start(killed)
