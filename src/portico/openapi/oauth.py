@@ -63,7 +63,10 @@ _ANSWERS: Mapping[str, tuple[str, Sequence[PorticoError]]] = {
 
 def oauth_components() -> Json:
     """Every error response, by the component's name."""
-    return {name: _component(name, told, examples) for name, (told, examples) in _ANSWERS.items()}
+    return {
+        name: _component(name, description, examples)
+        for name, (description, examples) in _ANSWERS.items()
+    }
 
 
 def oauth_schemas() -> Json:

@@ -170,8 +170,8 @@ def _success(route: AnyRoute, answer: Json | None, extra: Sequence[str]) -> Json
         headers["Cache-Control"] = NO_STORE
     if route.public_seconds:
         value = route.cache_control
-        told = "Any cache may keep the response for so long."
-        headers["Cache-Control"] = _header(told, value, const=value)
+        description = "Any cache may keep the response for so long."
+        headers["Cache-Control"] = _header(description, value, const=value)
     if route.query is not None and "limit" in route.query.__struct_fields__:
         headers |= refs("Link")
     if route.sets_cookie:

@@ -69,12 +69,12 @@ def _operation(name: str, schemas: Mapping[str, Any]) -> Json:
     schema = _event(name, schemas)
     shown = example(schema, schemas)
     noun = name.partition(".")[0]
-    told = f"Sent to the webhooks whose `types` contain `{name}`, `{noun}.*` or `*`."
+    usual = f"Sent to the webhooks whose `types` contain `{name}`, `{noun}.*` or `*`."
     return {
         "tags": [TAG],
         "operationId": f"receive_{name.replace('.', '_')}",
         "summary": name,
-        "description": "Sent once, to the tested webhook only." if name == PING else told,
+        "description": "Sent once, to the tested webhook only." if name == PING else usual,
         "security": [],
         "parameters": _HEADERS,
         "requestBody": {

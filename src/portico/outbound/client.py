@@ -306,7 +306,7 @@ class _Resolver(AbstractResolver):
         """See `AbstractResolver`."""
         found: Future[Sequence[str]] = Future()
         found.set_running_or_notify_cancel()
-        Thread(target=_settle, args=(found, self._look_up, host), daemon=True).start()
+        Thread(target=_finish, args=(found, self._look_up, host), daemon=True).start()
         return [
             ResolveResult(
                 hostname=host,
@@ -323,7 +323,7 @@ class _Resolver(AbstractResolver):
         """Does nothing: nothing is kept open."""
 
 
-def _settle(found: Future[Sequence[str]], look_up: LookUp, host: str) -> None:
+def _finish(found: Future[Sequence[str]], look_up: LookUp, host: str) -> None:
     try:
         found.set_result(look_up(host))
     except Exception as error:  # noqa: BLE001 - raised where the future is awaited

@@ -29,11 +29,11 @@ def in_daemon_thread(work: Callable[[], T]) -> "Future[T]":
     """Runs slow work in a daemon thread, which does not delay the end of the process."""
     done: Future[T] = Future()
     done.set_running_or_notify_cancel()
-    Thread(target=_settle, args=(done, work), name=THREAD, daemon=True).start()
+    Thread(target=_finish, args=(done, work), name=THREAD, daemon=True).start()
     return done
 
 
-def _settle(done: "Future[T]", work: Callable[[], T]) -> None:
+def _finish(done: "Future[T]", work: Callable[[], T]) -> None:
     try:
         done.set_result(work())
     except Exception as error:  # noqa: BLE001 - raised where the future is awaited

@@ -85,8 +85,8 @@ encode = msgspec.json.Encoder().encode
 
 def listed(data: list[T], *, page: int, limit: int, total: int, exact: bool = True) -> Listed[T]:
     """`data` as one page of `total` items, or of more than `total` if that is not `exact`."""
-    told = UNSET if exact else False
-    return Listed(data, Pagination(page, limit, total, -(-total // limit), told))
+    total_exact = UNSET if exact else False
+    return Listed(data, Pagination(page, limit, total, -(-total // limit), total_exact))
 
 
 _FRACTIONS = tuple(f".{rest:03d}Z" for rest in range(1000))

@@ -239,9 +239,9 @@ def object_schema(shape: type[msgspec.Struct]) -> dict[str, Any]:
     properties = {name: kind.schema() for name, kind in fields_of(shape).items()}
     for item in msgspec.structs.fields(shape):
         if item.default not in (msgspec.NODEFAULT, msgspec.UNSET, None, ""):
-            told = properties[item.name].get("description", "")
+            description = properties[item.name].get("description", "")
             by_default = f"Default: `{item.default}`."
-            properties[item.name]["description"] = f"{told} {by_default}".strip()
+            properties[item.name]["description"] = f"{description} {by_default}".strip()
     schema: dict[str, Any] = {
         "type": "object",
         "properties": properties,

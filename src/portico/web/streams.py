@@ -56,8 +56,8 @@ def descriptors() -> Sequence[int]:
 
 def tcp_of(connection: socket.socket) -> Tcp:
     """The state of a TCP connection. Raises OSError for any other socket."""
-    told = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
-    return Tcp._make(_TCP_INFO.unpack(told.ljust(_TCP_INFO.size, b"\0")))  # old kernels: shorter
+    answer = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
+    return Tcp._make(_TCP_INFO.unpack(answer.ljust(_TCP_INFO.size, b"\0")))  # old kernels: shorter
 
 
 class Outgoing:

@@ -42,10 +42,10 @@ class RpcError(Exception):
         is_current: bool = True,
     ) -> None:
         super().__init__(message)
-        told = {"code": code, "message": message}
-        self.body = {"jsonrpc": "2.0", "id": message_id, "error": told}
+        error = {"code": code, "message": message}
+        self.body = {"jsonrpc": "2.0", "id": message_id, "error": error}
         if data is not None:
-            told["data"] = data
+            error["data"] = data
         self.status = 404 if code == METHOD_NOT_FOUND else 400
         if not is_current and code in (METHOD_NOT_FOUND, INVALID_PARAMS):
             self.status = 200  # as any other answer

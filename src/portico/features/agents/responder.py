@@ -244,8 +244,8 @@ class AgentResponder:
         except PorticoError as error:
             refusal = error
         request.error_code = refusal.code
-        told = error_body(refusal.code, refusal.message, refusal.details)
-        return {**_content(told.decode()), "isError": True}
+        body = error_body(refusal.code, refusal.message, refusal.details)
+        return {**_content(body.decode()), "isError": True}
 
     def _described(self, caller: Principal, arguments: ListKinds) -> Any:
         if arguments.kind is msgspec.UNSET:
@@ -270,7 +270,7 @@ class AgentResponder:
         ids = () if call.record_id is None else (str(call.record_id),)
         inner = ToolRequest(request, call, "/".join((path, *ids)))
         reply = await self._api.carry_out(inner, endpoint, ids)
-        return _told(reply)
+        return _as_text(reply)
 
 
 def _kinds(routes: Sequence[AnyRoute], environment: str) -> Iterator[tuple[str, _Kind]]:
@@ -291,18 +291,18 @@ def _kinds(routes: Sequence[AnyRoute], environment: str) -> Iterator[tuple[str, 
             yield resource.path, _Kind(resource, path, endpoints)
 
 
-def _told(reply: Reply) -> str:
+def _as_text(reply: Reply) -> str:
     """An answer of the API as a text for agents: its body, and before it what it says besides."""
     headers = dict(reply.headers)
     if not reply.body:
         return "Done."
-    told = {"note": DATA}
+    notes = {"note": DATA}
     if "etag" in headers:
-        told["etag"] = headers["etag"]
+        notes["etag"] = headers["etag"]
     if "link" in headers:
         address = headers["link"].partition(">")[0]
-        told["next_cursor"] = parse_qs(urlsplit(address).query)["cursor"][0]
-    return (encode(told)[:-1] + b"," + reply.body[1:]).decode()
+        notes["next_cursor"] = parse_qs(urlsplit(address).query)["cursor"][0]
+    return (encode(notes)[:-1] + b"," + reply.body[1:]).decode()
 
 
 def _content(text: str) -> dict[str, Any]:

@@ -191,13 +191,13 @@ def letter(
     language = _spoken(to.language)
     texts = _texts(language)
     words, now = texts["words"], env.clock()
-    told: dict[str, Value] = {
+    facts: dict[str, Value] = {
         "at": now,
         "environment": words[env.name],
         "site_name": env.settings.site_name,
         **values,
     }
-    spelled = {**words, **{name: _spelled(words, value) for name, value in told.items()}}
+    spelled = {**words, **{name: _spelled(words, value) for name, value in facts.items()}}
     if by is not None:
         spelled["where"] = _where(words, by, to.user_id)
     subject = texts[kind]["subject"].format_map(spelled)

@@ -148,14 +148,14 @@ def code_words(code: str) -> str:
 def facts(details: str) -> list[tuple[str, str]]:
     """The members of an audit entry's details (JSON), as readable names and values."""
     members = msgspec.json.decode(details)
-    return [(name.replace("_", " "), _told(value)) for name, value in members.items()]
+    return [(name.replace("_", " "), _in_words(value)) for name, value in members.items()]
 
 
-def _told(value: Any) -> str:
+def _in_words(value: Any) -> str:
     if isinstance(value, list):
-        return ", ".join(_told(item) for item in value)
+        return ", ".join(_in_words(item) for item in value)
     if isinstance(value, dict) and value.keys() == {"from", "to"}:
-        return f"{_told(value['from'])} → {_told(value['to'])}"
+        return f"{_in_words(value['from'])} → {_in_words(value['to'])}"
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 

@@ -175,7 +175,7 @@ class PageResponder:
             TITLES.get(shown.status, "Something went wrong"),
             status=shown.status,
             code=shown.status,
-            message=_told(error),
+            message=_explanation(error),
             retry_after=getattr(error, "retry_after", 0),
             passing=request.method == "GET" and shown.status in _PASSING,
             section=section if section != path else "",
@@ -229,7 +229,7 @@ class PageResponder:
         request: Request,
         match: PathMatch,
         cookie: str | None,
-        told: str = "",
+        notice: str = "",
     ) -> Reply:
         """Redirect to sign-in, and from there back to the page that was asked for."""
         if cookie_kept_back(request, cookie):
@@ -239,7 +239,7 @@ class PageResponder:
             target = request.path
             if request.query_string:
                 target += f"?{request.query_string}"
-        query = {"next": target} | ({"done": told} if told else {})
+        query = {"next": target} | ({"done": notice} if notice else {})
         where = f"{self._site.sign_in}/sign-in?{urlencode(query)}"
         if request.header("hx-request"):
             return Reply(204, b"", [("hx-redirect", where), ("cache-control", "no-store")])
@@ -264,7 +264,7 @@ class PageResponder:
             return reply
 
 
-def _told(error: PorticoError) -> str:
+def _explanation(error: PorticoError) -> str:
     """The message that users read. It names the roles that may open the page, where the API names
     the scope."""
     if not isinstance(error, PermissionDenied):

@@ -47,9 +47,9 @@ def beside(form: Form, stored: Told, mine: Told | None) -> dict[str, Any]:
     }
 
 
-def require_version(form: Form, told: Told) -> None:
+def require_version(form: Form, stored: Told) -> None:
     """Raises `PreconditionFailed` unless the form started from what is stored."""
-    require_match(form.text(VERSION), msgspec.json.encode(told))
+    require_match(form.text(VERSION), msgspec.json.encode(stored))
 
 
 def outcome(form: Form, stored: Told, changed: str) -> str:

@@ -168,11 +168,13 @@ def _row(cells: Sequence[str], right: Sequence[bool]) -> Markup:
     """A row. One that names a code beside its first cell can be linked to and searched for."""
     made, anchor = [], Markup("")
     for at, (cell, is_right) in enumerate(zip(cells, right, strict=False)):
-        told = re.fullmatch(r"`([\w.-]+)` (.+)", cell)
-        if told:
+        anchored = re.fullmatch(r"`([\w.-]+)` (.+)", cell)
+        if anchored:
             inner = Markup('<div class="code"><code>{}</code> <span>{}</span></div>')
-            made.append(Markup("<td>{}</td>").format(inner.format(told[1], inline(told[2]))))
-            anchor = anchor or Markup(' id="{}-{}" tabindex="-1"').format(cells[0], told[1])
+            made.append(
+                Markup("<td>{}</td>").format(inner.format(anchored[1], inline(anchored[2])))
+            )
+            anchor = anchor or Markup(' id="{}-{}" tabindex="-1"').format(cells[0], anchored[1])
         elif at or is_right:
             made.append(Markup("<td{}>{}</td>").format(_number(is_right), inline(cell)))
         else:

@@ -121,7 +121,7 @@ class Reference:
         shown: dict[str, object] = {"up": "../", "before": before, "after": after}
         shown |= {"group": self._all[at][0], "always": self._always}
         if name in self._webhooks:
-            return self._page("docs_webhooks.html", entry, **shown, **self._told(name))
+            return self._page("docs_webhooks.html", entry, **shown, **self._delivery(name))
         operation, sandbox = self._operations[name], self._place.sandbox
         is_here = sandbox is not None and _origin(sandbox.address) == _origin(self._place.address)
         shown |= {"operation": operation, "sandbox": sandbox, "is_here": is_here}
@@ -175,7 +175,7 @@ class Reference:
             if entries:
                 yield OperationGroup(ids[tag], title, about.get("description", ""), entries)
 
-    def _told(self, name: str) -> dict[str, object]:
+    def _delivery(self, name: str) -> dict[str, object]:
         """What the webhooks of a page have in common, and each of them."""
         made = self._webhooks[name]
         headers = {field.name: field for one in made for field in one.parameters.get("header", ())}

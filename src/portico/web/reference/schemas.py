@@ -66,7 +66,7 @@ class Schemas:
         seen: set[str] = set()
         while isinstance(value, Mapping) and "$ref" in value:
             reference = str(value["$ref"])
-            beside = {name: told for name, told in value.items() if name in _BESIDE}
+            beside = {name: keyword for name, keyword in value.items() if name in _BESIDE}
             target = {} if reference in seen else self._target(reference)
             value = {**target, **beside} if isinstance(target, Mapping) else {}
             seen.add(reference)
@@ -166,7 +166,7 @@ class Schemas:
         ]
         for way in ways:
             shared = way if len(ways) == 1 else {"properties": way.get("properties", {})}
-            own = _joined(own, {name: told for name, told in shared.items() if told})
+            own = _joined(own, {name: keyword for name, keyword in shared.items() if keyword})
         return own
 
     def _kinds(self, whole: Json) -> list[str]:
@@ -183,18 +183,18 @@ class Schemas:
     def _kind(self, schema: Any, depth: int = _DEEPEST) -> str:
         """What a value is, in words: `array of strings or null`."""
         whole = self._whole(schema)
-        told = []
+        kinds = []
         for kind in self._kinds(whole):
             inner = whole.get("items" if kind == "array" else "additionalProperties")
             if kind == "array" and inner and depth:
-                told.append(f"array of {_plural(self._kind(inner, depth - 1))}")
+                kinds.append(f"array of {_plural(self._kind(inner, depth - 1))}")
             elif kind == "object" and inner and "properties" not in whole and inner is not True:
-                told.append(f"object of {_plural(self._kind(inner, depth - 1))}")
+                kinds.append(f"object of {_plural(self._kind(inner, depth - 1))}")
             elif kind == "string" and "format" in whole:
-                told.append(f"string ({whole['format']})")
+                kinds.append(f"string ({whole['format']})")
             else:
-                told.append(kind)
-        return " or ".join(told) or "any value"
+                kinds.append(kind)
+        return " or ".join(kinds) or "any value"
 
 
 _BESIDE = ("summary", "description", "deprecated")
