@@ -34,7 +34,7 @@ from portico.features.access.documents import Documents
 from portico.features.access.live_credentials import LiveCredentials
 from portico.features.access.signing import Signer, wrong_secret
 from portico.features.access.storage import ApiKeys, Clients, Grants, SigningKeys
-from portico.features.catalogue.storage import Imports, Products, Uploads
+from portico.features.catalogue.storage import Products, Uploads
 from portico.features.events.audit import Audit, AuditRanges
 from portico.features.events.feed import Feed
 from portico.features.events.payloads import published
@@ -58,6 +58,7 @@ from portico.lost import require_both
 from portico.outbound.fetching import Fetcher
 from portico.outbound.forwarding import Forwarder
 from portico.outbound.sender import Sender
+from portico.resource.imports import Imports
 from portico.secret_file import Secrets, found_secrets, installation_secrets
 from portico.settings import SettingError, Settings
 from portico.web.envelope import timestamp
@@ -93,9 +94,9 @@ def _kinds(settings: Settings) -> "Installed | None":
     """The installation's own kinds of resources, if any. Raises `SettingError`."""
     if settings.kinds is None:
         return None
-    from portico.resource.installed import Installed
+    from portico.built_in import installed
 
-    return Installed(settings.kinds, settings.declared.roles, settings.count_limit)
+    return installed(settings.kinds, settings)
 
 
 class Portico:

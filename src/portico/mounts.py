@@ -26,8 +26,8 @@ from portico.features.access.oauth_responder import OAuthResponder
 from portico.features.access.pages import clients, keys
 from portico.features.access.pages.authorize import authorize_mount
 from portico.features.agents import responder as agents
-from portico.features.catalogue import batches, form_pages, import_pages
 from portico.features.catalogue import endpoints as catalogue_endpoints
+from portico.features.catalogue import form_pages, import_pages
 from portico.features.catalogue import pages as catalogue_pages
 from portico.features.events import audit_endpoints, webhook_endpoints
 from portico.features.events import endpoints as events_endpoints
@@ -148,7 +148,6 @@ def _mount(site: Site, env: Environment, pages: Sequence[PageRoute]) -> Mount:
 BUILT_IN: tuple[AnyRoute, ...] = (
     *people_endpoints.ROUTES,
     *catalogue_endpoints.ROUTES,
-    batches.PRODUCTS,
     *key_endpoints.ROUTES,
     *signin_endpoints.SESSION_ROUTES,
     *events_endpoints.ROUTES,

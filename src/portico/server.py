@@ -13,7 +13,6 @@ from portico.core.errors import Unavailable
 from portico.environment import Environment
 from portico.features.access.api_keys import REMIND_PERIOD, Remind
 from portico.features.access.credentials import Credentials
-from portico.features.catalogue.imports import IDLE_PERIOD, tell_of_idle
 from portico.features.catalogue.uploads import ProcessUploads
 from portico.features.events.audit_removal import MakeAuditRanges, RemoveAudit
 from portico.features.events.deliveries import AT_ONCE, Deliver
@@ -32,6 +31,7 @@ from portico.features.people.quotas import QUOTA_PERIOD, tell_quotas
 from portico.jobs.runner import Job, Runner, Wait
 from portico.limits.memory import MemoryLimiter
 from portico.mounts import mounts
+from portico.resource.imports import IDLE_PERIOD, tell_of_idle
 from portico.version import version
 from portico.web.measure import LOG_PERIOD, Measure, RequestLog
 from portico.web.messages import Application

@@ -14,14 +14,15 @@ from passkey_device import Authenticator, owner, register, sign_in_by
 from portico.core.audit import OPERATOR, Actor, Author
 from portico.features.access.api_keys import revoke_key
 from portico.features.access.rules import KEY_TYPES
-from portico.features.catalogue.imports import Spool, store_at_once, store_in_batches
-from portico.features.catalogue.rules import FileRow
+from portico.features.catalogue.imports import store_at_once, store_in_batches
 from portico.features.events.audit import Audit
 from portico.features.people.accounts import give_key, set_plan
 from portico.features.people.sandbox import reset
 from portico.features.people.storage import Users
 from portico.features.signin.passkeys import remove_passkey, rename_passkey
 from portico.features.signin.storage import FactorStore
+from portico.resource.file_rows import FileRow
+from portico.resource.imports import Spool
 from second_factor import CODES, Way, code_of, factored, session_in
 
 pytestmark = pytest.mark.one_engine

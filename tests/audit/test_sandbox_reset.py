@@ -15,13 +15,14 @@ from portico.core.users import User
 from portico.features.access.api_keys import create_key
 from portico.features.access.rules import NewKey
 from portico.features.access.storage import Clients
-from portico.features.catalogue.imports import BatchLimits, store_in_batches
-from portico.features.catalogue.rules import FileRow
+from portico.features.catalogue.imports import store_in_batches
 from portico.features.events.audit import Audit
 from portico.features.events.storage import Events
 from portico.features.people.sandbox import reset
 from portico.features.people.storage import EmailToken, EmailTokens, Users
 from portico.features.signin.storage import Sessions
+from portico.resource.file_rows import FileRow
+from portico.resource.imports import BatchLimits
 from signing_in import client_of, code_of, login_of, session_of, tokens_of
 
 OF_USERS = (

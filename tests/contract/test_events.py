@@ -8,20 +8,13 @@ import pytest
 from driving import Api, Caller, refused
 from portico.core.audit import OPERATOR
 from portico.core.events import Published
-from portico.features.catalogue.imports import (
-    IDLE_SECONDS,
-    LARGE,
-    BatchLimits,
-    Spool,
-    store_at_once,
-    store_in_batches,
-    tell_of_idle,
-)
-from portico.features.catalogue.rules import FileRow
+from portico.features.catalogue.imports import store_at_once, store_in_batches
 from portico.features.events.storage import Events
 from portico.features.people.accounts import give_key
 from portico.features.people.sandbox import reset
 from portico.features.people.storage import Users
+from portico.resource.file_rows import FileRow
+from portico.resource.imports import IDLE_SECONDS, LARGE, BatchLimits, Spool, tell_of_idle
 from signing_in import PASSWORD
 
 LAMP: dict[str, Any] = {"name": "Lamp", "category": "light", "price": 12.5}

@@ -21,18 +21,18 @@ from hypothesis import strategies as st
 from portico.core.errors import Unreadable
 from portico.core.money import CURRENCIES, MAX_PRICE
 from portico.core.words import FORMATS, Format
-from portico.features.catalogue.files import (
+from portico.features.catalogue.files import PRODUCTS, read_products, rows
+from portico.features.catalogue.rules import STATUSES
+from portico.features.catalogue.service import new_product
+from portico.resource.file_rows import (
     MAX_ROW_BYTES,
     MAX_ROW_LINES,
+    FileRow,
     form_of,
     format_of,
     header,
-    read_products,
-    rows,
     sniff,
 )
-from portico.features.catalogue.rules import STATUSES, FileRow
-from portico.features.catalogue.service import new_product
 from portico.web.csv_cells import MOST_CELLS
 from portico.web.reading import MOST_VALUES
 
@@ -287,11 +287,12 @@ def test_the_format_follows_from_the_name_else_from_the_first_character() -> Non
     assert format_of("a/Products.CSV") == "csv"
     assert format_of("p.ndjson") == format_of("p.jsonl") == "ndjson"
     assert format_of("-") is format_of("products.txt") is format_of("csv.d/p") is None
-    assert sniff(b'\xef\xbb\xbf \n {"name"') == "ndjson"
-    assert sniff(b"name,category") == sniff(b"") == "csv"
+    assert sniff(b'\xef\xbb\xbf \n {"name"', "product") == "ndjson"
+    assert sniff(b"name,category", "product") == sniff(b"", "product") == "csv"
     for name in ("a.ndjson", "a.json", "a.csv"):
+        array = io.BytesIO(b'\xef\xbb\xbf [{"name": "Lamp"}]')
         with pytest.raises(Unreadable, match="write one product per line"):
-            form_of(io.BufferedReader(io.BytesIO(b'\xef\xbb\xbf [{"name": "Lamp"}]')), name)
+            form_of(io.BufferedReader(array), name, "product")
 
 
 def update(text: str, form: Format) -> list[FileRow]:
@@ -390,7 +391,7 @@ products = st.fixed_dictionaries(
 def test_what_is_written_reads_back_the_same(catalog: list[dict[str, Any]], form: Format) -> None:
     made = [new_product(values, 0) for values in catalog]
     numbered = [msgspec.structs.replace(product, id=n) for n, product in enumerate(made, 1)]
-    written = header(form) + rows(form, numbered)
+    written = header(form, PRODUCTS) + rows(form, numbered)
     found = list(read_products(io.BytesIO(written), form, update=True))
     assert [(row.id, row.values, row.faults) for row in found] == [
         (n, values, []) for n, values in enumerate(catalog, 1)
@@ -399,7 +400,7 @@ def test_what_is_written_reads_back_the_same(catalog: list[dict[str, Any]], form
 
 @given(st.binary(max_size=200), st.sampled_from(FORMATS))
 def test_any_bytes_are_rows_or_faults(data: bytes, form: Format) -> None:
-    head = header(form) or b"\n"  # no mark of UTF-16, which refuses the file
+    head = header(form, PRODUCTS) or b"\n"  # no mark of UTF-16, which refuses the file
     for row in read(head + data, form):
         assert bool(row.values) != bool(row.faults)
         assert 1 <= row.line <= data.count(b"\n") + 2

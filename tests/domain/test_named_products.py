@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from portico.core.ids import MAX_ID
-from portico.features.catalogue.rules import Named
+from portico.resource.file_rows import Named
 
 
 @given(st.lists(st.integers(1, 5_000) | st.integers(MAX_ID - 5_000, MAX_ID)))

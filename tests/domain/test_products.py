@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from portico.core.errors import BrokenRule
 from portico.features.catalogue import rules as catalogue_rules
-from portico.features.catalogue.rules import MOST_IDS, ProductsImported
+from portico.features.catalogue.rules import ProductsImported
+from portico.resource.notes import MOST_IDS
 
 any_text = st.text(st.characters(exclude_categories=()))  # lone surrogates too
 

@@ -10,9 +10,9 @@ import pytest
 from beside import prepared
 from driving import Api
 from operating import Installation
-from portico.features.catalogue.files import read_rows
-from portico.features.catalogue.imports import IDLE_SECONDS, tell_of_idle
+from portico.resource.file_rows import read_rows
 from portico.resource.files import RecordFiles
+from portico.resource.imports import IDLE_SECONDS, tell_of_idle
 from servers import PostgresServer
 
 FILES = Path(__file__).with_name("files")

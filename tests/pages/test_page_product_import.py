@@ -25,22 +25,15 @@ from portico.core.times import SECOND
 from portico.core.users import User
 from portico.data.database import Transaction
 from portico.features.catalogue.files import read_products
-from portico.features.catalogue.imports import SMALL, check_in_batches, store_in_batches
-from portico.features.catalogue.rules import (
-    KEPT,
-    LOST,
-    MAX_TOLD,
-    MAX_WAITING,
-    SILENT,
-    ImportOutcome,
-    Rejected,
-    Upload,
-)
+from portico.features.catalogue.imports import check_in_batches, store_in_batches
+from portico.features.catalogue.rules import KEPT, LOST, MAX_TOLD, MAX_WAITING, SILENT, Upload
 from portico.features.catalogue.storage import Products, Uploads
 from portico.features.catalogue.uploads import ProcessUploads, begin_storing
 from portico.features.events.audit import Audit, AuditFilter
 from portico.features.operations.tidy import Tidy
 from portico.features.people.accounts import suspend
+from portico.resource.file_rows import ImportOutcome, Rejected
+from portico.resource.imports import SMALL
 
 pytestmark = pytest.mark.one_engine
 

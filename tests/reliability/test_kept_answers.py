@@ -31,8 +31,8 @@ from portico.data.sqlite.files import copy
 from portico.environment import Environment
 from portico.features.catalogue import service as catalogue_service
 from portico.features.catalogue.imports import store_in_batches
-from portico.features.catalogue.rules import FileRow
 from portico.features.people import sandbox
+from portico.resource.file_rows import FileRow
 from servers import PostgresServer
 
 CATEGORIES = ("chairs", "light")

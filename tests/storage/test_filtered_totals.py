@@ -54,7 +54,7 @@ async def filled(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Database, Products, Made]:
     """Many products, and one who lists them for all examples, and takes none for rare."""
-    monkeypatch.setattr("portico.features.catalogue.search._RARE", 0)
+    monkeypatch.setattr("portico.resource.search._RARE", 0)
     made: Made = {}
     await make(database, made, range(1, COUNT + 1, 2))
     assert COUNT * STEP // BLOCK > TOUCHED

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from portico.cli.arguments import Commands, add_limit, add_sandbox
 from portico.cli.lazy import lazy_imports
 from portico.cli.output import CommandError, answer, plain, table
-from portico.features.catalogue.commands import add_arguments, export_file, import_file
+from portico.cli.record_files import add_arguments, export_file, import_file
 
 if TYPE_CHECKING:
+    from portico.cli.record_files import Target
     from portico.environment import Environment
-    from portico.features.catalogue.commands import Target
     from portico.resource.store import Records
     from portico.settings import Settings
 

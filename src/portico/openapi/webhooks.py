@@ -5,9 +5,10 @@ from typing import Any
 
 from portico.core.webhooks import FAILING_DAYS, PING
 from portico.data import queue
-from portico.features.events.payloads import EVENT_DATA, EVENT_PREVIOUS, EventBody, event_data
+from portico.features.events.payloads import EventBody, event_data
 from portico.openapi.responses import Json
 from portico.openapi.schemas import SCHEMAS, example
+from portico.resource.notes import EVENT_DATA, EVENT_PREVIOUS
 from portico.web.messages import JSON
 
 TAG = "deliveries"

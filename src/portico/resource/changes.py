@@ -25,12 +25,7 @@ from portico.core.errors import (
 )
 from portico.data.database import UniqueViolation
 from portico.environment import Environment
-from portico.features.catalogue import service as catalogue_service
-from portico.features.catalogue.rules import Product
-from portico.features.catalogue.storage import Products
-from portico.features.people.storage import USERS
 from portico.resource import declared
-from portico.resource.built_in import BUILT_IN, ProductRecord, UserRecord, product_values
 from portico.resource.compiled import Compiled, column
 from portico.resource.declared import AfterCommit, Record
 from portico.resource.fields import MOMENT, ReferenceField, described
@@ -235,8 +230,12 @@ class Changing:
             to_id = getattr(after, name)
             if to_id is None or (before is not None and getattr(before, name) == to_id):
                 continue
-            table = BUILT_IN.get(field.to) or next(
-                one.kind.table_name for one in self.env.records if one.kind.many == field.to
+            table = (
+                self.env.built_in[field.to].table
+                if field.to in self.env.built_in
+                else next(
+                    one.kind.table_name for one in self.env.records if one.kind.many == field.to
+                )
             )
             may = self.change.by.may(f"read:{field.to}")
             if not may or not await exists(self.change.tx, self.env.db.engine, table, to_id):
@@ -424,12 +423,9 @@ class RuleChange:
     async def read(self, kind: str, record_id: int) -> Record | None:
         """The record with this id, locked until the change ends, or None."""
         env, change = self._changing.env, self._changing.change
-        if kind == "products":
-            product = await change.lock(env[Products], record_id)
-            return None if product is None else ProductRecord.of(product)
-        if kind == "users":
-            user = await USERS.one(env.db, USERS.by_id, {"id": record_id})
-            return None if user is None else UserRecord.of(user)
+        if own := env.built_in.get(kind):
+            found: Record | None = await own.read(change, record_id)
+            return found
         compiled = self._kind(kind)
         row = await change.lock(env.records[compiled.number], record_id)
         return None if row is None else compiled.record(row)
@@ -440,12 +436,9 @@ class RuleChange:
         is no such record."""
         env, change = self._changing.env, self._changing.change
         try:
-            if kind == "products":
-                given = product_values(values)
-                product: Product = await catalogue_service.changed_product(
-                    env, change, record_id, given, unchecked
-                )
-                return ProductRecord.of(product)
+            if own := env.built_in.get(kind):
+                changed: Record = await own.update(change, record_id, values)
+                return changed
             compiled = self._kind(kind)
             row = await self._changing.update(compiled, record_id, _stored(compiled, values))
         except NotFound as error:
@@ -455,11 +448,9 @@ class RuleChange:
     async def create(self, kind: str, **values: Any) -> Record:
         """Creates a record in the same transaction, as `update` changes one."""
         env, change = self._changing.env, self._changing.change
-        if kind == "products":
-            created = await catalogue_service.created_product(
-                env, change, product_values(values, new=True)
-            )
-            return ProductRecord.of(created)
+        if own := env.built_in.get(kind):
+            created: Record = await own.create(change, values)
+            return created
         compiled = self._kind(kind)
         stored = _stored(compiled, values)
         missing = [

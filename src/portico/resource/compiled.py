@@ -23,10 +23,6 @@ from portico.core.scopes import PERMISSIONS
 from portico.data.database import Params
 from portico.data.search import tokens
 from portico.data.table import Table
-from portico.features.catalogue.rules import ProductsImported
-from portico.features.catalogue.search import Indexed
-from portico.features.events import payloads as event_shapes
-from portico.features.events.records import RecordNote
 from portico.resource.declared import Kind, Record
 from portico.resource.fields import (
     MOMENT,
@@ -37,6 +33,16 @@ from portico.resource.fields import (
     default_of,
     described,
 )
+from portico.resource.notes import (
+    EVENT_DATA,
+    EVENT_PREVIOUS,
+    IMPORTED,
+    RecordNote,
+    RecordsImported,
+    imported_shape,
+    updated,
+)
+from portico.resource.search import Indexed
 from portico.web.envelope import Identifier, Timestamp, encode, timestamp
 from portico.web.paging import ListQuery, choice
 from portico.web.reading import Param, decode, sent
@@ -324,14 +330,14 @@ class Compiled:
             if event.before is None:
                 return Published(event.action, encode(after).decode())
             before = body(event.before)
-            return event_shapes.updated(event.action, before, after)
+            return updated(event.action, before, after)
 
         self.created, self.updated, self.deleted = map(note, ("created", "updated", "deleted"))
         self.event_types = [f"{noun}.{deed}" for deed in ("created", "updated", "deleted")]
         action = f"{self.many.replace('-', '_')}.imported"
-        self.imported: type[ProductsImported] = types.new_class(
+        self.imported: type[RecordsImported] = types.new_class(
             f"{self.name}Imported",
-            (ProductsImported,),
+            (RecordsImported,),
             {"frozen": True},
             lambda body: body.update(action=action, target=noun),
         )
@@ -373,13 +379,14 @@ class Kinds(Sequence[Compiled]):
             EVENTS.add(kind.event_types, kind.reads)
             field = (kind.listed or kind.fields)[0]
             for name in kind.event_types:
-                event_shapes.EVENT_DATA[name] = kind.body_shape
+                EVENT_DATA[name] = kind.body_shape
             if kind.kind.files:
                 imported, many = kind.imported.action, kind.many.replace("-", " ")
                 EVENTS.add([imported], kind.reads)
-                shape = event_shapes.imported_shape(f"{kind.name}ImportedBody", many)
-                event_shapes.EVENT_DATA[imported] = shape
-            event_shapes.EVENT_PREVIOUS[kind.event_types[1]] = {field.name: field.shown_example()}
+                IMPORTED[kind.many] = kind.imported
+                shape = imported_shape(f"{kind.name}ImportedBody", many)
+                EVENT_DATA[imported] = shape
+            EVENT_PREVIOUS[kind.event_types[1]] = {field.name: field.shown_example()}
 
 
 def _key(field: Field) -> str:

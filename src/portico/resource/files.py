@@ -1,4 +1,4 @@
-"""Records of a kind in files, as `catalogue.files` reads and writes them, and their imports.
+"""Records of a kind in files, and their imports.
 
 A batch of rows is one transaction. A row that is refused ends its batch: the rows before it are
 stored, then it is reported, and the import goes on behind it.
@@ -25,19 +25,19 @@ from portico.core.errors import (
 from portico.core.ids import MAX_ID
 from portico.core.words import Format
 from portico.environment import Environment
-from portico.features.catalogue.files import ROW, Columns
-from portico.features.catalogue.imports import (
-    REPEATED_ID,
-    BatchLimits,
-    Spool,
-    announce,
-    in_turns,
-)
-from portico.features.catalogue.rules import FileRow, ImportOutcome, Named
-from portico.features.catalogue.storage import Imports, UntoldImport
 from portico.resource.changes import Changing, RulesTooSlow, carry_out
 from portico.resource.compiled import Compiled, column
 from portico.resource.fields import Field, ItemsField, MoneyField
+from portico.resource.file_rows import ROW, Columns, FileRow, ImportOutcome, Named
+from portico.resource.imports import (
+    REPEATED_ID,
+    BatchLimits,
+    Imports,
+    Spool,
+    UntoldImport,
+    announce,
+    in_turns,
+)
 from portico.web.csv_cells import csv_text
 
 _BATCH = BatchLimits(100, 1024 * 1024)
@@ -93,7 +93,7 @@ class RecordFiles:
         )
 
     async def store_in_batches(self, env: Environment, rows: Iterator[FileRow]) -> Outcomes:
-        """Stores the rows without faults, as `catalogue.imports` does."""
+        """Stores the rows without faults, in batches (`resource.imports`)."""
         name = f"{env.random(16).hex()}:{self._kind.many}"
         stored = False
         named = Named()

@@ -26,9 +26,6 @@ from portico.core.money import CURRENCIES
 from portico.core.text import counted
 from portico.core.words import FORMATS, Format
 from portico.environment import Environment
-from portico.features.catalogue.files import ROW, form_of, header, read_rows
-from portico.features.catalogue.imports import Spool, in_turns
-from portico.features.catalogue.rules import FileRow, ImportOutcome
 from portico.resource.changes import change_record, create_record, delete_record, unchecked
 from portico.resource.compiled import Compiled, column
 from portico.resource.fields import (
@@ -41,7 +38,9 @@ from portico.resource.fields import (
     TextField,
     default_of,
 )
+from portico.resource.file_rows import ROW, FileRow, ImportOutcome, form_of, header, read_rows
 from portico.resource.files import RecordFiles
+from portico.resource.imports import Spool, in_turns
 from portico.resource.inputs import (
     LONG,
     PREFIX,

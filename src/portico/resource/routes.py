@@ -8,7 +8,7 @@ from portico.core.audit import Author
 from portico.core.errors import Conflict, Duplicate, Fault, Invalid, NotFound, PreconditionFailed
 from portico.data.database import Dependency, ListDependency
 from portico.environment import Environment
-from portico.features.catalogue.batches import route as batches
+from portico.resource.batches import route as batches
 from portico.resource.changes import (
     Changing,
     carry_out,

@@ -19,9 +19,9 @@ from portico.data.database import (
 )
 from portico.data.listing import Keyset, Listing, Order, Page
 from portico.data.search import query_words
-from portico.features.catalogue.search import WordSearch
 from portico.resource.compiled import Compiled, column
 from portico.resource.fields import Field
+from portico.resource.search import WordSearch
 
 _SHARED: dict[Engine, str] = {"sqlite": "", "postgres": " FOR SHARE"}
 """Appended to a SELECT: its rows can then be neither changed nor deleted by another transaction."""

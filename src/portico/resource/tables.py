@@ -22,9 +22,9 @@ from portico.data.database import (
 )
 from portico.data.filtered_totals import BLOCK
 from portico.data.migrate import GrowthError
-from portico.features.catalogue.search import WordSearch
 from portico.resource.compiled import LOWEST, Compiled, Kinds, column, table_of
 from portico.resource.fields import Field, default_of
+from portico.resource.search import WordSearch
 
 _LEDGER: dict[Engine, str] = {
     "sqlite": "CREATE TABLE IF NOT EXISTS kinds"

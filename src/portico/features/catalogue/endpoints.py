@@ -1,12 +1,15 @@
 """The endpoints of products."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+from portico.change import Change
+from portico.core.audit import Author
 from portico.core.errors import Fault, Invalid, NotFound, PreconditionFailed
 from portico.core.money import bound_units
 from portico.data.database import Dependency
 from portico.data.search import query_words
+from portico.environment import Environment
 from portico.features.catalogue import service as catalogue_service
 from portico.features.catalogue.rules import Product
 from portico.features.catalogue.schemas import (
@@ -19,6 +22,7 @@ from portico.features.catalogue.schemas import (
     product_item,
 )
 from portico.features.catalogue.storage import ProductFilter, Products, list_part
+from portico.resource import batches
 from portico.web.conditions import etag_header, precondition
 from portico.web.envelope import Created, Listed, Single
 from portico.web.lists import list_reply, start_of
@@ -100,6 +104,36 @@ async def delete_product(request: Request) -> Reply:
     return Reply(204)
 
 
+class _OfProducts:
+    """Products."""
+
+    create_shape: Any = CreateProduct
+    change_shape: Any = ChangeProduct
+    unique: Sequence[str] = ()
+
+    async def carry_out(
+        self, env: Environment, by: Author, work: Callable[[Any], Awaitable[Any]]
+    ) -> Any:
+        async def changed(change: Change) -> Any:
+            result = await work((env, change))
+            if not change.noted:  # every item was as it is stored
+                change.noted_elsewhere()
+            return result
+
+        return await env.change(by, changed)
+
+    async def create(self, changing: Any, values: dict[str, Any]) -> int:
+        env, change = changing
+        return (await catalogue_service.created_product(env, change, values)).id
+
+    async def update(self, changing: Any, row_id: int, values: dict[str, Any]) -> None:
+        env, change = changing
+        await catalogue_service.changed_product(env, change, row_id, values, lambda _: None)
+
+    async def find(self, _changing: Any, _field: str, _value: Any) -> int | None:
+        return None
+
+
 ROUTES = (
     QueryRoute(
         method="GET",
@@ -159,4 +193,5 @@ ROUTES = (
         errors=(NotFound, PreconditionFailed),
         conditional=True,
     ),
+    batches.route("/products/batch", "write:products", "products", "Products", _OfProducts()),
 )

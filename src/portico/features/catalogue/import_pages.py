@@ -1,10 +1,10 @@
 """Imports of products: upload a file, check it, then store it."""
 
 from portico.core.errors import Invalid, NotFound, PayloadTooLarge, Unreadable
-from portico.features.catalogue.files import report
 from portico.features.catalogue.rules import MAX_BYTES, MAX_TOLD, MAX_WAITING, Upload
 from portico.features.catalogue.storage import Uploads
 from portico.features.catalogue.uploads import begin_storing, discard, is_behind, is_lost, take_in
+from portico.resource.file_rows import report
 from portico.web.messages import Reply
 from portico.web.pages.site import PageRoute, Visit
 

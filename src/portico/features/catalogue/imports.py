@@ -1,25 +1,9 @@
-"""Imports large numbers of products beside a running server.
+"""Imports large numbers of products beside a running server (`resource.imports`)."""
 
-Rows are stored in batches, each in a transaction so short that the server's own writes hardly wait;
-between batches the writer is free. `store_at_once`, all or nothing, is different: it takes one long
-transaction, for which other writers wait.
-"""
-
-import asyncio
-import tempfile
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Iterable,
-    Iterator,
-)
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from functools import partial
 from operator import attrgetter
-from pathlib import Path
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import msgspec
 
@@ -27,47 +11,24 @@ from portico.change import Change
 from portico.core.audit import Author
 from portico.core.errors import Conflict, Fault
 from portico.core.ids import MAX_ID
-from portico.core.times import SECOND
 from portico.environment import Environment
-from portico.features.catalogue.rules import (
-    FileRow,
-    ImportOutcome,
-    Named,
-    Product,
-    ProductsImported,
-    changed,
-)
+from portico.features.catalogue.rules import Product, ProductsImported, changed
 from portico.features.catalogue.service import new_product, stored_values
-from portico.features.catalogue.storage import Imports, Products, UntoldImport
-
-
-class BatchLimits(NamedTuple):
-    """The limits of a batch, which bound memory whatever the rows contain."""
-
-    rows: int
-    size: int
-    """In bytes: of the rows in the file, and of the products that they change."""
-
-
-LARGE = BatchLimits(500, 1024 * 1024)
-"""For a process of its own: the changes of others wait about 30 ms, plus the commit."""
-SMALL = BatchLimits(300, 256 * 1024)
-"""For a process that serves requests: other changes wait about 25 ms, plus the commit."""
-
-_SLICE = BatchLimits(25, 16 * 1024)
-"""After this much of a file the event loop runs other tasks."""
+from portico.features.catalogue.storage import Products
+from portico.resource.file_rows import FileRow, ImportOutcome, Named
+from portico.resource.imports import (
+    LARGE,
+    REPEATED_ID,
+    BatchLimits,
+    Imports,
+    Spool,
+    UntoldImport,
+    announce,
+    in_turns,
+)
 
 _SIZED_AT_ONCE = BatchLimits(100, 64 * 1024)
 """For this much of a file at a time, the sizes of the products that it changes are looked up."""
-
-IDLE_SECONDS = 60
-"""After how many idle seconds a job announces what an import has stored."""
-
-IDLE_PERIOD = 10.0
-"""Seconds between two checks for that."""
-
-REPEATED_ID = Fault("id", "is also in an earlier row: remove one of the two")
-
 
 Keep = Callable[[Change, ImportOutcome], Awaitable[None]]
 """Stores the outcome of a batch, in its transaction."""
@@ -105,7 +66,7 @@ async def store_in_batches(
     """Stores the rows without faults behind the line `after`; yields the outcome of each batch once
     it is on disk. What was yielded stays stored, whatever happens afterwards, and is noted at the
     end; if the process is killed before that, `tell_of_idle` notes it."""
-    name = env.random(16).hex()
+    name = f"{env.random(16).hex()}:products"
     stored = False
     try:
         async for batch in _batches(env, rows, env.clock(), most, after):
@@ -124,14 +85,6 @@ async def check_in_batches(
     async for batch in _batches(env, rows, 0, most):
         ids = [row.id for row in batch.changes]
         yield _outcome(batch, _apply(batch, await env[Products].several(ids), 0))
-
-
-async def tell_of_idle(env: Environment) -> None:
-    """Notes what was stored by imports that have been idle for `IDLE_SECONDS`, because they were
-    killed or wait for more input. What they store later is noted separately. Raises
-    `Unavailable`."""
-    for idle in await env[Imports].idle(env.clock() - IDLE_SECONDS * SECOND):
-        await env.change(Author(idle.actor), partial(announce, env, idle.name, idle.at))
 
 
 async def _store_batch(
@@ -191,22 +144,8 @@ def _outcome(batch: _Batch, applied: _Changed) -> ImportOutcome:
     )
 
 
-async def announce(env: Environment, name: str, at: int, change: Change) -> None:
-    """Notes what an import has stored, if it has stored nothing since `at`. The name of an import
-    of another kind of records ends in a colon and the name of that kind."""
-    untold = await env[Imports].take(change.tx, name, at)
-    if untold is None:
-        return
-    many = name.partition(":")[2]
-    if not many:
-        change.note(untold.stored)
-    for records in env.records:
-        if records.kind.many == many:
-            change.note(records.kind.imported(*msgspec.structs.astuple(untold.stored)))
-
-
 async def store_at_once(
-    env: Environment, spool: "Spool", by: Author, progress: Callable[[int], None]
+    env: Environment, spool: Spool, by: Author, progress: Callable[[int], None]
 ) -> ImportOutcome:
     """Stores all rows or none. `progress` is called with the size of each batch; if it raises,
     everything is rolled back. Raises `Conflict` if a row that passed the check can no longer be
@@ -231,52 +170,6 @@ async def store_at_once(
         return ImportOutcome(0, 0, told.inserted, told.updated, unchanged, [])
 
     return await env.change(by, work)
-
-
-class Spool:
-    """Checked rows in a temporary file, so that the transaction that stores them need not check any
-    rule and is as short as possible. Deleted on exit."""
-
-    def __init__(self, directory: Path | None) -> None:
-        """`directory` needs as much free space as the imported file; None: the system's directory
-        for temporary files."""
-        self._file = tempfile.TemporaryFile(dir=directory)  # noqa: SIM115 - closed by __exit__
-        self.size = 0
-        """The number of rows."""
-        self._encoder = msgspec.json.Encoder()
-        self._decoder = msgspec.json.Decoder(FileRow)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        _type: type[BaseException] | None,
-        _error: BaseException | None,
-        _traceback: TracebackType | None,
-    ) -> None:
-        self._file.close()
-
-    def add(self, row: FileRow) -> None:
-        """Appends a row without faults."""
-        self._file.write(self._encoder.encode(row) + b"\n")
-        self.size += 1
-
-    def __iter__(self) -> Iterator[FileRow]:
-        """All rows, from the first."""
-        self._file.seek(0)
-        return map(self._decoder.decode, self._file)
-
-
-async def in_turns(rows: Iterable[FileRow]) -> AsyncGenerator[FileRow, None]:
-    """The rows of a file; lets the event loop run other tasks in between."""
-    count = end = 0
-    for row in rows:
-        count += 1
-        if count >= _SLICE.rows or row.end - end >= _SLICE.size:
-            await asyncio.sleep(0)
-            count, end = 0, row.end
-        yield row
 
 
 async def _sized(

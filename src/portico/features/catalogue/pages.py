@@ -22,10 +22,11 @@ from portico.core.words import FORMATS, Format
 from portico.data.listing import Beginning, Page
 from portico.data.search import query_words
 from portico.features.catalogue import rules as catalogue_rules
-from portico.features.catalogue.files import header, rows
+from portico.features.catalogue.files import PRODUCTS, rows
 from portico.features.catalogue.rules import STATUSES, Image, Product, next_statuses
 from portico.features.catalogue.service import change_product, delete_product
 from portico.features.catalogue.storage import ProductFilter, Products
+from portico.resource.file_rows import header
 from portico.web.messages import Reply
 from portico.web.pages.filters import named
 from portico.web.pages.forms import Form
@@ -426,7 +427,7 @@ async def export(visit: Visit) -> Reply:
 
 
 async def _file(visit: Visit, asked: Asked, form: Format) -> AsyncGenerator[bytes, None]:
-    if head := header(form):
+    if head := header(form, PRODUCTS):
         yield head
     async for batch in visit.env[Products].batches(asked.chosen, query_words(asked.search)):
         yield rows(form, batch)

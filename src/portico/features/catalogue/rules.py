@@ -1,7 +1,7 @@
 """A product, and the rules for its values. The rules raise `BrokenRule`."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Self
+from collections.abc import Collection, Mapping
+from typing import Any, Literal
 
 import msgspec
 
@@ -14,6 +14,8 @@ from portico.core.rules import metadata_key as metadata_key
 from portico.core.rules import metadata_value as metadata_value
 from portico.core.text import web_url
 from portico.core.times import DAY, MINUTE, SECOND
+from portico.resource.file_rows import FileRow
+from portico.resource.notes import IMPORTED, RecordsImported
 
 STATUSES = ("active", "archived", "draft")
 
@@ -88,10 +90,6 @@ def change_status(old: str, new: str) -> str:
     return new
 
 
-MOST_IDS = 10_000
-"""How many ids of new products, and of changed ones, the note of an import names."""
-
-
 class _OfProduct(Event, frozen=True):
     target = "product"
 
@@ -137,46 +135,14 @@ class ProductDeleted(_OfProduct, frozen=True):
         return {"name": self.product.name}
 
 
-class ProductsImported(Event, frozen=True):
-    """Products were imported from a file; of a subclass: records of another kind. The ids of new
-    and changed ones are from `first_id` to `last_id`, both included; `inserted_ids` and
-    `updated_ids` are the lowest `MOST_IDS` of each, ascending."""
+class ProductsImported(RecordsImported, frozen=True):
+    """Products were imported from a file."""
 
     action = "products.imported"
     target = "product"
 
-    inserted: int
-    updated: int
-    first_id: int
-    last_id: int
-    inserted_ids: Sequence[int]
-    updated_ids: Sequence[int]
 
-    @classmethod
-    def of(cls, inserted: Sequence[int], updated: Sequence[int]) -> Self:
-        """The note of these new and changed products, at least one."""
-        every = [*inserted, *updated]
-        counts = len(inserted), len(updated)
-        return cls(*counts, min(every), max(every), _lowest(inserted), _lowest(updated))
-
-    def plus(self, more: Self) -> Self:
-        """The note of both."""
-        return type(self)(
-            self.inserted + more.inserted,
-            self.updated + more.updated,
-            min(self.first_id, more.first_id),
-            max(self.last_id, more.last_id),
-            _lowest([*self.inserted_ids, *more.inserted_ids]),
-            _lowest([*self.updated_ids, *more.updated_ids]),
-        )
-
-    @property
-    def details(self) -> Details:
-        return {"inserted": self.inserted, "updated": self.updated}
-
-
-def _lowest(ids: Iterable[int]) -> Sequence[int]:
-    return sorted(ids)[:MOST_IDS]
+IMPORTED["products"] = ProductsImported
 
 
 class SandboxReset(Event, frozen=True):
@@ -190,54 +156,6 @@ class SandboxReset(Event, frozen=True):
     def details(self) -> Details:
         """How many samples of each kind were created."""
         return self.filled
-
-
-_BLOCK = 1024
-"""How many ids one integer holds as bits."""
-
-
-class FileRow(msgspec.Struct):
-    """One row of the file: its first line, and either its values or its faults.
-
-    `values` are those of a new product, with defaults, or the changes to the product `id`; `end` is
-    how many bytes of the file precede the next row.
-    """
-
-    line: int
-    end: int
-    values: dict[str, Any]
-    faults: list[Fault]
-    id: int = 0
-    """The product to change; 0 for a new one."""
-    given: dict[str, str] = {}
-    """The beginnings of the faulty values, by field, for fields that are a single value."""
-
-
-class Named:
-    """The ids that rows have named so far, one bit each, since ids are close together."""
-
-    def __init__(self) -> None:
-        self._blocks: dict[int, int] = {}
-
-    def add(self, product_id: int) -> bool:
-        """Adds an id. Returns whether it is new."""
-        block, place = divmod(product_id, _BLOCK)
-        known = self._blocks.get(block, 0)
-        self._blocks[block] = known | 1 << place
-        return not known >> place & 1
-
-
-class ImportOutcome(NamedTuple):
-    """The result of importing, or checking, some rows of a file up to a line and a byte. `refused`
-    are faulty rows, and rows that the products' current state does not allow."""
-
-    line: int
-    end: int
-
-    inserted: int
-    updated: int
-    unchanged: int
-    refused: list[FileRow]
 
 
 def changed(before: Product | None, row: FileRow) -> Product | Fault:
@@ -272,19 +190,6 @@ LOST = MINUTE
 MAX_TOLD = 1_000
 MAX_FAULTS = 10
 """The most faulty rows listed for a file, and faults for a row: the others are only counted."""
-
-
-class RowFault(Fault, frozen=True):
-    """A fault of a row; `value` is the beginning of the field's value, if it has one."""
-
-    value: str = ""
-
-
-class Rejected(msgspec.Struct, frozen=True):
-    """A rejected row: its first line, and why it was rejected."""
-
-    line: int
-    faults: list[RowFault]
 
 
 class Upload(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Products: rows, lists and exports. Full-text search is in `product_search`.
+"""Products: rows, lists and exports.
 
 `Products` is at the end. The constants above it are its SQL; where the engines differ, they are
 dictionaries by engine.
@@ -18,7 +18,6 @@ from typing import get_type_hints
 import msgspec
 
 from portico.core.audit import Actor
-from portico.core.ids import MAX_ID
 from portico.core.text import case_key
 from portico.data.database import (
     IN_ID_LIST,
@@ -36,22 +35,37 @@ from portico.data.database import (
 )
 from portico.data.listing import BY_ID, Beginning, Keyset, Listing, Order, Page
 from portico.data.queue import Queue
+from portico.data.search import tokens
 from portico.data.table import DELETE_BATCH, LOADED_BOOLEAN, Table, json_form
 from portico.features.catalogue.rules import (
     STATUSES,
     WAITING,
     Product,
-    ProductsImported,
-    Rejected,
     Upload,
 )
-from portico.features.catalogue.search import ProductSearch
+from portico.resource.file_rows import Rejected
+from portico.resource.search import Indexed, WordSearch
 
 PRODUCTS = Table("products", Product, fixed=("created_at",))
 """A whole product."""
 
 LISTED = Table("products", Product, unread=("images", "metadata"))
 """A product as lists show it."""
+
+_MARKS = {"active": "a", "archived": "r", "draft": "d"}
+
+
+def _words(product: Product) -> tuple[list[str], list[str]]:
+    """The marked words of the name and those of the description."""
+    mark = _MARKS[product.status]
+    return (
+        [mark + word for word in tokens(product.name)],
+        [mark + word for word in tokens(product.description)],
+    )
+
+
+PRODUCT_WORDS = Indexed("products", "product_words", _words, _MARKS)
+"""What is searched. The words are marked with the product's status."""
 
 EXPORT_BATCH = 1_000
 EXPORT_BYTES = 256 * 1024
@@ -187,7 +201,7 @@ class Products:
         """`count_limit` is the most products to count for a filter or a search; None counts all."""
         self._db = db
         self._listing = Listing(db.replica, LISTED, in_blocks=True, count_limit=count_limit)
-        self._search = ProductSearch(db.replica, LISTED, count_limit)
+        self._search = WordSearch(PRODUCT_WORDS, db.replica, LISTED, count_limit)
 
     async def get(self, product_id: int, tx: Transaction | None = None) -> Product | None:
         """The product with this id, if any. With `tx` it is locked until the transaction ends."""
@@ -391,57 +405,6 @@ def _arrays(rows: Sequence[Params]) -> Params:
     """The values of rows by column: the array parameters of PostgreSQL's statements for many
     rows."""
     return {name: [row[name] for row in rows] for name in PRODUCTS.names}
-
-
-class UntoldImport(msgspec.Struct, frozen=True):
-    """What one import has stored so far; `at` is the time of its last batch, in epoch
-    milliseconds."""
-
-    name: str
-    actor: Actor
-    at: int
-    stored: ProductsImported
-
-
-IMPORTS = Table(
-    "untold_imports",
-    UntoldImport,
-    forms={"actor": json_form(Actor), "stored": json_form(ProductsImported)},
-)
-_ADD = """
-INSERT INTO untold_imports (name, actor, at, stored) VALUES (:name, :actor, :at, :stored)"""
-_TAKE = f"DELETE FROM untold_imports WHERE name = :name AND at <= :at RETURNING {IMPORTS.columns}"
-_TAKE_ALL = f"DELETE FROM untold_imports RETURNING {IMPORTS.columns}"
-_IDLE = f"SELECT {IMPORTS.columns} FROM untold_imports WHERE at <= :at"
-
-
-class Imports:
-    """The imports of one environment that are running or were killed."""
-
-    def __init__(self, db: Database) -> None:
-        self._db = db
-
-    async def add(self, tx: Transaction, batch: UntoldImport) -> None:
-        """Adds a batch to what its import has stored and not announced."""
-        # Taken, not read: another process may be about to announce it.
-        earlier = await self.take(tx, batch.name, MAX_ID)
-        if earlier is not None:
-            batch = msgspec.structs.replace(batch, stored=earlier.stored.plus(batch.stored))
-        await tx.run(_ADD, IMPORTS.values(batch))
-
-    async def take(self, tx: Transaction, name: str, at: int) -> UntoldImport | None:
-        """Removes and returns what an import has stored, for the caller to announce. None if it was
-        announced already, or if the import has stored more since `at`."""
-        row = await tx.one(_TAKE, {"name": name, "at": at})
-        return IMPORTS.read(row) if row else None
-
-    async def take_all(self, tx: Transaction) -> list[UntoldImport]:
-        """As `take`, for all imports."""
-        return IMPORTS.read_all(await tx.all(_TAKE_ALL))
-
-    async def idle(self, at: int) -> list[UntoldImport]:
-        """The imports that have stored nothing since `at`. There are few."""
-        return IMPORTS.read_all(await self._db.all(_IDLE, {"at": at}))
 
 
 UPLOADS = Table(

@@ -23,8 +23,8 @@ from portico.core.times import MINUTE, SECOND
 from portico.data.database import Contended, Transaction, acting_for
 from portico.data.disk import exists
 from portico.environment import Environment
-from portico.features.catalogue.files import form_of, read_products
-from portico.features.catalogue.imports import SMALL, check_in_batches, store_in_batches
+from portico.features.catalogue.files import read_products
+from portico.features.catalogue.imports import check_in_batches, store_in_batches
 from portico.features.catalogue.rules import (
     LOST,
     MAX_BYTES,
@@ -34,15 +34,13 @@ from portico.features.catalogue.rules import (
     NO_COUNTS,
     SILENT,
     WAITING,
-    FileRow,
-    ImportOutcome,
-    Rejected,
-    RowFault,
     State,
     Upload,
 )
 from portico.features.catalogue.storage import Uploads
 from portico.features.people.storage import Users
+from portico.resource.file_rows import FileRow, ImportOutcome, Rejected, RowFault, form_of
+from portico.resource.imports import SMALL
 
 
 def path_of(env: Environment, upload: Upload) -> Path:
@@ -272,7 +270,7 @@ class _Work:
                 stored = 0 if checking else self._upload.line
                 rest = f"the rows after line {stored:,}" if stored else "it"
                 raise Conflict(f"The server has lost part of the file: send {rest} again.")
-            form = form_of(file, self._upload.name)
+            form = form_of(file, self._upload.name, "product")
             rows = read_products(file, form, update=self._upload.updates)
             await (self._check(rows) if checking else self._store(rows))
         await self.end("checked" if checking else "stored")

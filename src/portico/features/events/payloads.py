@@ -29,15 +29,12 @@ from portico.features.access.schemas import (
     successor_key,
 )
 from portico.features.catalogue.rules import (
-    MOST_IDS,
     ProductChanged,
     ProductCreated,
     ProductDeleted,
-    ProductsImported,
     SandboxReset,
 )
 from portico.features.catalogue.schemas import ProductBody, product_body
-from portico.features.events.records import RecordNote
 from portico.features.events.rules import WebhookTested
 from portico.features.people.rules import (
     PasswordChanged,
@@ -50,6 +47,14 @@ from portico.features.people.rules import (
     UserSuspended,
 )
 from portico.features.people.schemas import AccountItem, UserBody, account_item, user_body
+from portico.resource.notes import (
+    EVENT_DATA,
+    EVENT_PREVIOUS,
+    MOST_IDS,
+    RecordNote,
+    RecordsImported,
+    updated,
+)
 from portico.web.envelope import Identifier, Timestamp, encode, timestamp
 from portico.web.paging import LARGEST_LIMIT, Limit
 from portico.web.reading import Param
@@ -125,28 +130,6 @@ class ProductsImportedBody(msgspec.Struct, frozen=True):
     ]
 
 
-def imported_shape(name: str, many: str) -> type[msgspec.Struct]:
-    """The data of events about imports of other records, which are called `many`."""
-    number = Annotated[int, Meta(ge=0, examples=[1])]
-    told = f"The first {MOST_IDS:,}, ascending."
-    ids = Annotated[
-        Sequence[Identifier], Meta(max_length=MOST_IDS, description=told, examples=[[18]])
-    ]
-    return msgspec.defstruct(
-        name,
-        [
-            ("inserted", number),
-            ("updated", number),
-            ("first_id", Identifier),
-            ("last_id", Identifier),
-            ("inserted_ids", ids),
-            ("updated_ids", ids),
-        ],
-        frozen=True,
-        namespace={"__doc__": f"How many {many} an import created and updated, and which."},
-    )
-
-
 SandboxResetBody = msgspec.defstruct(
     "SandboxResetBody",
     [
@@ -165,7 +148,7 @@ class PingBody(msgspec.Struct, frozen=True):
     webhook_id: Identifier
 
 
-EVENT_DATA: dict[str, type[msgspec.Struct]] = {
+EVENT_DATA |= {
     "user.created": UserBody,
     "user.updated": UserBody,
     "user.deleted": UserBody,
@@ -181,7 +164,6 @@ EVENT_DATA: dict[str, type[msgspec.Struct]] = {
     "sandbox.reset": SandboxResetBody,
     PING: PingBody,
 }
-"""The shape of `data` by type of event, including those that only webhooks get."""
 
 
 def event_data() -> dict[str, type[msgspec.Struct]]:
@@ -189,12 +171,11 @@ def event_data() -> dict[str, type[msgspec.Struct]]:
     return {name: one for name, one in EVENT_DATA.items() if name in EVENT_SCOPES or name == PING}
 
 
-EVENT_PREVIOUS: dict[str, dict[str, Any]] = {
+EVENT_PREVIOUS |= {
     "user.updated": {"role": "viewer"},
     "account.updated": {"plan": "free"},
     "product.updated": {"price": 19.95},
 }
-"""The types that have `previous`, with an example of it."""
 
 
 class EventPagination(msgspec.Struct, frozen=True):
@@ -310,7 +291,7 @@ def published(event: Event, now: int) -> list[Published]:
     """The events that are published for a note at `now`, in epoch milliseconds."""
     if isinstance(event, RecordNote):
         made = [event.published()]
-    elif isinstance(event, ProductsImported):  # or an import of other records
+    elif isinstance(event, RecordsImported):
         made = [Published(event.action, _text(ProductsImportedBody(**asdict(event))))]
     else:
         made = [publish(event, now) for publish in _PUBLISHERS.get(type(event), ())]
@@ -319,17 +300,6 @@ def published(event: Event, now: int) -> list[Published]:
 
 def _text(body: msgspec.Struct | dict[str, Any]) -> str:
     return encode(body).decode()
-
-
-def updated(kind: str, before: msgspec.Struct, after: msgspec.Struct) -> Published | None:
-    """The event of an update, from the differences of two representations, including derived
-    fields; None if they do not differ."""
-    old = {
-        name: value
-        for name in after.__struct_fields__
-        if name != "updated_at" and (value := getattr(before, name)) != getattr(after, name)
-    }
-    return Published(kind, _text(after), _text(old)) if old else None
 
 
 def _product_changed(event: ProductChanged, _now: int) -> Published | None:

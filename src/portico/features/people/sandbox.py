@@ -23,8 +23,9 @@ from portico.data.database import UniqueViolation
 from portico.data.idempotency_keys import IdempotencyKeys
 from portico.environment import Environment
 from portico.features.catalogue.rules import Product, SandboxReset
-from portico.features.catalogue.storage import Imports, Products
+from portico.features.catalogue.storage import Products
 from portico.features.people.storage import Users
+from portico.resource.imports import Imports
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -81,7 +82,8 @@ async def reset(env: Environment, by: Author) -> Filled:
         await env[Products].lock_all(change.tx)
         await env[Users].lock_all(change.tx)
         for untold in await env[Imports].take_all(change.tx):
-            change.note(untold.stored, Author(untold.actor))
+            if note := untold.note:
+                change.note(note, Author(untold.actor))
         for records in env.records:
             await records.lock_all(change.tx)
             await records.delete_all(change.tx)

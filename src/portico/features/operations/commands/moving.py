@@ -13,9 +13,9 @@ import asyncpg
 from portico.core.webhooks import PING
 from portico.data.database import Database, Engine, Row, Transaction
 from portico.data.sqlite.files import FileError, reading
-from portico.features.catalogue.search import ProductSearch
-from portico.features.catalogue.storage import LISTED, PRODUCTS
+from portico.features.catalogue.storage import LISTED, PRODUCT_WORDS, PRODUCTS
 from portico.features.events.audit import AuditRanges
+from portico.resource.search import WordSearch
 
 AT_ONCE = 500
 """How many rows one statement stores; some of them are large."""
@@ -168,7 +168,7 @@ async def _index(
     connection: apsw.Connection, target: Database, indexed: Callable[[int], None]
 ) -> None:
     """Indexes the words of all products, which each engine stores in its own form."""
-    search = ProductSearch(target, LISTED, None)
+    search = WordSearch(PRODUCT_WORDS, target, LISTED, None)
     names = ", ".join(f'"{name}"' for name in PRODUCTS.names)
     rows = connection.execute(f"SELECT {names} FROM products ORDER BY id")
     while batch := list(islice(rows, AT_ONCE)):

@@ -1,10 +1,10 @@
-"""Full-text search over products, with the same result on both engines.
+"""Full-text search over the rows of a table, with the same result on both engines.
 
-A product matches if every word of the search is a word of its name or description, the last one as
-a prefix. The most relevant come first, in three tiers: those whose name has every word, then those
-whose name has every word with the last as a prefix, then the rest; newest first within each. The
-words are made by `data.search` and prefixed with a mark of the product's status, so both engines
-index plain ASCII words, and neither engine's own tokens, ranks or query syntax matter.
+A row matches if every word of the search is a word of its name or of its other texts, the last one
+as a prefix. The most relevant come first, in three tiers: those whose name has every word, then
+those whose name has every word with the last as a prefix, then the rest; newest first within each.
+The words are made by `data.search` and prefixed with a mark, so both engines index plain ASCII
+words, and neither engine's own tokens, ranks or query syntax matter.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,16 +24,13 @@ from portico.data.listing import (
     Page,
     remember,
 )
-from portico.data.search import tokens
 from portico.data.table import Table
-from portico.features.catalogue.rules import Product
 
 R = TypeVar("R", bound=msgspec.Struct)
 
 Counts = dict[object, int]
-"""The counts of one version of the products, by `_counted`."""
+"""The counts of one version of the rows, by `_counted`."""
 
-_MARKS = {"active": "a", "archived": "r", "draft": "d"}
 _RARE = 5_000
 """Up to this many matches are all sorted on PostgreSQL, where the planner would otherwise walk the
 primary key. Recounting up to this many is also faster than looking for changed blocks."""
@@ -60,7 +57,7 @@ class _Statements:
             "postgres": "words @@ CAST(CAST(:query AS TEXT) AS tsquery)",
         }
         self.id = {"sqlite": f"{words}.rowid", "postgres": f"{words}.id"}
-        # SQLite keeps the order of a CROSS JOIN. Otherwise it would go through all products in a
+        # SQLite keeps the order of a CROSS JOIN. Otherwise it would go through all rows in a
         # price range and look each of them up in the word index.
         self.joined = {
             "sqlite": f"{words} CROSS JOIN {table} ON {table}.id = {words}.rowid",
@@ -87,18 +84,6 @@ FROM unnest(CAST(:ids AS BIGINT[]), CAST(:words AS TEXT[])) AS added (id, words)
         }
 
 
-def _words(product: Product) -> tuple[list[str], list[str]]:
-    """The marked words of the name and those of the description."""
-    mark = _MARKS[product.status]
-    return (
-        [mark + word for word in tokens(product.name)],
-        [mark + word for word in tokens(product.description)],
-    )
-
-
-PRODUCT_WORDS = Indexed("products", "product_words", _words, _MARKS)
-
-
 def _id(row: Any) -> int:
     number: int = row.id
     return number
@@ -119,7 +104,7 @@ class WordSearch(Generic[R]):
     def __init__(
         self, indexed: Indexed[R], db: Reads, listed: Table[R], count_limit: int | None
     ) -> None:
-        """`listed` has the columns of a page. `count_limit` is the most products to count; pages by
+        """`listed` has the columns of a page. `count_limit` is the most rows to count; pages by
         offset end there too. None counts all."""
         self._table = indexed.table
         self._words_table = indexed.words_table
@@ -140,26 +125,26 @@ class WordSearch(Generic[R]):
             for source in (indexed.words_table, self._sql.joined["postgres"])
         }
         self._last_totals: dict[object, Total] = {}
-        """The last total of each query, of whatever version of the products."""
+        """The last total of each query, of whatever version of the rows."""
 
-    async def add(self, tx: Transaction, product: R) -> None:
-        """Indexes a product that is not indexed yet."""
-        name, description = self._words(product)
+    async def add(self, tx: Transaction, row: R) -> None:
+        """Indexes a row that is not indexed yet."""
+        name, description = self._words(row)
         if self._engine == "sqlite":
             words: Params = {"name": " ".join(name), "description": " ".join(description)}
         else:
             words = {"words": _lexemes(name, description)}
-        await tx.defer(self._sql.add[self._engine], [{"id": _id(product), **words}])
+        await tx.defer(self._sql.add[self._engine], [{"id": _id(row), **words}])
 
-    async def replace(self, tx: Transaction, product: R) -> None:
-        """Replaces the words of an indexed product."""
+    async def replace(self, tx: Transaction, row: R) -> None:
+        """Replaces the words of an indexed row."""
         if self._engine == "sqlite":
-            await self.remove(tx, _id(product))
-        await self.add(tx, product)
+            await self.remove(tx, _id(row))
+        await self.add(tx, row)
 
-    async def add_many(self, tx: Transaction, ids: Sequence[int], products: Sequence[R]) -> None:
-        """Indexes products that are not indexed yet, under these ids instead of their own."""
-        words = map(self._words, products)
+    async def add_many(self, tx: Transaction, ids: Sequence[int], added: Sequence[R]) -> None:
+        """Indexes rows that are not indexed yet, under these ids instead of their own."""
+        words = map(self._words, added)
         if self._engine == "sqlite":
             rows: Iterable[Params] = (
                 {"id": new, "name": " ".join(name), "description": " ".join(description)}
@@ -170,14 +155,14 @@ class WordSearch(Generic[R]):
             lexemes = [" ".join(_lexemes(*both)) for both in words]
             await tx.run(self._sql.add_arrays, {"ids": ids, "words": lexemes})
 
-    async def remove(self, tx: Transaction, product_id: int) -> None:
-        """Removes a product's words."""
-        await tx.defer(self._sql.remove[self._engine], [{"id": product_id}])
+    async def remove(self, tx: Transaction, row_id: int) -> None:
+        """Removes a row's words."""
+        await tx.defer(self._sql.remove[self._engine], [{"id": row_id}])
 
     async def remove_many(self, tx: Transaction, ids: Sequence[int]) -> None:
-        """Removes the words of several products."""
+        """Removes the words of several rows."""
         if self._engine == "sqlite":
-            await tx.defer(self._sql.remove["sqlite"], ({"id": product_id} for product_id in ids))
+            await tx.defer(self._sql.remove["sqlite"], ({"id": row_id} for row_id in ids))
         else:
             await tx.run(self._sql.remove_array, {"ids": ids})
 
@@ -196,10 +181,10 @@ class WordSearch(Generic[R]):
         limit: int,
         behind: Keyset | None = None,
     ) -> Page[R]:
-        """One page of the products of this status, or of any, that have all `words`. It begins
-        `behind` a keyset (tier and id of a product) if given, else at `offset`.
+        """One page of the rows of this status, or of any, that have all `words`. It begins `behind`
+        a keyset (tier and id of a row) if given, else at `offset`.
 
-        `further` is a condition on `products` with its values in `params`, or None.
+        `further` is a condition on the table with its values in `params`, or None.
         """
         within, tiers = self._tiers(words, status)
 
@@ -236,18 +221,18 @@ class WordSearch(Generic[R]):
                 rows += await reader.all(self._select(further, rare=rare), {**params, **bounds})
                 found_in += [tier] * (len(rows) - len(found_in))
                 skip = 0
-            products = self._listed.read_all(rows[:limit])
+            found = self._listed.read_all(rows[:limit])
             more = len(rows) > limit or (rows and wanted == limit and offset + limit < total)
-            last = len(products) - 1
-            keyset = (found_in[last], _id(products[last])) if more else None
-            return Page(products, total, keyset, exact)
+            last = len(found) - 1
+            keyset = (found_in[last], _id(found[last])) if more else None
+            return Page(found, total, keyset, exact)
 
         return await self._db.snapshot(read)
 
     async def beginning(
         self, words: list[str], status: str | None, further: str | None, params: Params, limit: int
     ) -> Beginning[R]:
-        """The first `limit` products of `page`. SQLite reads them in less time than it needs to
+        """The first `limit` rows of `page`. SQLite reads them in less time than it needs to
         count all matches, so there the total is None unless it is known or small; PostgreSQL needs
         the counts anyway."""
         if self._engine == "postgres":
@@ -273,7 +258,7 @@ class WordSearch(Generic[R]):
     async def ids_after(
         self, words: list[str], status: str | None, further: str | None, params: Params
     ) -> list[int]:
-        """The ids of the products that `page` would show, oldest first: the first `limit` above
+        """The ids of the rows that `page` would show, oldest first: the first `limit` above
         `after`, both in `params`."""
         within, _ = self._tiers(words, status)
         identity = self._sql.id[self._engine]
@@ -285,7 +270,7 @@ class WordSearch(Generic[R]):
         return [row[0] for row in rows]
 
     async def _current_counts(self, reader: Reader) -> Counts:
-        """The counts of the version of the products that `reader` sees; drops the counts of any
+        """The counts of the version of the rows that `reader` sees; drops the counts of any
         other version."""
         [(version,)] = await reader.all(self._sql.version.format(version=VERSION[self._engine]))
         if version != self._counts_version or len(self._counts) >= CACHED_TOTALS:
@@ -295,8 +280,8 @@ class WordSearch(Generic[R]):
     async def _count(
         self, reader: Reader, counts: Counts, query: str, further: str | None, params: Params
     ) -> int:
-        """How many products match a query, up to one above the limit; counted once per version of
-        the products."""
+        """How many rows match a query, up to one above the limit; counted once per version of
+        the rows."""
         key = _counted(query, further, params)
         if key not in counts:
             values = {**params, "query": query}
@@ -325,14 +310,14 @@ class WordSearch(Generic[R]):
         return total.number
 
     def _source(self, further: str | None) -> tuple[str, str]:
-        """The tables in which products match the parameter `query`, and the condition for it."""
+        """The tables in which rows match the parameter `query`, and the condition for it."""
         match = self._sql.match[self._engine]
         if further is None:
             return self._words_table, match
         return self._sql.joined[self._engine], f"{match} AND {further}"
 
     def _matches(self, further: str | None) -> str:
-        """The FROM and WHERE of the products that match the parameter `query`, without FROM."""
+        """The FROM and WHERE of the rows that match the parameter `query`, without FROM."""
         source, where = self._source(further)
         return f"{source} WHERE {where}"
 
@@ -351,7 +336,7 @@ class WordSearch(Generic[R]):
     def _tiers(
         self, words: list[str], status: str | None
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The engine's queries for products of this status, or of any, one per tier: all words in
+        """The engine's queries for rows of this status, or of any, one per tier: all words in
         the name, the same with the last as a prefix, and anywhere. First as they are, each included
         in the next, then without overlap."""
         marks = self._marks.values() if status is None else self._marks[status]
@@ -364,7 +349,7 @@ class WordSearch(Generic[R]):
         return within, (exact, f"({prefix}) & !({exact})", f"({anywhere}) & !({prefix})")
 
     def _every(self, words: list[str], marks: Iterable[str], *, named: bool, prefix: bool) -> str:
-        """The engine's query for products that have every word, in their name if `named`, and the
+        """The engine's query for rows that have every word, in their name if `named`, and the
         last as a prefix if `prefix`."""
         sqlite = self._engine == "sqlite"
         quote, star = ('"', "*") if sqlite else ("'", ":*")
@@ -378,10 +363,3 @@ class WordSearch(Generic[R]):
         )
         query = both.join(terms)
         return f"{{name}} : ({query})" if named and sqlite else query
-
-
-class ProductSearch(WordSearch[Product]):
-    """The word index of one environment's products."""
-
-    def __init__(self, db: Reads, listed: Table[Product], count_limit: int | None) -> None:
-        super().__init__(PRODUCT_WORDS, db, listed, count_limit)

@@ -1,4 +1,4 @@
-"""Many records in one request: `POST /orders/batch`, and the same of products.
+"""Many records in one request: `POST /orders/batch`.
 
 Each item stands alone, or all or none is stored (`atomic`). Items that stand alone are tried a
 hundred at a time in one transaction, and where one of them is refused, each in its own.
@@ -10,14 +10,11 @@ from typing import Annotated, Any, ClassVar, Protocol
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from portico.change import Change
 from portico.core.audit import Author
 from portico.core.errors import Conflict, Duplicate, Fault, Invalid, PorticoError, unreadable
 from portico.core.ids import MAX_ID
 from portico.core.rules import OneOf
 from portico.environment import Environment
-from portico.features.catalogue import service as catalogue_service
-from portico.features.catalogue.schemas import ChangeProduct, CreateProduct
 from portico.web import throttle
 from portico.web.envelope import Identifier
 from portico.web.fields import Boolean, Items, Text
@@ -99,36 +96,6 @@ class Target(Protocol):
     async def find(self, changing: Any, field: str, value: Any) -> int | None:
         """The id of the record with this value of a unique field."""
         ...
-
-
-class _OfProducts:
-    """Products."""
-
-    create_shape: Any = CreateProduct
-    change_shape: Any = ChangeProduct
-    unique: Sequence[str] = ()
-
-    async def carry_out(
-        self, env: Environment, by: Author, work: Callable[[Any], Awaitable[Any]]
-    ) -> Any:
-        async def changed(change: Change) -> Any:
-            result = await work((env, change))
-            if not change.noted:  # every item was as it is stored
-                change.noted_elsewhere()
-            return result
-
-        return await env.change(by, changed)
-
-    async def create(self, changing: Any, values: dict[str, Any]) -> int:
-        env, change = changing
-        return (await catalogue_service.created_product(env, change, values)).id
-
-    async def update(self, changing: Any, row_id: int, values: dict[str, Any]) -> None:
-        env, change = changing
-        await catalogue_service.changed_product(env, change, row_id, values, lambda _: None)
-
-    async def find(self, _changing: Any, _field: str, _value: Any) -> int | None:
-        return None
 
 
 async def _store(target: Target, changing: Any, item: Any, by: str | None) -> BatchResult:
@@ -268,6 +235,3 @@ def _noted_elsewhere(made: Any) -> Callable[[Any], Awaitable[Any]]:
         return made
 
     return work
-
-
-PRODUCTS = route("/products/batch", "write:products", "products", "Products", _OfProducts())
