@@ -481,7 +481,7 @@ class Api:
             key_type=key_type,
             expires_at=expires_at,
             by=OPERATOR,
-            told=False,
+            mail_owner=False,
         )
         environment = "sandbox" if key_type == "test" else "live"
         caller = Caller(self, user, record, key, environment)

@@ -169,8 +169,8 @@ class Change:
             await self._records.audit.record(
                 self.tx, by.actor, self.now, event, still=still, ended=over
             )
-        for told in self._told():
-            await self._records.events.add(self.tx, self.now, told)
+        for published in self._all_published():
+            await self._records.events.add(self.tx, self.now, published)
             self.published = True
         # After the audit line: an invalid credential takes precedence over an answer already kept.
         if self.by.request is not None and self.by.answer is not None:
@@ -178,13 +178,13 @@ class Change:
                 self.tx, self.by.request, self.now, self.by.answer(result), AnsweredBefore()
             )
 
-    def _told(self) -> Iterable[Published]:
+    def _all_published(self) -> Iterable[Published]:
         """The events to publish: two notes that give the same event are published once."""
-        told: dict[tuple[str, str], Published] = {}
+        first: dict[tuple[str, str], Published] = {}
         for _, event in self.notes:
             for published in self._tell(event, self.now):
-                told.setdefault((published.type, published.data), published)
-        return told.values()
+                first.setdefault((published.type, published.data), published)
+        return first.values()
 
 
 def ended(principal: Principal) -> AuthenticationRequired:

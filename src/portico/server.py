@@ -124,13 +124,13 @@ class Server:
         requests for an environment get 503. Raises `MigrationError` as `migrate` does."""
         portico = self._portico
         self._set_behind(is_behind=True)
-        told = False
+        warned = False
         while await _is_behind(portico):
-            if not told:
+            if not warned:
                 log.warning(
                     "Migrations are pending: requests get 503 until portico migrate has run."
                 )
-                told = True
+                warned = True
             await wait(LOOK_SECONDS)
         await portico.ready()
         await self.start()

@@ -135,7 +135,7 @@ def add_webhooks(rows: Rows, now: int) -> dict[str, int]:
         ids[name] = rows.add(
             "webhooks", url=f"https://hooks.example.com/{'a' * 200}", description="",
             types='["sandbox.reset", "product.*"]', disabled_reason=reason, secret=b"\0",
-            told_up_to=2**60, dropped_up_to=0, failing_since=now - 86_400_000, created_at=now,
+            queued_up_to=2**60, dropped_up_to=0, failing_since=now - 86_400_000, created_at=now,
             updated_at=now,
         )  # fmt: skip
     for answer in ("Z" * 1024, "<b>" * 300, "", None):

@@ -395,7 +395,7 @@ async def every_due_one_tried(api: Api, made: dict[str, Any]) -> list[Delivery]:
 
     async def tried() -> list[Delivery] | None:
         page = await api.live[Deliveries].page(made["id"], offset=0, limit=100)
-        told = (await api.live[Webhooks].all())[0].told_up_to == await api.live[Events].last_id()
+        told = (await api.live[Webhooks].all())[0].queued_up_to == await api.live[Events].last_id()
         waiting = [one.next_attempt_at for one in page.rows if one.next_attempt_at]
         return page.rows if told and all(api.clock() < due != claimed for due in waiting) else None
 

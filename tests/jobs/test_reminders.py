@@ -29,7 +29,7 @@ async def keys_of(api: Api, user: User, count: int) -> None:
             key_type="live",
             expires_at=api.clock() + 30 * DAY,
             by=OPERATOR,
-            told=False,
+            mail_owner=False,
         )
 
 

@@ -100,7 +100,7 @@ async def test_a_read_only_key_may_only_read(api: Api) -> None:
 async def test_a_key_of_networks_is_judged_by_the_callers_address(api: Api) -> None:
     service, user = await asker(api), await api.account("viewer")
     _, key = await give_key(
-        api.live, user, name="N", key_type="live", expires_at=None, by=OPERATOR, told=False,
+        api.live, user, name="N", key_type="live", expires_at=None, by=OPERATOR, mail_owner=False,
         networks=["192.0.2.0/24"],
     )  # fmt: skip
     codes = [

@@ -63,8 +63,8 @@ class Parser(ArgumentParser):
         hint = meant(value, choices)
         if action.nargs == PARSER:
             raise ArgumentError(None, f"there is no command {value!r}{hint or _listing(self)}")
-        told = f"invalid choice: {value!r} (choose from {', '.join(map(repr, choices))})"
-        raise ArgumentError(action, told + hint)
+        message = f"invalid choice: {value!r} (choose from {', '.join(map(repr, choices))})"
+        raise ArgumentError(action, message + hint)
 
 
 class Suggested(tuple[str, ...]):
@@ -96,8 +96,8 @@ class Commands:
         _add_data(parser)
         parser.set_defaults(without=parser)
         if of is not None:
-            name, told = of
-            parser.add_argument(name, metavar=name.upper(), help=told)
+            name, about = of
+            parser.add_argument(name, metavar=name.upper(), help=about)
         self._verbs = parser.add_subparsers(title="commands", metavar="COMMAND")
 
     def noun(

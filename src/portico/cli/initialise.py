@@ -168,7 +168,7 @@ async def _first_admin(portico: Portico, email: str, authority: str) -> dict[str
             key_type="test",
             expires_at=None,
             by=OPERATOR,
-            told=False,  # no mail to the owner: the key is printed right now
+            mail_owner=False,  # no mail to the owner: the key is printed right now
         )
     except Unavailable as error:
         # That half of the message is true only of the sandbox: the admin is stored.

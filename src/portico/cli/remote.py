@@ -60,8 +60,8 @@ def chosen_api(settings: Settings, chosen: Namespace) -> Api | None:
     """The API that a command shall read; None: the database. Raises `CommandError`."""
     named = chosen.base_url
     if named is None and not chosen.api_key_stdin:
-        told = os.environ.get("PORTICO_BASE_URL") and os.environ.get("PORTICO_API_KEY")
-        if not told or is_prepared(settings):
+        named = os.environ.get("PORTICO_BASE_URL") and os.environ.get("PORTICO_API_KEY")
+        if not named or is_prepared(settings):
             return None
     base = named or os.environ.get("PORTICO_BASE_URL") or "https://localhost:8443/v1"
     if chosen.sandbox:
@@ -164,7 +164,7 @@ class _NoRedirects(HTTPRedirectHandler):
 def _reason(error: HTTPError) -> str:
     """What the API says of a refusal."""
     try:
-        told = msgspec.json.decode(error.read())["error"]
-        return f"{told['code']}: {plain(told['message'])}"
+        refusal = msgspec.json.decode(error.read())["error"]
+        return f"{refusal['code']}: {plain(refusal['message'])}"
     except (msgspec.MsgspecError, KeyError, TypeError, OSError):
         return f"The answer is {error.code}, and not from Portico."

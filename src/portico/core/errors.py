@@ -221,9 +221,9 @@ class DatabaseUnusable(Unavailable):
     """The database responds but is in an unusable state. The caller is not shown the reason; as a
     string, the error tells operators where and what it is."""
 
-    def __init__(self, told: str) -> None:
+    def __init__(self, message: str) -> None:
         super().__init__("The database cannot be used; nothing was changed.", 30, FAILING)
-        self.args = (told,)
+        self.args = (message,)
 
 
 class BrokenRule(ValueError):

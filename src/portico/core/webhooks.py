@@ -35,10 +35,10 @@ class Webhook(msgspec.Struct, frozen=True):
     """Where events are sent. `types` are those that it gets, also as `noun.*` and `*`.
 
     `secret` signs deliveries, and until `former_until` so does `former_secret`; both are encrypted.
-    Events up to `told_up_to` have become deliveries if they match. Deliveries up to `dropped_up_to`
-    that were pending are given up. `failing_since` is the first failed attempt since the last
-    success, since the URL was set, and since something was tried in time; failed tests do not
-    count.
+    Events up to `queued_up_to` have become deliveries if they match. Deliveries up to
+    `dropped_up_to` that were pending are given up. `failing_since` is the first failed attempt
+    since the last success, since the URL was set, and since something was tried in time; failed
+    tests do not count.
     """
 
     id: int
@@ -49,7 +49,7 @@ class Webhook(msgspec.Struct, frozen=True):
     secret: bytes
     former_secret: bytes | None
     former_until: int | None
-    told_up_to: int
+    queued_up_to: int
     dropped_up_to: int
     failing_since: int | None
     created_at: int

@@ -55,23 +55,24 @@ class Rotation(msgspec.Struct, frozen=True):
 
 
 async def create_key(
-    env: Environment, user_id: int, new: NewKey, by: Author, *, told: bool = True
+    env: Environment, user_id: int, new: NewKey, by: Author, *, mail_owner: bool = True
 ) -> CreatedKey:
-    """Creates a key for a user; `told` says whether the user is told by mail. Raises `Invalid` with
-    every fault, and `PermissionDenied` if the caller may not manage this user's keys.
+    """Creates a key for a user; `mail_owner` says whether the user is told by mail. Raises
+    `Invalid` with every fault, and `PermissionDenied` if the caller may not manage this user's
+    keys.
 
     A key cannot create a key with more scopes, more networks or a later expiry than its own.
     """
     permit(by.principal, user_id)
 
     async def work(change: Change) -> CreatedKey:
-        return await add_key(env, change, user_id, new, told=told)
+        return await add_key(env, change, user_id, new, mail_owner=mail_owner)
 
     return await env.change(by, work)
 
 
 async def add_key(
-    env: Environment, change: Change, user_id: int, new: NewKey, *, told: bool
+    env: Environment, change: Change, user_id: int, new: NewKey, *, mail_owner: bool
 ) -> CreatedKey:
     """As `create_key`, within a change. The caller must be permitted to manage the user's keys."""
     owner = await change.lock(env[Users], user_id)
@@ -84,7 +85,7 @@ async def add_key(
     key = _new_key(user_id, terms, secret, change.now, maker_id)
     key = await env[ApiKeys].insert(change.tx, key, digest(secret))
     change.note(KeyCreated(key))
-    if told and owner is not None:
+    if mail_owner and owner is not None:
         await notify(env, change, owner, "new-key", by=change.by, **_facts(env, key))
     return CreatedKey(key, secret)
 

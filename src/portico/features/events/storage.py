@@ -220,17 +220,17 @@ WEBHOOKS = Table(
     "webhooks",
     Webhook,
     forms={"types": json_form(tuple[str, ...])},
-    fixed=("created_at", "told_up_to", "failing_since"),
+    fixed=("created_at", "queued_up_to", "failing_since"),
 )
 
 _ALL = f"SELECT {WEBHOOKS.columns} FROM webhooks ORDER BY id"
 _BEHIND = f"""
 SELECT {WEBHOOKS.columns} FROM webhooks
-WHERE disabled_reason IS NULL AND told_up_to < :last ORDER BY id"""
+WHERE disabled_reason IS NULL AND queued_up_to < :last ORDER BY id"""
 _COUNT_WEBHOOKS = "SELECT count(*) FROM webhooks"
 # The limit applies to all webhooks together, and rows that are not inserted yet cannot be locked.
 _LOCK = exclusive_lock(AdvisoryLock.WEBHOOKS)
-_TOLD = "UPDATE webhooks SET told_up_to = :up_to WHERE id = :id"
+_QUEUED = "UPDATE webhooks SET queued_up_to = :up_to WHERE id = :id"
 _FAILS = """
 UPDATE webhooks SET failing_since = :since WHERE id = :id AND failing_since IS NULL"""
 _ANEW = "UPDATE webhooks SET failing_since = NULL WHERE id = :id AND failing_since IS NOT NULL"
@@ -291,7 +291,7 @@ class Webhooks:
     async def served(self, tx: Transaction, webhook_id: int, up_to: int) -> None:
         """Records up to which event the webhook was served: events up to it have their deliveries,
         or never get any."""
-        await tx.run(_TOLD, {"id": webhook_id, "up_to": up_to})
+        await tx.run(_QUEUED, {"id": webhook_id, "up_to": up_to})
 
     async def fails(self, tx: Transaction, webhook_id: int, since: int) -> None:
         """Records since when deliveries to it fail, unless an earlier time is stored."""

@@ -48,7 +48,7 @@ async def fan_out(env: Environment, webhooks: Sequence[Webhook]) -> None:
     updated in the same transaction.
     """
     last = await env[Events].last_id()
-    behind = [one.told_up_to for one in webhooks if one.enabled and one.told_up_to < last]
+    behind = [one.queued_up_to for one in webhooks if one.enabled and one.queued_up_to < last]
     after = min(behind, default=last)
     while after < last:
         after = await _batch(env, after, {one.id for one in webhooks}) or last
@@ -67,13 +67,13 @@ async def _batch(env: Environment, after: int, ids: set[int]) -> int:
         behind = await env[Webhooks].behind(change.tx, last)
         webhooks = [webhook for webhook in behind if webhook.id in ids]
         types = {webhook.id: covered(webhook.types) for webhook in webhooks}
-        told = [
+        due = [
             (webhook.id, event.id, event.type)
             for event in events
             for webhook in webhooks
-            if event.id > webhook.told_up_to and _wants(webhook, types[webhook.id], event)
+            if event.id > webhook.queued_up_to and _wants(webhook, types[webhook.id], event)
         ]
-        await env[Deliveries].add(change.tx, change.now, told)
+        await env[Deliveries].add(change.tx, change.now, due)
         for webhook in webhooks:
             await env[Webhooks].served(change.tx, webhook.id, last)
         change.noted_elsewhere()
@@ -86,10 +86,10 @@ async def queue_so_far(env: Environment, change: Change, webhook: Webhook) -> No
     """Queues all events so far for a locked webhook, before its types change: the new types apply
     to later events."""
     types = covered(webhook.types)
-    after, last = webhook.told_up_to, await env[Events].numbered_in(change.tx)
+    after, last = webhook.queued_up_to, await env[Events].numbered_in(change.tx)
     while events := await env[Events].to_tell(after, DELIVERIES_AT_ONCE, change.tx):
-        told = [(webhook.id, one.id, one.type) for one in events if _wants(webhook, types, one)]
-        await env[Deliveries].add(change.tx, change.now, told)
+        due = [(webhook.id, one.id, one.type) for one in events if _wants(webhook, types, one)]
+        await env[Deliveries].add(change.tx, change.now, due)
         after = events[-1].id
     await env[Webhooks].served(change.tx, webhook.id, max(after, last))
 
@@ -151,7 +151,7 @@ async def create_webhook(env: Environment, values: dict[str, Any], by: Author) -
             secret=sealed,
             former_secret=None,
             former_until=None,
-            told_up_to=await env[Events].numbered_in(change.tx),
+            queued_up_to=await env[Events].numbered_in(change.tx),
             dropped_up_to=0,
             failing_since=None,
             created_at=change.now,
@@ -261,8 +261,8 @@ async def _switched(
         webhook = msgspec.structs.replace(webhook, dropped_up_to=dropped)
         change.note(WebhookDisabled(webhook))
     else:
-        told = await env[Events].numbered_in(change.tx)
-        await env[Webhooks].served(change.tx, webhook.id, told)
+        last = await env[Events].numbered_in(change.tx)
+        await env[Webhooks].served(change.tx, webhook.id, last)
         await env[Webhooks].begin_anew(change.tx, webhook.id)
         change.note(WebhookEnabled(webhook))
     return webhook
@@ -326,8 +326,8 @@ async def redeliver(env: Environment, webhook_id: int, delivery_id: int, by: Aut
 
     async def work(change: Change) -> None:
         webhook = _enabled(await _locked(env, change, webhook_id))
-        told = [(webhook.id, delivery.event_id, delivery.type)]
-        await env[Deliveries].add(change.tx, change.now, told)
+        due = [(webhook.id, delivery.event_id, delivery.type)]
+        await env[Deliveries].add(change.tx, change.now, due)
         await env[Deliveries].notify(change.tx)
         change.note(WebhookRedelivered(webhook, delivery.event_id))
 

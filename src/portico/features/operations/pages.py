@@ -41,7 +41,7 @@ async def show_overview(visit: Visit) -> Reply:
         hours = await env[Requests].over_time(HOURS, owner.id, now)
         days = await env[Requests].over_time(DAYS, owner.id, now)
         keys = await env[ApiKeys].count_usable(owner.id, now)
-    told = await latest_events(env[Events], visible(visit.request.caller), _EVENTS)
+    latest = await latest_events(env[Events], visible(visit.request.caller), _EVENTS)
     return visit.page(
         "overview.html",
         "Overview",
@@ -54,7 +54,7 @@ async def show_overview(visit: Visit) -> Reply:
         days=chart(days, DAYS, now),
         keys=keys,
         failing=await failing(visit),
-        events=await lines(visit, told.rows),
+        events=await lines(visit, latest.rows),
     )
 
 

@@ -111,7 +111,7 @@ async def create_admin(
         user = await env[Users].insert(change.tx, user)
         change.note(UserCreated(user))
         new = NewKey(name=key_name, type="live", scopes=None, networks=None, expires_at=None)
-        return user, await add_key(env, change, user.id, new, told=False)
+        return user, await add_key(env, change, user.id, new, mail_owner=False)
 
     try:
         return await env.change(by, work)
@@ -129,10 +129,10 @@ async def give_key(
     by: Author,
     scopes: Sequence[str] | None = None,
     networks: Sequence[str] | None = None,
-    told: bool = True,
+    mail_owner: bool = True,
 ) -> CreatedKey:
     """Creates a key with the values of a `NewKey` for an account of `env`. A key type that belongs
-    to the mirroring environment is created there, for the account's mirror user. `told` says
+    to the mirroring environment is created there, for the account's mirror user. `mail_owner` says
     whether the owner is told by mail. Raises `Invalid` with every fault."""
     user_id = owner.id
     if key_type in env.foreign and env.mirror is not None:
@@ -140,7 +140,7 @@ async def give_key(
         by = await mirrored(env.mirror, by)
         env = env.mirror
     new = NewKey(name=name, type=key_type, scopes=scopes, networks=networks, expires_at=expires_at)
-    return await create_key(env, user_id, new, by, told=told)
+    return await create_key(env, user_id, new, by, mail_owner=mail_owner)
 
 
 async def has_second_factor(env: Environment, user_id: int) -> bool:

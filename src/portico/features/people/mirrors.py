@@ -181,9 +181,9 @@ async def _copy_shared(sandbox: Environment, change: Change, mirror: User, accou
     if changed != mirror:
         changed = msgspec.structs.replace(changed, updated_at=change.now)
         await sandbox[Users].update(change.tx, changed)
-        told = UserChanged(changed, mirror)
-        if told.fields:
-            change.note(told)
+        changes = UserChanged(changed, mirror)
+        if changes.fields:
+            change.note(changes)
         else:
             change.noted_elsewhere()
     if account.suspended_at != mirror.suspended_at:

@@ -28,12 +28,12 @@ async def _tell(env: Environment, user_id: int, reached: Reached) -> None:
 
     async def work(change: Change) -> None:
         user = await change.lock(env[Users], user_id)
-        if user is None or reached <= (told := (user.quota_month, user.quota_percent)):
+        if user is None or reached <= (published := (user.quota_month, user.quota_percent)):
             return
         user = msgspec.structs.replace(user, quota_month=month, quota_percent=percent)
         await env[Users].update(change.tx, user)
         for one in QUOTA_PERCENTS:
-            if one <= percent and (month, one) > told:
+            if one <= percent and (month, one) > published:
                 change.note(QuotaReached(user, one))
 
     await env.change(SYSTEM, work)

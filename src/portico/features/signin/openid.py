@@ -331,10 +331,10 @@ def _person(facts: _Facts) -> Person:
         address = email(facts.email) if isinstance(facts.email, str) else ""
     except BrokenRule:
         address = ""
-    told = facts.name if isinstance(facts.name, str) and not text_fault(facts.name) else ""
+    name = facts.name if isinstance(facts.name, str) and not text_fault(facts.name) else ""
     # JumpCloud and Cognito send the word. `in` would take 1 for True.
     verified = facts.email_verified is True or facts.email_verified == "true"
-    return Person(facts.sub, address, verified, told)
+    return Person(facts.sub, address, verified, name)
 
 
 def _fits(key: dict[str, Any], header: dict[str, Any]) -> bool:
@@ -380,10 +380,10 @@ def _read(answer: Fetched, shape: type[T]) -> T:
 def _error(body: bytes) -> str:
     """The code of an OAuth error (RFC 6749 §5.2), which contains no secret."""
     try:
-        told: Mapping[str, Any] = msgspec.json.decode(body, type=dict[str, Any])
+        answer: Mapping[str, Any] = msgspec.json.decode(body, type=dict[str, Any])
     except (ValueError, RecursionError):
         return ""
-    return f" and {told['error']!r:.100}" if "error" in told else ""
+    return f" and {answer['error']!r:.100}" if "error" in answer else ""
 
 
 def _decoded(body: bytes, shape: type[T]) -> T:

@@ -187,9 +187,9 @@ async def link(
     async def work(change: Change) -> None:
         user = await locked_user(env, change, user_id)
         await _add(env, change, provider, person, user, by)
-        told = person.email or person.subject
+        name = person.email or person.subject
         label = provider.label
-        await tell_of_ways_in(env, change, user, "provider-linked", by, provider=label, name=told)
+        await tell_of_ways_in(env, change, user, "provider-linked", by, provider=label, name=name)
 
     try:
         await env.change(by, work)
@@ -217,8 +217,8 @@ async def unlink(env: Environment, user_id: int, link_id: int, by: Author) -> No
         await keep_a_way_in(env, change, user)
         await env[FactorStore].delete_pending_of_user(change.tx, user_id)
         change.note(ProviderUnlinked(user, found.issuer))
-        label, told = label_of(env, found) or found.issuer, found.email or found.subject
-        await tell_of_ways_in(env, change, user, "provider-unlinked", by, provider=label, name=told)
+        label, name = label_of(env, found) or found.issuer, found.email or found.subject
+        await tell_of_ways_in(env, change, user, "provider-unlinked", by, provider=label, name=name)
 
     await env.change(by, work)
 
@@ -295,9 +295,9 @@ async def _take_visit(env: Environment, secret: str, by: Author) -> ProviderVisi
 
 
 def _name(person: Person) -> str:
-    for told in (person.name, person.email.partition("@")[0]):
+    for name in (person.name, person.email.partition("@")[0]):
         try:
-            return user_name(told)
+            return user_name(name)
         except BrokenRule:
             continue
     return person.email[:100]
@@ -306,8 +306,8 @@ def _name(person: Person) -> str:
 def _denied(provider: Provider, error: str) -> str:
     if error == _DENIED:
         return f"{provider.label} was not allowed to sign you in here. Nothing was changed."
-    told = error if error.replace("_", "").isalnum() and len(error) < 50 else "an error"
+    reason = error if error.replace("_", "").isalnum() and len(error) < 50 else "an error"
     return (
-        f"{provider.label} did not sign you in and reported {told}. Try again, or sign in another"
+        f"{provider.label} did not sign you in and reported {reason}. Try again, or sign in another"
         " way."
     )

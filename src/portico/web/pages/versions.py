@@ -15,7 +15,7 @@ from portico.web.pages.forms import Form
 VERSION = "version"
 """The form field with the version."""
 
-Told = Mapping[str, str]
+Values = Mapping[str, str]
 
 
 class Difference(NamedTuple):
@@ -26,7 +26,7 @@ class Difference(NamedTuple):
     mine: str
 
 
-def differences(theirs: Told, mine: Told) -> list[Difference]:
+def differences(theirs: Values, mine: Values) -> list[Difference]:
     """The fields whose stored value differs from the submitted one."""
     return [
         Difference(words, theirs[words], text)
@@ -35,7 +35,7 @@ def differences(theirs: Told, mine: Told) -> list[Difference]:
     ]
 
 
-def beside(form: Form, stored: Told, mine: Told | None) -> dict[str, Any]:
+def beside(form: Form, stored: Values, mine: Values | None) -> dict[str, Any]:
     """The template variables about versions: the one that the form starts from and, if the form was
     refused (412) because others changed the resource, their values beside `mine`."""
     version = entity_tag(msgspec.json.encode(stored))
@@ -47,12 +47,12 @@ def beside(form: Form, stored: Told, mine: Told | None) -> dict[str, Any]:
     }
 
 
-def require_version(form: Form, stored: Told) -> None:
+def require_version(form: Form, stored: Values) -> None:
     """Raises `PreconditionFailed` unless the form started from what is stored."""
     require_match(form.text(VERSION), msgspec.json.encode(stored))
 
 
-def outcome(form: Form, stored: Told, changed: str) -> str:
+def outcome(form: Form, stored: Values, changed: str) -> str:
     """The notice for a form that was saved: `changed`, or that nothing was changed if `stored` is
     what it started from."""
     unchanged = form.text(VERSION) == entity_tag(msgspec.json.encode(stored))

@@ -703,7 +703,7 @@ CREATE TABLE webhooks (
     secret BYTEA NOT NULL,
     former_secret BYTEA,
     former_until BIGINT,
-    told_up_to BIGINT NOT NULL,
+    queued_up_to BIGINT NOT NULL,
     dropped_up_to BIGINT NOT NULL,
     failing_since BIGINT,
     created_at BIGINT NOT NULL,

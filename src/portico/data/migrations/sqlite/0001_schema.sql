@@ -576,7 +576,7 @@ CREATE TABLE webhooks (
     secret BLOB NOT NULL,
     former_secret BLOB,
     former_until INTEGER,
-    told_up_to INTEGER NOT NULL,
+    queued_up_to INTEGER NOT NULL,
     dropped_up_to INTEGER NOT NULL,
     failing_since INTEGER,
     created_at INTEGER NOT NULL,

@@ -26,7 +26,7 @@ from portico.web.pages.filters import in_order, named, scope_words
 from portico.web.pages.paging import PER_PAGE, numbered, offset_of, page_of
 from portico.web.pages.sent_once import fresh_key, sent_once, shown_once
 from portico.web.pages.site import PageRoute, Visit
-from portico.web.pages.versions import Told, beside, outcome, require_version
+from portico.web.pages.versions import Values, beside, outcome, require_version
 
 _KINDS = (
     ("confidential", "Confidential", "Runs on a server that can keep a secret."),
@@ -53,15 +53,15 @@ async def _client(visit: Visit, row_id: int) -> Client:
     return client
 
 
-def _told(name: str, uris: Iterable[str], scopes: Iterable[str]) -> dict[str, str]:
+def _values(name: str, uris: Iterable[str], scopes: Iterable[str]) -> dict[str, str]:
     return {"Name": name, "Redirect URIs": "\n".join(uris), "Scopes": " ".join(in_order(scopes))}
 
 
 def _stored(client: Client) -> dict[str, str]:
-    return _told(client.name, client.redirect_uris, client.scopes)
+    return _values(client.name, client.redirect_uris, client.scopes)
 
 
-def _form(visit: Visit, title: str, client: Client | None, mine: Told | None = None) -> Reply:
+def _form(visit: Visit, title: str, client: Client | None, mine: Values | None = None) -> Reply:
     """The form of a client, with another admin's changes beside `mine` if they conflict."""
     stored = _stored(client) if client else {}
     return visit.page(
@@ -131,7 +131,7 @@ async def change(visit: Visit) -> Reply:
         client = await change_client(visit.env, row_id, wanted, check, by=await visit.by())
     except PreconditionFailed:
         client = await _client(visit, row_id)
-        mine = _told(wanted.name, wanted.redirect_uris, wanted.scopes.split())
+        mine = _values(wanted.name, wanted.redirect_uris, wanted.scopes.split())
         return _form(visit, named(client.name, client.id), client, mine)
     done = outcome(visit.form, _stored(client), "client-changed")
     return visit.go(f"/clients/{row_id}", done=done)

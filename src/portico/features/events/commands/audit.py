@@ -96,8 +96,8 @@ async def _check_action(env: Environment, action: str) -> None:
     noun = action.partition(".")[0]
     of_noun = sorted(name for name in known if name.startswith(f"{noun}."))
     near = get_close_matches(action, known, 3) or of_noun
-    told = f"did you mean {' or '.join(near)}?" if near else "see docs/operations/audit-log.md"
-    raise CommandError(f"there is no action {plain(action)}: {told}", 2)
+    hint = f"did you mean {' or '.join(near)}?" if near else "see docs/operations/audit-log.md"
+    raise CommandError(f"there is no action {plain(action)}: {hint}", 2)
 
 
 def _cells(entry: Entry) -> Sequence[str]:

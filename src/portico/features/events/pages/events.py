@@ -45,9 +45,9 @@ class _Walked(NamedTuple):
 
 async def lines(visit: Visit, events: Iterable[StoredEvent]) -> list[Line]:
     """Events as lines, with their JSON formatted."""
-    told = [(event, msgspec.json.decode(event.data)) for event in events]
-    pages = await pages_of(visit, (_named(event, data) for event, data in told))
-    return [_line(event, data, pages.get(_named(event, data), "")) for event, data in told]
+    decoded = [(event, msgspec.json.decode(event.data)) for event in events]
+    pages = await pages_of(visit, (_named(event, data) for event, data in decoded))
+    return [_line(event, data, pages.get(_named(event, data), "")) for event, data in decoded]
 
 
 def _named(event: StoredEvent, data: dict[str, Any]) -> Named:

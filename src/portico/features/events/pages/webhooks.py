@@ -35,7 +35,7 @@ from portico.web.messages import Reply
 from portico.web.pages.event_types import by_noun
 from portico.web.pages.sent_once import fresh_key, shown_once
 from portico.web.pages.site import ONCE, PageRoute, Visit
-from portico.web.pages.versions import Told, beside, outcome, require_version
+from portico.web.pages.versions import Values, beside, outcome, require_version
 
 _PER_PAGE = 25
 _SHORT = 18
@@ -103,15 +103,15 @@ def _groups(webhook: Webhook | None) -> list[tuple[str, list[str]]]:
     return [*groups, ("Others", others)] if others else groups
 
 
-def _told(url: str, types: Iterable[str], description: str) -> dict[str, str]:
+def _values(url: str, types: Iterable[str], description: str) -> dict[str, str]:
     return {"URL": url, "Types": "\n".join(sorted(types)), "Description": description}
 
 
 def _stored(webhook: Webhook) -> dict[str, str]:
-    return _told(webhook.url, webhook.types, webhook.description)
+    return _values(webhook.url, webhook.types, webhook.description)
 
 
-def _form(visit: Visit, title: str, webhook: Webhook | None, mine: Told | None = None) -> Reply:
+def _form(visit: Visit, title: str, webhook: Webhook | None, mine: Values | None = None) -> Reply:
     """The form of a webhook, with another admin's changes beside `mine` if they conflict."""
     stored = _stored(webhook) if webhook else {}
     return visit.page(
@@ -212,7 +212,7 @@ async def edit(visit: Visit) -> Reply:
         webhook = await change_webhook(visit.env, webhook.id, wanted, await visit.by(), check)
     except PreconditionFailed:
         webhook = await read_webhook(visit.env, webhook.id)
-        return _form(visit, "Edit webhook", webhook, _told(**wanted))
+        return _form(visit, "Edit webhook", webhook, _values(**wanted))
     done = outcome(visit.form, _stored(webhook), "webhook-changed")
     return visit.go(f"/webhooks/{webhook.id}", done=done)
 

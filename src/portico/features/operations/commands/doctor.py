@@ -20,8 +20,8 @@ def run(settings: Settings, chosen: Namespace) -> int:
     findings = asyncio.run(_examine(settings))
     problems = sum(not finding.ok for finding in findings)
     lines = [_line(finding) for finding in findings]
-    told = painted(RED, f"Problems: {problems}.", sys.stdout)
-    lines.append(told if problems else "No problems found.")
+    verdict = painted(RED, f"Problems: {problems}.", sys.stdout)
+    lines.append(verdict if problems else "No problems found.")
     answer({"ok": not problems, "findings": findings}, "\n".join(lines), as_json=chosen.json)
     return 1 if problems else 0
 

@@ -11,7 +11,7 @@ from portico.features.people.users import Check, change_user, read_user
 from portico.features.signin.pages.step_up import question
 from portico.web.messages import Reply
 from portico.web.pages.site import PageRoute, Visit
-from portico.web.pages.versions import Told, beside, outcome, require_version
+from portico.web.pages.versions import Values, beside, outcome, require_version
 
 _MAILS = (
     ("sign-ins", "Someone signs in to my account on a new device", ""),
@@ -27,7 +27,9 @@ async def show(visit: Visit) -> Reply:
     return _page(visit, visit.user)
 
 
-def _told(name: str, avatar_url: str | None, language: str, theme: str, mails: list[str]) -> Told:
+def _values(
+    name: str, avatar_url: str | None, language: str, theme: str, mails: list[str]
+) -> Values:
     words = {name: text for name, text, _ in _MAILS}
     return {
         "Name": name,
@@ -38,11 +40,11 @@ def _told(name: str, avatar_url: str | None, language: str, theme: str, mails: l
     }
 
 
-def _stored(user: User) -> Told:
-    return _told(user.name, user.avatar_url, user.language, user.theme, user.mails)
+def _stored(user: User) -> Values:
+    return _values(user.name, user.avatar_url, user.language, user.theme, user.mails)
 
 
-def _page(visit: Visit, user: User, mine: Told | None = None) -> Reply:
+def _page(visit: Visit, user: User, mine: Values | None = None) -> Reply:
     """The profile, with changes made elsewhere beside `mine` if they conflict."""
     stored = _stored(user)
     return visit.page(
@@ -89,7 +91,7 @@ async def change(visit: Visit) -> Reply:
     except PreconditionFailed:
         name, picture = values["name"], values["avatar_url"]
         chosen = values["preferences"]
-        mine = _told(name, picture, chosen["language"], chosen["theme"], wanted)
+        mine = _values(name, picture, chosen["language"], chosen["theme"], wanted)
         return _page(visit, await read_user(visit.env, visit.user.id), mine)
     return visit.go("/profile", done=outcome(form, _stored(user), "profile-saved"))
 

@@ -27,7 +27,7 @@ from portico.web.pages.filters import named
 from portico.web.pages.paging import PER_PAGE, back_to_list, list_of, numbered, offset_of, page_of
 from portico.web.pages.sent_once import fresh_key, sent_once, shown_once
 from portico.web.pages.site import PageRoute, Visit, addressed, see_other
-from portico.web.pages.versions import Told, beside, outcome, require_version
+from portico.web.pages.versions import Values, beside, outcome, require_version
 
 _MAX_SEARCH = 254
 _SUSPENDED = {"active": False, "suspended": True}
@@ -106,15 +106,15 @@ async def show(visit: Visit) -> Reply:
     return await _page(visit, await read_user(visit.env, visit.request.resource_id))
 
 
-def _told(name: str, email: str, role: str, plan: str) -> dict[str, str]:
+def _values(name: str, email: str, role: str, plan: str) -> dict[str, str]:
     return {"Name": name, "E-mail": email, "Role": role, "Plan": plan}
 
 
 def _stored(person: User) -> dict[str, str]:
-    return _told(person.name, person.email, person.role, person.plan)
+    return _values(person.name, person.email, person.role, person.plan)
 
 
-async def _page(visit: Visit, person: User, mine: Told | None = None) -> Reply:
+async def _page(visit: Visit, person: User, mine: Values | None = None) -> Reply:
     """The page of a user, with another admin's changes beside `mine` if they conflict."""
     env, now, stored = visit.env, visit.request.now, _stored(person)
     devices = await devices_of(env, person.id, now)
@@ -168,7 +168,7 @@ async def change(visit: Visit) -> Reply:
         caller = msgspec.structs.replace(visit.request.caller, user_id=by.actor.user_id)
         user = await change_user(visit.env, caller, user_id, values, check, by)
     except PreconditionFailed:
-        return await _page(visit, await read_user(visit.env, user_id), _told(**values))
+        return await _page(visit, await read_user(visit.env, user_id), _values(**values))
     return _shown(visit, user_id, outcome(form, _stored(user), "user-changed"))
 
 
